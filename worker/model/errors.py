@@ -1,0 +1,74 @@
+"""The error tree, cut by what was known at that moment and by the exit code it ends in.
+
+::
+
+    WorkerError            what, where, and a hint: what to do now
+    |- UsageError          exit 2: wrong usage, config or rule; nothing was started
+    |  `- InputErrors      many at once, each with file, line and column
+    |- NotFound            exit 1: an id is unknown or in the wrong state; nothing was changed
+    `- NotSafe             exit 3: ledger held, read-only, newer or restored; credentials refused at start
+       `- LedgerUnwritable a commit failed (disk full, read-only): nothing may be sent until one succeeds again
+"""
+
+from dataclasses import dataclass
+
+
+class WorkerError(Exception):
+    """An error a person reads: ``str()`` says what and where, ``hint`` what to do now. Never carries a secret."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class UsageError(WorkerError):
+    """Wrong usage, config or rule. Nothing was started."""
+
+    exit_code = 2
+
+
+class NotFound(WorkerError):
+    """What was asked about does not exist or is in the wrong state. Nothing was changed."""
+
+    exit_code = 1
+
+
+class NotSafe(WorkerError):
+    """Not safe to run; nothing was sent."""
+
+    exit_code = 3
+
+
+class LedgerUnwritable(NotSafe):
+    """The ledger could not be written. No ledger, no write: nothing is sent until a commit succeeds again."""
+
+
+class StateConflict(WorkerError):
+    """A row was not in the state that the change expected; somebody else changed it first. Nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One finding in a text that a person wrote. ``line`` and ``column`` count from 1; 0 where there is none."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+    message: str
+    hint: str = ""
+    severity: str = "error"
+    code: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}:{self.column}: " if self.line else f"{self.file}: "
+        return place + ("" if self.severity == "error" else f"{self.severity}: ") + self.message
+
+
+class InputErrors(UsageError):
+    """Every mistake of a text at once."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = problems

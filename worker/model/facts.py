@@ -1,0 +1,93 @@
+"""Facts: what one read said, when it was asked for, and what could not be known.
+
+A fact is `Known` or `Unknown`, never half of both and never a default: a failed, malformed or missing answer is a value
+of its own so that nothing can mistake it for "changed" or "cleared". What is *known to be absent* is a value (an event
+without a draft has the setup ``{"state": "NONE"}``).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from worker.model.ids import EventId, PartnerId
+
+Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Scalar: TypeAlias = str | int | float
+
+UnknownCode = Literal["unreadable", "malformed", "gone", "not_computed", "denied", "product_off", "unread"]
+"""Why a fact is unknown. ``gone``: a 404 where one is not an answer; ``unread``: nobody has asked yet."""
+
+_NO_GAPS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactKey:
+    """A fact's name with the parameters it was asked with: other parameters are another fact.
+
+    ``params`` is sorted by name and holds resolved values only (``(("budget", 500.0), ("goal", "ROAS"))``).
+    """
+
+    name: str
+    params: tuple[tuple[str, Scalar], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """A stable spelling, used as the key in the ledger: ``suggested_tcs?budget=500.0&goal=ROAS``."""
+        if not self.params:
+            return self.name
+        return self.name + "?" + "&".join(f"{name}={value}" for name, value in self.params)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """Where a fact came from, for the log: path and query asked, status answered, the service's request id."""
+
+    get: str
+    status: int | None = None
+    x_request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A well-formed answer.
+
+    ``value`` holds JSON as the service gave it, less documented fields that were missing or ill-typed: those stand in
+    ``gaps`` (field to reason), so that a condition that names one meets an error and not a wrong value.
+    ``read_at`` is the moment the request *began* (UTC): what happened later may not be in it.
+    """
+
+    value: Json
+    read_at: datetime
+    gaps: Mapping[str, str] = field(default_factory=lambda: _NO_GAPS)
+    trace: Trace | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """No answer that can be used, and why, in words for a person."""
+
+    code: UnknownCode
+    why: str
+    read_at: datetime | None = None
+    trace: Trace | None = field(default=None, compare=False)
+
+
+Fact: TypeAlias = Known | Unknown
+
+UNREAD = Unknown(code="unread", why="not read yet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """All that is known of one event at one look. ``listed`` is false for an event that only single reads still show."""
+
+    partner: PartnerId
+    event: EventId
+    facts: Mapping[FactKey, Fact]
+    listed: bool = True
+
+    def get(self, key: FactKey) -> Fact:
+        """The fact, or `UNREAD`."""
+        return self.facts.get(key, UNREAD)

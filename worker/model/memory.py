@@ -1,0 +1,68 @@
+"""What survives a restart besides writes: truth, episodes, baselines and pending changes of every (rule, event).
+
+Memory is written in the same transaction as the writes it planned, so no crash can leave one without the other. It is
+plain and frozen; `worker.engine.decide` returns a new one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from worker.model.facts import Json
+from worker.model.ids import EventId, PartnerId, RuleId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """The remembered value of one watched fact, normalised, with the moment it was first seen."""
+
+    value: Json
+    seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleMemory:
+    """Memory of one (partner, event, rule).
+
+    ``episode``: the last number issued; numbers never go back. ``open``: an episode is open. ``fired``: it has fired.
+    ``true_since``: first definite true look of this stretch. ``looked_at``: last look with a definite truth.
+    ``baselines``: by the key text of the watched fact (name, parameters, ``by``). ``pending``: changed values by the
+    same keys, since ``pending_since``; ``pending_gap``: they were first seen right after a silence.
+    ``before_firing``: the baselines before the last firing, kept until its writes are first sent.
+    ``stopped``: why ``enforce`` stopped. ``held``: the last logged reason for holding the firing.
+    """
+
+    partner: PartnerId
+    event: EventId
+    rule: RuleId
+    when_hash: str = ""
+    do_hash: str = ""
+    episode: int = 0
+    open: bool = False
+    fired: bool = False
+    true_since: datetime | None = None
+    looked_at: datetime | None = None
+    fired_at: datetime | None = None
+    baselines: Mapping[str, Baseline] = field(default_factory=dict)
+    pending: Mapping[str, Json] = field(default_factory=dict)
+    pending_since: datetime | None = None
+    pending_unheld_since: datetime | None = None
+    pending_gap: bool = False
+    before_firing: Mapping[str, Baseline] = field(default_factory=dict)
+    stopped: str | None = None
+    held: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartnerMemory:
+    """Memory of one partner. ``listed_at``: end of the last complete listing. ``after_gap_at``: looks before this are
+    older than the last silence. ``events``: known events, with the moment each went out of sight (None: in sight).
+    ``watched``: last seen values of fields that rules look at, for ``observed`` records."""
+
+    partner: PartnerId
+    listed_at: datetime | None = None
+    after_gap_at: datetime | None = None
+    reset_at: datetime | None = None
+    restored_at: datetime | None = None
+    gone: Mapping[EventId, datetime] = field(default_factory=dict)
+    returned: Mapping[EventId, datetime] = field(default_factory=dict)

@@ -1,0 +1,139 @@
+"""A rule as the core sees it: already checked, with its condition behind one small protocol.
+
+Text, CEL and positions live in `worker.rules`; the core and the tests need only what stands here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Literal, Protocol, runtime_checkable
+
+from worker.model.facts import FactKey, Json, Observation
+from worker.model.ids import PartnerId, RuleId
+from worker.model.writes import Mode
+
+
+class Truth(Enum):
+    """Three-valued: unknown is a fact that could not be read, an evaluation error, or a result that is no boolean."""
+
+    TRUE = "true"
+    FALSE = "false"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What a condition is at one look. ``why`` names the values or the fact that decided; ``unknown`` the missing."""
+
+    truth: Truth
+    why: str
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What a condition or a computed value is judged in: one event's facts under one rule's parameters, at ``now``."""
+
+    observation: Observation
+    keys: Mapping[str, FactKey]
+    now: datetime
+    extra: Mapping[str, Json] = field(default_factory=dict)
+    """``previous``, ``added`` and ``removed`` of an ``on_change`` rule; absent names are unknown."""
+
+
+class Condition(Protocol):
+    """A compiled ``when``. ``names`` are the facts that it mentions."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def names(self) -> frozenset[str]: ...
+    def judge(self, scope: Scope) -> Judgement: ...
+
+
+@runtime_checkable
+class Computed(Protocol):
+    """A value in ``do`` that begins with ``=``: computed when the rule fires. Raises `ValueError` with the reason."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def names(self) -> frozenset[str]: ...
+    def value(self, scope: Scope) -> Json: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """One fact of ``on_change``; ``by`` narrows the comparison to these fields."""
+
+    fact: str
+    by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One action of ``do``: its name and its parameters, some of them still to be computed."""
+
+    action: str
+    params: Mapping[str, "Json | Computed"] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surge:
+    """More than ``events`` distinct events within ``within`` wait for approval."""
+
+    events: int
+    within: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule. ``when`` None is always true. Hashes are of the texts: ``when_hash`` of the condition, ``do_hash`` of
+    ``do`` and ``with``."""
+
+    id: RuleId
+    file: str
+    line: int = 0
+    description: str = ""
+    when: Condition | None = None
+    on_change: tuple[Watch, ...] = ()
+    hold_for: timedelta | None = None
+    at: str | None = None
+    timezone: str = "UTC"
+    repeat: Literal["once", "enforce"] = "once"
+    cooldown: timedelta | None = None
+    per_event_per_day: int | None = None
+    priority: int = 0
+    partners: frozenset[PartnerId] | None = None
+    enabled: bool = True
+    mode: Mode | None = None
+    surge: Surge | None = None
+    parameters: Mapping[str, "str | float | int"] = field(default_factory=dict)
+    do: tuple[Step, ...] = ()
+    on_unknown: Literal["settle", "ask"] = "settle"
+    when_hash: str = ""
+    do_hash: str = ""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every fact that the rule names: in ``when``, ``on_change`` and computed values."""
+        names = set(self.when.names) if self.when else set()
+        names |= {watch.fact for watch in self.on_change}
+        for step in self.do:
+            for value in step.params.values():
+                if isinstance(value, Computed):
+                    names |= value.names
+        return frozenset(names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleSet:
+    """All rules of a folder, sorted by id. ``hash`` is of what was loaded, file by file."""
+
+    rules: tuple[Rule, ...] = ()
+    hash: str = ""
+
+    def get(self, rule_id: RuleId) -> Rule | None:
+        """The rule with that id, or None."""
+        return next((rule for rule in self.rules if rule.id == rule_id), None)

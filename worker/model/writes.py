@@ -1,0 +1,130 @@
+"""A write: the stored decision to make one effect, and everything its life is judged by.
+
+The natural key (partner, event, rule, episode, position, item) can exist once; that is what makes a decision repeatable
+without making its effect repeatable. States and their moves are in `worker.writes.states`; here is only the shape.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from worker.model.facts import Json
+from worker.model.ids import EventId, PartnerId, RuleId, WriteId
+
+State = Literal[
+    "planned",
+    "waiting",
+    "sending",
+    "applied",
+    "unknown",
+    "needs_human",
+    "confirmed",
+    "unconfirmed",
+    "rejected",
+    "refused",
+    "skipped",
+    "shadowed",
+    "cancelled",
+]
+FINAL: frozenset[State] = frozenset(
+    {"confirmed", "unconfirmed", "rejected", "refused", "skipped", "shadowed", "cancelled"}
+)
+UNSETTLED: frozenset[State] = frozenset({"sending", "applied", "unknown", "needs_human"})
+"""States in which the effect may exist without our knowing: these hold their target."""
+UNSENT: frozenset[State] = frozenset({"planned", "waiting"})
+
+ConfirmedBy = Literal["read", "answer", "person"]
+Mode = Literal["shadow", "approve", "live"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteKey:
+    """The natural key of a write; it can exist once in a ledger. ``item`` tells the writes of one action apart."""
+
+    partner: PartnerId
+    event: EventId
+    rule: RuleId
+    episode: int
+    position: int
+    item: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """What a write wants: enough to build its request, to find its target and to recognise its effect.
+
+    ``target``: text of the target within the event (``client_campaign_status``, ``setup``, ``campaign:<tc>:<run>``).
+    ``wish``: what the target shall become, comparable between rules; two wishes on one target are equal or opposite.
+    ``wanted``: the values whose presence is the evidence. ``params``: what the request carries, computed at planning.
+    ``order``: index in the flattened ``do`` of the episode: a write starts when all before it are done.
+    ``do_hash``: hash of the rule's ``do`` and ``with`` texts, so that an edited rule's unsent writes are found.
+    ``context``: previous, added and removed of the firing, and the values its condition was judged with.
+    """
+
+    action: str
+    target: str
+    wish: str
+    wanted: Mapping[str, Json] = field(default_factory=dict)
+    params: Mapping[str, Json] = field(default_factory=dict)
+    order: int = 0
+    spends: bool = False
+    stops: bool = False
+    do_hash: str = ""
+    context: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A write to be recorded. ``state`` is planned, waiting or shadowed; ``rules`` also wish for it."""
+
+    key: WriteKey
+    intent: Intent
+    state: State
+    reason: str
+    why: str
+    rules: tuple[RuleId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """A row of the ledger. ``attempt`` counts requests on the wire; ``uncounted`` those proven not to have been sent."""
+
+    id: WriteId
+    key: WriteKey
+    intent: Intent
+    state: State
+    reason: str
+    why: str
+    rules: tuple[RuleId, ...] = ()
+    attempt: int = 0
+    uncounted: int = 0
+    planned_at: datetime
+    changed_at: datetime
+    first_sent_at: datetime | None = None
+    last_sent_at: datetime | None = None
+    unknown_since: datetime | None = None
+    held_by: str | None = None
+    held_until: datetime | None = None
+    confirmed_by: ConfirmedBy | None = None
+    before: Json = None
+    before_known: bool = False
+    approved: bool = False
+    extra_attempts: int = 0
+    denied: int = 0
+    absent_proved: bool = False
+
+    @property
+    def counted(self) -> int:
+        """Attempts that may have had an effect."""
+        return self.attempt - self.uncounted
+
+    @property
+    def final(self) -> bool:
+        """No state follows."""
+        return self.state in FINAL
+
+    @property
+    def sent(self) -> bool:
+        """An attempt was made that is not proven unsent."""
+        return self.counted > 0
