@@ -1,0 +1,100 @@
+# campaign-worker. `make` alone says what there is to make.
+#
+# Everything runs from .venv, which is made on demand from the lock; nothing outside this folder is touched.
+
+PYTHON ?= python3
+WORKERS ?= 2
+BIN := .venv/bin
+READY := .venv/.ready
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
+SAY := @printf '==> %s\n'
+
+# Where a missed branch can cost money, none may be missed. The rest is measured and shown.
+CORE := worker/model/*,worker/rules/*,worker/guards/*,worker/writes/*,worker/engine/decide.py
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help .venv demo test lint format types cover prove bench schema lock clean
+
+help: ## say what there is to make
+	@echo 'campaign-worker: watches events, decides by rules, makes every effect happen at most once.'
+	@echo
+	@echo 'Begin with    make demo     the whole story on an embedded twin of the service, under two minutes'
+	@echo 'then          make test     everything that must hold before a change goes in'
+	@echo
+	@awk -F ':.*## ' '/^[.a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo 'The first of them makes .venv (Python 3.11 or later; another one: make PYTHON=python3.13 …).'
+	@echo 'To run the worker itself: .venv/bin/campaign-worker --help'
+
+.venv: $(READY) ## set up .venv from requirements-dev.lock, and the project in it
+
+$(READY): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "campaign-worker needs Python 3.11 or later; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo 'Name another one: make PYTHON=python3.13 .venv' >&2; exit 1; }
+	$(SAY) 'making .venv with $(PYTHON)'
+	@$(BIN)/python -c 'import pip' 2>/dev/null || $(PYTHON) -m venv --clear .venv
+	$(SAY) 'installing what requirements-dev.lock names, each file checked by its hash'
+	@$(PIP) install --require-hashes -r requirements-dev.lock
+	$(SAY) 'installing campaign-worker itself, editable'
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(READY) ## the whole story on the embedded twin: events change, rules fire, answers get lost
+	@$(BIN)/campaign-worker demo
+
+test: lint types cover ## the whole gate: style, types, layers, every test, coverage of the core
+
+lint: $(READY) ## style, formatting and the layers
+	$(SAY) 'ruff'
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	$(SAY) 'layers'
+	@$(BIN)/lint-imports --no-logo
+
+format: $(READY) ## format the code, and mend what can be mended without thought
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+types: $(READY) ## mypy, strict
+	$(SAY) 'types'
+	@$(BIN)/mypy
+
+cover: $(READY) ## every test, and then the core's branch coverage, which must be complete
+	$(SAY) 'tests'
+	@$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=
+	$(SAY) 'coverage'
+	@$(BIN)/coverage report
+	$(SAY) 'coverage of the core: every branch'
+	@$(BIN)/coverage report --include='$(CORE)' --fail-under=100
+
+prove: $(READY) ## the longer proofs: many seeds, real processes killed
+	@$(BIN)/python -m pytest -n $(WORKERS) -m prove --timeout 0; code=$$?; \
+	  if [ $$code -eq 5 ]; then echo 'Nothing was proved: no test is marked `prove`.' >&2; fi; exit $$code
+
+bench: $(READY) ## every benchmark, one table each
+	@set -- benchmarks/*.py; \
+	  if [ ! -e "$$1" ]; then echo 'Nothing was measured: there is no benchmarks/*.py.' >&2; exit 1; fi; \
+	  for script in "$$@"; do printf '==> %s\n' "$$script"; $(BIN)/python "$$script" || exit 1; done
+
+schema: $(READY) ## write the JSON Schemas that editors read, into docs/schema/
+	@mkdir -p docs/schema
+	@for name in config rules tests; do \
+	  $(BIN)/campaign-worker schema $$name > docs/schema/$$name.json.new \
+	    && mv docs/schema/$$name.json.new docs/schema/$$name.json \
+	    || { rm -f docs/schema/$$name.json.new; exit 1; }; \
+	  printf '==> docs/schema/%s.json\n' $$name; done
+
+lock: $(READY) ## solve the dependencies anew where pyproject.toml changed; newest of all: make lock UPGRADE=--upgrade
+	$(SAY) 'requirements.lock'
+	@$(COMPILE) $(UPGRADE) pyproject.toml --output-file requirements.lock
+	$(SAY) 'requirements-dev.lock'
+	@$(COMPILE) $(UPGRADE) --extra dev --constraint requirements.lock pyproject.toml --output-file requirements-dev.lock
+	$(SAY) 'requirements-build.lock'
+	@$(COMPILE) $(UPGRADE) --constraint requirements-dev.lock --group build --output-file requirements-build.lock
+
+clean: ## remove what was made here; never a ledger
+	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov
+	@find worker tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,9 @@
+"""The campaign worker: watches events, decides by rules, and makes every effect happen at most once.
+
+The package root says what this is and which version it is, and imports nothing: `import worker` must stay cheap and
+free of side effects, because every layer below pays for what stands here.
+"""
+
+from typing import Final
+
+__version__: Final = "0.1.0"
