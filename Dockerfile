@@ -1,0 +1,43 @@
+# Built in one stage, run in another: the image that runs has no compiler, no pip cache and no build tools.
+FROM python:3.13-slim AS build
+
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+WORKDIR /src
+
+# The dependencies first, by hash: this layer is built again only where the lock changed.
+COPY requirements.lock requirements-build.lock ./
+RUN python -m venv /opt/campaign-worker \
+    && /opt/campaign-worker/bin/pip install --require-hashes -r requirements.lock \
+    && pip install --require-hashes -r requirements-build.lock
+
+COPY pyproject.toml README.md LICENSE ./
+COPY worker ./worker
+RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
+    && /opt/campaign-worker/bin/pip install --no-deps --no-index /wheels/*.whl
+
+
+FROM python:3.13-slim
+
+RUN useradd --system --uid 10001 --home-dir /data --shell /usr/sbin/nologin worker \
+    && install -d -o worker -g worker /data /etc/campaign-worker
+COPY --from=build /opt/campaign-worker /opt/campaign-worker
+# Config and rules can be mounted over these; the ledger is taken from the shipped path to the volume.
+COPY config.yaml /etc/campaign-worker/config.yaml
+COPY rules /etc/campaign-worker/rules
+RUN sed -i 's|^ledger: sqlite:///worker.db$|ledger: sqlite:////data/worker.db|' /etc/campaign-worker/config.yaml \
+    && grep -q '^ledger: sqlite:////data/worker.db$' /etc/campaign-worker/config.yaml
+
+ENV PATH=/opt/campaign-worker/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    CAMPAIGN_WORKER_CONFIG=/etc/campaign-worker/config.yaml
+
+USER worker
+WORKDIR /data
+VOLUME /data
+STOPSIGNAL SIGTERM
+
+# Healthy: a complete cycle no older than three intervals. Unhealthy is a reason to look, and restarting is always safe.
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 CMD ["campaign-worker", "status", "--healthy"]
+
+ENTRYPOINT ["campaign-worker"]
+CMD ["run"]
