@@ -1,0 +1,81 @@
+"""Nothing in the repository says on which machine, or through which package index, it was made.
+
+Such an address would make an install work in one place only, and tells strangers what is none of their business. The
+needles are put together from pieces, or this file would be the first to be found.
+"""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+REGISTRY: Final = "py" + "pi"
+PYTHON_FILES: Final = "python" + "hosted"
+INDEX_OPTION: Final = "index" + "-url"
+HOMES: Final = "|".join(["wo" + "rk", "ro" + "ot", "ho" + "me/[a-z]", "Us" + "ers"])
+SIBLING: Final = ".." + "/sha" + "red"
+
+NEEDLES: Final = (
+    (re.compile(rf"https?://[^\s\"'<>]*(?:{REGISTRY}|{PYTHON_FILES})", re.IGNORECASE), "a package index's address"),
+    (re.compile(re.escape(INDEX_OPTION), re.IGNORECASE), "an option that names a package index"),
+    (re.compile(r"^\s*--(?:find-links|trusted-host)", re.MULTILINE), "an option that names a package index"),
+    (re.compile(rf"(?<![\w.~*$}}/-])/(?:{HOMES})/"), "an absolute path of one machine"),
+    (re.compile(re.escape(SIBLING)), "a folder outside the repository"),
+)
+
+
+def committed_files() -> list[Path]:
+    """What git tracks; outside a checkout (an unpacked source archive) there is nothing to say."""
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listing.returncode != 0:
+        pytest.skip("not a git checkout")
+    return [ROOT / name for name in listing.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def findings(file: Path) -> Iterator[str]:
+    text = file.read_bytes().decode("utf-8", errors="replace")
+    for needle, what in NEEDLES:
+        for match in needle.finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            yield f"{file.relative_to(ROOT)}:{line}: {what}: {match.group().strip()}"
+
+
+def test_no_committed_file_names_a_registry_or_a_path_of_one_machine() -> None:
+    found = [finding for file in committed_files() for finding in findings(file)]
+
+    assert not found, (
+        "committed files tell of the place they were made in:\n  "
+        + "\n  ".join(found)
+        + "\nName packages, not hosts; write paths from the repository's top; let `make lock` write the locks."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (f"see https://{REGISTRY}.example/simple/x", "an index in prose"),
+        (f"--extra-{INDEX_OPTION} x", "an option of a lock"),
+        (f"open('/{HOMES.split('|')[0]}/main/a')", "a path in code"),
+        (f"[contract]({SIBLING}/contract.md)", "a link out of the repository"),
+    ],
+)
+def test_each_kind_of_trace_is_found(text: str, reason: str) -> None:
+    assert any(needle.search(text) for needle, _ in NEEDLES), reason
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("GET /api/v3/partners/", "a path of the service"),
+        ("docs/decisions/0001.md", "a path from the top"),
+        ("sqlite:////data/worker.db", "a volume of the image"),
+        ("https://keepachangelog.com/en/1.1.0/", "an address that is no index"),
+    ],
+)
+def test_what_is_no_trace_is_left_alone(text: str, reason: str) -> None:
+    assert not any(needle.search(text) for needle, _ in NEEDLES), reason

@@ -1,0 +1,277 @@
+"""What keeps the code pleasant to read, and what keeps it testable, as ordinary tests over its syntax trees.
+
+Each test lists everything it found, with where and what to do, so that one run is enough to put things right.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+WORKER: Final = ROOT / "worker"
+
+FILE_LINES_MAX: Final = 400
+FUNCTION_LINES_MAX: Final = 60
+PARAMETERS_MAX: Final = 6
+VAGUE_WORDS: Final = frozenset({"manager", "helper", "util", "handler", "data", "info"})
+
+CLOCK_HOME: Final = "system.py"
+CLOCK_MODULES: Final = frozenset({"random", "secrets", "time"})
+CLOCK_CALLS: Final = frozenset(
+    {
+        "anyio.sleep",
+        "asyncio.sleep",
+        "date.today",
+        "datetime.date.today",
+        "datetime.datetime.now",
+        "datetime.datetime.today",
+        "datetime.datetime.utcnow",
+        "datetime.now",
+        "datetime.today",
+        "datetime.utcnow",
+        "os.urandom",
+        "uuid.uuid1",
+        "uuid.uuid4",
+    }
+)
+
+ENTRANCES: Final = {
+    "worker/__main__.py": "where a process begins",
+    "worker/sandbox/transport.py": "the tests' way into the twin, over the client's own code",
+}
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Module:
+    """One source file, read and parsed once for all tests."""
+
+    path: str
+    text: str
+    tree: ast.Module
+
+    def at(self, node: ast.stmt | ast.expr | ast.arg, what: str) -> str:
+        return f"{self.path}:{node.lineno}: {what}"
+
+
+@cache
+def modules() -> tuple[Module, ...]:
+    return tuple(
+        Module(path=file.relative_to(ROOT).as_posix(), text=text, tree=ast.parse(text, filename=str(file)))
+        for file in sorted(WORKER.rglob("*.py"))
+        for text in [file.read_text("utf-8")]
+    )
+
+
+def functions(module: Module) -> Iterator[FunctionNode]:
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def complain(found: Sequence[str], rule: str, remedy: str) -> None:
+    """Fails with everything that was found at once."""
+    if found:
+        pytest.fail(f"{rule}\n  " + "\n  ".join(found) + f"\n{remedy}", pytrace=False)
+
+
+def imports(module: Module) -> Iterator[tuple[ast.stmt, str]]:
+    """Every imported module by its dotted name, wherever in the file the import stands."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            yield from ((node, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node, node.module
+
+
+def dotted(node: ast.expr) -> str:
+    """`a.b.c` for a chain of plain names, else nothing."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and (base := dotted(node.value)):
+        return f"{base}.{node.attr}"
+    return ""
+
+
+def defined_names(module: Module) -> Iterator[tuple[ast.stmt | ast.expr | ast.arg, str]]:
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node, node.name
+        elif isinstance(node, ast.arg):
+            yield node, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node, node.id
+
+
+def words(name: str) -> set[str]:
+    """The words of a name in snake_case or CamelCase, in lower case and without a plural's s."""
+    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
+    return {form for part in parts for form in (part.lower(), part.lower().removesuffix("s"))}
+
+
+def test_no_file_is_longer_than_one_sitting() -> None:
+    found = [
+        f"{module.path}: {lines} lines"
+        for module in modules()
+        if (lines := len(module.text.splitlines())) > FILE_LINES_MAX
+    ]
+    complain(found, f"files longer than {FILE_LINES_MAX} lines:", "Give what changes together a file of its own.")
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    found = [
+        module.at(node, f"{node.name}, {lines} lines")
+        for module in modules()
+        for node in functions(module)
+        if (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
+    ]
+    complain(
+        found,
+        f"functions longer than {FUNCTION_LINES_MAX} lines:",
+        "Let the parent branch and leaves compute: name the steps as functions.",
+    )
+
+
+def test_no_function_takes_more_than_six_parameters() -> None:
+    def count(node: FunctionNode) -> int:
+        named = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        variadic = [argument for argument in (node.args.vararg, node.args.kwarg) if argument is not None]
+        return len([argument for argument in named if argument.arg not in {"self", "cls"}]) + len(variadic)
+
+    found = [
+        module.at(node, f"{node.name}, {count(node)} parameters")
+        for module in modules()
+        for node in functions(module)
+        if count(node) > PARAMETERS_MAX
+    ]
+    complain(
+        found,
+        f"functions with more than {PARAMETERS_MAX} parameters:",
+        "What travels together is a thing: make it a frozen dataclass with a name.",
+    )
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    found = [module.path for module in modules() if not ast.get_docstring(module.tree)]
+    complain(found, "modules without a docstring:", "Open with what it is for, why so, and what it never does.")
+
+
+def test_nothing_has_a_name_that_says_nothing() -> None:
+    files = [module.path for module in modules() if words(Path(module.path).stem) & VAGUE_WORDS]
+    names = [
+        module.at(node, name)
+        for module in modules()
+        for node, name in defined_names(module)
+        if words(name) & VAGUE_WORDS
+    ]
+    complain(
+        files + names,
+        f"names with one of the words {', '.join(sorted(VAGUE_WORDS))}:",
+        "Say what it is in the words of the domain: an answer, an observation, a row, a reason.",
+    )
+
+
+def test_what_guards_money_is_raised_not_asserted() -> None:
+    found = [
+        module.at(node, "assert")
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Assert)
+    ]
+    complain(
+        found,
+        "assert statements, which python -O takes out:",
+        "Raise an error of worker.model.errors; for a closed union, end with typing.assert_never(…).",
+    )
+
+
+def test_only_one_file_reads_clocks_sleeps_or_draws_randomness() -> None:
+    elsewhere = [module for module in modules() if module.path != f"worker/{CLOCK_HOME}"]
+    imported = [
+        module.at(node, f"imports {name}")
+        for module in elsewhere
+        for node, name in imports(module)
+        if name.split(".")[0] in CLOCK_MODULES
+    ]
+    taken = [
+        module.at(node, f"imports {node.module}.{alias.name}")
+        for module in elsewhere
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if f"{node.module}.{alias.name}" in CLOCK_CALLS
+    ]
+    used = [
+        module.at(node, f"uses {dotted(node)}")
+        for module in elsewhere
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and dotted(node) in CLOCK_CALLS
+    ]
+    complain(
+        imported + taken + used,
+        f"clocks, sleeps and randomness outside worker/{CLOCK_HOME}:",
+        "Take `now` as an argument, or a Clock (worker/engine/ports.py) that cli.wiring hands in; else no test can own "
+        "time, and no seed reproduces a run.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("packages", "homes", "reason"),
+    [
+        ({"apscheduler"}, ("worker/engine/daemon.py",), "when to look is decided in one place"),
+        ({"cel", "celpy"}, ("worker/rules/cel.py",), "the traps of two CEL engines are known in one place"),
+        ({"alembic", "sqlalchemy"}, ("worker/ledger/",), "the ledger is a port, and SQL is one adapter's affair"),
+        (
+            {"httpx"},
+            ("worker/api/", "worker/sandbox/transport.py"),
+            "one client sends, and the tests' transport answers",
+        ),
+    ],
+    ids=["apscheduler", "cel", "sqlalchemy", "httpx"],
+)
+def test_each_of_these_libraries_has_one_importer(packages: set[str], homes: tuple[str, ...], reason: str) -> None:
+    found = [
+        module.at(node, f"imports {name}")
+        for module in modules()
+        if not module.path.startswith(homes)
+        for node, name in imports(module)
+        if name.split(".")[0] in packages
+    ]
+    complain(found, f"imported outside {', '.join(homes)}:", f"Ask the home for what you need, because {reason}.")
+
+
+def test_no_module_is_an_orphan() -> None:
+    """A module that nothing of ours imports is either dead, or an entrance with a reason."""
+
+    def stem(path: str) -> str:
+        return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+    def named_by(module: Module) -> Iterator[str]:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                yield node.module
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+    used = {name for module in modules() for name in named_by(module)}
+    found = [
+        module.path
+        for module in modules()
+        if stem(module.path) not in used
+        and not module.path.endswith("__init__.py")
+        and "/migrations/" not in module.path
+        and module.path not in ENTRANCES
+    ]
+    complain(
+        found,
+        "modules that no other module imports:",
+        "Wire it in where it is needed, or remove it; an entrance goes into ENTRANCES with its reason.",
+    )
