@@ -27,9 +27,10 @@ class RuleMemory:
     ``episode``: the last number issued; numbers never go back. ``open``: an episode is open. ``fired``: it has fired.
     ``true_since``: first definite true look of this stretch. ``looked_at``: last look with a definite truth.
     ``baselines``: by the key text of the watched fact (name, parameters, ``by``). ``pending``: changed values by the
-    same keys, since ``pending_since``; ``pending_gap``: they were first seen right after a silence.
+    same keys, since ``pending_since``; ``pending_unheld_since``: since when nothing but an unknown ``when`` keeps it.
+    ``forced``: why a firing must wait for approval: what it rests on was first seen after a silence.
     ``before_firing``: the baselines before the last firing, kept until its writes are first sent.
-    ``stopped``: why ``enforce`` stopped. ``held``: the last logged reason for holding the firing.
+    ``stopped``: why ``enforce`` stopped; ``cleared``: the episode up to which bad ends stop it no more. ``held``: the last logged reason for holding the firing.
     """
 
     partner: PartnerId
@@ -47,9 +48,10 @@ class RuleMemory:
     pending: Mapping[str, Json] = field(default_factory=dict)
     pending_since: datetime | None = None
     pending_unheld_since: datetime | None = None
-    pending_gap: bool = False
+    forced: str | None = None
     before_firing: Mapping[str, Baseline] = field(default_factory=dict)
     stopped: str | None = None
+    cleared: int = 0
     held: str | None = None
 
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Literal, Protocol, runtime_checkable
 
-from worker.model.facts import FactKey, Json, Observation
+from worker.model.facts import UNREAD, Fact, FactKey, Json, Observation
 from worker.model.ids import PartnerId, RuleId
 from worker.model.writes import Mode
 
@@ -40,6 +40,11 @@ class Scope:
     now: datetime
     extra: Mapping[str, Json] = field(default_factory=dict)
     """``previous``, ``added`` and ``removed`` of an ``on_change`` rule; absent names are unknown."""
+
+    def fact(self, name: str) -> Fact:
+        """The fact of that name under this rule's parameters; unread where they cannot be resolved yet."""
+        key = self.keys.get(name)
+        return UNREAD if key is None else self.observation.get(key)
 
 
 class Condition(Protocol):

@@ -1,0 +1,150 @@
+"""What `decide` is given and what one glance at one (rule, event) gives back: the small shapes of deciding.
+
+Kept apart from the judgement itself so that episodes, changes and conflicts can each be read and tested alone.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+from worker.model.commits import Brake
+from worker.model.facts import Json, Observation
+from worker.model.ids import EventId, PartnerId, RuleId
+from worker.model.memory import PartnerMemory, RuleMemory
+from worker.model.rules import Judgement, Rule, Scope, Surge
+from worker.model.writes import Mode, Write
+
+DAY = timedelta(hours=24)
+ENFORCE_COOLDOWN = timedelta(minutes=10)
+"""How soon ``repeat: enforce`` may act again where the rule gives no ``cooldown``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The parts of the config that deciding needs."""
+
+    mode: Mode = "live"
+    gap: timedelta = timedelta(hours=1)
+    gap_then: Literal["ask", "act", "reobserve"] = "ask"
+    surge: Surge = Surge(events=25, within=timedelta(minutes=10))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One look at one partner: everything `decide` may know. Nothing in it changes while it decides.
+
+    ``writes``: every write of the partner that is not final. ``sendings``: first attempts of episodes in the last 24
+    hours. ``firings``: firings within the longest surge window. ``ended``: the writes of one episode, final ones too.
+    """
+
+    partner: PartnerId
+    now: datetime
+    memory: PartnerMemory
+    observations: Mapping[EventId, Observation]
+    memories: Mapping[tuple[EventId, RuleId], RuleMemory]
+    writes: tuple[Write, ...] = ()
+    sendings: Mapping[tuple[EventId, RuleId], Sequence[datetime]] = field(default_factory=dict)
+    firings: Sequence[tuple[RuleId, EventId, datetime]] = ()
+    ended: Callable[[EventId, RuleId, int], tuple[Write, ...]] = lambda _event, _rule, _episode: ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glimpse:
+    """One rule meets one event: what a glance is made from. ``after``: why this look counts as the first after a
+    silence, as a reason code, or None."""
+
+    rule: Rule
+    memory: RuleMemory
+    scope: Scope
+    judgement: Judgement
+    now: datetime
+    settings: Settings
+    writes: tuple[Write, ...] = ()
+    sendings: Sequence[datetime] = ()
+    after: str | None = None
+    episode_writes: Callable[[int], tuple[Write, ...]] = lambda _episode: ()
+
+    @property
+    def sequence(self) -> tuple[Write, ...]:
+        """The writes of this rule's current episode that are not final."""
+        return tuple(write for write in self.writes if write.key.episode == self.memory.episode)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A firing, before conflicts and surge have had their say.
+
+    ``fired``: the memory if it fires; ``dropped``: the memory if it loses to a standing opposite wish.
+    ``forced``: the reason why its writes must wait for approval, or None.
+    """
+
+    glimpse: Glimpse
+    episode: int
+    reason: Literal["condition", "change", "drift"]
+    why: str
+    fired: RuleMemory
+    dropped: RuleMemory
+    extra: Mapping[str, Json] = field(default_factory=dict)
+    forced: str | None = None
+
+    @property
+    def event(self) -> EventId:
+        """The event it fires for."""
+        return self.glimpse.memory.event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """An unsent write that is not wanted any more."""
+
+    write: Write
+    reason: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glance:
+    """What one glance gives: the new memory, and either a candidate, a hold, or nothing; and writes that end."""
+
+    memory: RuleMemory
+    candidate: Candidate | None = None
+    held: Brake | None = None
+    ends: tuple[End, ...] = ()
+
+
+def pace_brake(glimpse: Glimpse, since: datetime | None) -> Brake | None:
+    """The key of the rule that holds a firing now: ``for``, ``cooldown`` or ``limit``; None where all let it go."""
+    rule, now = glimpse.rule, glimpse.now
+    if rule.hold_for is not None and since is not None and now < since + rule.hold_for:
+        until = since + rule.hold_for
+        return Brake(reason="for", why=f"true since {since:%H:%M:%S}, must hold for {rule.hold_for}", until=until)
+    recent = sorted(at for at in glimpse.sendings if at > now - DAY)
+    cooldown = rule.cooldown
+    if cooldown is not None and recent and now < recent[-1] + cooldown:
+        until = recent[-1] + cooldown
+        return Brake(reason="cooldown", why=f"acted at {recent[-1]:%H:%M:%S}, cooldown {cooldown}", until=until)
+    limit = rule.per_event_per_day
+    if limit is not None and len(recent) >= limit:
+        until = recent[len(recent) - limit] + DAY
+        return Brake(reason="limit", why=f"acted {len(recent)} times in 24 hours, the limit is {limit}", until=until)
+    return None
+
+
+def silence_before(memory: PartnerMemory, known: RuleMemory | None, event: EventId) -> str | None:
+    """Why a look is the first after a silence, as a reason code: restored, reset, gap; None for an ordinary look.
+
+    A rule or an event without memory is new, not silent: it has nothing that could have been missed. Only after a
+    restored ledger does the unknown count as well.
+    """
+    looked = known.looked_at if known is not None else None
+    if memory.restored_at is not None and (looked is None or looked < memory.restored_at):
+        return "restored"
+    if known is None:
+        return None
+    returned = memory.returned.get(event)
+    if returned is not None and (looked is None or looked < returned):
+        return "reset" if memory.reset_at is not None and returned >= memory.reset_at else "gap"
+    if memory.after_gap_at is not None and (looked is None or looked < memory.after_gap_at):
+        return "gap"
+    return None

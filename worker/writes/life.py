@@ -1,0 +1,313 @@
+"""`advance`: the next state of one write, from what just happened to it.
+
+Why one function over a closed set of inputs: the daemon, the operators' commands, the rule tests and the simulation all
+push writes through this door, so that what is proved of it holds for all of them. It never sends; `Step.then` says what
+the shell shall do next. Time, a restart or a lost lock alone never makes an unknown write sendable: only a row of reads
+that all say *not there* does, and presence in any single read settles it for good.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Literal, TypeAlias, assert_never
+
+from worker.model.commits import Move
+from worker.model.outcomes import Accepted, NotSent, Outcome, Refused, Uncertain
+from worker.model.writes import Write
+from worker.writes.evidence import Evidence
+from worker.writes.states import move, note
+
+BACKOFF_FIRST = timedelta(seconds=5)
+BACKOFF_MAX = timedelta(seconds=60)
+CREDENTIALS_HOLD = timedelta(minutes=5)
+DENIALS_BEFORE_HOLD = 2
+"""A refusal of our credentials is answered by signing in anew, once; the second in a row holds the partner's writes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How long and how often to look before anything is concluded; the ``safety`` section for one kind of write.
+
+    ``toggle``: a second send would undo the first, so an unknown outcome is always for a person. ``reads_back``: a read
+    can show the effect. ``ask``: unknown outcomes are put before a person at once.
+    """
+
+    settle: timedelta
+    evidence_reads: int
+    evidence_within: timedelta
+    confirm_within: timedelta
+    max_attempts: int
+    interval: timedelta
+    ask: bool = False
+    toggle: bool = False
+    reads_back: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settling:
+    """What this process knows of an unsettled write; lost on a restart on purpose, so that the row begins anew.
+
+    Times are monotonic seconds. ``ended``: end of the last attempt, or the start of the process. ``absent``: reads in a
+    row that said *not there*.
+    """
+
+    ended: float
+    absent: int = 0
+    last_read: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempted:
+    """One attempt ended."""
+
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """One read of the target, begun at monotonic ``began``, said this. ``running``: the service's task still runs."""
+
+    evidence: Evidence
+    began: float
+    running: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundSending:
+    """The row stood in ``sending`` when the process started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFailed:
+    """The service's task for this write failed."""
+
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A person says whether the write took effect."""
+
+    applied: bool
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unwanted:
+    """The write is not wanted any more: its condition is definitely false, or a newer write takes its place."""
+
+    reason: str
+    why: str
+
+
+Input: TypeAlias = Attempted | Looked | FoundSending | TaskFailed | Verdict | Unwanted
+Then: TypeAlias = Literal["read", "send", "rest"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What follows: the move to record (None: nothing changed), the new settling, and what to do next."""
+
+    move: Move | None
+    settling: Settling | None
+    then: Then
+
+
+def advance(write: Write, settling: Settling | None, event: Input, policy: Policy, at: tuple[datetime, float]) -> Step:
+    """The write's next step. ``at`` is now, as UTC and as monotonic seconds.
+
+    Raises `worker.writes.states.IllegalMove` for an input that the write's state does not allow.
+    """
+    now, monotonic = at
+    if isinstance(event, Attempted):
+        return _after_attempt(write, event.outcome, policy, now, monotonic)
+    if isinstance(event, Looked):
+        return _after_look(write, settling or Settling(ended=monotonic), event, policy, at)
+    if isinstance(event, FoundSending):
+        why = "the process ended while this write was being sent; whether it took effect is not known"
+        return _became_unknown(write, "crash", why, policy, now, monotonic)
+    if isinstance(event, TaskFailed):
+        return _task_failed(write, settling, event, now)
+    if isinstance(event, Verdict):
+        return _verdict(write, event, policy, now)
+    if isinstance(event, Unwanted):
+        return _unwanted(write, settling, event, policy, now)
+    assert_never(event)
+
+
+def may_resend(write: Write, settling: Settling, policy: Policy, monotonic: float) -> bool:
+    """Whether an unknown write is proved absent and its back-off is over; the condition is judged by the pre-flight."""
+    return _proved_absent(settling, policy) and monotonic - settling.ended >= backoff(write.counted).total_seconds()
+
+
+def attempts_left(write: Write, policy: Policy) -> bool:
+    """Whether one more attempt is allowed. A person's ``--not-applied`` allows exactly one beyond those made."""
+    return write.counted < policy.max_attempts + write.extra_attempts
+
+
+def backoff(attempts: int) -> timedelta:
+    """How long to wait after so many attempts, without jitter: 5 s, 10 s, 20 s … 60 s."""
+    doublings = min(max(attempts - 1, 0), 6)
+    return min(BACKOFF_MAX, BACKOFF_FIRST * (1 << doublings))
+
+
+def _after_attempt(write: Write, outcome: Outcome, policy: Policy, now: datetime, monotonic: float) -> Step:
+    if isinstance(outcome, Accepted):
+        if not policy.reads_back:
+            why = "the service accepted it, and this effect cannot be read back"
+            done = move(write, "confirmed", at=now, reason="answer", why=why, confirmed_by="answer", denied=0)
+            return Step(move=done, settling=None, then="rest")
+        why = f"the service answered {outcome.answer.status}; the next reads must show it"
+        done = move(write, "applied", at=now, reason="accepted", why=why, denied=0)
+        return Step(move=done, settling=Settling(ended=monotonic), then="read")
+    if isinstance(outcome, Refused):
+        why = (
+            f"the service answered {outcome.answer.status}: nothing happened{': ' if outcome.why else ''}{outcome.why}"
+        )
+        done = move(write, "rejected", at=now, reason="refused_by_service", why=why)
+        return Step(move=done, settling=None, then="rest")
+    if isinstance(outcome, NotSent):
+        return _not_sent(write, outcome, now)
+    if isinstance(outcome, Uncertain):
+        return _became_unknown(write, "ambiguous", outcome.why, policy, now, monotonic)
+    assert_never(outcome)
+
+
+def _not_sent(write: Write, outcome: NotSent, now: datetime) -> Step:
+    denied = write.denied + 1 if outcome.cause == "denied" else 0
+    if denied >= DENIALS_BEFORE_HOLD:
+        held, until = "credentials", now + CREDENTIALS_HOLD
+    elif outcome.cause == "denied":
+        held, until = None, None
+    else:
+        held, until = "backoff", now + backoff(write.uncounted + 1)
+    reason = "denied" if outcome.cause == "denied" else "not_sent"
+    back = move(
+        write,
+        "planned",
+        at=now,
+        reason=reason,
+        why=outcome.why,
+        uncounted=write.uncounted + 1,
+        denied=denied,
+        held_by=held,
+        held_until=until,
+    )
+    return Step(move=back, settling=None, then="send")
+
+
+def _became_unknown(write: Write, reason: str, why: str, policy: Policy, now: datetime, monotonic: float) -> Step:
+    since = write.unknown_since or now
+    for applies, code, words in (
+        (not policy.reads_back, "no_readback", "and this effect cannot be read back"),
+        (policy.toggle, "toggle", "and sending a toggle again would undo it"),
+        (policy.ask, "ask", "and such outcomes are put before a person by configuration"),
+    ):
+        if applies:
+            up = move(write, "needs_human", at=now, reason=code, why=f"{why}; {words}", unknown_since=since)
+            return Step(move=up, settling=Settling(ended=monotonic), then="read")
+    lost = move(write, "unknown", at=now, reason=reason, why=why, unknown_since=since)
+    return Step(move=lost, settling=Settling(ended=monotonic), then="read")
+
+
+def _after_look(write: Write, settling: Settling, look: Looked, policy: Policy, at: tuple[datetime, float]) -> Step:
+    now, monotonic = at
+    if look.began < settling.ended and write.state != "planned":
+        return Step(move=None, settling=settling, then="read")
+    if look.evidence.says == "there":
+        done = move(
+            write, "confirmed", at=now, reason="read", why=look.evidence.why, confirmed_by="read", absent_proved=False
+        )
+        return Step(move=done, settling=None, then="rest")
+    counted = _counted(settling, look, policy)
+    if write.state == "applied":
+        return _still_applied(write, counted, policy, at)
+    if write.state == "unknown":
+        return _still_unknown(write, counted, look, policy, at)
+    if write.state == "needs_human":
+        proved = _proved_absent(counted, policy)
+        change = note(write, absent_proved=proved) if proved != write.absent_proved else None
+        return Step(move=change, settling=counted, then="read")
+    return Step(move=None, settling=counted, then="rest")
+
+
+def _counted(settling: Settling, look: Looked, policy: Policy) -> Settling:
+    """The row of reads with this one: *cannot tell* starts it anew; reads too close together count once."""
+    if look.evidence.says == "cannot_tell" or look.running:
+        return replace(settling, absent=0, last_read=look.began)
+    apart = settling.last_read is None or look.began - settling.last_read >= policy.interval.total_seconds()
+    if not apart and settling.absent > 0:
+        return settling
+    return replace(settling, absent=settling.absent + 1, last_read=look.began)
+
+
+def _proved_absent(settling: Settling, policy: Policy) -> bool:
+    if settling.absent < policy.evidence_reads or settling.last_read is None:
+        return False
+    return settling.last_read - settling.ended >= policy.settle.total_seconds()
+
+
+def _still_applied(write: Write, settling: Settling, policy: Policy, at: tuple[datetime, float]) -> Step:
+    now, monotonic = at
+    if monotonic - settling.ended <= policy.confirm_within.total_seconds():
+        return Step(move=None, settling=settling, then="read")
+    why = f"the service accepted it, and for {policy.confirm_within} no read has shown it"
+    end = move(write, "unconfirmed", at=now, reason="never_confirmed", why=why)
+    return Step(move=end, settling=None, then="rest")
+
+
+def _still_unknown(write: Write, settling: Settling, look: Looked, policy: Policy, at: tuple[datetime, float]) -> Step:
+    now, monotonic = at
+    if look.evidence.third is not None:
+        up = move(write, "needs_human", at=now, reason=look.evidence.third, why=look.evidence.why)
+        return Step(move=up, settling=settling, then="read")
+    if _proved_absent(settling, policy) and not attempts_left(write, policy):
+        why = f"{write.counted} attempts are proved to have had no effect, and no more are allowed"
+        up = move(write, "needs_human", at=now, reason="attempts", why=why, absent_proved=True)
+        return Step(move=up, settling=settling, then="read")
+    if _too_long(write, settling, policy, now, monotonic):
+        why = f"for {policy.evidence_within} reads could not settle whether it took effect: {look.evidence.why}"
+        proved = _proved_absent(settling, policy)
+        up = move(write, "needs_human", at=now, reason="no_evidence", why=why, absent_proved=proved)
+        return Step(move=up, settling=settling, then="read")
+    then: Then = "send" if may_resend(write, settling, policy, monotonic) else "read"
+    return Step(move=None, settling=settling, then=then)
+
+
+def _too_long(write: Write, settling: Settling, policy: Policy, now: datetime, monotonic: float) -> bool:
+    """Too long in this process, or by the wall clock once this process had a fair time to look for itself."""
+    here = monotonic - settling.ended
+    if here >= policy.evidence_within.total_seconds():
+        return True
+    since = write.unknown_since or now
+    return now - since >= policy.evidence_within and here >= 2 * policy.settle.total_seconds()
+
+
+def _task_failed(write: Write, settling: Settling | None, event: TaskFailed, now: datetime) -> Step:
+    if write.state != "applied":
+        return Step(move=None, settling=settling, then="read")
+    why = f"the service accepted it and then reported its task as {event.state}"
+    up = move(write, "needs_human", at=now, reason="task_failed", why=why)
+    return Step(move=up, settling=settling, then="read")
+
+
+def _verdict(write: Write, event: Verdict, policy: Policy, now: datetime) -> Step:
+    if event.applied:
+        done = move(write, "confirmed", at=now, reason="person", why=event.because, confirmed_by="person")
+        return Step(move=done, settling=None, then="rest")
+    extra = write.counted + 1 - policy.max_attempts
+    back = move(write, "planned", at=now, reason="person", why=event.because, extra_attempts=extra, absent_proved=False)
+    return Step(move=back, settling=None, then="send")
+
+
+def _unwanted(write: Write, settling: Settling | None, event: Unwanted, policy: Policy, now: datetime) -> Step:
+    """An unsent write ends; one that was sent ends only where its last attempt is proved absent."""
+    if write.state == "unknown":
+        ends = settling is not None and _proved_absent(settling, policy)
+    elif write.state == "needs_human":
+        ends = write.absent_proved
+    else:
+        ends = write.state in ("planned", "waiting")
+    if not ends:
+        return Step(move=None, settling=settling, then="read")
+    end = move(write, "skipped", at=now, reason=event.reason, why=event.why)
+    return Step(move=end, settling=None, then="rest")

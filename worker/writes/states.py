@@ -1,0 +1,66 @@
+"""The state machine of a write: one table and one door.
+
+Every change of state in the worker is made by `move`; a pair that the table lacks is a programming error and raises
+before anything is stored. The diagram in docs/operating.md is drawn from this table.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from worker.model.commits import Move
+from worker.model.records import Record, of_write
+from worker.model.writes import State, Write
+
+MOVES: Mapping[State, tuple[State, ...]] = {
+    "planned": ("waiting", "sending", "refused", "skipped", "cancelled", "confirmed"),
+    "waiting": ("planned", "cancelled", "skipped"),
+    "sending": ("applied", "confirmed", "unknown", "rejected", "planned", "needs_human"),
+    "applied": ("confirmed", "unconfirmed", "needs_human", "planned"),
+    "unknown": ("confirmed", "sending", "skipped", "cancelled", "needs_human", "planned"),
+    "needs_human": ("confirmed", "planned", "skipped", "cancelled"),
+    "confirmed": (),
+    "unconfirmed": (),
+    "rejected": (),
+    "refused": (),
+    "skipped": (),
+    "shadowed": (),
+    "cancelled": (),
+}
+"""``sending`` to ``confirmed`` and ``needs_human`` are the two steps of an answer taken at once where an effect cannot
+be read back; ``applied`` and ``unknown`` to ``planned`` only where an overtaken opposite write landed afterwards."""
+
+
+class IllegalMove(Exception):  # noqa: N818 - it is the name of what happened, as in the error tree
+    """The table has no such move. A defect of the worker, never of its input."""
+
+
+def move(write: Write, to: State, *, at: datetime, reason: str, why: str, **changes: Any) -> Move:  # noqa: ANN401 - fields of Write
+    """The move of ``write`` to state ``to``, with its record. ``changes`` are further fields of the write.
+
+    A hold ends with every change of state. Raises `IllegalMove`.
+    """
+    if to not in MOVES[write.state]:
+        raise IllegalMove(f"a write cannot go from {write.state} to {to}")
+    fields: dict[str, Any] = {"held_by": None, "held_until": None, **changes}
+    after = replace(write, state=to, changed_at=at, reason=reason, why=why, **fields)
+    return Move(before=write, after=after, records=(of_write(after, at=at, kind=to, reason=reason, why=why),))
+
+
+def hold(write: Write, *, at: datetime, reason: str, why: str, until: datetime | None = None) -> Move | None:
+    """The write stays where it is and says what holds it; None where it already says so.
+
+    A record is made only when the reason changes, so that a long hold does not fill the log.
+    """
+    if write.held_by == reason and write.held_until == until:
+        return None
+    records: tuple[Record, ...] = ()
+    if write.held_by != reason:
+        records = (of_write(write, at=at, kind="held", reason=reason, why=why),)
+    return Move(before=write, after=replace(write, held_by=reason, held_until=until, why=why), records=records)
+
+
+def note(write: Write, **changes: Any) -> Move:  # noqa: ANN401 - fields of Write
+    """A change of a write's own fields without a change of state and without a record."""
+    return Move(before=write, after=replace(write, **changes))
