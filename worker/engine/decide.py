@@ -77,6 +77,7 @@ class _Pass:
             self._take(glimpse, glance)
             if glance.candidate is not None:
                 candidates.append(glance.candidate)
+        self._spare_shared(writes)
         if not candidates:
             return []
         memories = {rule.id: memory for rule in rules if (memory := self._memories.get((event, rule.id)))}
@@ -146,6 +147,13 @@ class _Pass:
             self._hold(glimpse, glance.memory, glance.held)
         else:
             self.remember(glimpse, glance.memory)
+
+    def _spare_shared(self, writes: tuple[Write, ...]) -> None:
+        """A write that stands for the wishes of several rules lives on while the episode of any of them is open."""
+        for write in writes:
+            others = (self._memories.get((write.key.event, rule)) for rule in write.rules if rule != write.key.rule)
+            if any(memory is not None and memory.open and memory.fired for memory in others):
+                self._moves.pop(int(write.id), None)
 
     def _goes(self, candidate: Candidate) -> bool:
         """After a silence, ``reobserve`` only remembers what would have fired."""

@@ -1,6 +1,7 @@
 """From the firings of one look to plans: surge, mode, sharing of equal wishes, and what a newer firing replaces."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from worker.engine.looks import Candidate, Look, Settings
@@ -10,9 +11,9 @@ from worker.model.facts import Json, Known
 from worker.model.ids import EventId, RuleId
 from worker.model.records import Record
 from worker.model.rules import Rule
-from worker.model.writes import UNSENT, Mode, Plan, Write, WriteKey
-from worker.writes.intents import NotComputable, Planned, plan_steps
-from worker.writes.states import move
+from worker.model.writes import UNSENT, Mode, Plan, WriteKey
+from worker.writes.intents import NotComputable, Planned, plan_steps, wishes_of
+from worker.writes.states import move, note
 
 STRICTNESS: Mapping[Mode, int] = {"live": 0, "approve": 1, "shadow": 2}
 
@@ -79,7 +80,9 @@ class Planner:
         shared = self._shared(candidate, steps)
         why = candidate.why if shared is None else f"{candidate.why}; rule {shared} stands for the same wish"
         self.records.append(self._record(candidate, why, kind="fired", reason="shared" if shared else candidate.reason))
-        if shared is None:
+        if shared is not None:
+            self._join(candidate)
+        else:
             for step in steps:
                 self._plan(candidate, step, surging.get(rule.id))
         self._replace_older(candidate)
@@ -93,6 +96,18 @@ class Planner:
         }
         owner = owners.pop() if len(owners) == 1 else None
         return owner if owner != candidate.glimpse.rule.id else None
+
+    def _join(self, candidate: Candidate) -> None:
+        """The rule joins the writes that stand for its wishes: they live on while any of their rules wants them."""
+        rule = candidate.glimpse.rule.id
+        wishes = {(wish.target, wish.text) for wish in wishes_of(candidate.glimpse.rule)}
+        for index, plan in enumerate(self.plans):
+            if plan.key.event == candidate.event and (plan.intent.target, plan.intent.wish) in wishes:
+                self.plans[index] = replace(plan, rules=(*plan.rules, rule))
+        for write in self._look.writes:
+            wished = write.key.event == candidate.event and (write.intent.target, write.intent.wish) in wishes
+            if wished and rule not in write.rules:
+                self.moves.append(note(write, rules=(*write.rules, rule)))
 
     def _plan(self, candidate: Candidate, step: Planned, surge: str | None) -> None:
         glimpse = candidate.glimpse
@@ -113,6 +128,7 @@ class Planner:
             state="planned",
             reason=candidate.reason,
             why=candidate.why,
+            rules=(glimpse.rule.id,),
         )
         self._open.setdefault((candidate.event, step.intent.target, step.intent.wish), glimpse.rule.id)
         self.plans.append(_in_mode(plan, mode, forced, surge))
@@ -141,8 +157,6 @@ class Planner:
 
 
 def _in_mode(plan: Plan, mode: Mode, forced: str | None, surge: str | None) -> Plan:
-    from dataclasses import replace
-
     if mode == "shadow":
         return replace(plan, state="shadowed", reason="mode", why=f"shadow mode: {plan.why}")
     if forced is not None:

@@ -4,70 +4,16 @@ Only `worker.cli.wiring` and the simulation build the real ones. A port says not
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import IntEnum
 from typing import Protocol
 
 from worker.model.commits import Brake, Commit, DaemonStatus, Halt, Move, SendingView
-from worker.model.facts import Fact, FactKey, Json, Known
+from worker.model.exchange import Clock, Listing, TaskState, Urgency, WriteRequest
+from worker.model.facts import Fact, FactKey
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.outcomes import Outcome
 from worker.model.writes import Intent, Write
-
-
-class Clock(Protocol):
-    """Time and sleep. ``monotonic`` (seconds) decides order and age; ``now`` (aware UTC) is for people and memory."""
-
-    def now(self) -> datetime: ...
-    def monotonic(self) -> float: ...
-    async def sleep(self, seconds: float) -> None: ...
-
-
-class Urgency(IntEnum):
-    """Who goes first when the budget is short."""
-
-    WRITE = 0
-    EVIDENCE = 1
-    PREFLIGHT = 2
-    LISTING = 3
-    FACT = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """One pass over ``GET /events/``. Well-formed items of any page are facts; absence needs ``complete``."""
-
-    events: Mapping[EventId, Known]
-    complete: bool
-    why: str = ""
-    began_at: datetime
-    ended_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteRequest:
-    """One request to be sent, with its secrets left out: headers are added by the client. ``host`` is api or cr."""
-
-    host: str
-    method: str
-    path: str
-    query: tuple[tuple[str, str], ...] = ()
-    body: Json = None
-
-    def as_json(self, url: str) -> dict[str, Json]:
-        """The form that the log keeps."""
-        return {"method": self.method, "url": url, "body": self.body}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskState:
-    """``data.state`` of a task read: ``running`` for anything that is neither in task.succeeded nor task.failed."""
-
-    state: str
-    verdict: str
-    """succeeded, failed, running or unreadable."""
 
 
 class Service(Protocol):
@@ -143,3 +89,6 @@ class Ledger(Protocol):
 
     def halts(self, now: datetime) -> tuple[Halt, ...]: ...
     def save_status(self, status: DaemonStatus) -> None: ...
+
+
+__all__ = ["Clock", "Ledger", "Listing", "Service", "TaskState", "Urgency", "WriteRequest"]

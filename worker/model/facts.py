@@ -42,9 +42,13 @@ class FactKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """Where a fact came from, for the log: path and query asked, status answered, the service's request id."""
+    """Where a fact came from, for the log: path and query asked, status answered, the service's request id.
+
+    ``began`` is when its request began, in monotonic seconds: order and age are judged by it, never by ``read_at``.
+    """
 
     get: str
+    began: float = 0.0
     status: int | None = None
     x_request_id: str | None = None
 

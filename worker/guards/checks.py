@@ -1,0 +1,236 @@
+"""Every guard, in the order in which they object."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+
+from worker.guards.situation import Limits, No, Situation
+from worker.model.commits import Brake, Halt, SendingView
+from worker.model.facts import Known
+from worker.model.rules import Truth
+from worker.model.writes import UNSENT, Write
+from worker.writes.evidence import already_so, fact_name, target_value
+from worker.writes.intents import amount_of, reads_back
+
+HOUR = timedelta(hours=1)
+
+
+def held_back_off(situation: Situation) -> No | None:
+    """A hold with a time of its own that is not over yet."""
+    write = situation.write
+    if write.held_by in ("backoff", "credentials") and write.held_until and situation.now < write.held_until:
+        return No(way="hold", reason=write.held_by, why=write.why, until=write.held_until)
+    return None
+
+
+def sequence(situation: Situation) -> No | None:
+    """A step starts when every step before it is confirmed, or was skipped because it was so already."""
+    for write in situation.earlier:
+        if not write.final:
+            return No(way="hold", reason="sequence", why=f"write {write.id} before it is {write.state}")
+        if write.state != "confirmed" and not (write.state == "skipped" and write.reason in _SO_ALREADY):
+            why = f"write {write.id} before it ended as {write.state}, which stops the sequence"
+            return No(way="skip", reason="sequence", why=why)
+    return None
+
+
+_SO_ALREADY = frozenset({"already_so", "nothing_to_pause"})
+
+
+def halted(situation: Situation) -> No | None:
+    """A person's halt of everything, this partner or this rule."""
+    for halt in situation.halts:
+        if _covers(halt, situation.write):
+            return No(way="hold", reason="halt", why=f"halted by {halt.by}: {halt.because}", until=halt.until)
+    return None
+
+
+def _covers(halt: Halt, write: Write) -> bool:
+    return (halt.partner is None or halt.partner == write.key.partner) and (
+        halt.rule is None or halt.rule == write.key.rule
+    )
+
+
+def vouched(situation: Situation) -> No | None:
+    """Against the real service no write leans on a default that nobody has confirmed."""
+    if not situation.unvouched:
+        return None
+    names = ", ".join(situation.unvouched)
+    return No(way="hold", reason="assumption", why=f"write these into assumptions: once confirmed: {names}")
+
+
+def credentials(situation: Situation) -> No | None:
+    """The partner's writes are held after two refusals of our credentials in a row."""
+    until = situation.credentials_until
+    if until is None or situation.now >= until:
+        return None
+    return No(way="hold", reason="credentials", why="the service refused the credentials twice in a row", until=until)
+
+
+def target_free(situation: Situation) -> No | None:
+    """One unsettled write per target; only a write that stops spending overtakes an opposite one."""
+    for other in situation.on_target:
+        if other.id != situation.write.id and not _may_overtake(situation.write, other):
+            return No(way="hold", reason="target_busy", why=f"write {other.id} on the same target is {other.state}")
+    return None
+
+
+def _may_overtake(write: Write, other: Write) -> bool:
+    if other.state == "needs_human" and other.absent_proved:
+        return True
+    return write.intent.stops and not other.intent.stops and other.intent.wish != write.intent.wish
+
+
+def product_on(situation: Situation) -> No | None:
+    """The partner's campaign product is on; unknown holds as well, because nothing is sent on a guess."""
+    fact = situation.fact("partner")
+    if not isinstance(fact, Known) or not isinstance(fact.value, Mapping):
+        why = fact.why if not isinstance(fact, Known) else "the partner record has no usable form"
+        return No(way="hold", reason="fact_unknown", why=f"partner: {why}")
+    flag = fact.value.get("campaign_recommendations")
+    if flag is True:
+        return None
+    if flag is False:
+        return No(way="hold", reason="product_off", why="the partner's campaign_recommendations is off")
+    return No(way="hold", reason="fact_unknown", why="the partner record lacks campaign_recommendations")
+
+
+def condition_holds(situation: Situation) -> No | None:
+    """The condition holds on facts read just now. A write of a person (an undo) has none and passes."""
+    judgement = situation.judgement
+    if judgement.truth is Truth.TRUE:
+        return None
+    reason = "no_longer_holds" if judgement.truth is Truth.FALSE else "fact_unknown"
+    return No(way="hold", reason=reason, why=judgement.why)
+
+
+def target_says(situation: Situation) -> No | None:
+    """The target is readable, and does not have the wanted value already."""
+    write = situation.write
+    if not reads_back(write.intent, write.key.item):
+        return None
+    fact = situation.fact(fact_name(write.intent))
+    readable, value = target_value(write.intent, fact)
+    if not readable:
+        why = fact.why if not isinstance(fact, Known) else "the answer lacks the target's field"
+        return No(way="hold", reason="target_unreadable", why=why)
+    if already_so(write.intent, fact):
+        return _so_already(situation)
+    if write.intent.action == "pause" and value is None:
+        return No(way="skip", reason="nothing_to_pause", why="the event has no campaign status: nothing to pause")
+    if write.intent.action == "boost" and isinstance(value, Mapping) and value.get("state") == "NONE":
+        return No(way="refuse", reason="no_draft", why="the event has no draft to publish")
+    return None
+
+
+def _so_already(situation: Situation) -> No:
+    write = situation.write
+    if any(other.id != write.id for other in situation.on_target):
+        why = "the target reads as wanted, but another write on it is not settled"
+        return No(way="hold", reason="target_busy", why=why)
+    if write.sent:
+        return No(way="confirm", reason="read", why="the target reads as wanted after all")
+    return No(way="skip", reason="already_so", why="the target already has the wanted value")
+
+
+def created_here(situation: Situation) -> No | None:
+    """After ``create_draft`` in the same ``do``, the draft that is boosted must be the one that was created."""
+    write = situation.write
+    if write.intent.action != "boost":
+        return None
+    made = next((one for one in situation.earlier if one.intent.action == "create_draft"), None)
+    fact = situation.fact("setup")
+    if made is None or made.state != "confirmed" or not isinstance(fact, Known) or not isinstance(fact.value, Mapping):
+        return None
+    for name, wanted in made.intent.wanted.items():
+        if fact.value.get(name) != wanted:
+            why = f"the draft's {name} is {fact.value.get(name)!r}, not {wanted!r} as created: somebody changed it"
+            return No(way="refuse", reason="other_value", why=why)
+    return None
+
+
+def budget_in_range(situation: Situation) -> No | None:
+    """The budget that the write commits lies within the service's range for the event (API section 8)."""
+    amount = budget_of(situation)
+    if amount is None:
+        if situation.write.intent.action in ("boost", "create_draft"):
+            return No(way="hold", reason="target_unreadable", why="the budget it would commit cannot be read")
+        return None
+    fact = situation.fact("budget_range")
+    if not isinstance(fact, Known) or not isinstance(fact.value, Mapping):
+        why = fact.why if not isinstance(fact, Known) else "the budget range has no usable form"
+        return No(way="hold", reason="fact_unknown", why=f"budget_range: {why}")
+    low, high = fact.value.get("lower_limit"), fact.value.get("upper_limit")
+    if not isinstance(low, int | float) or not isinstance(high, int | float):
+        return No(way="hold", reason="fact_unknown", why="budget_range lacks a limit")
+    if low <= amount <= high:
+        return None
+    return No(way="refuse", reason="budget_range", why=f"budget {amount:g} is outside {low:g} to {high:g}")
+
+
+def budget_of(situation: Situation) -> float | None:
+    """What the write commits: its own budget, or for a boost the draft's."""
+    write = situation.write
+    if write.intent.action != "boost":
+        return amount_of(write.intent)
+    fact = situation.fact("setup")
+    if isinstance(fact, Known) and isinstance(fact.value, Mapping):
+        value = fact.value.get("total_budget")
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+    return None
+
+
+def too_old(situation: Situation, no: No) -> No:
+    """A write held for too long waits for a person instead of going off at an odd hour."""
+    write = situation.write
+    fresh = situation.now - write.changed_at <= situation.limits.held_longer_than
+    if no.way != "hold" or write.state != "planned" or write.sent or fresh:
+        return no
+    why = f"held for longer than {situation.limits.held_longer_than} ({no.reason}: {no.why})"
+    return No(way="ask", reason="gap", why=why)
+
+
+Guard = Callable[[Situation], No | None]
+
+BEFORE_READING: tuple[Guard, ...] = (held_back_off, sequence, halted, vouched, credentials, target_free)
+AFTER_READING: tuple[Guard, ...] = (product_on, target_says, condition_holds, created_here, budget_in_range)
+
+
+def first_no(guards: tuple[Guard, ...], situation: Situation) -> No | None:
+    """The first objection, or None."""
+    for guard in guards:
+        no = guard(situation)
+        if no is not None:
+            return too_old(situation, no)
+    return None
+
+
+def brake_in_transaction(
+    write: Write, amount: float | None, limits: Limits, now: datetime, view: SendingView
+) -> Brake | None:
+    """The brakes that are read in the transaction that records the attempt: nothing can slip in between."""
+    situation = Situation(write=write, now=now, limits=limits, halts=view.halts, on_target=view.on_target)
+    for guard in (halted, target_free):
+        no = guard(situation)
+        if no is not None:
+            return Brake(reason=no.reason, why=no.why, until=no.until)
+    if not write.intent.stops and len(view.sent_last_hour) >= limits.writes_per_hour:
+        until = min(view.sent_last_hour) + HOUR
+        why = f"{len(view.sent_last_hour)} writes in the last hour, {limits.writes_per_hour} are allowed"
+        return Brake(reason="writes_per_hour", why=why, until=until)
+    return _spend_brake(amount, limits, view)
+
+
+def _spend_brake(amount: float | None, limits: Limits, view: SendingView) -> Brake | None:
+    if amount is None:
+        return None
+    if limits.spend_per_event is not None and view.spent_event + amount > limits.spend_per_event:
+        why = f"{view.spent_event:g} sent for the event, {amount:g} more would pass {limits.spend_per_event:g}"
+        return Brake(reason="spend", why=why)
+    if limits.spend_per_day is not None and view.spent_today + amount > limits.spend_per_day:
+        why = f"{view.spent_today:g} sent today, {amount:g} more would pass {limits.spend_per_day:g}"
+        return Brake(reason="spend", why=why)
+    return None
+
+
+__all__ = ["AFTER_READING", "BEFORE_READING", "UNSENT", "brake_in_transaction", "budget_of", "first_no"]

@@ -1,0 +1,66 @@
+"""What passes between the engine and the world: the clock, listings, requests, and who goes first.
+
+These shapes stand in the model because the client, the pacing and the engine all speak of them, and those layers must
+not know each other.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntEnum
+from typing import Literal, Protocol
+
+from worker.model.facts import Json, Known
+from worker.model.ids import EventId
+
+
+class Clock(Protocol):
+    """Time and sleep. ``monotonic`` (seconds) decides order and age; ``now`` (aware UTC) is for people and memory."""
+
+    def now(self) -> datetime: ...
+    def monotonic(self) -> float: ...
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class Urgency(IntEnum):
+    """Who goes first when the budget is short."""
+
+    WRITE = 0
+    EVIDENCE = 1
+    PREFLIGHT = 2
+    LISTING = 3
+    FACT = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """One pass over ``GET /events/``. Well-formed items of any page are facts; absence needs ``complete``."""
+
+    events: Mapping[EventId, Known]
+    complete: bool
+    why: str = ""
+    began_at: datetime
+    ended_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRequest:
+    """One request to be sent, with its secrets left out: headers are added by the client. ``host`` is api or cr."""
+
+    host: str
+    method: str
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    body: Json = None
+
+    def as_json(self, url: str) -> dict[str, Json]:
+        """The form that the log keeps."""
+        return {"method": self.method, "url": url, "body": self.body}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskState:
+    """``data.state`` of a task read: ``running`` for anything that is neither in task.succeeded nor task.failed."""
+
+    state: str
+    verdict: Literal["succeeded", "failed", "running", "unreadable"]
