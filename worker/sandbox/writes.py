@@ -1,0 +1,323 @@
+"""Rows that write to events, setups and campaigns (API sections 3.2 and 4.5).
+
+Each write takes effect through the one door of its call, with the target that it is about. None of them knows of
+idempotency keys, because the service has none: the same write that comes twice takes effect twice wherever the
+document does not forbid it.
+
+Never asks whether a write makes sense for the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
+from worker.sandbox.books import Deed
+from worker.sandbox.call import Call, Later, Result
+from worker.sandbox.delivery import Json, Record
+from worker.sandbox.reads import GOALS, range_for, setup_record
+from worker.sandbox.sessions import Refusal
+from worker.sandbox.world import Happening, Task, merged, same_cluster
+
+SETUP = "setup"
+CAMPAIGNS = "campaign:"
+CLIENT_STATUS = "client_campaign_status"
+FRONTEND_STATUSES = ("DEFAULT", "FLAGGED", "HIDDEN", "CANCELLED")
+FE_STATUSES = ("RUNNING", "CANCELLED")
+BOOST_CHECKED_DAYS = 30
+
+StatusField = Literal["client_campaign_status", "campaign_optimisation_status", "ad_campaign_optimisation_status"]
+VALUES: Mapping[StatusField, tuple[str, str]] = {
+    "client_campaign_status": ("RUNNING", "PAUSED"),
+    "campaign_optimisation_status": ("ON", "OFF"),
+    "ad_campaign_optimisation_status": ("ON", "OFF"),
+}
+
+
+def conflict(message: str) -> Refusal:
+    return Refusal(409, "error.conflict", message)
+
+
+# Status fields
+
+
+def client_campaign_status(call: Call) -> Result:
+    """204 at once; the work behind it is a task whose state can be read. The effect lands at once or with the task."""
+    found = call.event()
+    settings = call.settings
+    value = _wanted(call, found, "client_campaign_status")
+    fails = settings.task_fails or found.task_fails
+    done_at_s = call.now_s + settings.task_duration_s
+    result = settings.task_failed if fails else settings.task_succeeded
+    with_task = replace(found, task=Task(done_at_s=done_at_s, result=result, pending=settings.task_pending))
+    call.world.put(call.partner, call.eid, replace(with_task, task_fails=False), call.now_s)
+    if fails:
+        return Result(status=204)
+    if settings.task_effect == "at_once":
+        _set_field(call, CLIENT_STATUS, value, call.now_s)
+        return Result(status=204)
+    land = Later(after_s=settings.task_duration_s, land=lambda at_s: _set_field(call, CLIENT_STATUS, value, at_s))
+    return Result(status=204, later=(land,))
+
+
+def campaign_optimisation_status(call: Call) -> Result:
+    return _optimisation(call, "campaign_optimisation_status")
+
+
+def ad_campaign_optimisation_status(call: Call) -> Result:
+    return _optimisation(call, "ad_campaign_optimisation_status")
+
+
+def _optimisation(call: Call, name: StatusField) -> Result:
+    value = _wanted(call, call.event(), name)
+    _set_field(call, name, value, call.now_s)
+    return Result(body={"eid": call.eid, name: value})
+
+
+def _wanted(call: Call, found: Happening, name: StatusField) -> str:
+    """The value that the write asks for; under toggle semantics, the other one, whatever it asks for."""
+    semantics, template = {
+        "client_campaign_status": (
+            call.settings.client_campaign_status_semantics,
+            call.settings.client_campaign_status_query,
+        ),
+        "campaign_optimisation_status": (
+            call.settings.campaign_optimisation_status_semantics,
+            call.settings.campaign_optimisation_status_query,
+        ),
+        "ad_campaign_optimisation_status": (
+            call.settings.ad_campaign_optimisation_status_semantics,
+            call.settings.ad_campaign_optimisation_status_query,
+        ),
+    }[name]
+    first, second = VALUES[name]
+    if semantics == "toggle":
+        return second if found.record.get(name) == first else first
+    value = call.templated(template).get("value", "")
+    if value not in (first, second):
+        raise call.invalid(f"{name} is {first} or {second}")
+    return value
+
+
+def _set_field(call: Call, name: str, value: str, at_s: float) -> None:
+    found = call.world.at(call.partner, call.eid)
+    if found is None:
+        return
+    deed = Deed(eid=call.eid, operation=f"set_{name}", target=name, before=found.record.get(name), after=value)
+    call.take_effect(deed, found.with_fields({name: value}), at_s)
+
+
+def setup_frontend_status(call: Call) -> Result:
+    found = call.event()
+    value = call.templated_either(call.settings.frontend_status_query, call.settings.frontend_status_body).get("value")
+    if value not in FRONTEND_STATUSES:
+        raise call.invalid(f"frontend_status is one of {', '.join(FRONTEND_STATUSES)}")
+    deed = Deed(
+        eid=call.eid,
+        operation="set_frontend_status",
+        target="frontend_status",
+        before=found.record.get("frontend_status"),
+        after=value,
+        frees=("last_updated_on_fe",),
+    )
+    call.take_effect(deed, found.with_fields({"frontend_status": value}))
+    return Result(body={"eid": call.eid, "frontend_status": value})
+
+
+def last_updated_on_fe(call: Call) -> Result:
+    """The second step of a frontend_status write, on the other service. What it leaves cannot be read back."""
+    found = call.event()
+    given = call.templated_either(call.settings.last_updated_on_fe_query, call.settings.last_updated_on_fe_body)
+    value = given.get("value")
+    if value not in FE_STATUSES:
+        raise call.invalid("status is RUNNING or CANCELLED")
+    deed = Deed(
+        eid=call.eid,
+        operation="last_updated_on_fe",
+        target="last_updated_on_fe",
+        before=found.last_updated_on_fe,
+        after=value,
+    )
+    call.take_effect(deed, replace(found, last_updated_on_fe=value))
+    return Result(body={"eid": call.eid})
+
+
+# Setup processes
+
+
+def create_setup(call: Call) -> Result:
+    found = call.event()
+    body = _setup_fields(call)
+    for name in ("goal", "total_budget"):
+        if name not in body:
+            raise call.invalid(f"{name} is required")
+    if found.setup is not None and call.settings.create_existing == "conflict":
+        raise conflict("a setup of this event exists")
+    after = replace(found, setup=body, published=False)
+    call.take_effect(_setup_deed(call, "create_setup", found, after), after)
+    return Result(status=call.settings.create_setup_status, body=setup_record(call, after))
+
+
+def update_setup(call: Call) -> Result:
+    found = call.event()
+    if found.setup is None:
+        raise Refusal(404, "error.not_found", "no draft of this event")
+    if found.published:
+        raise conflict("this setup is published")
+    after = replace(found, setup=merged(found.setup, _setup_fields(call)))
+    call.take_effect(_setup_deed(call, "update_setup", found, after), after)
+    return Result(body=setup_record(call, after))
+
+
+def boost(call: Call) -> Result:
+    """Publishes: the setup goes live and a campaign starts for each cluster. 200 and not 201 (API section 3.2)."""
+    found = call.event()
+    settings = call.settings
+    if found.setup is None:
+        raise Refusal(404, "error.not_found", "no draft of this event")
+    if found.published and settings.boost_published == "conflict":
+        raise conflict("this setup is published")
+    if settings.enforce_budget_range:
+        _check_budget(call, found)
+    chosen = found.setup.get("tcs") or [each.get("tc") for each in found.clusters[:2]]
+    tcs = chosen if isinstance(chosen, list | tuple) else []
+    started = tuple(_campaign(found, tc, found.tc_run_id, index) for index, tc in enumerate(tcs))
+    fields: dict[str, Json] = {CLIENT_STATUS: "RUNNING"}
+    if settings.boost_campaign_status is not None:
+        fields["campaign_status"] = settings.boost_campaign_status
+    after = replace(found, published=True, campaigns=(*found.campaigns, *started)).with_fields(fields)
+    deed = _setup_deed(call, "boost", found, after)
+    call.take_effect(replace(deed, frees=(CAMPAIGNS, CLIENT_STATUS)), after)
+    return Result(body=setup_record(call, after))
+
+
+def reset_campaigns_setup(call: Call) -> Result:
+    found = call.event()
+    kept = found.setup if call.settings.reset_setup_result == "draft" else None
+    after = replace(found, setup=kept, published=False, campaigns=())
+    call.take_effect(replace(_setup_deed(call, "reset_setup", found, after), frees=(CAMPAIGNS,)), after)
+    return Result(body={"eid": call.eid})
+
+
+def _setup_fields(call: Call) -> dict[str, Json]:
+    """The body of a draft write: goal and budget are checked, what else it holds is kept as it came."""
+    body = dict(call.json_body())
+    if "goal" in body and body["goal"] not in GOALS:
+        raise call.invalid(f"goal is one of {', '.join(GOALS)}")
+    budget = body.get("total_budget", 0)
+    if isinstance(budget, bool) or not isinstance(budget, int | float):
+        raise call.invalid("total_budget is a number")
+    for name in ("eid", call.settings.setup_state_field):
+        body.pop(name, None)
+    return body
+
+
+def _check_budget(call: Call, found: Happening) -> None:
+    lower, upper = range_for(found, BOOST_CHECKED_DAYS)
+    budget = (found.setup or {}).get("total_budget")
+    if not isinstance(budget, int | float) or not lower <= budget <= upper:
+        raise call.invalid(f"total_budget is from {lower:g} to {upper:g}")
+
+
+def _setup_deed(call: Call, operation: str, before: Happening, after: Happening) -> Deed:
+    return Deed(eid=call.eid, operation=operation, target=SETUP, before=_setup_value(before), after=_setup_value(after))
+
+
+def _setup_value(found: Happening) -> Json:
+    if found.setup is None:
+        return None
+    return {**found.setup, "published": found.published, "campaigns": len(found.campaigns)}
+
+
+# Campaigns
+
+
+def campaigns_setup(call: Call) -> Result:
+    """Edits one cluster of a published setup, named by event, cluster and run (API section 2.6)."""
+    body = call.json_body()
+    if not {"eid", "tc", "tc_run_id"} <= body.keys():
+        raise call.invalid("eid, tc and tc_run_id are required")
+    found = call.event(str(body["eid"]))
+    if not found.published:
+        raise conflict("this setup is not published")
+    tc, tc_run_id = body["tc"], body["tc_run_id"]
+    known = [each for each in found.campaigns if same_cluster(each, tc, tc_run_id)]
+    if not known and call.settings.edit_unknown_cluster == "not_found":
+        raise Refusal(404, "error.not_found", "no campaign of this cluster")
+    edits = {key: value for key, value in body.items() if key not in ("eid", "tc", "tc_run_id")}
+    edited = merged(known[0] if known else _campaign(found, tc, tc_run_id, 0), edits)
+    if known:
+        kept = tuple(merged(each, edits) if same_cluster(each, tc, tc_run_id) else each for each in found.campaigns)
+    else:
+        kept = (*found.campaigns, edited)
+    deed = Deed(
+        eid=found.eid,
+        operation="edit_cluster",
+        target=f"{CAMPAIGNS}{tc}:{tc_run_id}",
+        before=known[0] if known else None,
+        after=edited,
+    )
+    call.take_effect(deed, replace(found, campaigns=kept))
+    return Result(body={"eid": found.eid, **edited})
+
+
+def create_campaign(call: Call) -> Result:
+    """Not idempotent: each one that arrives is one more campaign."""
+    given = call.templated(call.settings.create_campaign_query)
+    found = call.event(given.get("eid", ""))
+    tc, tc_run_id = given.get("tc", ""), given.get("tc_run_id", "")
+    if not tc or not tc_run_id.isdigit():
+        raise call.invalid("tc and a whole tc_run_id are required")
+    created = _campaign(found, tc, int(tc_run_id), 0)
+    same = [each for each in found.campaigns if same_cluster(each, tc, tc_run_id)]
+    deed = Deed(
+        eid=found.eid,
+        operation="create_campaign",
+        target=f"{CAMPAIGNS}{tc}:{tc_run_id}",
+        before=len(same),
+        after=len(same) + 1,
+    )
+    call.take_effect(deed, replace(found, campaigns=(*found.campaigns, created)))
+    return Result(status=201, body={"eid": found.eid, **created})
+
+
+def _campaign(found: Happening, tc: Json, tc_run_id: Json, index: int) -> Record:
+    number = len(found.campaigns) + index + 1
+    run = int(tc_run_id) if isinstance(tc_run_id, str) and tc_run_id.isdigit() else tc_run_id
+    return {
+        "campaign_id": f"cmp-{number}",
+        "tc": tc,
+        "tc_run_id": run,
+        "status": "ACTIVE",
+        "audience_id": f"aud-{number}",
+    }
+
+
+# Series
+
+
+def series_add(call: Call) -> Result:
+    return _series(call, "series_add")
+
+
+def series_remove(call: Call) -> Result:
+    return _series(call, "series_remove")
+
+
+def _series(call: Call, operation: Literal["series_add", "series_remove"]) -> Result:
+    found = call.event()
+    asked = call.several("event_series")
+    if not asked:
+        raise call.invalid("event_series is required")
+    siblings = found.record.get("campaign_event_series")
+    before = [str(each) for each in siblings] if isinstance(siblings, list | tuple) else []
+    if operation == "series_add":
+        for eid in asked:
+            call.event(eid)
+        after = [*before, *(eid for eid in dict.fromkeys(asked) if eid not in before)]
+    else:
+        after = [eid for eid in before if eid not in asked]
+    deed = Deed(eid=call.eid, operation=operation, target="series", before=before, after=after)
+    call.take_effect(deed, found.with_fields({"campaign_event_series": after}))
+    return Result(body={"eid": call.eid, "campaign_event_series": after})
