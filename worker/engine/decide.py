@@ -185,7 +185,7 @@ def _held_record(glimpse: Glimpse, memory: RuleMemory, brake: Brake, now: dateti
 
 
 def edited_writes(rules: RuleSet, writes: tuple[Write, ...], now: datetime) -> Iterator[tuple[Write, Move]]:
-    """Unsent writes whose rule is gone or whose ``do`` or ``with`` was edited: they are cancelled, whoever planned them.
+    """Unsent writes whose rule is gone or whose ``do`` or ``with`` was edited: they are cancelled.
 
     Writes in flight or unsettled are left alone: they are settled by reading.
     """

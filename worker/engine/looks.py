@@ -27,7 +27,7 @@ class Settings:
     mode: Mode = "live"
     gap: timedelta = timedelta(hours=1)
     gap_then: Literal["ask", "act", "reobserve"] = "ask"
-    surge: Surge = Surge(events=25, within=timedelta(minutes=10))
+    surge: Surge = field(default_factory=lambda: Surge(events=25, within=timedelta(minutes=10)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

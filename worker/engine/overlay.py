@@ -15,7 +15,7 @@ from worker.model.writes import Write
 
 
 def written_values(rule: Rule, scope: Scope) -> dict[str, Json]:
-    """The fields that the rule's actions write, as they are now: ``{"setup.state": "NONE", …}``; unreadable ones not."""
+    """The fields that the rule's actions write, as they are now: ``{"setup.state": "NONE"}``; unreadable ones not."""
     found: dict[str, Json] = {}
     for step in rule.do:
         for name, field in ACTIONS[step.action].writes:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
 
 from worker.engine.looks import Candidate, Look, Settings
 from worker.engine.overlay import written_values
@@ -152,7 +151,7 @@ class Planner:
             event=candidate.event,
             rule=glimpse.rule.id,
             episode=candidate.episode,
-            facts=_facts_used(candidate, self._look.now),
+            facts=_facts_used(candidate),
         )
 
 
@@ -168,7 +167,7 @@ def _in_mode(plan: Plan, mode: Mode, forced: str | None, surge: str | None) -> P
     return plan
 
 
-def _facts_used(candidate: Candidate, now: datetime) -> dict[str, Json]:
+def _facts_used(candidate: Candidate) -> dict[str, Json]:
     """The facts that the rule names, with the moment each was read; of records only the fields its text mentions."""
     scope = candidate.glimpse.scope
     source = candidate.glimpse.rule.when.source if candidate.glimpse.rule.when is not None else ""

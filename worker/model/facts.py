@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from worker.model.ids import EventId, PartnerId
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 Scalar: TypeAlias = str | int | float
 
 UnknownCode = Literal["unreadable", "malformed", "gone", "not_computed", "denied", "product_off", "unread"]
@@ -85,7 +85,7 @@ UNREAD = Unknown(code="unread", why="not read yet")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """All that is known of one event at one look. ``listed`` is false for an event that only single reads still show."""
+    """All that is known of one event at one look. ``listed``: false where only single reads still show it."""
 
     partner: PartnerId
     event: EventId

@@ -30,7 +30,8 @@ class RuleMemory:
     same keys, since ``pending_since``; ``pending_unheld_since``: since when nothing but an unknown ``when`` keeps it.
     ``forced``: why a firing must wait for approval: what it rests on was first seen after a silence.
     ``before_firing``: the baselines before the last firing, kept until its writes are first sent.
-    ``stopped``: why ``enforce`` stopped; ``cleared``: the episode up to which bad ends stop it no more. ``held``: the last logged reason for holding the firing.
+    ``stopped``: why ``enforce`` stopped; ``cleared``: the episode up to which bad ends stop it no more.
+    ``held``: the last logged reason for holding the firing.
     """
 
     partner: PartnerId

@@ -133,7 +133,7 @@ class Record:
 Says = Literal["there", "not_there", "cannot_tell"]
 
 
-def of_write(write: Write, *, at: datetime, kind: str, reason: str, why: str) -> Record:
+def of_write(write: Write, *, at: datetime, kind: str, reason: str | None, why: str) -> Record:
     """A record about a write, with all the ids filled in."""
     return Record(
         at=at,

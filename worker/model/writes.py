@@ -88,7 +88,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """A row of the ledger. ``attempt`` counts requests on the wire; ``uncounted`` those proven not to have been sent."""
+    """A row of the ledger. ``attempt`` counts attempts recorded; ``uncounted`` those proven not to have been sent."""
 
     id: WriteId
     key: WriteKey

@@ -56,7 +56,7 @@ class Planned:
     wish: Wish
 
 
-class NotComputable(ValueError):  # noqa: N818 - says what is the matter
+class NotComputable(ValueError):
     """A value in ``do`` could not be computed at the firing; nothing is planned."""
 
 
@@ -97,10 +97,7 @@ def plan_steps(rule: Rule, scope: Scope, context: Mapping[str, Json]) -> tuple[P
 
 def amount_of(intent: Intent) -> float | None:
     """The budget that a write commits, in the partner's currency; None where the action has none of its own."""
-    if intent.action == "boost":
-        value = intent.params.get("draft_budget")
-    else:
-        value = intent.params.get("total_budget")
+    value = intent.params.get("total_budget")
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 

@@ -210,7 +210,7 @@ def _became_unknown(write: Write, reason: str, why: str, policy: Policy, now: da
 
 
 def _after_look(write: Write, settling: Settling, look: Looked, policy: Policy, at: tuple[datetime, float]) -> Step:
-    now, monotonic = at
+    now, _ = at
     if look.began < settling.ended and write.state != "planned":
         return Step(move=None, settling=settling, then="read")
     if look.evidence.says == "there":

@@ -32,7 +32,7 @@ MOVES: Mapping[State, tuple[State, ...]] = {
 be read back; ``applied`` and ``unknown`` to ``planned`` only where an overtaken opposite write landed afterwards."""
 
 
-class IllegalMove(Exception):  # noqa: N818 - it is the name of what happened, as in the error tree
+class IllegalMove(Exception):
     """The table has no such move. A defect of the worker, never of its input."""
 
 

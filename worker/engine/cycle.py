@@ -1,0 +1,187 @@
+"""One pass for one partner: observe, decide, execute, settle.
+
+The look and the decision are one step after the other; attempts and rounds of evidence run beside the next cycle, one
+task per write, so that a slow answer delays no look. What a cycle decided is in the ledger before any of it is acted on.
+A ledger that cannot be written stops everything that writes: memory stays as it was, and the next cycle tries again.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from worker.engine.decide import Decision, decide, edited_writes, reopened
+from worker.engine.execute import Executor
+from worker.engine.looks import DAY, Look
+from worker.engine.observe import Observer, Seen
+from worker.engine.ports import Clock, Ledger, Service
+from worker.engine.settings import EngineSettings
+from worker.engine.settle import Settler
+from worker.engine.state import PartnerState, RulesInUse
+from worker.model.commits import Commit, Move
+from worker.model.errors import LedgerUnwritable, StateConflict
+from worker.model.ids import EventId, PartnerId, RuleId
+from worker.model.memory import PartnerMemory, RuleMemory
+from worker.model.writes import Write
+
+SURGE_MAX = timedelta(hours=24)
+"""The longest window a surge can look back over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleReport:
+    """One canonical line per cycle."""
+
+    partner: PartnerId
+    events: int
+    complete: bool
+    fired: int
+    open_writes: int
+    took_ms: int
+    error: str | None = None
+
+
+class Cycle:
+    """Runs the cycles of one partner."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        service: Service,
+        ledger: Ledger,
+        settings: EngineSettings,
+        rules: RulesInUse,
+        stopping: Callable[[], bool],
+    ) -> None:
+        self._clock = clock
+        self._ledger = ledger
+        self._settings = settings
+        self._rules = rules
+        self._stopping = stopping
+        self._observer = Observer(clock=clock, service=service, settings=settings)
+        self._executor = Executor(
+            clock=clock, service=service, ledger=ledger, settings=settings, rules=rules, stopping=stopping
+        )
+        self._settler = Settler(clock=clock, service=service, ledger=ledger, settings=settings, rules=rules)
+
+    def load(self, partner: PartnerId) -> PartnerState:
+        """What the ledger remembers of the partner; rows found in ``sending`` become unknown."""
+        memories = {(memory.event, memory.rule): memory for memory in self._ledger.rule_memories(partner)}
+        memory = self._ledger.partner_memory(partner) or PartnerMemory(partner=partner)
+        state = PartnerState(partner=partner, memory=memory, memories=memories)
+        state.known = {event for event, _ in memories} | set(memory.gone)
+        for write in self._ledger.open_writes(partner):
+            if write.state == "sending":
+                self._settler.found_sending(state, write)
+        return state
+
+    async def run(self, state: PartnerState) -> CycleReport:
+        """One cycle. Never raises for the service or the ledger; says in the report what was wrong."""
+        began = self._clock.monotonic()
+        rules = self._rules.current
+        seen = await self._observer.look(state, rules.rules)
+        error: str | None = seen.why or None
+        decision: Decision | None = None
+        try:
+            decision = self._decide(state, seen)
+            writes = self._ledger.open_writes(state.partner)
+            self._act(state, writes)
+        except LedgerUnwritable as problem:
+            error, writes = str(problem), ()
+            state.last_error = error
+        except StateConflict as problem:
+            error, writes = f"decided anew in the next cycle: {problem}", ()
+        fired = 0 if decision is None else sum(1 for one in decision.commit.records if one.kind == "fired")
+        return CycleReport(
+            partner=state.partner,
+            events=len(seen.observations),
+            complete=seen.complete,
+            fired=fired,
+            open_writes=len(writes),
+            took_ms=round((self._clock.monotonic() - began) * 1000),
+            error=error,
+        )
+
+    async def drain(self, state: PartnerState) -> None:
+        """Waits for the running attempts and rounds of evidence."""
+        while state.running:
+            await asyncio.gather(*state.running.values(), return_exceptions=True)
+
+    def _decide(self, state: PartnerState, seen: Seen) -> Decision:
+        rules = self._rules.current
+        now = self._clock.now()
+        writes = self._ledger.open_writes(state.partner)
+        edits = list(edited_writes(rules, writes, now))
+        memories = _with_edits(state.memories, edits)
+        cancelled = {write.id for write, _ in edits}
+        look = Look(
+            partner=state.partner,
+            now=now,
+            memory=seen.memory,
+            observations=seen.observations,
+            memories=memories,
+            writes=tuple(write for write in writes if write.id not in cancelled),
+            sendings=self._ledger.first_sendings(state.partner, now - DAY),
+            firings=self._ledger.firings(state.partner, now - SURGE_MAX),
+            ended=lambda event, rule, episode: self._ledger.episode_writes(state.partner, event, rule, episode),
+        )
+        decision = decide(rules, look, self._settings.deciding)
+        changed = {pair: memory for pair, memory in memories.items() if memory is not state.memories.get(pair)}
+        stored = {**changed, **{(one.event, one.rule): one for one in decision.commit.memory}}
+        commit = replace(
+            decision.commit,
+            records=(*seen.records, *decision.commit.records),
+            memory=tuple(stored.values()),
+            partner=seen.memory if seen.store else None,
+            moves=(*(change for _, change in edits), *decision.commit.moves),
+        )
+        if not commit.empty:
+            self._ledger.apply(commit)
+        state.memories = {**memories, **decision.memories}
+        state.memory = seen.memory if seen.store else replace(seen.memory, listed_at=state.memory.listed_at)
+        return replace(decision, commit=commit)
+
+    def _act(self, state: PartnerState, writes: tuple[Write, ...]) -> None:
+        """Starts what each open write needs now, unless its task of an earlier cycle still runs."""
+        if self._stopping():
+            return
+        for write in writes:
+            if write.id not in state.running and write.state not in ("waiting", "sending"):
+                task = asyncio.ensure_future(self._tend(state, write))
+                state.running[write.id] = task
+                task.add_done_callback(lambda _, write_id=write.id: state.running.pop(write_id, None))
+
+    async def _tend(self, state: PartnerState, write: Write) -> None:
+        """One step of one write's life; what it cannot finish now, a later cycle goes on with."""
+        try:
+            if write.state == "planned":
+                await self._executor.attempt(state, write)
+                return
+            then = await self._settler.settle(state, write)
+            if then == "send" and not self._stopping():
+                await self._send_again(state, write)
+        except (LedgerUnwritable, StateConflict) as problem:
+            state.last_error = str(problem)
+
+    async def _send_again(self, state: PartnerState, write: Write) -> None:
+        current = self._ledger.write(write.id)
+        if current is None or current.state != "unknown":
+            return
+        if self._rules.current.get(write.key.rule) is None:
+            self._settler.forget_rule(current)
+            return
+        await self._executor.attempt(state, current)
+
+
+def _with_edits(
+    memories: dict[tuple[EventId, RuleId], RuleMemory], edits: list[tuple[Write, Move]]
+) -> dict[tuple[EventId, RuleId], RuleMemory]:
+    """The memories of pairs whose unsent writes an edit cancelled: they may fire again."""
+    result = dict(memories)
+    for write, change in edits:
+        pair = (write.key.event, write.key.rule)
+        memory = result.get(pair)
+        if memory is not None and change.after.reason == "rule_edited" and memory.episode == write.key.episode:
+            result[pair] = reopened(memory)
+    return result

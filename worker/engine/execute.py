@@ -1,0 +1,272 @@
+"""One attempt of one write: guards, fresh facts, the record, the request, the outcome.
+
+Order is everything here. The `sending` row is on disk before the first byte leaves; halts and brakes are read in the
+transaction that records it; a process that slept in between does not send. What the service answered is recorded as
+soon as the ledger takes it: while the disk is full the outcome is kept and tried again, and nothing else is sent.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from worker.engine.ports import Clock, Ledger, Service
+from worker.engine.preflight import Fresh, Preflight
+from worker.engine.settings import EngineSettings, policy_for
+from worker.engine.state import PartnerState, RulesInUse
+from worker.guards.checks import AFTER_READING, BEFORE_READING, brake_in_transaction, budget_of, first_no
+from worker.guards.situation import No, Situation
+from worker.model.commits import Commit, Move
+from worker.model.errors import LedgerUnwritable, StateConflict
+from worker.model.exchange import WriteRequest
+from worker.model.facts import Json
+from worker.model.outcomes import Accepted, Answered, Outcome, Uncertain
+from worker.model.records import Record
+from worker.model.rules import Rule
+from worker.model.writes import UNSETTLED, Write
+from worker.writes.evidence import fact_name, judge, target_value
+from worker.writes.life import Attempted, Looked, Settling, Unwanted, advance, attempts_left
+from worker.writes.states import hold, move
+
+RECORD_AGAIN = timedelta(seconds=1)
+"""How soon an outcome that the ledger could not take is recorded again."""
+PACE_ROUNDS = 3
+"""How often facts are read again because the budget made the write wait until they were too old."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A write that no guard objects to, with what it was judged on."""
+
+    write: Write
+    fresh: Fresh
+    situation: Situation
+
+
+class Executor:
+    """Makes attempts. One instance serves all partners; everything that differs is in the state handed in."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        service: Service,
+        ledger: Ledger,
+        settings: EngineSettings,
+        rules: RulesInUse,
+        stopping: Callable[[], bool],
+    ) -> None:
+        self._clock = clock
+        self._service = service
+        self._ledger = ledger
+        self._settings = settings
+        self._rules = rules
+        self._stopping = stopping
+        self._preflight = Preflight(clock=clock, service=service, settings=settings)
+
+    async def attempt(self, state: PartnerState, write: Write) -> None:
+        """Brings a planned write, or an unknown one proved absent, to its next attempt, or says what holds it."""
+        earlier = self._earlier(write)
+        no = first_no(BEFORE_READING, self._situation(state, write, earlier, None))
+        if no is not None:
+            self._object(write, no)
+            return
+        ready = await self._ready(state, write, earlier)
+        if ready is None or self._stopping():
+            return
+        request = self._service.request_for(write.key.partner, write.key.event, write.intent, write.key.item)
+        recorded = self._clock.monotonic()
+        sending = self._sending(ready, request)
+        brake = self._ledger.record_sending(
+            sending,
+            lambda view: brake_in_transaction(
+                write, budget_of(ready.situation), self._settings.limits, self._clock.now(), view
+            ),
+        )
+        if brake is not None:
+            self._store(hold(write, at=self._clock.now(), reason=brake.reason, why=brake.why, until=brake.until))
+            return
+        not_after = recorded + self._settings.timeout.total_seconds()
+        outcome = await self._service.send(write.key.partner, request, not_after=not_after)
+        await self._record(state, sending.after, outcome)
+
+    async def _record(self, state: PartnerState, sending: Write, outcome: Outcome) -> None:
+        """Stores what the attempt told us, again and again until the ledger takes it."""
+        rule = self._rules.current.get(sending.key.rule)
+        policy = policy_for(sending, rule, self._settings)
+        step = advance(sending, None, Attempted(outcome=outcome), policy, (self._clock.now(), self._clock.monotonic()))
+        if step.move is None:
+            return
+        told = _with_response(step.move, outcome)
+        while True:
+            try:
+                self._ledger.apply(Commit(at=self._clock.now(), moves=(told,)))
+                break
+            except LedgerUnwritable:
+                await self._clock.sleep(RECORD_AGAIN.total_seconds())
+        self._remember(state, told.after, step.settling, outcome)
+
+    def _remember(self, state: PartnerState, write: Write, settling: Settling | None, outcome: Outcome) -> None:
+        if settling is not None:
+            state.settling[write.id] = settling
+        state.tasks_of_service.pop(write.id, None)
+        state.said.pop(write.id, None)
+        if isinstance(outcome, Accepted | Uncertain):
+            for field, value in write.intent.wanted.items():
+                state.doing[(write.key.event, field)] = value
+        if write.held_by == "credentials":
+            state.credentials_until = write.held_until
+
+    async def _ready(self, state: PartnerState, write: Write, earlier: tuple[Write, ...]) -> Ready | None:
+        for _ in range(PACE_ROUNDS):
+            fresh = await self._preflight.read(state, write, self._rules_of(write), earlier)
+            situation = self._situation(state, write, earlier, fresh)
+            if write.state == "unknown" and not self._still_absent(state, write, fresh):
+                return None
+            no = first_no(AFTER_READING, situation)
+            if no is not None:
+                self._object(write, no, state)
+                return None
+            if not fresh.in_time:
+                break
+            await self._service.ready_to_write(write.key.partner)
+            if self._preflight.still(fresh.facts):
+                return Ready(write=write, fresh=fresh, situation=situation)
+        why = "the facts it leans on could not be read within one interval"
+        self._object(write, No(way="hold", reason="fact_unknown", why=why))
+        return None
+
+    def _still_absent(self, state: PartnerState, write: Write, fresh: Fresh) -> bool:
+        """The pre-flight's own look at an unknown write: one that says anything but *not there* ends the attempt."""
+        fact = fresh.named.get(fact_name(write.intent))
+        policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
+        if fact is None or fact.trace is None or not attempts_left(write, policy):
+            return False
+        evidence = judge(write, fact)
+        if evidence.says == "not_there":
+            return True
+        look = Looked(evidence=evidence, began=fact.trace.began)
+        now = (self._clock.now(), self._clock.monotonic())
+        step = advance(write, state.settling.get(write.id), look, policy, now)
+        if step.settling is not None:
+            state.settling[write.id] = step.settling
+        self._store(step.move)
+        return False
+
+    def _sending(self, ready: Ready, request: WriteRequest) -> Move:
+        write, now = ready.write, self._clock.now()
+        fact = ready.fresh.named.get(fact_name(write.intent))
+        readable, value = target_value(write.intent, fact) if fact is not None else (False, None)
+        changes: dict[str, object] = {
+            "attempt": write.attempt + 1,
+            "last_sent_at": now,
+            "first_sent_at": write.first_sent_at or now,
+        }
+        if not write.before_known:
+            changes |= {"before": value, "before_known": readable}
+        reason = "resend" if write.state == "unknown" else write.reason
+        why = f"attempt {write.attempt + 1}: {ready.fresh.judgement.why}"
+        sending = move(write, "sending", at=now, reason=reason, why=why, **changes)
+        record = sending.records[0]
+        spelled = request.as_json(self._service.url(request))
+        before: Json = sending.after.before
+        return _replaced(sending, _changed(record, request=spelled, before=before))
+
+    def _object(self, write: Write, no: No, state: PartnerState | None = None) -> None:
+        now = self._clock.now()
+        if no.way == "hold":
+            proved = write.state == "unknown" and no.reason == "no_longer_holds"
+            if proved and state is not None:
+                self._drop_absent(state, write, no)
+                return
+            self._store(hold(write, at=now, reason=no.reason, why=no.why, until=no.until))
+            return
+        if write.state == "unknown":
+            self._store(hold(write, at=now, reason=no.reason, why=no.why))
+            return
+        to = {"skip": "skipped", "refuse": "refused", "ask": "waiting", "confirm": "confirmed"}[no.way]
+        changes: dict[str, object] = {"confirmed_by": "read"} if to == "confirmed" else {}
+        self._store(move(write, to, at=now, reason=no.reason, why=no.why, **changes))  # type: ignore[arg-type]
+
+    def _drop_absent(self, state: PartnerState, write: Write, no: No) -> None:
+        """An unknown write, proved absent, whose condition is false by fresh facts: it ends."""
+        policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
+        event = Unwanted(reason=no.reason, why=f"proved absent, and no longer wanted: {no.why}")
+        now = (self._clock.now(), self._clock.monotonic())
+        self._store(advance(write, state.settling.get(write.id), event, policy, now).move)
+
+    def _situation(
+        self, state: PartnerState, write: Write, earlier: tuple[Write, ...], fresh: Fresh | None
+    ) -> Situation:
+        now = self._clock.now()
+        busy = tuple(
+            one
+            for one in self._ledger.open_writes(write.key.partner)
+            if one.id != write.id
+            and one.key.event == write.key.event
+            and one.intent.target == write.intent.target
+            and one.state in UNSETTLED
+        )
+        situation = Situation(
+            write=write,
+            now=now,
+            limits=self._settings.limits,
+            halts=self._ledger.halts(now),
+            on_target=busy,
+            earlier=earlier,
+            unvouched=self._settings.unvouched.get(write.intent.action, ()),
+            credentials_until=state.credentials_until,
+        )
+        if fresh is None:
+            return situation
+        return _judged(situation, fresh)
+
+    def _earlier(self, write: Write) -> tuple[Write, ...]:
+        key = write.key
+        writes = self._ledger.episode_writes(key.partner, key.event, key.rule, key.episode)
+        return tuple(one for one in writes if one.intent.order < write.intent.order)
+
+    def _rules_of(self, write: Write) -> tuple[Rule, ...]:
+        found = (self._rules.current.get(rule) for rule in (write.rules or (write.key.rule,)))
+        return tuple(rule for rule in found if rule is not None and rule.enabled)
+
+    def _store(self, change: Move | None) -> None:
+        if change is None:
+            return
+        try:
+            self._ledger.apply(Commit(at=self._clock.now(), moves=(change,)))
+        except StateConflict:
+            return  # somebody else moved it first; the next cycle reads what it is now
+
+
+def response_of(outcome: Outcome) -> dict[str, Json]:
+    """The ``response`` field of a record."""
+    if outcome.answer is None:
+        return {"error": outcome.why if not isinstance(outcome, Accepted) else ""}
+    return answered(outcome.answer)
+
+
+def answered(answer: Answered) -> dict[str, Json]:
+    """An answer as the log keeps it."""
+    retry = answer.retry_after.total_seconds() if answer.retry_after is not None else None
+    return {
+        "status": answer.status,
+        "x_request_id": answer.x_request_id,
+        "retry_after": retry,
+        "took_ms": answer.took_ms,
+    }
+
+
+def _with_response(change: Move, outcome: Outcome) -> Move:
+    return _replaced(change, *(_changed(record, response=response_of(outcome)) for record in change.records))
+
+
+def _replaced(change: Move, *records: Record) -> Move:
+    return Move(before=change.before, after=change.after, records=records)
+
+
+def _changed(record: Record, **changes: object) -> Record:
+    return replace(record, **changes)  # type: ignore[arg-type]  # fields of Record, spelled above
+
+
+def _judged(situation: Situation, fresh: Fresh) -> Situation:
+    return replace(situation, judgement=fresh.judgement, facts=fresh.named)

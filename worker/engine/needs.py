@@ -1,0 +1,66 @@
+"""Which facts a rule wants of an event, given what is already known. Pure.
+
+A fact that costs a request is wanted only while the rest of the condition can still be true: the condition is judged
+without it, and a definite false means that it cannot matter. Facts that ``on_change`` watches or ``do`` computes with
+are wanted while the condition is not definitely false.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from worker.model.actions import ACTIONS
+from worker.model.facts import FactKey, Observation
+from worker.model.rules import Rule, Scope, Truth
+from worker.rules.evaluate import keys_for
+
+LOCAL = frozenset({"now", "previous", "added", "removed"})
+"""Facts that are never read: they are made at the look itself."""
+BY_DEFAULTS = frozenset({"suggested_tcs", "expected_value"})
+"""Facts whose parameters come from the event's default campaign parameters where the rule gives none."""
+
+
+def scope_of(rule: Rule, observation: Observation, now: datetime) -> Scope:
+    """The rule's scope over these facts."""
+    return Scope(observation=observation, keys=keys_for(rule, observation, now), now=now)
+
+
+def wanted_keys(rule: Rule, observation: Observation, now: datetime) -> frozenset[FactKey]:
+    """The facts that can still make a difference to the rule for this event."""
+    scope = scope_of(rule, observation, now)
+    possible = _truth(rule, scope) is not Truth.FALSE
+    in_condition = rule.when.names if rule.when is not None else frozenset()
+    wanted: set[FactKey] = set()
+    for name in names_read(rule):
+        key = scope.keys.get(name)
+        if key is None:
+            if name in BY_DEFAULTS and possible:
+                wanted.add(FactKey(name="defaults"))
+        elif possible or (name in in_condition and _could_without(rule, scope, key)):
+            wanted.add(key)
+            if name in BY_DEFAULTS and not {"budget", "goal"} <= set(rule.parameters):
+                wanted.add(FactKey(name="defaults"))
+    return frozenset(wanted)
+
+
+def unread_keys(rule: Rule, observation: Observation, now: datetime) -> frozenset[FactKey]:
+    """The wanted facts that were never read."""
+    return frozenset(key for key in wanted_keys(rule, observation, now) if key not in observation.facts)
+
+
+def names_read(rule: Rule) -> Iterable[str]:
+    """The facts that the rule names, and with ``repeat: enforce`` those that show its targets."""
+    names = set(rule.names) - LOCAL
+    if rule.repeat == "enforce":
+        names |= {fact for step in rule.do for fact in ACTIONS[step.action].reads}
+    return sorted(names)
+
+
+def _truth(rule: Rule, scope: Scope) -> Truth:
+    return Truth.TRUE if rule.when is None else rule.when.judge(scope).truth
+
+
+def _could_without(rule: Rule, scope: Scope, key: FactKey) -> bool:
+    facts = {one: fact for one, fact in scope.observation.facts.items() if one != key}
+    without = replace(scope, observation=replace(scope.observation, facts=facts))
+    return _truth(rule, without) is not Truth.FALSE

@@ -1,0 +1,240 @@
+"""One look at one partner: the list, the events that dropped out of it, and the facts that rules need.
+
+Only what was seen in this look becomes an observation; the rest keeps its memory untouched. An event missing from a
+complete list is asked for by itself before anything is concluded; while it answers 404 it is out of sight and frozen.
+Nothing here decides, and nothing is written: what must be remembered is handed to the cycle.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from worker.engine.observed import changes_seen
+from worker.engine.ports import Clock, Listing, Service, Urgency
+from worker.engine.settings import EngineSettings
+from worker.engine.state import EVENT, PARTNER, PartnerState
+from worker.model.facts import Fact, FactKey, Known, Observation, Unknown
+from worker.model.ids import EventId
+from worker.model.memory import PartnerMemory
+from worker.model.records import Record
+from worker.model.rules import Rule
+from worker.reading.plan import Want, allowance, choose
+from worker.engine.needs import unread_keys, wanted_keys
+
+PARTNER_FACTS_EVERY = timedelta(seconds=60)
+"""How often facts of the whole partner are read where no rule names them; its product flags guard every write."""
+GONE_AGAIN = timedelta(minutes=5)
+"""How often an event that answered 404 is asked for again; being listed brings it back at once."""
+ROUNDS = 4
+"""Rounds of fact reads in one look: parameters first, then what they give the key to."""
+SIDE_BY_SIDE = 8
+RESET_AT_LEAST = 4
+"""Fewer events than this vanishing at once are not taken for a reset of the service."""
+MEMORY_EVERY = timedelta(seconds=30)
+"""How often the time of the last complete list is stored; a silence is measured a little too long, never too short."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What one look saw. ``memory`` is the partner's new memory; ``store`` says whether it is worth a commit."""
+
+    observations: Mapping[EventId, Observation]
+    memory: PartnerMemory
+    store: bool
+    records: tuple[Record, ...]
+    complete: bool
+    why: str = ""
+
+
+class Observer:
+    """Looks at one partner, again and again."""
+
+    def __init__(self, *, clock: Clock, service: Service, settings: EngineSettings) -> None:
+        self._clock = clock
+        self._service = service
+        self._settings = settings
+
+    async def look(self, state: PartnerState, rules: Iterable[Rule]) -> Seen:
+        """One look. Never raises for what the service does: that is unknown, and said in ``why``."""
+        rules = [rule for rule in rules if rule.enabled and self._concerns(rule, state)]
+        before = self._clock.now()
+        listing = await self._service.listing(state.partner)
+        now = self._clock.now()
+        memory = self._gap(state.memory, before)
+        earlier = {event: state.fact(event, EVENT) for event in listing.events}
+        for event, fact in listing.events.items():
+            state.observe(event, EVENT, fact)
+        in_sight = set(listing.events)
+        room = self._room(listing)
+        records: list[Record] = []
+        if listing.complete:
+            memory, reset = self._reset(state, memory, in_sight, now)
+            records.extend(reset)
+            room -= await self._ask_for_missing(state, in_sight, room, earlier)
+        memory = self._sight(state, memory, in_sight, now)
+        await self._read_shared(state, rules)
+        await self._read_facts(state, rules, in_sight, room)
+        records.extend(changes_seen(state, rules, earlier, now))
+        if listing.complete:
+            memory = replace(memory, listed_at=now)
+            state.last_ok_at, state.last_error = now, None
+        else:
+            state.last_error = listing.why
+        return Seen(
+            observations={event: self._observation(state, event, listing) for event in sorted(in_sight)},
+            memory=memory,
+            store=_worth_storing(state.memory, memory),
+            records=tuple(records),
+            complete=listing.complete,
+            why=listing.why,
+        )
+
+    def _concerns(self, rule: Rule, state: PartnerState) -> bool:
+        return rule.partners is None or state.partner in rule.partners
+
+    def _gap(self, memory: PartnerMemory, began: datetime) -> PartnerMemory:
+        """A silence longer than ``gap.longer_than`` makes every first look after it a look with care."""
+        if memory.listed_at is None or began - memory.listed_at <= self._settings.deciding.gap:
+            return memory
+        return replace(memory, after_gap_at=began)
+
+    def _room(self, listing: Listing) -> int:
+        pages = max(1, -(-len(listing.events) // self._settings.page_size))
+        return allowance(self._settings.requests_per_minute, self._settings.interval, pages)
+
+    def _reset(
+        self, state: PartnerState, memory: PartnerMemory, listed: set[EventId], now: datetime
+    ) -> tuple[PartnerMemory, list[Record]]:
+        known = {event for event in state.known if event not in memory.gone}
+        lost = known - listed
+        if len(known) < RESET_AT_LEAST or 2 * len(lost) <= len(known) or _recent(memory.reset_at, now):
+            return memory, []
+        why = f"{len(lost)} of {len(known)} events vanished from the list at once; what comes back waits for approval"
+        record = Record(at=now, kind="observed", reason="reset", why=why, partner=state.partner)
+        return replace(memory, reset_at=now), [record]
+
+    async def _ask_for_missing(
+        self, state: PartnerState, in_sight: set[EventId], room: int, earlier: dict[EventId, Fact | None]
+    ) -> int:
+        """Reads the known events that the list lacks, one by one; those that answer are in sight after all."""
+        now = self._clock.monotonic()
+        missing = [event for event in sorted(state.known - in_sight) if self._worth_asking(state, event, now)]
+        wants = [Want(event=event, key=EVENT, read_at=state.checked_gone.get(event)) for event in missing]
+        chosen = choose(wants, room, now, self._settings.interval)
+        for want in chosen:
+            earlier[want.event] = state.fact(want.event, EVENT)
+        await self._read(state, chosen)
+        for want in chosen:
+            state.checked_gone[want.event] = now
+            if isinstance(state.fact(want.event, EVENT), Known):
+                in_sight.add(want.event)
+        return len(chosen)
+
+    def _worth_asking(self, state: PartnerState, event: EventId, now: float) -> bool:
+        if event not in state.memory.gone:
+            return True
+        last = state.checked_gone.get(event)
+        return last is None or now - last >= GONE_AGAIN.total_seconds()
+
+    def _sight(
+        self, state: PartnerState, memory: PartnerMemory, in_sight: set[EventId], now: datetime
+    ) -> PartnerMemory:
+        """Who went out of sight and who came back. A failed read is neither."""
+        gone, returned = dict(memory.gone), dict(memory.returned)
+        for event in state.known - in_sight:
+            fact = state.fact(event, EVENT)
+            if isinstance(fact, Unknown) and fact.code == "gone" and event not in gone:
+                gone[event] = now
+        for event in in_sight:
+            if event in gone:
+                del gone[event]
+                returned[event] = now
+        state.known |= in_sight
+        if gone == memory.gone and returned == memory.returned:
+            return memory
+        return replace(memory, gone=gone, returned=returned)
+
+    async def _read_shared(self, state: PartnerState, rules: Iterable[Rule]) -> None:
+        """Facts of the whole partner: those that rules name, and the partner record that guards every write."""
+        named = {name for rule in rules for name in rule.names} & {"permissions", "features", "adplatform"}
+        by_rule = any("partner" in rule.names for rule in rules)
+        now = self._clock.monotonic()
+        for key in [PARTNER, *(FactKey(name=name) for name in sorted(named))]:
+            old = state.shared.get(key)
+            every = self._settings.interval if key.name in named or by_rule else PARTNER_FACTS_EVERY
+            if isinstance(old, Known) and old.trace and now - old.trace.began < every.total_seconds():
+                continue
+            state.shared[key] = await self._service.read(state.partner, None, key, urgency=Urgency.FACT)
+
+    async def _read_facts(self, state: PartnerState, rules: list[Rule], in_sight: set[EventId], room: int) -> None:
+        """Reads per-event facts while room is left: parameters first, then what they give the key to."""
+        for event in in_sight:
+            _forget_unwanted(state, rules, event, self._clock.now())
+        tried: set[tuple[EventId, FactKey]] = set()
+        for turn in range(ROUNDS):
+            wants = [
+                one for one in self._wants(state, rules, in_sight, fresh=turn > 0) if (one.event, one.key) not in tried
+            ]
+            chosen = choose(wants, room, self._clock.monotonic(), self._settings.interval)
+            if not chosen:
+                return
+            tried |= {(one.event, one.key) for one in chosen}
+            room -= len(chosen)
+            await self._read(state, chosen)
+
+    def _wants(self, state: PartnerState, rules: list[Rule], in_sight: set[EventId], *, fresh: bool) -> list[Want]:
+        """What rules want of every event in sight. ``fresh``: only what was never read, for the later rounds."""
+        found: dict[tuple[EventId, FactKey], Want] = {}
+        now = self._clock.now()
+        for event in in_sight:
+            seen = Observation(partner=state.partner, event=event, facts=state.merged(event))
+            for rule in rules:
+                keys = unread_keys(rule, seen, now) if fresh else wanted_keys(rule, seen, now)
+                for key in keys:
+                    if key != EVENT and key not in state.shared:
+                        found[(event, key)] = Want(event=event, key=key, read_at=_asked_at(state, event, key))
+        return list(found.values())
+
+    async def _read(self, state: PartnerState, wants: Iterable[Want]) -> None:
+        gate = asyncio.Semaphore(SIDE_BY_SIDE)
+
+        async def one(want: Want) -> None:
+            async with gate:
+                fact = await self._service.read(state.partner, want.event, want.key, urgency=Urgency.FACT)
+                state.observe(want.event, want.key, fact)
+
+        await asyncio.gather(*(one(want) for want in wants))
+
+    def _observation(self, state: PartnerState, event: EventId, listing: Listing) -> Observation:
+        facts = state.merged(event)
+        return Observation(partner=state.partner, event=event, facts=facts, listed=event in listing.events)
+
+
+def _recent(at: datetime | None, now: datetime) -> bool:
+    """A reset goes on for a while: its later waves belong to it."""
+    return at is not None and now - at < timedelta(minutes=10)
+
+
+def _asked_at(state: PartnerState, event: EventId, key: FactKey) -> float | None:
+    fact = state.facts.get(event, {}).get(key)
+    return fact.trace.began if fact is not None and fact.trace is not None else None
+
+
+def _forget_unwanted(state: PartnerState, rules: Iterable[Rule], event: EventId, now: datetime) -> None:
+    """Facts that no rule wants any more are forgotten: an old value must not stand for today's when they are again."""
+    facts = state.facts.get(event)
+    if not facts or len(facts) == 1:
+        return
+    seen = Observation(partner=state.partner, event=event, facts=state.merged(event))
+    wanted = {key for rule in rules for key in wanted_keys(rule, seen, now)} | {EVENT}
+    for key in [key for key in facts if key not in wanted]:
+        del facts[key]
+
+
+def _worth_storing(old: PartnerMemory, new: PartnerMemory) -> bool:
+    if replace(old, listed_at=new.listed_at) != new:
+        return True
+    if new.listed_at is None:
+        return False
+    return old.listed_at is None or new.listed_at - old.listed_at >= MEMORY_EVERY

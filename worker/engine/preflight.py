@@ -1,0 +1,165 @@
+"""The last look before a write: every fact its condition uses, read just now, and its target with them.
+
+All floors are waited for side by side, so that the answers are of one moment; what has become older than the interval
+meanwhile is read again, a few times, and then the write is held: nothing is sent on an old fact.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from worker.engine.needs import LOCAL, scope_of
+from worker.engine.overlay import with_fields
+from worker.engine.ports import Clock, Service, Urgency
+from worker.engine.settings import EngineSettings
+from worker.engine.state import EVENT, PARTNER, PartnerState
+from worker.model.actions import ACTIONS
+from worker.model.facts import Fact, FactKey, Known, Observation, Unknown
+from worker.model.memory import RuleMemory
+from worker.model.rules import Judgement, Rule, Truth
+from worker.model.writes import Write
+from worker.rules.evaluate import normalised, watch_key
+from worker.writes.evidence import fact_name
+
+ROUNDS = 3
+"""How often facts that have grown too old are read again before the write is held."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fresh:
+    """The fresh facts by key and by name, and the condition on them. ``began``: before the first of their requests."""
+
+    facts: Mapping[FactKey, Fact]
+    named: Mapping[str, Fact]
+    judgement: Judgement
+    began: float
+    in_time: bool
+
+
+class Preflight:
+    """Reads what a write leans on, and judges its condition on it."""
+
+    def __init__(self, *, clock: Clock, service: Service, settings: EngineSettings) -> None:
+        self._clock = clock
+        self._service = service
+        self._settings = settings
+
+    async def read(self, state: PartnerState, write: Write, rules: Iterable[Rule], earlier: tuple[Write, ...]) -> Fresh:
+        """One pre-flight. ``rules`` are those the write stands for; one of them must still hold."""
+        rules = tuple(rules)
+        began = self._clock.monotonic()
+        keys = self._keys(state, write, rules)
+        facts: dict[FactKey, Fact] = {}
+        for _ in range(ROUNDS):
+            stale = [key for key in keys if self._too_old(facts.get(key))]
+            if not stale:
+                break
+            for key, fact in await self._read_all(state, write, stale):
+                facts[key] = fact
+                state.observe(write.key.event, key, fact)
+        named = {key.name: fact for key, fact in facts.items()}
+        named.setdefault("partner", state.shared.get(PARTNER, Unknown(code="unread", why="not read yet")))
+        judgement = self._judge(state, write, rules, earlier, facts)
+        return Fresh(facts=facts, named=named, judgement=judgement, began=began, in_time=self.still(facts))
+
+    def still(self, facts: Mapping[FactKey, Fact]) -> bool:
+        """Whether every one of these facts is still younger than the interval."""
+        return not any(self._too_old(fact) for fact in facts.values())
+
+    def _too_old(self, fact: Fact | None) -> bool:
+        if fact is None:
+            return True
+        if not isinstance(fact, Known):
+            return False
+        age = self._clock.monotonic() - (fact.trace.began if fact.trace else float("-inf"))
+        return age >= self._settings.interval.total_seconds()
+
+    def _keys(self, state: PartnerState, write: Write, rules: tuple[Rule, ...]) -> list[FactKey]:
+        event = write.key.event
+        seen = Observation(partner=write.key.partner, event=event, facts=state.merged(event))
+        now = self._clock.now()
+        keys = {EVENT}
+        for rule in rules:
+            scope = scope_of(rule, seen, now)
+            in_when = rule.when.names if rule.when is not None else frozenset()
+            names = set(in_when) | {watch.fact for watch in rule.on_change} - LOCAL
+            keys |= {scope.keys[name] for name in names if name in scope.keys}
+        keys |= {FactKey(name=name) for name in ACTIONS[write.intent.action].reads}
+        if write.intent.action in ("boost", "create_draft"):
+            keys.add(self._budget_key(rules, seen, now))
+        return sorted(keys, key=lambda key: (key != EVENT, key.text))
+
+    def _budget_key(self, rules: tuple[Rule, ...], seen: Observation, now: datetime) -> FactKey:
+        for rule in rules:
+            key = scope_of(rule, seen, now).keys.get("budget_range")
+            if key is not None:
+                return key
+        return FactKey(name="budget_range", params=(("runtime_in_days", 1),))
+
+    async def _read_all(self, state: PartnerState, write: Write, keys: list[FactKey]) -> list[tuple[FactKey, Fact]]:
+        partner_keys = set(state.shared)
+
+        async def one(key: FactKey) -> tuple[FactKey, Fact]:
+            event = None if key in partner_keys else write.key.event
+            return key, await self._service.read(write.key.partner, event, key, urgency=Urgency.PREFLIGHT)
+
+        return list(await asyncio.gather(*(one(key) for key in keys)))
+
+    def _judge(
+        self,
+        state: PartnerState,
+        write: Write,
+        rules: tuple[Rule, ...],
+        earlier: tuple[Write, ...],
+        facts: Mapping[FactKey, Fact],
+    ) -> Judgement:
+        """True where any of the rules still holds; unknown where none holds and one cannot be told."""
+        if not rules:
+            return Judgement(truth=Truth.FALSE, why="its rule is gone")
+        seen = Observation(
+            partner=write.key.partner, event=write.key.event, facts={**state.merged(write.key.event), **facts}
+        )
+        judged = [self._of_rule(state, write, rule, earlier, seen) for rule in rules]
+        for truth in (Truth.TRUE, Truth.UNKNOWN, Truth.FALSE):
+            for judgement in judged:
+                if judgement.truth is truth:
+                    return judgement
+        return judged[0]
+
+    def _of_rule(
+        self, state: PartnerState, write: Write, rule: Rule, earlier: tuple[Write, ...], seen: Observation
+    ) -> Judgement:
+        written = write.intent.context.get("written")
+        if rule.id == write.key.rule and earlier and isinstance(written, Mapping):
+            fields = {pair for one in earlier for pair in ACTIONS[one.intent.action].writes}
+            seen = with_fields(seen, fields, written)
+        scope = scope_of(rule, seen, self._clock.now())
+        if rule.on_change:
+            extra = {name: write.intent.context[name] for name in LOCAL if name in write.intent.context}
+            scope = replace(scope, extra=extra)
+            moved = _moved_on(state.memories.get((write.key.event, rule.id)), rule, scope.keys, seen)
+            if moved is not None:
+                return moved
+        if rule.when is None:
+            return Judgement(truth=Truth.TRUE, why="no condition")
+        return rule.when.judge(scope)
+
+
+def _moved_on(
+    memory: RuleMemory | None, rule: Rule, keys: Mapping[str, FactKey], seen: Observation
+) -> Judgement | None:
+    """A watched value that has changed again since the firing: the next look decides what becomes of the write."""
+    if memory is None:
+        return None
+    for watch in rule.on_change:
+        key = keys.get(watch.fact)
+        base = memory.baselines.get(watch_key(key, watch)) if key is not None else None
+        if key is None or base is None:
+            continue
+        fact = seen.get(key)
+        if not isinstance(fact, Known):
+            return Judgement(truth=Truth.UNKNOWN, why=f"{watch.fact}: {fact.why}", unknown=(watch.fact,))
+        if normalised(fact, watch) != base.value:
+            return Judgement(truth=Truth.FALSE, why=f"{watch.fact} has changed again since the rule fired")
+    return None

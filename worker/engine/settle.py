@@ -1,0 +1,164 @@
+"""Reads back what is not settled: one round for one write.
+
+Ordinary looks count as evidence where they were begun after the attempt; otherwise the target is read by itself. A 404
+for a setup says *not there* only if the event itself answered after it in the same round. Task state is read only after
+a PUT that has one, with waits that double, a few times, and proves nothing by itself.
+"""
+
+from dataclasses import replace
+
+from worker.engine.ports import Clock, Ledger, Service, Urgency
+from worker.engine.settings import EngineSettings, policy_for
+from worker.engine.state import EVENT, PartnerState, RulesInUse, TaskWatch
+from worker.model.commits import Commit, Move
+from worker.model.errors import StateConflict
+from worker.model.facts import Fact, FactKey, Json, Known
+from worker.model.records import Record, of_write
+from worker.model.writes import Write
+from worker.writes.evidence import Evidence, fact_name, judge
+from worker.writes.life import FoundSending, Input, Looked, Settling, Step, TaskFailed, Then, advance
+from worker.writes.states import move
+
+TASK_READS = 6
+TASK_FIRST_WAIT_S = 2.0
+TASK_ACTIONS = frozenset({"pause", "run"})
+"""Actions whose PUT has a task that can be read (API section 3.2)."""
+SETUP = FactKey(name="setup")
+
+
+class Settler:
+    """Settles writes by reading. One instance serves all partners."""
+
+    def __init__(
+        self, *, clock: Clock, service: Service, ledger: Ledger, settings: EngineSettings, rules: RulesInUse
+    ) -> None:
+        self._clock = clock
+        self._service = service
+        self._ledger = ledger
+        self._settings = settings
+        self._rules = rules
+
+    async def settle(self, state: PartnerState, write: Write) -> Then:
+        """One round of evidence for an applied, unknown or needs_human write; says what shall follow."""
+        settling = state.settling.get(write.id)
+        if settling is None:
+            settling = Settling(ended=self._clock.monotonic())
+            state.settling[write.id] = settling
+        policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
+        running = await self._task(state, write, settling)
+        current = self._ledger.write(write.id)
+        if current is None or current.state != write.state:
+            return "rest"
+        if not policy.reads_back:
+            return "rest"
+        fact = await self._target(state, write, settling)
+        if fact is None or fact.trace is None or fact.trace.began < settling.ended:
+            return "read"
+        evidence = judge(write, fact)
+        if isinstance(fact, Known) and evidence.says == "not_there" and not await self._event_answers(write, fact):
+            evidence = Evidence(says="cannot_tell", value=evidence.value, why="the event itself did not answer")
+        step = self._advanced(state, write, Looked(evidence=evidence, began=fact.trace.began, running=running))
+        self._store(state, write, step, self._evidence_record(state, write, fact, evidence, step))
+        return step.then
+
+    def found_sending(self, state: PartnerState, write: Write) -> None:
+        """A row in ``sending`` at start: the process ended while it was being sent."""
+        step = self._advanced(state, write, FoundSending())
+        self._store(state, write, step, None)
+
+    def forget_rule(self, write: Write) -> None:
+        """An unknown write whose rule is gone and that is proved absent is never sent again."""
+        why = f"proved absent, and rule {write.key.rule} is gone"
+        ended = move(write, "cancelled", at=self._clock.now(), reason="rule_gone", why=why)
+        self._apply(ended)
+
+    def _advanced(self, state: PartnerState, write: Write, event: Input) -> Step:
+        policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
+        now = (self._clock.now(), self._clock.monotonic())
+        return advance(write, state.settling.get(write.id), event, policy, now)
+
+    async def _target(self, state: PartnerState, write: Write, settling: Settling) -> Fact | None:
+        """The newest fact of the target: this cycle's look where it is new enough, else a read of its own."""
+        key = FactKey(name=fact_name(write.intent))
+        seen = state.fact(write.key.event, key)
+        newest = settling.last_read if settling.last_read is not None else settling.ended
+        if isinstance(seen, Known) and seen.trace is not None and seen.trace.began > max(newest, settling.ended):
+            if key == EVENT:
+                return seen
+        fact = await self._service.read(write.key.partner, write.key.event, key, urgency=Urgency.EVIDENCE)
+        state.observe(write.key.event, key, fact)
+        return fact
+
+    async def _event_answers(self, write: Write, fact: Known) -> bool:
+        """Whether the event answered after a setup that is not there; true for anything else."""
+        if fact_name(write.intent) != "setup" or not isinstance(fact.value, dict) or fact.value.get("state") != "NONE":
+            return True
+        event = await self._service.read(write.key.partner, write.key.event, EVENT, urgency=Urgency.EVIDENCE)
+        after = fact.trace.began if fact.trace is not None else float("inf")
+        return isinstance(event, Known) and event.trace is not None and event.trace.began >= after
+
+    async def _task(self, state: PartnerState, write: Write, settling: Settling) -> bool:
+        """Reads the task where one is due; whether it is known to be still running."""
+        if write.intent.action not in TASK_ACTIONS or write.state == "needs_human" or not write.sent:
+            return False
+        watch = state.tasks_of_service.get(write.id)
+        if watch is None:
+            watch = TaskWatch(due=settling.ended + TASK_FIRST_WAIT_S)
+            state.tasks_of_service[write.id] = watch
+        now = self._clock.monotonic()
+        if watch.reads < TASK_READS and watch.verdict in ("unread", "running", "unreadable") and now >= watch.due:
+            task = await self._service.task_state(write.key.partner, write.key.event)
+            watch.reads += 1
+            watch.due = self._clock.monotonic() + TASK_FIRST_WAIT_S * (1 << watch.reads)
+            watch.verdict = task.verdict
+            if task.verdict == "failed":
+                step = self._advanced(state, write, TaskFailed(state=task.state))
+                self._store(state, write, step, None)
+        return watch.verdict == "running" and watch.reads < TASK_READS
+
+    def _evidence_record(
+        self, state: PartnerState, write: Write, fact: Fact, evidence: Evidence, step: Step
+    ) -> Record | None:
+        """One ``evidence`` record where a read says something new, or decides something."""
+        said = f"{evidence.says} {evidence.value!r}"
+        if state.said.get(write.id) == said and step.move is None and step.then != "send":
+            return None
+        state.said[write.id] = said
+        record = of_write(write, at=self._clock.now(), kind="evidence", reason=None, why=evidence.why)
+        return replace(record, evidence=_spelled(fact, evidence))
+
+    def _store(self, state: PartnerState, write: Write, step: Step, record: Record | None) -> None:
+        if step.settling is not None:
+            state.settling[write.id] = step.settling
+        else:
+            state.settling.pop(write.id, None)
+        if step.move is None and record is None:
+            return
+        moves = (step.move,) if step.move is not None else ()
+        records = (record,) if record is not None else ()
+        try:
+            self._ledger.apply(Commit(at=self._clock.now(), records=records, moves=moves))
+        except StateConflict:
+            return  # a person's verdict came first; it stands
+        if step.move is not None and step.move.after.final:
+            state.said.pop(write.id, None)
+            state.tasks_of_service.pop(write.id, None)
+
+    def _apply(self, change: Move) -> None:
+        try:
+            self._ledger.apply(Commit(at=self._clock.now(), moves=(change,)))
+        except StateConflict:
+            return  # somebody else moved it first
+
+
+def _spelled(fact: Fact, evidence: Evidence) -> dict[str, Json]:
+    trace = fact.trace
+    read_at = fact.read_at.isoformat().replace("+00:00", "Z") if fact.read_at is not None else None
+    return {
+        "get": trace.get if trace is not None else None,
+        "read_at": read_at,
+        "status": trace.status if trace is not None else None,
+        "x_request_id": trace.x_request_id if trace is not None else None,
+        "value": evidence.value,
+        "says": evidence.says,
+    }

@@ -1,0 +1,82 @@
+"""What one process knows of one partner between two cycles.
+
+Only what can be lost without harm lives here alone: the last facts, the rows of evidence, the running tasks. Memory and
+writes are in the ledger; ``memories`` is a copy of what is stored there, replaced only after a commit succeeded.
+"""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from worker.model.facts import Fact, FactKey, Json, Known
+from worker.model.ids import EventId, PartnerId, RuleId, WriteId
+from worker.model.memory import PartnerMemory, RuleMemory
+from worker.model.rules import RuleSet
+from worker.writes.life import Settling
+
+EVENT = FactKey(name="event")
+PARTNER = FactKey(name="partner")
+
+
+@dataclass(slots=True)
+class TaskWatch:
+    """Task reads of one write: how many were made, when the next is due (monotonic), and what the last said."""
+
+    due: float
+    reads: int = 0
+    verdict: str = "unread"
+
+
+@dataclass(slots=True)
+class PartnerState:
+    """One partner, as this process knows it.
+
+    ``known``: events met so far. ``said``: what the last logged evidence of a write said. ``doing``: the value that a
+    write of ours last put into a field of an event, to tell our own changes from others'.
+    """
+
+    partner: PartnerId
+    memory: PartnerMemory
+    memories: dict[tuple[EventId, RuleId], RuleMemory]
+    facts: dict[EventId, dict[FactKey, Fact]] = field(default_factory=dict)
+    shared: dict[FactKey, Fact] = field(default_factory=dict)
+    known: set[EventId] = field(default_factory=set)
+    checked_gone: dict[EventId, float] = field(default_factory=dict)
+    settling: dict[WriteId, Settling] = field(default_factory=dict)
+    tasks_of_service: dict[WriteId, TaskWatch] = field(default_factory=dict)
+    said: dict[WriteId, str] = field(default_factory=dict)
+    running: dict[WriteId, asyncio.Task[None]] = field(default_factory=dict)
+    doing: dict[tuple[EventId, str], Json] = field(default_factory=dict)
+    credentials_until: datetime | None = None
+    last_ok_at: datetime | None = None
+    last_error: str | None = None
+
+    def fact(self, event: EventId, key: FactKey) -> Fact | None:
+        """The last fact of that key, of the event or of the partner."""
+        own = self.facts.get(event, {}).get(key)
+        return own if own is not None else self.shared.get(key)
+
+    def observe(self, event: EventId, key: FactKey, fact: Fact) -> None:
+        """Keeps a fact; an older answer never replaces a newer one."""
+        store = self.facts.setdefault(event, {})
+        old = store.get(key)
+        if isinstance(old, Known) and isinstance(fact, Known) and old.trace and fact.trace:
+            if fact.trace.began < old.trace.began:
+                return
+        store[key] = fact
+
+    def merged(self, event: EventId) -> dict[FactKey, Fact]:
+        """The event's facts over the partner's."""
+        return {**self.shared, **self.facts.get(event, {})}
+
+
+class RulesInUse:
+    """The rule set in force; replaced as a whole by a successful load and by nothing else."""
+
+    def __init__(self, rules: RuleSet) -> None:
+        self.current = rules
+
+
+def remembered(memory: PartnerMemory, **changes: object) -> PartnerMemory:
+    """The memory with these fields changed."""
+    return replace(memory, **changes)  # type: ignore[arg-type]  # fields of PartnerMemory, spelled by the caller
