@@ -1,12 +1,11 @@
 """One pass for one partner: observe, decide, execute, settle.
 
 The look and the decision are one step after the other; attempts and rounds of evidence run beside the next cycle, one
-task per write, so that a slow answer delays no look. What a cycle decided is in the ledger before any of it is acted on.
+task per write, so that a slow answer delays no look. What a cycle decided is in the ledger before it is acted on.
 A ledger that cannot be written stops everything that writes: memory stays as it was, and the next cycle tries again.
 """
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -14,11 +13,10 @@ from worker.engine.decide import Decision, decide, edited_writes, reopened
 from worker.engine.execute import Executor
 from worker.engine.looks import DAY, Look
 from worker.engine.observe import Observer, Seen
-from worker.engine.ports import Clock, Ledger, Service
-from worker.engine.settings import EngineSettings
+from worker.engine.parts import Parts
 from worker.engine.settle import Settler
-from worker.engine.state import PartnerState, RulesInUse
-from worker.model.commits import Commit, Move
+from worker.engine.state import PartnerState
+from worker.model.commits import Move
 from worker.model.errors import LedgerUnwritable, StateConflict
 from worker.model.ids import EventId, PartnerId, RuleId
 from worker.model.memory import PartnerMemory, RuleMemory
@@ -44,26 +42,16 @@ class CycleReport:
 class Cycle:
     """Runs the cycles of one partner."""
 
-    def __init__(
-        self,
-        *,
-        clock: Clock,
-        service: Service,
-        ledger: Ledger,
-        settings: EngineSettings,
-        rules: RulesInUse,
-        stopping: Callable[[], bool],
-    ) -> None:
-        self._clock = clock
-        self._ledger = ledger
-        self._settings = settings
-        self._rules = rules
-        self._stopping = stopping
-        self._observer = Observer(clock=clock, service=service, settings=settings)
-        self._executor = Executor(
-            clock=clock, service=service, ledger=ledger, settings=settings, rules=rules, stopping=stopping
-        )
-        self._settler = Settler(clock=clock, service=service, ledger=ledger, settings=settings, rules=rules)
+    def __init__(self, parts: Parts) -> None:
+        self._clock = parts.clock
+        self._ledger = parts.ledger
+        self._settings = parts.settings
+        self._rules = parts.rules
+        self._stopping = parts.stopping
+        self._defect = parts.defect
+        self._observer = Observer(parts)
+        self._executor = Executor(parts)
+        self._settler = Settler(parts)
 
     def load(self, partner: PartnerId) -> PartnerState:
         """What the ledger remembers of the partner; rows found in ``sending`` become unknown."""
@@ -148,9 +136,7 @@ class Cycle:
             return
         for write in writes:
             if write.id not in state.running and write.state not in ("waiting", "sending"):
-                task = asyncio.ensure_future(self._tend(state, write))
-                state.running[write.id] = task
-                task.add_done_callback(lambda _, write_id=write.id: state.running.pop(write_id, None))
+                state.running[write.id] = asyncio.ensure_future(self._tend(state, write))
 
     async def _tend(self, state: PartnerState, write: Write) -> None:
         """One step of one write's life; what it cannot finish now, a later cycle goes on with."""
@@ -163,6 +149,11 @@ class Cycle:
                 await self._send_again(state, write)
         except (LedgerUnwritable, StateConflict) as problem:
             state.last_error = str(problem)
+        except Exception as defect:  # noqa: BLE001 - a defect in one write must stop no other, and be seen
+            state.last_error = f"write {write.id}: {defect!r}"
+            self._defect(write, defect)
+        finally:
+            state.running.pop(write.id, None)
 
     async def _send_again(self, state: PartnerState, write: Write) -> None:
         current = self._ledger.write(write.id)

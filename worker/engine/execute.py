@@ -5,14 +5,13 @@ transaction that records it; a process that slept in between does not send. What
 soon as the ledger takes it: while the disk is full the outcome is kept and tried again, and nothing else is sent.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from worker.engine.ports import Clock, Ledger, Service
+from worker.engine.parts import Parts
 from worker.engine.preflight import Fresh, Preflight
-from worker.engine.settings import EngineSettings, policy_for
-from worker.engine.state import PartnerState, RulesInUse
+from worker.engine.settings import policy_for
+from worker.engine.state import PartnerState
 from worker.guards.checks import AFTER_READING, BEFORE_READING, brake_in_transaction, budget_of, first_no
 from worker.guards.situation import No, Situation
 from worker.model.commits import Commit, Move
@@ -45,23 +44,14 @@ class Ready:
 class Executor:
     """Makes attempts. One instance serves all partners; everything that differs is in the state handed in."""
 
-    def __init__(
-        self,
-        *,
-        clock: Clock,
-        service: Service,
-        ledger: Ledger,
-        settings: EngineSettings,
-        rules: RulesInUse,
-        stopping: Callable[[], bool],
-    ) -> None:
-        self._clock = clock
-        self._service = service
-        self._ledger = ledger
-        self._settings = settings
-        self._rules = rules
-        self._stopping = stopping
-        self._preflight = Preflight(clock=clock, service=service, settings=settings)
+    def __init__(self, parts: Parts) -> None:
+        self._clock = parts.clock
+        self._service = parts.service
+        self._ledger = parts.ledger
+        self._settings = parts.settings
+        self._rules = parts.rules
+        self._stopping = parts.stopping
+        self._preflight = Preflight(parts)
 
     async def attempt(self, state: PartnerState, write: Write) -> None:
         """Brings a planned write, or an unknown one proved absent, to its next attempt, or says what holds it."""
@@ -240,9 +230,9 @@ class Executor:
 
 def response_of(outcome: Outcome) -> dict[str, Json]:
     """The ``response`` field of a record."""
-    if outcome.answer is None:
-        return {"error": outcome.why if not isinstance(outcome, Accepted) else ""}
-    return answered(outcome.answer)
+    if isinstance(outcome, Accepted):
+        return answered(outcome.answer)
+    return {"error": outcome.why} if outcome.answer is None else answered(outcome.answer)
 
 
 def answered(answer: Answered) -> dict[str, Json]:

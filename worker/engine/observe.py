@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from worker.engine.needs import unread_keys, wanted_keys
 from worker.engine.observed import changes_seen
-from worker.engine.ports import Clock, Listing, Service, Urgency
-from worker.engine.settings import EngineSettings
+from worker.engine.parts import Parts
+from worker.engine.ports import Listing, Urgency
 from worker.engine.state import EVENT, PARTNER, PartnerState
 from worker.model.facts import Fact, FactKey, Known, Observation, Unknown
 from worker.model.ids import EventId
@@ -20,7 +21,6 @@ from worker.model.memory import PartnerMemory
 from worker.model.records import Record
 from worker.model.rules import Rule
 from worker.reading.plan import Want, allowance, choose
-from worker.engine.needs import unread_keys, wanted_keys
 
 PARTNER_FACTS_EVERY = timedelta(seconds=60)
 """How often facts of the whole partner are read where no rule names them; its product flags guard every write."""
@@ -50,10 +50,10 @@ class Seen:
 class Observer:
     """Looks at one partner, again and again."""
 
-    def __init__(self, *, clock: Clock, service: Service, settings: EngineSettings) -> None:
-        self._clock = clock
-        self._service = service
-        self._settings = settings
+    def __init__(self, parts: Parts) -> None:
+        self._clock = parts.clock
+        self._service = parts.service
+        self._settings = parts.settings
 
     async def look(self, state: PartnerState, rules: Iterable[Rule]) -> Seen:
         """One look. Never raises for what the service does: that is unknown, and said in ``why``."""

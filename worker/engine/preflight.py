@@ -11,8 +11,8 @@ from datetime import datetime
 
 from worker.engine.needs import LOCAL, scope_of
 from worker.engine.overlay import with_fields
-from worker.engine.ports import Clock, Service, Urgency
-from worker.engine.settings import EngineSettings
+from worker.engine.parts import Parts
+from worker.engine.ports import Urgency
 from worker.engine.state import EVENT, PARTNER, PartnerState
 from worker.model.actions import ACTIONS
 from worker.model.facts import Fact, FactKey, Known, Observation, Unknown
@@ -20,7 +20,6 @@ from worker.model.memory import RuleMemory
 from worker.model.rules import Judgement, Rule, Truth
 from worker.model.writes import Write
 from worker.rules.evaluate import normalised, watch_key
-from worker.writes.evidence import fact_name
 
 ROUNDS = 3
 """How often facts that have grown too old are read again before the write is held."""
@@ -40,10 +39,10 @@ class Fresh:
 class Preflight:
     """Reads what a write leans on, and judges its condition on it."""
 
-    def __init__(self, *, clock: Clock, service: Service, settings: EngineSettings) -> None:
-        self._clock = clock
-        self._service = service
-        self._settings = settings
+    def __init__(self, parts: Parts) -> None:
+        self._clock = parts.clock
+        self._service = parts.service
+        self._settings = parts.settings
 
     async def read(self, state: PartnerState, write: Write, rules: Iterable[Rule], earlier: tuple[Write, ...]) -> Fresh:
         """One pre-flight. ``rules`` are those the write stands for; one of them must still hold."""

@@ -7,9 +7,10 @@ a PUT that has one, with waits that double, a few times, and proves nothing by i
 
 from dataclasses import replace
 
-from worker.engine.ports import Clock, Ledger, Service, Urgency
-from worker.engine.settings import EngineSettings, policy_for
-from worker.engine.state import EVENT, PartnerState, RulesInUse, TaskWatch
+from worker.engine.parts import Parts
+from worker.engine.ports import Urgency
+from worker.engine.settings import policy_for
+from worker.engine.state import EVENT, PartnerState, TaskWatch
 from worker.model.commits import Commit, Move
 from worker.model.errors import StateConflict
 from worker.model.facts import Fact, FactKey, Json, Known
@@ -29,14 +30,12 @@ SETUP = FactKey(name="setup")
 class Settler:
     """Settles writes by reading. One instance serves all partners."""
 
-    def __init__(
-        self, *, clock: Clock, service: Service, ledger: Ledger, settings: EngineSettings, rules: RulesInUse
-    ) -> None:
-        self._clock = clock
-        self._service = service
-        self._ledger = ledger
-        self._settings = settings
-        self._rules = rules
+    def __init__(self, parts: Parts) -> None:
+        self._clock = parts.clock
+        self._service = parts.service
+        self._ledger = parts.ledger
+        self._settings = parts.settings
+        self._rules = parts.rules
 
     async def settle(self, state: PartnerState, write: Write) -> Then:
         """One round of evidence for an applied, unknown or needs_human write; says what shall follow."""
@@ -82,9 +81,9 @@ class Settler:
         key = FactKey(name=fact_name(write.intent))
         seen = state.fact(write.key.event, key)
         newest = settling.last_read if settling.last_read is not None else settling.ended
-        if isinstance(seen, Known) and seen.trace is not None and seen.trace.began > max(newest, settling.ended):
-            if key == EVENT:
-                return seen
+        new = isinstance(seen, Known) and seen.trace is not None and seen.trace.began > max(newest, settling.ended)
+        if new and key == EVENT:
+            return seen
         fact = await self._service.read(write.key.partner, write.key.event, key, urgency=Urgency.EVIDENCE)
         state.observe(write.key.event, key, fact)
         return fact

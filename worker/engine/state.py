@@ -5,13 +5,12 @@ writes are in the ledger; ``memories`` is a copy of what is stored there, replac
 """
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from worker.model.facts import Fact, FactKey, Json, Known
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
-from worker.model.rules import RuleSet
 from worker.writes.life import Settling
 
 EVENT = FactKey(name="event")
@@ -60,9 +59,8 @@ class PartnerState:
         """Keeps a fact; an older answer never replaces a newer one."""
         store = self.facts.setdefault(event, {})
         old = store.get(key)
-        if isinstance(old, Known) and isinstance(fact, Known) and old.trace and fact.trace:
-            if fact.trace.began < old.trace.began:
-                return
+        if isinstance(old, Known) and isinstance(fact, Known) and _began(fact) < _began(old):
+            return
         store[key] = fact
 
     def merged(self, event: EventId) -> dict[FactKey, Fact]:
@@ -70,13 +68,5 @@ class PartnerState:
         return {**self.shared, **self.facts.get(event, {})}
 
 
-class RulesInUse:
-    """The rule set in force; replaced as a whole by a successful load and by nothing else."""
-
-    def __init__(self, rules: RuleSet) -> None:
-        self.current = rules
-
-
-def remembered(memory: PartnerMemory, **changes: object) -> PartnerMemory:
-    """The memory with these fields changed."""
-    return replace(memory, **changes)  # type: ignore[arg-type]  # fields of PartnerMemory, spelled by the caller
+def _began(fact: Known) -> float:
+    return fact.trace.began if fact.trace is not None else 0.0

@@ -1,0 +1,274 @@
+"""When to look: one job a partner on APScheduler, none overlapping, missed ones run once.
+
+The only importer of apscheduler. The daemon starts nothing before it has been quiet for one interval (a process that
+was restarted must not read sooner than the floor allows), takes up edited rules as a whole or not at all, and on a stop
+records nothing new and waits for what is in flight.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from worker.engine.cycle import Cycle, CycleReport
+from worker.engine.parts import Parts
+from worker.engine.state import PartnerState
+from worker.model.commits import Commit, DaemonStatus
+from worker.model.errors import LedgerUnwritable, NotSafe, WorkerError
+from worker.model.facts import Json
+from worker.model.ids import PartnerId
+from worker.model.records import Record
+from worker.model.rules import RuleSet
+from worker.model.writes import Write
+
+RELOAD_EVERY = timedelta(seconds=2)
+PARTNERS_EVERY = timedelta(seconds=60)
+SIGN_IN_AGAIN = timedelta(seconds=5)
+SIGN_IN_AGAIN_MAX = timedelta(seconds=60)
+
+
+class RuleSource(Protocol):
+    """Where rules come from. ``changed`` is cheap; ``load`` raises `InputErrors` and changes nothing."""
+
+    def files_hash(self) -> str: ...
+    def load(self) -> RuleSet: ...
+
+
+class Reporter(Protocol):
+    """Who is told of what happens beside the records."""
+
+    def cycle(self, report: CycleReport) -> None: ...
+    def note(self, message: str, **keys: object) -> None: ...
+    def alarm(self, message: str, **keys: object) -> None: ...
+
+
+@dataclass(slots=True)
+class RulesStatus:
+    """Which rule set is in force, since when, and why the files on disk are not."""
+
+    hash: str
+    files_hash: str
+    loaded_at: datetime
+    error: str | None = None
+
+
+class Daemon:
+    """Watches every partner until it is told to stop."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        *,
+        source: RuleSource,
+        reporter: Reporter,
+        pid: int,
+        budgets: Callable[[PartnerId], Mapping[str, Json]],
+    ) -> None:
+        self._stop = asyncio.Event()
+        parts = replace(parts, stopping=self._stop.is_set, defect=self._defect)
+        self._clock = parts.clock
+        self._service = parts.service
+        self._ledger = parts.ledger
+        self._settings = parts.settings
+        self._rules = parts.rules
+        self._source = source
+        self._reporter = reporter
+        self._pid = pid
+        self._budgets = budgets
+        self._cycle = Cycle(parts)
+        self._rules_status = RulesStatus(hash="", files_hash="", loaded_at=parts.clock.now())
+        self._states: dict[PartnerId, PartnerState] = {}
+        self._since = parts.clock.now()
+        self._cycle_ms = 0
+        self._unreachable: str | None = None
+
+    def stop(self) -> None:
+        """Asks the daemon to stop; what is in flight is awaited by `run`."""
+        self._stop.set()
+
+    async def run(self, *, lasting: timedelta | None = None) -> None:
+        """Runs until `stop`, or for ``lasting``. Raises `NotSafe` where credentials are refused or nothing is found."""
+        self._take_rules(self._source.load(), self._source.files_hash())
+        self._record("started", f"pid {self._pid}")
+        ends = asyncio.ensure_future(self._end_after(lasting)) if lasting is not None else None
+        scheduler = AsyncIOScheduler(timezone="UTC")
+        try:
+            await self._quiet(self._settings.interval)
+            partners = await self._signed_in()
+            if partners:
+                self._watch(scheduler, partners)
+                scheduler.start()
+            await self._stop.wait()
+        finally:
+            if ends is not None:
+                ends.cancel()
+            if scheduler.running:
+                scheduler.shutdown(wait=False)
+            await self._finish()
+
+    def _watch(self, scheduler: AsyncIOScheduler, partners: tuple[PartnerId, ...]) -> None:
+        """One job a partner, one for the rules, one for who the partners are."""
+        options = {"max_instances": 1, "coalesce": True, "misfire_grace_time": None}
+        every = self._settings.interval.total_seconds()
+
+        def start(partner: PartnerId) -> None:
+            self._states[partner] = self._cycle.load(partner)
+            scheduler.add_job(
+                self._one_cycle,
+                "interval",
+                seconds=every,
+                args=[partner],
+                id=f"cycle {partner}",
+                next_run_time=self._clock.now(),
+                **options,
+            )
+
+        async def refresh() -> None:
+            now = set(await self._partners_now())
+            for partner in sorted(now - set(self._states)):
+                self._reporter.note("partner_found", partner=partner)
+                start(partner)
+            for partner in sorted(set(self._states) - now):
+                self._reporter.alarm("partner_lost", partner=partner)
+                scheduler.remove_job(f"cycle {partner}")
+                del self._states[partner]
+
+        for partner in partners:
+            start(partner)
+        scheduler.add_job(self._reload, "interval", seconds=RELOAD_EVERY.total_seconds(), id="rules", **options)
+        scheduler.add_job(refresh, "interval", seconds=PARTNERS_EVERY.total_seconds(), id="partners", **options)
+
+    async def _one_cycle(self, partner: PartnerId) -> None:
+        state = self._states.get(partner)
+        if state is None or self._stop.is_set():
+            return
+        try:
+            report = await self._cycle.run(state)
+        except WorkerError as problem:
+            state.last_error = str(problem)
+            self._reporter.alarm("cycle_failed", partner=partner, error=str(problem), hint=problem.hint)
+            return
+        self._cycle_ms = report.took_ms
+        self._reporter.cycle(report)
+        self._save_status()
+
+    def _defect(self, write: Write, defect: Exception) -> None:
+        self._reporter.alarm("defect", write=int(write.id), state=write.state, error=repr(defect))
+
+    async def _signed_in(self) -> tuple[PartnerId, ...]:
+        """The partners to watch. A service that cannot be reached is tried on; refused credentials end the start."""
+        wait = SIGN_IN_AGAIN
+        while not self._stop.is_set():
+            try:
+                partners = await self._partners_now()
+            except NotSafe:
+                raise
+            except WorkerError as problem:
+                self._unreachable = str(problem)
+                self._reporter.alarm("service_unreachable", error=str(problem), again_in=wait.total_seconds())
+                self._save_status()
+                await self._quiet(wait)
+                wait = min(SIGN_IN_AGAIN_MAX, wait * 2)
+                continue
+            self._unreachable = None
+            if not partners:
+                raise NotSafe(
+                    "the account belongs to no partner",
+                    hint="its token names no partner-id-<slug> group; set operator_prefix, or list partners",
+                )
+            return partners
+        return ()
+
+    async def _partners_now(self) -> tuple[PartnerId, ...]:
+        partners = await self._service.partners()
+        only = self._settings.only_partners
+        return partners if only is None else tuple(partner for partner in partners if partner in only)
+
+    async def _reload(self) -> None:
+        """Takes up an edited rule folder as a whole; a broken one changes nothing and is said once."""
+        files = self._source.files_hash()
+        if files == self._rules_status.files_hash:
+            return
+        try:
+            rules = self._source.load()
+        except WorkerError as problem:
+            self._rules_status.files_hash = files
+            self._rules_status.error = str(problem)
+            self._record("rules_refused", f"the last good set stays in force: {problem}")
+            self._reporter.alarm("rules_refused", error=str(problem))
+            return
+        self._take_rules(rules, files)
+
+    def _take_rules(self, rules: RuleSet, files: str) -> None:
+        self._rules.current = rules
+        self._rules_status = RulesStatus(hash=rules.hash, files_hash=files, loaded_at=self._clock.now())
+        names = ", ".join(rule.id for rule in rules.rules if rule.enabled) or "none"
+        self._record("rules_loaded", f"{len(rules.rules)} rules, in force: {names}; hash {rules.hash[:12]}")
+
+    def _record(self, kind: str, why: str) -> None:
+        now = self._clock.now()
+        try:
+            self._ledger.apply(Commit(at=now, records=(Record(at=now, kind=kind, why=why),)))
+        except LedgerUnwritable as problem:
+            self._reporter.alarm("ledger_unwritable", error=str(problem), hint=problem.hint)
+
+    def _save_status(self) -> None:
+        now = self._clock.now()
+        rules = self._rules_status
+        partners: dict[str, Json] = {
+            str(partner): {
+                "last_ok_at": _spelled(state.last_ok_at),
+                "last_error": state.last_error,
+                **self._budgets(partner),
+            }
+            for partner, state in self._states.items()
+        }
+        body: dict[str, Json] = {
+            "cycle_ms": self._cycle_ms,
+            "unreachable": self._unreachable,
+            "interval_s": self._settings.interval.total_seconds(),
+            "rules": {
+                "hash": rules.hash,
+                "files_hash": rules.files_hash,
+                "loaded_at": _spelled(rules.loaded_at),
+                "error": rules.error,
+            },
+            "partners": partners,
+        }
+        try:
+            self._ledger.save_status(DaemonStatus(pid=self._pid, since=self._since, seen_at=now, body=body))
+        except LedgerUnwritable as problem:
+            self._reporter.alarm("ledger_unwritable", error=str(problem), hint=problem.hint)
+
+    async def _quiet(self, wait: timedelta) -> None:
+        """Waits, but no longer than until the stop."""
+        sleeping: asyncio.Future[object] = asyncio.ensure_future(self._clock.sleep(wait.total_seconds()))
+        stopping: asyncio.Future[object] = asyncio.ensure_future(self._stop.wait())
+        await asyncio.wait([sleeping, stopping], return_when=asyncio.FIRST_COMPLETED)
+        for one in (sleeping, stopping):
+            one.cancel()
+
+    async def _end_after(self, lasting: timedelta) -> None:
+        await self._clock.sleep(lasting.total_seconds())
+        self._stop.set()
+
+    async def _finish(self) -> None:
+        """Awaits what is in flight, up to ``stop_within``; what is then still open is unknown at the next start."""
+        self._stop.set()
+        flying = [task for state in self._states.values() for task in state.running.values()]
+        if flying:
+            limit = asyncio.ensure_future(self._clock.sleep(self._settings.stop_within.total_seconds()))
+            await asyncio.wait([limit, asyncio.ensure_future(_all_of(flying))], return_when=asyncio.FIRST_COMPLETED)
+            limit.cancel()
+        self._record("stopped", f"pid {self._pid}")
+
+
+async def _all_of(tasks: Sequence[asyncio.Task[None]]) -> None:
+    await asyncio.wait(tasks)
+
+
+def _spelled(at: datetime | None) -> str | None:
+    return at.isoformat().replace("+00:00", "Z") if at is not None else None

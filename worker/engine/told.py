@@ -1,0 +1,83 @@
+"""A ledger that tells what it has recorded, after it has.
+
+The log lines of the daemon and the progress of the demo are made from the very records of the action log, so that what
+a person sees and what an auditor reads cannot differ. Nothing is told of a transaction that failed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from worker.engine.ports import Ledger
+from worker.model.commits import Brake, Commit, DaemonStatus, Halt, Move, SendingView
+from worker.model.ids import EventId, PartnerId, RuleId, WriteId
+from worker.model.memory import PartnerMemory, RuleMemory
+from worker.model.records import Record, of_write
+from worker.model.writes import Write
+
+Tell = Callable[[Record], None]
+
+
+class ToldLedger:
+    """Delegates to a ledger and tells each record once it is stored."""
+
+    def __init__(self, ledger: Ledger, tell: Tell) -> None:
+        self._ledger = ledger
+        self._tell = tell
+
+    def apply(self, commit: Commit) -> tuple[Write, ...]:
+        """Stores, then tells: the records, those of the moves, and one for each new write."""
+        made = self._ledger.apply(commit)
+        for record in commit.records:
+            self._tell(record)
+        for change in commit.moves:
+            for record in change.records:
+                self._tell(record)
+        for write in made:
+            self._tell(of_write(write, at=commit.at, kind=write.state, reason=write.reason, why=write.why))
+        return made
+
+    def record_sending(self, move: Move, check: Callable[[SendingView], Brake | None]) -> Brake | None:
+        """Stores the attempt, then tells it; a brake tells nothing."""
+        brake = self._ledger.record_sending(move, check)
+        if brake is None:
+            for record in move.records:
+                self._tell(record)
+        return brake
+
+    def partner_memory(self, partner: PartnerId) -> PartnerMemory | None:
+        """See `Ledger`."""
+        return self._ledger.partner_memory(partner)
+
+    def rule_memories(self, partner: PartnerId) -> tuple[RuleMemory, ...]:
+        """See `Ledger`."""
+        return self._ledger.rule_memories(partner)
+
+    def write(self, write_id: WriteId) -> Write | None:
+        """See `Ledger`."""
+        return self._ledger.write(write_id)
+
+    def open_writes(self, partner: PartnerId | None = None) -> tuple[Write, ...]:
+        """See `Ledger`."""
+        return self._ledger.open_writes(partner)
+
+    def episode_writes(self, partner: PartnerId, event: EventId, rule: RuleId, episode: int) -> tuple[Write, ...]:
+        """See `Ledger`."""
+        return self._ledger.episode_writes(partner, event, rule, episode)
+
+    def first_sendings(
+        self, partner: PartnerId, since: datetime
+    ) -> Mapping[tuple[EventId, RuleId], Sequence[datetime]]:
+        """See `Ledger`."""
+        return self._ledger.first_sendings(partner, since)
+
+    def firings(self, partner: PartnerId, since: datetime) -> Sequence[tuple[RuleId, EventId, datetime]]:
+        """See `Ledger`."""
+        return self._ledger.firings(partner, since)
+
+    def halts(self, now: datetime) -> tuple[Halt, ...]:
+        """See `Ledger`."""
+        return self._ledger.halts(now)
+
+    def save_status(self, status: DaemonStatus) -> None:
+        """See `Ledger`."""
+        self._ledger.save_status(status)
