@@ -66,6 +66,8 @@ class TwinApp:
             return
         body = await _body(receive)
         if body is None:
+            await send(_start(413, {}, 0))
+            await send({"type": "http.response.body", "body": b""})
             return
         request = TwinRequest(
             method=scope["method"],
@@ -110,7 +112,7 @@ def _place(scope: Scope) -> tuple[Host, str] | None:
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """The whole body; None when the client left before it was complete."""
+    """The whole body; None when it is too large, or the client left before it was complete."""
     parts: list[bytes] = []
     size = 0
     while True:

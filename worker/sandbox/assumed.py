@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from worker.sandbox.books import Deed
-from worker.sandbox.call import Call, Result
+from worker.sandbox.call import Call, Result, is_whole
 from worker.sandbox.delivery import Json, Record
 from worker.sandbox.reads import number_of
 from worker.sandbox.sessions import Refusal
@@ -102,7 +102,7 @@ def edit_event(call: Call) -> Result:
     edits: dict[str, Json] = {"event_type": event_type, "partner_product": product}
     for key, value in call.request.query:
         if key in EDITABLE:
-            edits[key] = int(value) if key == "capacity" and value.isdigit() else value
+            edits[key] = int(value) if key == "capacity" and is_whole(value) else value
     before = {key: found.record.get(key) for key in edits}
     deed = Deed(eid=call.eid, operation="edit_event", target="metadata", before=before, after=edits)
     call.take_effect(deed, found.with_fields(edits))

@@ -9,6 +9,7 @@ Never decides whether a request is allowed: that happened before.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -19,6 +20,22 @@ from worker.sandbox.settings import Settings, filled
 from worker.sandbox.world import Happening, Tenant, World
 
 Landing = Callable[[float], None]
+MAX_DIGITS = 12
+
+
+def is_whole(value: str) -> bool:
+    return value.isascii() and value.isdigit() and len(value) <= MAX_DIGITS
+
+
+def _no_constant(name: str) -> Json:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is too large")
+    return value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,15 +117,18 @@ class Call:
 
     def number(self, name: str) -> float:
         try:
-            return float(self.needed(name))
+            value = float(self.needed(name))
         except ValueError:
-            raise self.invalid(f"query parameter {name} is a number") from None
+            value = math.nan
+        if not math.isfinite(value):
+            raise self.invalid(f"query parameter {name} is a number")
+        return value
 
     def whole(self, name: str, default: int) -> int:
         value = self.one(name)
         if value is None:
             return default
-        if not value.isascii() or not value.isdigit() or int(value) < 1:
+        if not is_whole(value) or int(value) < 1:
             raise self.invalid(f"query parameter {name} is a whole number from 1")
         return int(value)
 
@@ -123,8 +143,10 @@ class Call:
         if not self.request.body:
             return {}
         try:
-            body = json.loads(self.request.body)
-        except ValueError:
+            body = json.loads(self.request.body, parse_constant=_no_constant, parse_float=_finite)
+            # A half of a surrogate pair can be read but never be written again.
+            json.dumps(body, ensure_ascii=False).encode()
+        except (ValueError, RecursionError):
             raise self.invalid("the body is not JSON") from None
         if not isinstance(body, dict):
             raise self.invalid("the body is a JSON object")

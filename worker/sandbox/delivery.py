@@ -64,7 +64,7 @@ class TwinRequest:
 def canonical_body(body: bytes) -> str:
     try:
         return json.dumps(json.loads(body), sort_keys=True, ensure_ascii=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return body.hex()
 
 
@@ -108,5 +108,5 @@ def json_answer(status: int, body: Json, request_id: str) -> Answer:
     headers = {"x-request-id": request_id}
     if status == 204:
         return Answer(status=status, headers=headers, body=b"")
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     return Answer(status=status, headers={**headers, "content-type": "application/json"}, body=text)

@@ -56,7 +56,7 @@ def features(call: Call) -> Result:
 # Events
 
 
-def events(call: Call, moved: Callable[[list[Json], int, int], list[Json]] | None = None) -> Result:
+def events(call: Call, moved: Callable[[list[str], int, int], list[str]] | None = None) -> Result:
     """The pagination envelope of all events. `moved` is how a fault disturbs the order from page to page."""
     settings = call.settings
     limit = call.whole("limit", settings.default_page_limit)
@@ -65,7 +65,7 @@ def events(call: Call, moved: Callable[[list[Json], int, int], list[Json]] | Non
             raise call.invalid(f"limit is at most {settings.max_page_limit}")
         limit = settings.max_page_limit
     page = call.whole(settings.page_parameter, 1)
-    found: list[Json] = [each.record for each in call.listing()]
+    found = list(call.world.order(call.partner, call.as_of_s))
     if (call.one("descending") or "false").lower() == "true":
         found.reverse()
     if moved is not None:
@@ -78,7 +78,7 @@ def events(call: Call, moved: Callable[[list[Json], int, int], list[Json]] | Non
         "pages": pages,
         "nextPage": page + 1 if page < pages else None,
         "prevPage": page - 1 if page > 1 else None,
-        "items": found[(page - 1) * limit : page * limit],
+        "items": [call.event(eid).record for eid in found[(page - 1) * limit : page * limit]],
     }
     return Result(body=body)
 

@@ -21,6 +21,7 @@ from worker.sandbox.books import Books, Seen
 from worker.sandbox.call import Call, Result
 from worker.sandbox.changes import (
     Change,
+    ChangeError,
     EventChange,
     FaultChange,
     PartnerChange,
@@ -62,6 +63,7 @@ class Service:
         self.faults = FaultPlan(faults)
         self.sessions = Sessions()
         self._watch = Watch()
+        self.untold: list[str] = []
         self._story = tuple(story)
         self._origin_s: float | None = None
         self._now_s = -math.inf
@@ -126,9 +128,16 @@ class Service:
     def _begin(self, origin_s: float) -> None:
         self._origin_s = origin_s
         for step in self._story:
-            self._schedule(origin_s + step.at_s, partial(self._carry_out, step.change))
+            self._schedule(origin_s + step.at_s, partial(self._tell, step))
         if self.settings.reset_every_s is not None:
             self._reset_again(origin_s)
+
+    def _tell(self, step: Step, at_s: float) -> None:
+        """A step whose event is gone by then (a reset, a removal) is left out and noted: the show goes on."""
+        try:
+            self._carry_out(step.change, at_s)
+        except ChangeError as wrong:
+            self.untold.append(f"{step.at_s:g}s (line {step.line}): {wrong}")
 
     def _schedule(self, at_s: float, happen: Callable[[float], None]) -> None:
         self._scheduled += 1
@@ -259,7 +268,7 @@ class Service:
 
     def _row_result(self, call: Call, found: Found, fault: Fault | None) -> Result:
         if found.row.answer is reads.events and fault is not None:
-            return reads.events(call, moved=lambda items, page, limit: _moved(items, page, limit, fault))
+            return reads.events(call, moved=lambda eids, page, limit: _moved(eids, page, limit, fault))
         if found.row.answer is None:
             raise Refusal(self.settings.denied_admin_status, "error.unauthorized", "for admins only")
         return found.row.answer(call)
@@ -322,12 +331,12 @@ def _own_delay(fault: Fault) -> float:
     return 5.0 if fault.kind == "slow" else 0.0
 
 
-def _moved(items: list[Json], page: int, limit: int, fault: Fault) -> list[Json]:
+def _moved(eids: list[str], page: int, limit: int, fault: Fault) -> list[str]:
     """The listing as a disturbed service sees it: shifted from page to page, or without some events."""
     if fault.kind == "vanish":
         gone = set(fault.names("eid"))
-        return [each for each in items if not (isinstance(each, dict) and each.get("id") in gone)]
-    if fault.kind == "reordered_pages" and items:
-        places = int(fault.number("shift", max(1, limit // 2))) * (page - 1) % len(items)
-        return [*items[places:], *items[:places]]
-    return items
+        return [eid for eid in eids if eid not in gone]
+    if fault.kind == "reordered_pages" and eids:
+        places = int(fault.number("shift", max(1, limit // 2))) * (page - 1) % len(eids)
+        return [*eids[places:], *eids[:places]]
+    return eids

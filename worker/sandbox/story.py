@@ -9,7 +9,7 @@ Never carries anything out: it reads steps, the service does them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import yaml  # type: ignore[import-untyped,unused-ignore]
@@ -127,12 +127,17 @@ def _step(loader: _Words, node: yaml.Node, settings: Settings, name: str) -> Ste
 
 
 def _blamed(node: yaml.Node, message: str) -> int:
-    """The line of the key that the message names, else of the step."""
-    if isinstance(node, yaml.MappingNode):
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and f"{key.value!r}" in message:
-                return _line(key)
-    return _line(node)
+    """The line of the word that the message names first, else of the step."""
+    named = [(message.find(repr(word.value)), _line(word)) for word in _words(node)]
+    return min((each for each in named if each[0] >= 0), default=(0, _line(node)))[1]
+
+
+def _words(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
+    if isinstance(node, yaml.ScalarNode):
+        yield node
+    for part in node.value if isinstance(node, yaml.CollectionNode) else ():
+        for each in part if isinstance(part, tuple) else (part,):
+            yield from _words(each)
 
 
 def _line(node: yaml.Node) -> int:

@@ -118,7 +118,7 @@ class Watch:
 
     def _judge_limit(self, request: TwinRequest, at_s: float) -> None:
         for key, value in request.query:
-            if key == "limit" and value.isdigit() and int(value) > MAX_LIMIT:
+            if key == "limit" and value.isascii() and value.isdigit() and (len(value) > 9 or int(value) > MAX_LIMIT):
                 self._note("limit_too_large", request, at_s, f"limit={value}, at most {MAX_LIMIT}")
 
     def _judge_floor(self, request: TwinRequest, at_s: float) -> None:

@@ -45,7 +45,7 @@ class Happening:
     suggested: tuple[Record, ...] | None = None
     defaults: Record = field(default_factory=dict)
     lower_limit: float = 0.0
-    upper_limit: float = math.inf
+    upper_limit: float = 1000.0
     task: Task | None = None
     task_fails: bool = False
     sales: tuple[Record, ...] = ()
@@ -126,17 +126,20 @@ class World:
         if _place(before) != _place(happening):
             self._order.pop(partner, None)
 
-    def listing(self, partner: str, as_of_s: float | None = None) -> list[Happening]:
-        """Every event of the partner, by start and id, so that paging is stable while nothing comes or goes."""
+    def order(self, partner: str, as_of_s: float | None = None) -> tuple[str, ...]:
+        """The ids of the partner's events, by start and id, so that paging is stable while nothing comes or goes."""
+        known = self._order.get(partner) if as_of_s is None else None
+        if known is not None:
+            return known
+        present = [found for eid in self._versions[partner] if (found := self.at(partner, eid, as_of_s))]
+        order = tuple(each.eid for each in sorted(present, key=_place))
         if as_of_s is None:
-            order = self._order.get(partner)
-            if order is None:
-                present = [found for eid in self._versions[partner] if (found := self.at(partner, eid))]
-                order = tuple(each.eid for each in sorted(present, key=_place))
-                self._order[partner] = order
-            return [found for eid in order if (found := self.at(partner, eid))]
-        past = [found for eid in self._versions[partner] if (found := self.at(partner, eid, as_of_s))]
-        return sorted(past, key=_place)
+            self._order[partner] = order
+        return order
+
+    def listing(self, partner: str, as_of_s: float | None = None) -> list[Happening]:
+        """Every event of the partner, in order."""
+        return [found for eid in self.order(partner, as_of_s) if (found := self.at(partner, eid, as_of_s))]
 
     def reset(self, result: str, at_s: float) -> None:
         """The weekly reset: everything as it began, or nothing left, or the same events under new ids."""

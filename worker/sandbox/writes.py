@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Literal
 
 from worker.sandbox.books import Deed
-from worker.sandbox.call import Call, Later, Result
+from worker.sandbox.call import Call, Later, Result, is_whole
 from worker.sandbox.delivery import Json, Record
 from worker.sandbox.reads import GOALS, range_for, setup_record
 from worker.sandbox.sessions import Refusal
@@ -267,7 +267,7 @@ def create_campaign(call: Call) -> Result:
     given = call.templated(call.settings.create_campaign_query)
     found = call.event(given.get("eid", ""))
     tc, tc_run_id = given.get("tc", ""), given.get("tc_run_id", "")
-    if not tc or not tc_run_id.isdigit():
+    if not tc or not is_whole(tc_run_id):
         raise call.invalid("tc and a whole tc_run_id are required")
     created = _campaign(found, tc, int(tc_run_id), 0)
     same = [each for each in found.campaigns if same_cluster(each, tc, tc_run_id)]
@@ -284,7 +284,7 @@ def create_campaign(call: Call) -> Result:
 
 def _campaign(found: Happening, tc: Json, tc_run_id: Json, index: int) -> Record:
     number = len(found.campaigns) + index + 1
-    run = int(tc_run_id) if isinstance(tc_run_id, str) and tc_run_id.isdigit() else tc_run_id
+    run = int(tc_run_id) if isinstance(tc_run_id, str) and is_whole(tc_run_id) else tc_run_id
     return {
         "campaign_id": f"cmp-{number}",
         "tc": tc,

@@ -1,0 +1,205 @@
+"""The control paths and the page: what an operator of the sandbox can see and do, from this machine only."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from worker.sandbox.app import ConnectionCutError, TwinApp
+from worker.sandbox.demo import FIRST_PARTNER, SECOND_PARTNER, demo_world
+from worker.sandbox.faults import Fault
+from worker.sandbox.service import Service
+
+PAUSE = "/api/v3/events/e1/client_campaign_status?client_campaign_status=PAUSED"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def no_sleep(seconds: float) -> None:
+    raise AssertionError(f"nothing here waits, and yet {seconds} s")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Operator:
+    client: httpx.AsyncClient
+    service: Service
+    headers: dict[str, str]
+
+    async def post(self, path: str, body: object) -> httpx.Response:
+        return await self.client.post(f"/_sandbox/{path}", json=body)
+
+    async def pause(self) -> int:
+        return (await self.client.put(PAUSE, headers=self.headers)).status_code
+
+
+@asynccontextmanager
+async def operating(client_host: str = "127.0.0.1") -> AsyncIterator[Operator]:
+    service = Service(demo_world(), origin_s=0.0)
+    app = TwinApp(service, clock=lambda: 10.0, sleep=no_sleep)
+    transport = httpx.ASGITransport(app=app, client=(client_host, 4242))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8700") as client:
+        tokens = (await client.post("/api/v3/auth", json={"username": "sandbox", "password": "sandbox"})).json()
+        headers = {"Authorization": f"Bearer {tokens['AccessToken']}", "X-Preferred-Partner-Id": FIRST_PARTNER}
+        yield Operator(client=client, service=service, headers=headers)
+
+
+async def test_the_books_can_be_read() -> None:
+    async with operating() as it:
+        await it.pause()
+        await it.pause()
+        books = (await it.client.get("/_sandbox/books")).json()
+
+        assert (books["writes_sent"], books["effects"], books["repeated"]) == (2, 2, 1)
+        assert [effect["repeated"] for effect in books["list"]] == [False, True]
+
+
+async def test_requests_can_be_read_from_a_number_on() -> None:
+    async with operating() as it:
+        await it.pause()
+        every = (await it.client.get("/_sandbox/requests")).json()
+        later = (await it.client.get("/_sandbox/requests?since=1")).json()
+
+        assert [each["method"] for each in every] == ["POST", "PUT"]
+        assert later == every[1:]
+
+
+async def test_violations_can_be_read() -> None:
+    async with operating() as it:
+        for _ in range(2):
+            await it.client.get("/api/v3/events/e1", headers=it.headers)
+
+        assert [each["kind"] for each in (await it.client.get("/_sandbox/violations")).json()] == ["read_floor"]
+
+
+async def test_faults_can_be_asked_for_and_taken_back() -> None:
+    async with operating() as it:
+        asked = await it.post("faults", [{"kind": "answer_after", "match": {"method": "PUT"}}, {"kind": "storm"}])
+        assert [fault["kind"] for fault in asked.json()] == ["answer_after", "storm"]
+        assert await it.pause() == 429
+        assert len(it.service.books.effects) == 1
+        assert (await it.client.delete("/_sandbox/faults")).json() == []
+        assert await it.pause() == 204
+
+
+async def test_a_person_and_the_world_can_change_an_event() -> None:
+    async with operating() as it:
+        change = {"event": "e1", "partner": SECOND_PARTNER, "by": "person", "set": {"status": "cancelled"}}
+        assert (await it.post("change", change)).status_code == 200
+        assert (await it.post("change", {"event": "e4", "suggested_tcs": [{"tc": "x", "tc_run_id": 1}]})).json() == {
+            "changed": True
+        }
+
+        found = it.service.world.at(SECOND_PARTNER, "e1")
+        assert found is not None
+        assert found.record["status"] == "cancelled"
+        assert it.service.books.outside[0].by == "person"
+
+
+async def test_settings_can_be_changed_while_it_runs_and_all_can_be_reset() -> None:
+    async with operating() as it:
+        changed = await it.post("settings", {"task_fails": True})
+        assert changed.json()["task_fails"] is True
+        await it.post("settings", {"task_fails": False})
+        await it.pause()
+        await it.post("reset", {})
+        event = await it.client.get("/api/v3/events/e1", headers=it.headers)
+
+        assert event.json()["client_campaign_status"] == "RUNNING"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        ("faults", {"kind": "slwo"}, "did you mean 'slow'"),
+        ("faults", [3], "the body is a JSON object"),
+        ("change", {"event": "e1", "set": {"status": "x"}}, "several partners have an event 'e1'"),
+        ("change", {"event": "e1", "sett": {}}, "did you mean 'set'"),
+        ("change", [], "the body is a JSON object"),
+        ("settings", {"task_fail": True}, "did you mean 'task_fails'"),
+    ],
+)
+async def test_what_cannot_be_done_is_refused_with_the_nearest_right_name(
+    path: str, body: object, message: str
+) -> None:
+    async with operating() as it:
+        answer = await it.post(path, body)
+
+        assert answer.status_code == 422
+        assert message in answer.json()["error"]
+
+
+async def test_a_body_that_is_no_json_is_refused() -> None:
+    async with operating() as it:
+        assert (await it.client.post("/_sandbox/change", content=b"{")).status_code == 422
+
+
+@pytest.mark.parametrize("path", ["/", "/_sandbox/books", "/_sandbox/faults", "/_sandbox/settings"])
+async def test_another_machine_is_refused(path: str) -> None:
+    async with operating("192.0.2.7") as it:
+        assert (await it.client.get(path)).status_code == 403
+
+
+@pytest.mark.parametrize("headers", [{"host": "evil.example"}, {"origin": "https://evil.example"}])
+@pytest.mark.parametrize("path", ["faults", "change", "settings", "reset"])
+async def test_a_page_of_another_site_in_a_browser_here_is_refused(headers: dict[str, str], path: str) -> None:
+    async with operating() as it:
+        answer = await it.client.post(f"/_sandbox/{path}", json={"kind": "storm"}, headers=headers)
+
+        assert answer.status_code == 403
+        assert it.service.faults.left == ()
+
+
+async def test_the_page_shows_events_requests_and_books_and_escapes_what_it_shows() -> None:
+    async with operating() as it:
+        await it.post("change", {"event": "e3", "set": {"title": "<script>alert(1)</script>"}})
+        await it.pause()
+        page = (await it.client.get("/")).text
+
+        assert "writes sent 1, effects 1" in page
+        assert "&lt;script&gt;" in page
+        assert "<script>" not in page
+
+
+async def test_without_a_server_that_can_break_connections_a_cut_is_an_error() -> None:
+    async with operating() as it:
+        it.service.faults.add(Fault(kind="cut_before"))
+        with pytest.raises(ConnectionCutError):
+            await it.pause()
+
+
+PROGRAM = """
+import asyncio, time
+from worker.sandbox.server import Time, run_sandbox
+run_sandbox(time=Time(clock=time.monotonic, sleep=asyncio.sleep), port=0, events=4)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_sandbox_process_tells_its_address_and_ends_when_told_to(number: signal.Signals) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stderr=subprocess.PIPE, text=True, env=environment
+    ) as running:
+        assert running.stderr is not None
+        lines = [running.stderr.readline() for _ in range(3)]
+        base_url = lines[0].removeprefix("base_url: ").strip()
+        health = httpx.get(f"{base_url}/status/")
+        running.send_signal(number)
+        rest = running.stderr.read()
+
+    assert health.json() == {"status": "ok"}
+    assert [line.split(":")[0] for line in lines] == ["base_url", "cr_url", "media_url"]
+    assert (running.returncode, rest) == (0, "")

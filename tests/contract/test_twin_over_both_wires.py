@@ -1,0 +1,237 @@
+"""The twin behaves alike in-process and over a real socket, as far as a client can see.
+
+What a client concludes from a broken connection decides whether money is spent twice, so the simulation, which runs
+in-process, is worth only as much as this likeness.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from worker.sandbox.delivery import Host
+from worker.sandbox.demo import FIRST_PARTNER, demo_world
+from worker.sandbox.faults import Fault, Kind, Match
+from worker.sandbox.server import SandboxError, Time, serving
+from worker.sandbox.service import Service
+from worker.sandbox.transport import BASE_URLS, TwinTransport
+
+PAUSE = "/events/e1/client_campaign_status?client_campaign_status=PAUSED"
+WIRES = ("in-process", "socket")
+SHORT_S = 0.2
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class VirtualTime:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.slept: list[float] = []
+
+    def clock(self) -> float:
+        return self.now_s
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now_s += seconds
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wire:
+    """A client, the service that it talks to, and where its bases are."""
+
+    client: httpx.AsyncClient
+    service: Service
+    bases: Mapping[Host, str]
+    time: VirtualTime
+
+    async def send(
+        self,
+        method: str,
+        target: str,
+        host: Host = "api",
+        **rest: Any,  # noqa: ANN401  # whatever httpx takes
+    ) -> httpx.Response:
+        return await self.client.request(method, self.bases[host] + target, **rest)
+
+    def breaks(self, kind: Kind, method: str | None = None, **params: object) -> None:
+        self.service.faults.add(Fault(kind=kind, match=Match(method=method), params=params))
+
+
+@asynccontextmanager
+async def wired(wire: str) -> AsyncIterator[Wire]:
+    time = VirtualTime()
+    service = Service(demo_world(), origin_s=100.0)
+    if wire == "in-process":
+        transport = TwinTransport(service, clock=time.clock, sleep=time.sleep)
+        async with httpx.AsyncClient(transport=transport, timeout=SHORT_S) as client:
+            yield await _signed_in(Wire(client=client, service=service, bases=BASE_URLS, time=time))
+        return
+    async with (
+        serving(service, time=Time(clock=time.clock, sleep=asyncio.sleep)) as address,
+        httpx.AsyncClient(timeout=httpx.Timeout(5.0, read=SHORT_S)) as client,
+    ):
+        bases: Mapping[Host, str] = {"api": address.base_url, "cr": address.cr_url, "media": address.media_url}
+        yield await _signed_in(Wire(client=client, service=service, bases=bases, time=time))
+
+
+async def _signed_in(wire: Wire) -> Wire:
+    tokens = (await wire.send("POST", "/auth", json={"username": "sandbox", "password": "sandbox"})).json()
+    wire.client.headers["Authorization"] = f"Bearer {tokens['AccessToken']}"
+    wire.client.headers["X-Preferred-Partner-Id"] = FIRST_PARTNER
+    return wire
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_an_ordinary_call_is_answered(wire: str) -> None:
+    async with wired(wire) as it:
+        listed = await it.send("GET", "/events/?limit=2")
+        paused = await it.send("PUT", PAUSE)
+
+        assert (listed.status_code, len(listed.json()["items"])) == (200, 2)
+        assert listed.headers["x-request-id"].startswith("twin-")
+        assert (paused.status_code, paused.content) == (204, b"")
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_the_three_bases_are_three_services(wire: str) -> None:
+    async with wired(wire) as it:
+        edited = await it.send("PUT", "/events/e1?event_type=a&partner_product=b", host="cr")
+        media = await it.send("POST", "/media", host="media", content=b"x")
+
+        assert (edited.status_code, media.status_code) == (200, 201)
+        assert (await it.send("GET", "/events/e1", host="cr")).status_code == 405
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_an_encoded_segment_arrives_as_one_segment(wire: str) -> None:
+    async with wired(wire) as it:
+        answer = await it.send("GET", "/events/a%2Fb%20%26%20%D1%8E")
+
+        assert answer.status_code == 404
+        assert it.service.books.requests[-1].path == "/events/a%2Fb%20%26%20%D1%8E"
+        assert answer.json()["message"] == "no such event"
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_repeated_query_keys_arrive_in_order(wire: str) -> None:
+    async with wired(wire) as it:
+        await it.send("POST", "/events/e1/series?event_series=e3&event_series=e2")
+
+        assert (await it.send("GET", "/events/e1")).json()["campaign_event_series"] == ["e3", "e2"]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    ("kind", "reset", "expected", "effects"),
+    [
+        ("cut_before", True, httpx.ReadError, 0),
+        ("cut_after", True, httpx.ReadError, 1),
+        ("cut_before", False, httpx.RemoteProtocolError, 0),
+        ("cut_after", False, httpx.RemoteProtocolError, 1),
+    ],
+)
+async def test_a_cut_is_a_broken_connection_and_says_nothing_of_the_effect(
+    wire: str, kind: Kind, reset: bool, expected: type[Exception], effects: int
+) -> None:
+    async with wired(wire) as it:
+        it.breaks(kind, "PUT", reset=reset)
+        with pytest.raises(expected):
+            await it.send("PUT", PAUSE)
+
+        assert len(it.service.books.effects) == effects
+        assert it.service.books.writes_sent == 1
+        assert (await it.send("GET", "/events/e2")).status_code == 200, "the next connection is a new one"
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("reset", [True, False])
+async def test_a_body_that_breaks_off_is_an_error_and_not_a_short_answer(wire: str, reset: bool) -> None:
+    async with wired(wire) as it:
+        it.breaks("cut_body", "GET", reset=reset)
+        with pytest.raises((httpx.ReadError, httpx.RemoteProtocolError)):
+            await it.send("GET", "/events/")
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(("kind", "effects"), [("hang_before", 0), ("hang_after", 1)])
+async def test_a_hang_ends_with_the_clients_patience(wire: str, kind: Kind, effects: int) -> None:
+    async with wired(wire) as it:
+        it.breaks(kind, "PUT")
+        with pytest.raises(httpx.ReadTimeout):
+            await it.send("PUT", PAUSE)
+
+        assert len(it.service.books.effects) == effects
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_an_answer_slower_than_the_clients_patience_is_a_timeout_with_its_effect(wire: str) -> None:
+    async with wired(wire) as it:
+        it.breaks("slow", "PUT", delay_s=3 * SHORT_S)
+        with pytest.raises(httpx.ReadTimeout):
+            await it.send("PUT", PAUSE)
+
+        assert len(it.service.books.effects) == 1
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_slow_answer_within_the_clients_patience_arrives(wire: str) -> None:
+    async with wired(wire) as it:
+        it.breaks("slow", "GET", delay_s=0.01)
+
+        assert (await it.send("GET", "/events/e1")).status_code == 200
+
+
+async def test_in_process_a_connection_that_never_came_about_left_no_byte() -> None:
+    async with wired("in-process") as it:
+        it.breaks("no_connection", "PUT")
+        with pytest.raises(httpx.ConnectError):
+            await it.send("PUT", PAUSE)
+
+        assert it.service.books.writes_sent == 0
+
+
+async def test_in_process_waiting_happens_on_the_clock_that_was_handed_in() -> None:
+    async with wired("in-process") as it:
+        it.breaks("slow", "GET", delay_s=0.1)
+        it.breaks("hang_before", "GET")
+        await it.send("GET", "/events/e1")
+        with pytest.raises(httpx.ReadTimeout):
+            await it.send("GET", "/events/e2")
+
+        assert it.time.slept == [0.1, SHORT_S]
+
+
+async def test_in_process_nobody_answers_elsewhere() -> None:
+    async with wired("in-process") as it:
+        with pytest.raises(httpx.ConnectError, match="the sandbox is not at"):
+            await it.client.get("http://elsewhere.invalid/api/v3/status/")
+
+
+async def test_a_port_that_is_taken_is_named() -> None:
+    time = Time(clock=lambda: 0.0, sleep=anyio.sleep)
+    async with serving(Service(demo_world()), time=time) as address:
+        with pytest.raises(SandboxError, match=f"port {address.port} cannot be used"):
+            async with serving(Service(demo_world()), time=time, port=address.port):
+                pass
+
+
+async def test_a_hanging_client_does_not_keep_the_server_from_ending(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+    async with wired("socket") as it:
+        it.breaks("hang_before", "GET")
+        with pytest.raises(httpx.ReadTimeout):
+            await it.send("GET", "/events/e1")

@@ -1,0 +1,305 @@
+"""Each fault does what its name says: to the answer, to the effect, and to nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.sandbox.desk import Desk
+from worker.sandbox.delivery import Answer, Cut, Delivery, Hang
+from worker.sandbox.demo import SECOND_PARTNER
+from worker.sandbox.faults import KINDS, Fault, FaultError, Kind, Match, fault_from
+
+PAUSE = "/events/e1/client_campaign_status?client_campaign_status=PAUSED"
+
+
+def met(kind: Kind, method: str = "PUT", target: str = PAUSE, **params: object) -> tuple[Desk, Delivery]:
+    desk = Desk(faults=[Fault(kind=kind, params=params)])
+    return desk, desk.send(method, target)
+
+
+@pytest.mark.parametrize(
+    ("kind", "delivery", "effects", "reason"),
+    [
+        ("answer_before", Answer, 0, "an answer, and nothing behind it"),
+        ("answer_after", Answer, 1, "an answer that hides an effect"),
+        ("no_connection", Cut, 0, "no byte left the client"),
+        ("cut_before", Cut, 0, "the request was lost with the connection"),
+        ("cut_after", Cut, 1, "only the answer was lost"),
+        ("cut_body", Cut, 1, "half of the answer was lost"),
+        ("hang_before", Hang, 0, "never looked at"),
+        ("hang_after", Hang, 1, "done, and never answered"),
+        ("late_effect", Answer, 0, "not yet"),
+        ("expired_token", Answer, 0, "401 comes before everything"),
+        ("storm", Answer, 0, "too many requests"),
+        ("garbage", Answer, 1, "the effect is real, the answer is not"),
+        ("null_body", Answer, 1, "likewise"),
+        ("slow", Answer, 1, "slow is not lost"),
+    ],
+)
+def test_a_fault_is_about_the_answer_or_the_effect(kind: Kind, delivery: type, effects: int, reason: str) -> None:
+    desk, found = met(kind)
+
+    assert isinstance(found, delivery), reason
+    assert len(desk.effects) == effects, reason
+
+
+def test_lost_before_and_lost_after_look_alike_to_the_client() -> None:
+    assert met("cut_before")[1] == met("cut_after")[1]
+    assert met("hang_before")[1] == met("hang_after")[1]
+
+
+def test_answers_of_before_and_after_look_alike_to_the_client() -> None:
+    assert met("answer_before", status=503)[1] == met("answer_after", status=503)[1]
+
+
+def test_a_retry_after_is_there_only_when_asked_for() -> None:
+    without, given = met("answer_before")[1], met("answer_before", retry_after=7)[1]
+
+    assert isinstance(without, Answer)
+    assert isinstance(given, Answer)
+    assert "retry-after" not in without.headers
+    assert given.headers["retry-after"] == "7"
+
+
+def test_a_fault_is_used_as_often_as_it_says_after_as_many_as_it_lets_pass() -> None:
+    desk = Desk(faults=[Fault(kind="answer_before", match=Match(method="PUT"), skip=1, times=2)])
+
+    assert [desk.pause("e1") for _ in range(5)] == [204, 429, 429, 204, 204]
+
+
+def test_faults_are_asked_in_their_order() -> None:
+    desk = Desk(
+        faults=[
+            Fault(kind="answer_before", match=Match(method="WRITE"), params={"status": 500}),
+            Fault(kind="answer_before", match=Match(method="PUT"), params={"status": 502}),
+        ]
+    )
+
+    assert [desk.pause("e1") for _ in range(3)] == [500, 502, 204]
+
+
+@pytest.mark.parametrize(
+    ("match", "hit", "reason"),
+    [
+        (Match(), True, "everything"),
+        (Match(method="PUT"), True, "the method"),
+        (Match(method="GET"), False, "another method"),
+        (Match(method="WRITE"), True, "a write"),
+        (Match(path="client_campaign_status$"), True, "the end of the path"),
+        (Match(path="^/events/e2/"), False, "another event"),
+        (Match(partner=SECOND_PARTNER), False, "another partner"),
+        (Match(host="cr"), False, "another service"),
+    ],
+)
+def test_a_fault_takes_only_the_requests_that_it_matches(match: Match, hit: bool, reason: str) -> None:
+    desk = Desk(faults=[Fault(kind="answer_before", match=match)])
+
+    assert (desk.pause("e1") == 429) is hit, reason
+
+
+def test_a_write_fault_leaves_reads_and_signing_in_alone() -> None:
+    desk = Desk(faults=[Fault(kind="answer_before", match=Match(method="WRITE"))])
+
+    assert desk.sign_in()["TokenType"] == "Bearer"
+    assert desk.status("GET", "/events/e1") == 200
+    assert desk.pause("e1") == 429
+
+
+def test_a_fault_can_have_its_hours() -> None:
+    desk = Desk(faults=[Fault(kind="answer_before", match=Match(method="PUT"), times=None, from_s=10, until_s=20)])
+    found = []
+    for _ in range(5):
+        found.append(desk.pause("e1"))
+        desk.passes(5)
+
+    assert found == [204, 204, 429, 429, 204]
+
+
+def test_a_late_effect_lands_when_it_is_due_and_meets_what_it_finds_then() -> None:
+    desk = Desk(faults=[Fault(kind="late_effect", match=Match(method="PUT", path="setup"), params={"after_s": 40})])
+    assert desk.status("PUT", "/setup_processes/e2", {"total_budget": 1}) == 429
+    desk.status("POST", "/setup_processes/e2/boost")
+    desk.passes(40)
+
+    assert desk.read("/setup_processes/e2")["total_budget"] == 500
+    assert desk.effects == [("boost", "e2")]
+
+
+def test_a_late_effect_lands_although_its_token_has_expired_meanwhile() -> None:
+    desk = Desk(faults=[Fault(kind="late_effect", match=Match(method="PUT"), params={"after_s": 4000})])
+    desk.pause("e1")
+    desk.passes(4000)
+    desk.sign_in()
+
+    assert desk.read("/events/e1")["client_campaign_status"] == "PAUSED"
+
+
+def test_stale_reads_show_the_past_and_writes_still_count_now() -> None:
+    stale = Fault(kind="stale_reads", match=Match(path="/events/"), times=None, params={"by_s": 10})
+    desk = Desk(faults=[stale])
+    desk.passes(5)
+    desk.pause("e1")
+
+    assert desk.read("/events/e1")["client_campaign_status"] == "RUNNING"
+    assert desk.read("/events/?limit=1")["items"][0]["client_campaign_status"] == "RUNNING"
+    desk.passes(10)
+    assert desk.read("/events/e1")["client_campaign_status"] == "PAUSED"
+
+
+def test_a_stale_listing_does_not_know_a_new_event_and_still_knows_a_removed_one() -> None:
+    desk = Desk(faults=[Fault(kind="stale_reads", match=Match(method="GET"), times=2, params={"by_s": 10})])
+    desk.passes(5)
+    desk.change("new", add=True)
+    desk.change("e1", remove=True)
+    ids = {event["id"] for event in desk.read("/events/")["items"]}
+
+    assert "e1" in ids
+    assert "new" not in ids
+    assert desk.status("GET", "/events/new") == 404
+
+
+def test_garbage_is_html_with_a_200() -> None:
+    _, found = met("garbage", "GET", "/events/e1")
+
+    assert isinstance(found, Answer)
+    assert (found.status, found.headers["content-type"]) == (200, "text/html")
+    with pytest.raises(ValueError, match="Expecting value"):
+        json.loads(found.body)
+
+
+def test_cut_json_is_a_whole_answer_with_half_a_text() -> None:
+    _, found = met("cut_json", "GET", "/events/e1")
+
+    assert isinstance(found, Answer)
+    with pytest.raises(ValueError, match="Unterminated|Expecting"):
+        json.loads(found.body)
+
+
+@pytest.mark.parametrize("target", ["/events/e1", "/events/?limit=2"])
+def test_named_fields_go_missing_from_a_record_and_from_every_item(target: str) -> None:
+    desk, found = met("missing_fields", "GET", target, fields=["status", "benchmark.prediction"])
+
+    assert isinstance(found, Answer)
+    body = json.loads(found.body)
+    for event in body.get("items", [body]):
+        assert "status" not in event
+        assert event["benchmark"] == {}
+    assert "status" in desk.read("/events/e1")
+
+
+def test_named_fields_get_another_type_or_the_value_that_is_given() -> None:
+    _, found = met("wrong_types", "GET", "/events/e1", fields=["status", "capacity"])
+    _, given = met("wrong_types", "GET", "/events/?limit=1", fields={"status": None})
+
+    assert isinstance(found, Answer)
+    assert isinstance(given, Answer)
+    assert isinstance(json.loads(found.body)["status"], int)
+    assert isinstance(json.loads(found.body)["capacity"], str)
+    assert json.loads(given.body)["items"][0]["status"] is None
+
+
+def test_half_a_page_keeps_its_numbers_and_loses_its_items() -> None:
+    _, found = met("half_page", "GET", "/events/?limit=8")
+
+    assert isinstance(found, Answer)
+    body = json.loads(found.body)
+    assert (body["total"], len(body["items"])) == (8, 4)
+
+
+def test_reordered_pages_show_some_events_twice_and_others_never() -> None:
+    desk = Desk(faults=[Fault(kind="reordered_pages", match=Match(path="^/events/$"), times=None)])
+    ids = [event["id"] for page in (1, 2) for event in desk.read(f"/events/?limit=4&page={page}")["items"]]
+
+    assert len(ids) == 8
+    assert len(set(ids)) < 8
+
+
+def test_a_vanished_event_is_not_in_the_list_and_answers_by_itself() -> None:
+    desk = Desk(faults=[Fault(kind="vanish", match=Match(path="^/events/$"), params={"eid": "e3"})])
+    listed = desk.read("/events/")
+
+    assert listed["total"] == 7
+    assert "e3" not in [event["id"] for event in listed["items"]]
+    assert desk.read("/events/e3")["id"] == "e3"
+    assert desk.read("/events/")["total"] == 8
+
+
+def test_any_answer_can_be_slow() -> None:
+    _, slow = met("slow", "GET", "/events/e1", delay_s=12)
+    _, hidden = met("answer_after", delay_s=3)
+
+    assert isinstance(slow, Answer)
+    assert isinstance(hidden, Answer)
+    assert (slow.delay_s, hidden.delay_s) == (12, 3)
+
+
+def test_an_expired_token_stays_expired_until_one_signs_in_again() -> None:
+    desk, found = met("expired_token")
+
+    assert isinstance(found, Answer)
+    assert (found.status, json.loads(found.body)["error"]) == (401, "error.auth.missing_token")
+    assert desk.pause("e1") == 401
+    desk.sign_in()
+    assert desk.pause("e1") == 204
+
+
+def test_a_storm_is_429_on_everything_for_a_while() -> None:
+    desk = Desk(faults=[Fault(kind="storm", params={"for_s": 10, "retry_after": 4})])
+    during = [desk.answer("GET", "/events/e1"), desk.answer("PUT", PAUSE), desk.answer("POST", "/auth", {})]
+    desk.passes(10)
+
+    assert [(answer.status, answer.headers["retry-after"]) for answer in during] == [(429, "4")] * 3
+    assert desk.effects == []
+    assert desk.pause("e1") == 204
+
+
+def test_a_storm_can_hide_the_writes_that_it_refuses_and_can_be_one_partners_own() -> None:
+    storm = Fault(kind="storm", match=Match(method="PUT", partner=SECOND_PARTNER), params={"hidden": True})
+    desk = Desk(faults=[storm], partner=SECOND_PARTNER)
+
+    assert desk.pause("e1") == 429
+    assert desk.status("GET", "/events/e2") == 429
+    assert desk.effects == [("set_client_campaign_status", "e1")]
+    desk.partner = "partner-id-aurora-live"
+    assert desk.pause("e1") == 204
+
+
+def test_faults_can_be_taken_back() -> None:
+    desk = Desk(faults=[Fault(kind="answer_before", times=None)])
+    assert desk.pause("e1") == 429
+    desk.service.faults.clear()
+
+    assert desk.pause("e1") == 204
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_can_be_written_down(kind: Kind) -> None:
+    written = {"kind": kind, "match": {"method": "PUT", "path": "/events/"}, "params": {"status": 500}, "times": 2}
+
+    assert fault_from(written) == Fault(
+        kind=kind, match=Match(method="PUT", path="/events/"), params={"status": 500}, times=2
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ({"kind": "answer_bevore"}, "did you mean 'answer_before'"),
+        ({}, "unknown kind of fault None"),
+        ({"kind": "slow", "tims": 2}, "did you mean 'times'"),
+        ({"kind": "slow", "match": {"pth": "x"}}, "did you mean 'path'"),
+        ({"kind": "slow", "match": "PUT"}, "match of a fault is a map"),
+        ({"kind": "slow", "match": {"path": "("}}, "is a regular expression, and"),
+        ({"kind": "slow", "match": {"host": "cdn"}}, "unknown host 'cdn'"),
+        ({"kind": "slow", "params": {"delay": 2}}, "did you mean 'delay_s'"),
+        ({"kind": "slow", "params": 3}, "params of a fault is a map"),
+        ({"kind": "slow", "times": "often"}, "times of a fault is a number"),
+        ({"kind": "slow", "skip": True}, "skip of a fault is a number"),
+    ],
+)
+def test_a_fault_that_cannot_be_is_refused_with_the_nearest_right_name(written: dict[str, Any], message: str) -> None:
+    with pytest.raises(FaultError, match=message):
+        fault_from(written)

@@ -1,0 +1,122 @@
+"""Signing in gives what the document says, and nothing works without it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.sandbox.desk import Desk
+from worker.sandbox.changes import SignOutChange
+from worker.sandbox.demo import FIRST_PARTNER, SECOND_PARTNER
+from worker.sandbox.settings import Settings, User
+
+
+def claims(token: str) -> dict[str, Any]:
+    part = token.split(".")[1]
+    found: dict[str, Any] = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    return found
+
+
+def test_a_sign_in_gives_the_five_documented_fields() -> None:
+    tokens = Desk().sign_in()
+
+    assert set(tokens) == {"AccessToken", "IdToken", "RefreshToken", "ExpiresIn", "TokenType"}
+    assert (tokens["ExpiresIn"], tokens["TokenType"]) == (3600, "Bearer")
+
+
+def test_the_id_token_lists_the_partners_among_other_groups() -> None:
+    groups = claims(Desk().sign_in()["IdToken"])["idp:groups"]
+
+    assert {FIRST_PARTNER, SECOND_PARTNER} < set(groups)
+
+
+def test_a_user_sees_and_reaches_only_the_partners_that_are_theirs() -> None:
+    user = User(username="sandbox", password="sandbox", partners=(SECOND_PARTNER,), groups=())
+    desk = Desk(settings=Settings(users=(user,)))
+
+    assert claims(desk.sign_in()["IdToken"])["idp:groups"] == [SECOND_PARTNER]
+    assert desk.status("GET", "/partners/") == 403
+    desk.partner = SECOND_PARTNER
+    assert desk.status("GET", "/partners/") == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"username": "sandbox", "password": "wrong"}, 401),
+        ({"username": "nobody", "password": "sandbox"}, 401),
+        ({"username": "sandbox"}, 422),
+        (b"no json", 422),
+    ],
+)
+def test_a_wrong_sign_in_is_refused(body: object, expected: int) -> None:
+    assert Desk().status("POST", "/auth", body) == expected
+
+
+def test_a_token_works_until_its_last_moment_and_not_longer() -> None:
+    desk = Desk(settings=Settings(token_lifetime_s=60))
+    desk.passes(59.999)
+    assert desk.status("GET", "/partners/") == 200
+    desk.passes(0.001)
+    refused = desk.answer("GET", "/partners/")
+
+    assert (refused.status, json.loads(refused.body)["error"]) == (401, "error.auth.missing_token")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "code"),
+    [
+        ({}, 401, "error.auth.missing_token"),
+        ({"authorization": "Bearer made.up.token"}, 401, "error.auth.missing_token"),
+        ({"authorization": "{token}", "x-preferred-partner-id": FIRST_PARTNER}, 401, "error.auth.missing_token"),
+        ({"authorization": "Bearer {token}"}, 403, "error.auth.not_authorized"),
+        (
+            {"authorization": "Bearer {token}", "x-preferred-partner-id": "partner-id-other"},
+            403,
+            "error.auth.not_authorized",
+        ),
+    ],
+)
+def test_a_call_without_a_valid_token_and_partner_is_refused_by_name(
+    headers: dict[str, str], status: int, code: str
+) -> None:
+    desk = Desk()
+    filled = {key: value.replace("{token}", desk.token) for key, value in headers.items()}
+    answer = desk.send_with(filled, "GET", "/partners/")
+
+    assert (answer.status, json.loads(answer.body)["error"]) == (status, code)
+
+
+def test_refreshing_is_off_until_it_is_set() -> None:
+    assert Desk().status("POST", "/auth/refresh", {"RefreshToken": "x"}) == 404
+
+
+def test_a_refresh_token_does_not_rotate_and_dies_with_the_password() -> None:
+    desk = Desk(settings=Settings(refresh_path="/auth/refresh"))
+    token = desk.sign_in()["RefreshToken"]
+    answer = desk.answer("POST", "/auth/refresh", {"RefreshToken": token})
+
+    assert json.loads(answer.body)["RefreshToken"] == token
+    desk.service.change(SignOutChange(), desk.now_s)
+    assert desk.status("POST", "/auth/refresh", {"RefreshToken": token}) == 401
+    assert desk.status("GET", "/partners/") == 401
+
+
+def test_signing_in_has_a_budget_of_its_own() -> None:
+    desk = Desk(settings=Settings(sign_in_limit_per_minute=2))
+    body = {"username": "sandbox", "password": "sandbox"}
+
+    assert [desk.status("POST", "/auth", body) for _ in range(2)] == [200, 429]
+    assert desk.status("GET", "/events/e1") == 200
+
+
+def test_the_statuses_of_refusals_can_be_others() -> None:
+    settings = Settings(denied_token_status=403, denied_partner_status=400)
+    desk = Desk(settings=settings)
+
+    assert desk.send_with({}, "GET", "/partners/").status == 403
+    desk.partner = "partner-id-other"
+    assert desk.status("GET", "/partners/") == 400

@@ -1,0 +1,197 @@
+"""Stories are read without surprises, refused with file and line, and told at their times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.sandbox.desk import Desk
+from worker.sandbox.changes import ChangeError, EventChange, ResetChange, change_from
+from worker.sandbox.demo import FIRST_DAY, FIRST_PARTNER, SECOND_PARTNER, demo_story, demo_world
+from worker.sandbox.server import built
+from worker.sandbox.settings import Settings
+from worker.sandbox.story import StoryError, check_story, read_story, seconds
+
+STORY = """\
+settings: {token_lifetime_s: 90}
+events: 12
+story:
+  - at: 12s
+    event: e3
+    set: {status: cancelled, campaign_optimisation_status: OFF, start_date_time: 2031-06-01T20:00:00Z}
+  - at: 500ms
+    event: e1
+    partner: partner-id-harbour-hall
+    suggested_tcs: [{tc: "a/b", tc_run_id: 7}]
+  - at: 20
+    person: {event: e4, set: {client_campaign_status: RUNNING}}
+  - at: 1m
+    fault: {kind: answer_after, match: {method: PUT}, params: {status: 429}}
+  - at: 2m
+    reset: true
+  - at: 2m
+    partner: partner-id-harbour-hall
+    set: {campaign_recommendations: false}
+    features: [one]
+"""
+
+
+def test_a_story_is_read_in_the_order_of_its_times() -> None:
+    story = read_story(STORY)
+
+    assert [step.at_s for step in story.steps] == [0.5, 12.0, 20.0, 60.0, 120.0, 120.0]
+    assert (story.settings.token_lifetime_s, story.events) == (90, 12)
+    assert isinstance(story.steps[4].change, ResetChange)
+
+
+def test_off_is_a_word_and_a_timestamp_is_text() -> None:
+    change = read_story(STORY).steps[1].change
+
+    assert isinstance(change, EventChange)
+    assert change.set == {
+        "status": "cancelled",
+        "campaign_optimisation_status": "OFF",
+        "start_date_time": "2031-06-01T20:00:00Z",
+    }
+
+
+def test_a_person_is_told_from_the_world() -> None:
+    change = read_story(STORY).steps[2].change
+
+    assert isinstance(change, EventChange)
+    assert change.by == "person"
+
+
+def test_a_bare_list_is_a_story_too_and_so_is_nothing() -> None:
+    assert len(read_story("- {at: 1s, reset: true}").steps) == 1
+    assert read_story("").steps == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- at: 1s\n  event: e1\n  sett: {}", r"s\.yaml:3: unknown key 'sett', did you mean 'set'"),
+        ("- at: 1s\n  reset: true\n- at: soon\n  reset: true", r"s\.yaml:3: 'at' is a time like 12s .* not 'soon'"),
+        ("- at: -1\n  reset: true", r"s\.yaml:1: 'at' is a time"),
+        ("- reset: true", r"s\.yaml:1: a step is a map with `at`"),
+        ("- at: 1s", r"s\.yaml:1: a change names an event"),
+        ("- at: 1s\n  reset: false", r"s\.yaml:1: reset is true"),
+        ("- at: 1s\n  reset: true\n  event: e1", r"s\.yaml:3: 'event' cannot stand beside 'reset'"),
+        ("- at: 1s\n  fault:\n    kind: slwo", r"s\.yaml:3: unknown kind of fault 'slwo', did you mean 'slow'"),
+        ("- at: 1s\n  settings: {task_fail: true}", r"unknown setting 'task_fail', did you mean 'task_fails'"),
+        ("- at: 1s\n  event: e1\n  clusters: [x]", r"clusters is a list of maps with tc"),
+        ("- at: 1s\n  event: e1\n  setup: 3", r"setup is a map"),
+        ("- at: 1s\n  event: e1\n  tc_run_id: x", r"tc_run_id is a number"),
+        ("- at: 1s\n  event: e1\n  by: ghost", r"by is world or person"),
+        ("- at: 1s\n  partner: p\n  features: x", r"features is a list"),
+        ("- at: 1s\n  person: {reset: true}", r"a person changes an event"),
+        ("- at: 1s\n  1: x", r"s\.yaml:1: the keys of a step are words"),
+        ("story: 3", r"s\.yaml:1: story is a list"),
+        ("stroy: []", r"s\.yaml:1: unknown key 'stroy', did you mean 'story'"),
+        ("events: many", r"s\.yaml:1: events is a whole number"),
+        ("settings: {page_parameter: 3}", r"s\.yaml:1: setting 'page_parameter' cannot be 3: expected str"),
+        ("just text", r"s\.yaml:1: a story is a list"),
+        ("- at: 1s\n  event: {", r"s\.yaml:\d: "),
+    ],
+)
+def test_a_story_that_cannot_be_read_says_where_and_what(text: str, message: str) -> None:
+    with pytest.raises(StoryError, match=message):
+        read_story(text, "s.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- at: 1s\n  event: e99\n  set: {status: x}", "s.yaml:1: no partner has an event 'e99'"),
+        ("- at: 1s\n  event: e1\n  set: {status: x}", "several partners have an event 'e1': name the partner"),
+        ("- at: 1s\n  event: e1\n  partner: partner-id-aurora-liv", "did you mean 'partner-id-aurora-live'"),
+        ("- at: 1s\n  partner: nobody\n  set: {status: x}", "unknown partner 'nobody'"),
+    ],
+)
+def test_a_story_about_nobody_is_refused_before_it_begins(text: str, message: str) -> None:
+    with pytest.raises(StoryError, match=message):
+        check_story(read_story(text, "s.yaml"), demo_world())
+
+
+def test_a_story_may_tell_of_events_that_it_brings_itself() -> None:
+    text = (
+        f"- {{at: 0, event: x, partner: {FIRST_PARTNER}, add: true}}\n- {{at: 1, event: x, partner: {FIRST_PARTNER}}}"
+    )
+
+    check_story(read_story(text), demo_world())
+
+
+def test_steps_happen_at_their_time_counted_from_the_beginning() -> None:
+    desk = Desk(story=read_story(STORY).steps)
+    desk.passes(11.9)
+    assert desk.read("/events/e3")["status"] == "active"
+    desk.passes(0.1)
+    assert desk.read("/events/e3")["status"] == "cancelled"
+    desk.passes(48.0)
+    assert desk.pause("e1") == 429
+    assert desk.effects == [("set_client_campaign_status", "e1")]
+    desk.passes(60.0)
+    desk.partner = SECOND_PARTNER
+    assert desk.read("/features") == ["one"]
+    assert desk.read("/partners/")["campaign_recommendations"] is False
+
+
+def test_a_step_about_an_event_that_is_gone_by_then_is_noted_and_the_show_goes_on() -> None:
+    steps = read_story(
+        "- {at: 1s, settings: {reset_result: empty}}\n- {at: 2s, reset: true}\n- {at: 3s, event: e3}"
+    ).steps
+    desk = Desk(story=steps)
+    desk.passes(5.0)
+
+    assert desk.read("/events/")["total"] == 0
+    assert desk.service.untold == ["3s (line 3): no partner has an event 'e3': name the partner"]
+
+
+@pytest.mark.parametrize(("text", "expected"), [("500ms", 0.5), ("12s", 12), ("2m", 120), ("1h", 3600), ("7d", 604800)])
+def test_times_are_written_with_their_unit(text: str, expected: float) -> None:
+    assert seconds(text) == expected
+
+
+def test_the_built_in_story_fits_its_world_and_every_world() -> None:
+    for events in (0, 1, 2, 5, 12, 40):
+        world = demo_world(events)
+        check_story(demo_story(world), world)
+        assert sum(len(world.listing(partner)) for partner in world.partners) == events
+
+
+def test_the_built_in_story_is_over_within_a_minute_and_tells_of_four_lost_answers() -> None:
+    story = demo_story(demo_world())
+    kinds = [step.change.fault.kind for step in story.steps if hasattr(step.change, "fault")]
+
+    assert max(step.at_s for step in story.steps) <= 60
+    assert kinds == ["answer_after", "answer_before", "cut_after", "cut_before"]
+
+
+def test_the_sandbox_command_tells_the_story_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "story.yaml"
+    path.write_text(STORY, "utf-8")
+    service = built(path, None, FIRST_DAY)
+
+    assert service.settings.token_lifetime_s == 90
+
+
+def test_the_sandbox_command_names_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(StoryError, match=r"nowhere\.yaml: cannot be read"):
+        built(tmp_path / "nowhere.yaml", None, FIRST_DAY)
+
+
+def test_a_setup_that_says_it_is_published_is() -> None:
+    desk = Desk()
+    desk.change("e2", parts={"setup": {"goal": "ROAS", "total_budget": 9, "state": "PUBLISHED"}})
+
+    assert desk.read("/setup_processes/e2") == {"eid": "e2", "goal": "ROAS", "total_budget": 9, "state": "PUBLISHED"}
+
+
+def test_a_change_of_an_event_that_is_not_there_changes_nothing() -> None:
+    desk = Desk()
+    change = change_from({"event": "e99", "partner": FIRST_PARTNER, "set": {"status": "x"}}, Settings())
+    with pytest.raises(ChangeError, match="has no event 'e99'"):
+        desk.service.change(change, desk.now_s)
+
+    assert desk.read("/events/")["total"] == 8

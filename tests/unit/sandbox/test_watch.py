@@ -1,0 +1,195 @@
+"""The twin notes bad manners, and does not accuse the polite."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.sandbox.desk import Desk
+from worker.sandbox.demo import SECOND_PARTNER
+from worker.sandbox.faults import Fault, Match
+from worker.sandbox.settings import Settings
+
+TASK = "/events/e1/client_campaign_status/task"
+
+
+def kinds(desk: Desk) -> list[str]:
+    return [violation.kind for violation in desk.service.violations()]
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "expected", "reason"),
+    [
+        (0.0, ["read_floor"], "at once"),
+        (2.999, ["read_floor"], "a little early"),
+        (3.0, [], "exactly on time"),
+        (60.0, [], "long after"),
+    ],
+)
+def test_the_same_read_within_three_seconds_is_noted(wait_s: float, expected: list[str], reason: str) -> None:
+    desk = Desk()
+    desk.read("/events/e1")
+    desk.passes(wait_s)
+    desk.read("/events/e1")
+
+    assert kinds(desk) == expected, reason
+
+
+def test_no_rounding_accuses_a_client_that_waits_three_seconds_after_each_answer() -> None:
+    desk = Desk()
+    desk.now_s = 1000.1
+    for _ in range(200):
+        desk.read("/events/e1")
+        desk.now_s = desk.now_s + 3.0
+
+    assert kinds(desk) == []
+
+
+def test_another_query_another_partner_and_another_path_are_other_reads() -> None:
+    desk = Desk()
+    desk.read("/events/?limit=5")
+    desk.read("/events/?limit=5&page=2")
+    desk.read("/events/e1")
+    desk.partner = SECOND_PARTNER
+    desk.read("/events/e1")
+
+    assert kinds(desk) == []
+
+
+def test_the_order_of_query_keys_and_the_spelling_of_a_path_disguise_nothing() -> None:
+    desk = Desk()
+    desk.read("/events/?limit=5&page=1")
+    desk.read("/events/?page=1&limit=5")
+    desk.read("/events/e1")
+    desk.read("/events/%651")
+
+    assert kinds(desk) == ["read_floor", "read_floor"]
+
+
+def test_the_floor_counts_from_the_answer_and_not_from_the_question() -> None:
+    desk = Desk(faults=[Fault(kind="slow", params={"delay_s": 5.0})])
+    desk.read("/events/e1")
+    desk.passes(5.0 + 2.0)
+    desk.read("/events/e1")
+
+    assert kinds(desk) == ["read_floor"]
+
+
+@pytest.mark.parametrize("kind", ["answer_before", "cut_before", "cut_after", "hang_before"])
+def test_a_read_that_failed_is_no_leave_to_ask_again_at_once(kind: str) -> None:
+    desk = Desk(faults=[Fault(kind=kind, match=Match(method="GET"))])  # type: ignore[arg-type]
+    desk.send("GET", "/events/e1")
+    desk.passes(1.0)
+    desk.send("GET", "/events/e1")
+
+    assert kinds(desk) == ["read_floor"]
+
+
+def test_signing_in_and_writing_know_no_floor() -> None:
+    desk = Desk()
+    for _ in range(3):
+        desk.sign_in()
+        desk.pause("e1")
+
+    assert kinds(desk) == []
+
+
+def test_a_call_without_token_or_partner_is_noted_and_the_health_check_needs_neither() -> None:
+    desk = Desk()
+    desk.send_with({}, "GET", "/status/")
+    assert kinds(desk) == []
+    desk.send_with({}, "GET", "/events/e1")
+
+    assert kinds(desk) == ["missing_authorization", "missing_partner"]
+
+
+def test_a_task_may_be_read_after_its_put_with_growing_waits() -> None:
+    desk = Desk()
+    desk.pause("e1")
+    for wait_s in (2.0, 4.0, 8.0, 16.0, 32.0, 64.0):
+        desk.passes(wait_s)
+        desk.read(TASK)
+
+    assert kinds(desk) == []
+    desk.passes(128.0)
+    desk.read(TASK)
+    assert kinds(desk) == ["task_too_often"]
+
+
+def test_a_task_must_not_be_read_without_a_put_nor_too_soon_nor_in_a_loop() -> None:
+    desk = Desk()
+    desk.status("GET", TASK)
+    assert kinds(desk) == ["task_without_put"]
+    desk.pause("e1")
+    desk.passes(1.9)
+    desk.read(TASK)
+    assert kinds(desk)[1:] == ["task_too_soon"]
+    for _ in range(2):
+        desk.passes(3.0)
+        desk.read(TASK)
+
+    assert kinds(desk)[1:] == ["task_too_soon"] * 3
+
+
+def test_another_put_begins_the_reading_of_its_task_anew() -> None:
+    desk = Desk()
+    for _ in range(2):
+        desk.pause("e1")
+        desk.passes(2.0)
+        desk.read(TASK)
+
+    assert kinds(desk) == []
+
+
+def test_the_put_of_one_event_is_no_leave_to_read_the_task_of_another() -> None:
+    desk = Desk()
+    desk.pause("e1")
+    desk.passes(2.0)
+    desk.status("GET", "/events/e2/client_campaign_status/task")
+
+    assert kinds(desk) == ["task_without_put"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"), [("1000", []), ("1001", ["limit_too_large"]), ("9" * 30, ["limit_too_large"])]
+)
+def test_a_very_large_page_is_noted(limit: str, expected: list[str]) -> None:
+    desk = Desk()
+    desk.answer("GET", f"/events/?limit={limit}")
+
+    assert kinds(desk) == expected
+
+
+def test_who_was_told_to_wait_waits_with_everything_of_that_partner() -> None:
+    desk = Desk(faults=[Fault(kind="answer_before", params={"retry_after": 7})])
+    desk.status("GET", "/events/e1")
+    desk.passes(6.9)
+    desk.pause("e2")
+    assert kinds(desk) == ["retry_after"]
+    desk.partner = SECOND_PARTNER
+    desk.pause("e2")
+    desk.partner = "partner-id-aurora-live"
+    desk.passes(0.1)
+    desk.pause("e3")
+
+    assert kinds(desk) == ["retry_after"]
+
+
+def test_what_was_under_way_when_the_429_was_given_is_not_held_against_anyone() -> None:
+    desk = Desk(faults=[Fault(kind="answer_before", params={"retry_after": 7})])
+    desk.status("GET", "/events/e1")
+    desk.status("GET", "/events/e2")
+
+    assert kinds(desk) == []
+
+
+def test_the_budget_of_one_partner_is_not_the_budget_of_another() -> None:
+    desk = Desk(settings=Settings(rate_limit_per_minute=2, retry_after_s=3))
+    first = [desk.answer("GET", f"/events/e{number}") for number in (1, 2, 3)]
+    desk.partner = SECOND_PARTNER
+
+    assert [answer.status for answer in first] == [200, 200, 429]
+    assert first[2].headers["retry-after"] == "3"
+    assert desk.status("GET", "/events/e1") == 200
+    desk.partner = "partner-id-aurora-live"
+    desk.passes(60.0)
+    assert desk.status("GET", "/events/e1") == 200

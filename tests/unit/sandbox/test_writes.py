@@ -1,0 +1,296 @@
+"""What writes do to the twin, under the defaults and under the other dialects that the document leaves possible."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+import pytest
+
+from tests.unit.sandbox.desk import Desk
+from worker.sandbox.settings import Settings
+
+DRAFT = {"goal": "ROAS", "total_budget": 500, "tcs": ["x"]}
+BARE: dict[str, object] = {"setup": None, "campaigns": []}
+
+
+def without_setup(**settings: Any) -> Desk:  # noqa: ANN401  # the fields of Settings
+    desk = Desk(settings=Settings(**settings))
+    desk.change("e2", parts=BARE)
+    return desk
+
+
+# Status fields
+
+
+def test_a_pause_takes_effect_at_once_and_its_task_ends_later() -> None:
+    desk = Desk()
+
+    assert desk.pause("e1") == 204
+    assert desk.read("/events/e1")["client_campaign_status"] == "PAUSED"
+    assert desk.read("/events/e1/client_campaign_status/task") == {"data": {"state": "PENDING"}}
+    desk.passes(3.0)
+    assert desk.read("/events/e1/client_campaign_status/task") == {"data": {"state": "SUCCESS"}}
+
+
+def test_an_effect_can_wait_for_its_task() -> None:
+    desk = Desk(settings=Settings(task_effect="when_done", task_duration_s=5.0))
+    desk.pause("e1")
+
+    assert desk.read("/events/e1")["client_campaign_status"] == "RUNNING"
+    assert desk.effects == []
+    desk.passes(5.0)
+    assert desk.read("/events/e1")["client_campaign_status"] == "PAUSED"
+    assert [effect.at_s for effect in desk.service.books.effects] == [desk.now_s]
+
+
+@pytest.mark.parametrize("how", ["setting", "event"])
+def test_a_task_that_fails_leaves_the_field_as_it_was(how: str) -> None:
+    desk = Desk(settings=Settings(task_fails=how == "setting"))
+    if how == "event":
+        desk.change("e1", parts={"task_fails": True})
+    desk.pause("e1")
+    desk.passes(3.0)
+
+    assert desk.read("/events/e1/client_campaign_status/task") == {"data": {"state": "FAILURE"}}
+    assert desk.read("/events/e1")["client_campaign_status"] == "RUNNING"
+    assert desk.effects == []
+
+
+@pytest.mark.parametrize("query", ["", "?client_campaign_status=paused", "?status=PAUSED", "?client_campaign_status="])
+def test_a_status_write_that_does_not_say_which_value_is_refused(query: str) -> None:
+    desk = Desk()
+
+    assert desk.status("PUT", f"/events/e1/client_campaign_status{query}") == 422
+    assert desk.effects == []
+
+
+def test_the_query_of_a_status_write_can_be_spelled_otherwise() -> None:
+    desk = Desk(settings=Settings(client_campaign_status_query={"to": "{value}", "scope": "all"}))
+
+    assert desk.status("PUT", "/events/e1/client_campaign_status?to=PAUSED") == 422
+    assert desk.status("PUT", "/events/e1/client_campaign_status?to=PAUSED&scope=all") == 204
+
+
+def test_under_toggle_semantics_the_second_same_write_undoes_the_first() -> None:
+    desk = Desk(settings=Settings(client_campaign_status_semantics="toggle"))
+    desk.pause("e1")
+    desk.pause("e1")
+
+    assert desk.read("/events/e1")["client_campaign_status"] == "RUNNING"
+    assert desk.repeated == 1
+
+
+@pytest.mark.parametrize("name", ["campaign_optimisation_status", "ad_campaign_optimisation_status"])
+def test_the_optimisation_fields_are_independent(name: str) -> None:
+    desk = Desk()
+    before = desk.read("/events/e1")
+
+    assert desk.status("PUT", f"/events/e1/{name}?{name}=OFF") == 200
+    assert desk.read("/events/e1") == {**before, name: "OFF"}
+
+
+def test_a_frontend_status_is_two_writes_on_two_services() -> None:
+    desk = Desk()
+
+    assert desk.status("PUT", "/events/e1/setup_frontend_status?frontend_status=HIDDEN") == 200
+    assert desk.status("PUT", "/events/last_updated_on_fe/e1?status=RUNNING") == 404
+    assert desk.status("PUT", "/events/last_updated_on_fe/e1?status=RUNNING", host="cr") == 200
+    assert desk.status("PUT", "/events/last_updated_on_fe/e1?status=HIDDEN", host="cr") == 422
+    assert desk.effects == [("set_frontend_status", "e1"), ("last_updated_on_fe", "e1")]
+
+
+def test_a_frontend_status_can_come_in_the_body() -> None:
+    desk = Desk(settings=Settings(frontend_status_query=None, frontend_status_body={"value": "{value}"}))
+
+    assert desk.status("PUT", "/events/e1/setup_frontend_status?frontend_status=HIDDEN") == 422
+    assert desk.status("PUT", "/events/e1/setup_frontend_status", {"value": "FLAGGED"}) == 200
+    assert desk.read("/events/flagged/")[0]["id"] == "e1"
+
+
+# Setup processes
+
+
+def test_a_draft_is_created_edited_and_published() -> None:
+    desk = without_setup()
+
+    assert desk.status("POST", "/setup_processes/e2", DRAFT) == 201
+    assert desk.read("/setup_processes/e2") == {"eid": "e2", **DRAFT, "state": "DRAFT"}
+    assert desk.status("PUT", "/setup_processes/e2", {"total_budget": 600}) == 200
+    assert desk.read("/setup_processes/e2")["total_budget"] == 600
+    assert desk.status("POST", "/setup_processes/e2/boost") == 200
+    assert desk.read("/setup_processes/e2")["state"] == "PUBLISHED"
+    assert [campaign["tc"] for campaign in desk.read("/events/e2/campaigns")] == ["x"]
+    assert desk.read("/events/e2")["client_campaign_status"] == "RUNNING"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"total_budget": 5}, "no goal"),
+        ({"goal": "ROAS"}, "no budget"),
+        ({"goal": "revenue", "total_budget": 5}, "not a goal value"),
+        ({"goal": "ROAS", "total_budget": "5"}, "a budget is a number"),
+        ({"goal": "ROAS", "total_budget": True}, "true is no number"),
+        (b"{", "not JSON"),
+        (b"[]", "not an object"),
+        (b'{"goal": "ROAS", "total_budget": NaN}', "NaN is not JSON"),
+        (b'{"goal": "ROAS", "total_budget": 5, "note": "\\ud800"}', "half a character cannot be given back"),
+    ],
+)
+def test_a_draft_that_cannot_be_is_refused_and_leaves_nothing(body: object, reason: str) -> None:
+    desk = without_setup()
+
+    assert desk.status("POST", "/setup_processes/e2", body) == 422, reason
+    assert desk.effects == []
+
+
+def test_a_second_draft_is_a_conflict_by_default() -> None:
+    desk = without_setup()
+    desk.status("POST", "/setup_processes/e2", DRAFT)
+
+    assert desk.status("POST", "/setup_processes/e2", DRAFT) == 409
+    assert desk.repeated == 0
+
+
+def test_a_second_draft_can_replace_the_first_and_is_then_a_repetition() -> None:
+    desk = without_setup(create_existing="replace")
+    desk.status("POST", "/setup_processes/e2", DRAFT)
+
+    assert desk.status("POST", "/setup_processes/e2", DRAFT) == 201
+    assert desk.repeated == 1
+
+
+def test_a_draft_cannot_be_edited_once_it_is_published_nor_before_it_exists() -> None:
+    desk = without_setup()
+
+    assert desk.status("PUT", "/setup_processes/e2", DRAFT) == 404
+    assert desk.status("POST", "/setup_processes/e2/boost") == 404
+    assert desk.status("PUT", "/setup_processes/e1", DRAFT) == 409
+
+
+def test_a_second_publish_takes_effect_again_and_the_books_say_so() -> None:
+    desk = Desk()
+    desk.status("POST", "/setup_processes/e2/boost")
+    once = len(desk.read("/events/e2/campaigns"))
+
+    assert desk.status("POST", "/setup_processes/e2/boost") == 200
+    assert len(desk.read("/events/e2/campaigns")) == 2 * once
+    assert desk.repeated == 1
+
+
+def test_a_second_publish_can_be_a_conflict() -> None:
+    desk = Desk(settings=Settings(boost_published="conflict"))
+
+    assert [desk.status("POST", "/setup_processes/e2/boost") for _ in range(2)] == [200, 409]
+
+
+def test_a_publish_can_mind_the_budget_range() -> None:
+    desk = Desk(settings=Settings(enforce_budget_range=True))
+    desk.change("e2", parts={"upper_limit": 1.0, "lower_limit": 0.5})
+
+    assert desk.status("POST", "/setup_processes/e2/boost") == 422
+    assert desk.effects == []
+
+
+def test_a_published_setup_can_be_absent_from_then_on() -> None:
+    desk = Desk(settings=Settings(setup_after_publish="absent"))
+    desk.status("POST", "/setup_processes/e2/boost")
+
+    assert desk.status("GET", "/setup_processes/e2") == 404
+    assert desk.read("/events/e2/campaigns") != []
+
+
+def test_state_field_and_values_of_a_setup_can_be_others() -> None:
+    settings = Settings(setup_state_field="phase", setup_draft="open", setup_published="live")
+
+    assert Desk(settings=settings).read("/setup_processes/e2")["phase"] == "open"
+    assert Desk(settings=settings).read("/setup_processes/e1")["phase"] == "live"
+
+
+@pytest.mark.parametrize(("result", "expected"), [("none", 404), ("draft", 200)])
+def test_a_reset_setup_is_gone_or_a_draft_again(result: Literal["none", "draft"], expected: int) -> None:
+    desk = Desk(settings=Settings(reset_setup_result=result))
+
+    assert desk.status("PUT", "/events/e1/reset_campaigns_setup") == 200
+    assert desk.status("GET", "/setup_processes/e1") == expected
+    assert desk.read("/events/e1/campaigns") == []
+
+
+# Campaigns
+
+
+def test_one_cluster_of_a_published_setup_is_edited_and_no_other() -> None:
+    desk = Desk()
+    first, second = desk.read("/events/e1/campaigns")
+    body = {"eid": "e1", "tc": first["tc"], "tc_run_id": str(first["tc_run_id"]), "budget": 70}
+
+    assert desk.status("POST", "/campaigns_setup", body) == 200
+    assert desk.read("/events/e1/campaigns") == [{**first, "budget": 70}, second]
+
+
+def test_an_unknown_cluster_becomes_a_campaign_by_default() -> None:
+    desk = Desk()
+    body = {"eid": "e1", "tc": "new & bold", "tc_run_id": 42}
+
+    assert desk.status("POST", "/campaigns_setup", body) == 200
+    assert [each["tc"] for each in desk.read("/events/e1/campaigns")][-1] == "new & bold"
+
+
+def test_an_unknown_cluster_can_be_refused_and_a_draft_has_none_to_edit() -> None:
+    desk = Desk(settings=Settings(edit_unknown_cluster="not_found"))
+
+    assert desk.status("POST", "/campaigns_setup", {"eid": "e1", "tc": "new", "tc_run_id": 42}) == 404
+    assert desk.status("POST", "/campaigns_setup", {"eid": "e2", "tc": "new", "tc_run_id": 42}) == 409
+    assert desk.status("POST", "/campaigns_setup", {"eid": "e1"}) == 422
+
+
+def test_each_created_campaign_is_one_more() -> None:
+    desk = Desk()
+    before = len(desk.read("/events/e1/campaigns"))
+    for _ in range(2):
+        assert desk.status("POST", "/campaigns/?eid=e1&tc=late%2Fnight&tc_run_id=7") == 201
+
+    assert len(desk.read("/events/e1/campaigns")) == before + 2
+    assert desk.repeated == 1
+
+
+def test_campaigns_can_be_listed_under_items() -> None:
+    assert len(Desk(settings=Settings(campaigns_shape="items")).read("/events/e1/campaigns")["items"]) == 2
+
+
+# Series and sales
+
+
+def test_a_series_takes_repeated_keys_in_and_out() -> None:
+    desk = Desk()
+    desk.status("POST", "/events/e1/series?event_series=e2&event_series=e3")
+    desk.status("DELETE", "/events/e1/series?event_series=e2")
+
+    assert desk.read("/events/e1")["campaign_event_series"] == ["e3"]
+    assert desk.status("POST", "/events/e1/series") == 422
+    assert desk.status("POST", "/events/e1/series?event_series=nobody") == 404
+
+
+def test_sales_are_ingested_summed_and_cleared() -> None:
+    desk = Desk()
+    rows = [
+        {"date": "2031-01-05", "tickets": 2, "revenue": 70.0},
+        {"date": "2031-03-05", "tickets": 1, "revenue": 35.0},
+    ]
+    desk.status("POST", "/ingest/transaction_summary", {"eid": "e1", "rows": rows})
+    target = "/daily_revenue_summary/?event_id=e1&currency=EUR&start_date=2031-01-01&end_date=2031-02-01"
+
+    assert desk.read(target)["days"] == rows[:1]
+    assert desk.read("/events/e1/statistics")["tickets"] == 3
+    assert b"e1,2031-03-05,1,35.0" in desk.answer("GET", "/daily_revenue_summary/sales_edit_export").body
+    desk.status("DELETE", "/daily_revenue_summary?eid=e1")
+    assert desk.read(target)["days"] == []
+
+
+def test_an_error_body_can_have_another_structure() -> None:
+    nested = Desk(settings=Settings(error_shape="nested")).answer("GET", "/events/none")
+    text = Desk(settings=Settings(error_shape="text")).answer("GET", "/events/none")
+
+    assert json.loads(nested.body)["error"]["code"] == "error.not_found"
+    assert text.body == b"error.not_found"
