@@ -174,7 +174,7 @@ def test_cut_json_is_a_whole_answer_with_half_a_text() -> None:
     _, found = met("cut_json", "GET", "/events/e1")
 
     assert isinstance(found, Answer)
-    with pytest.raises(ValueError, match="Unterminated|Expecting"):
+    with pytest.raises(ValueError, match=r"Unterminated|Expecting"):
         json.loads(found.body)
 
 

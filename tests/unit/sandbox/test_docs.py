@@ -1,0 +1,24 @@
+"""docs/sandbox.md names everything that can be set, asked for or noted."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from worker.sandbox.changes import PARTNER_PARTS, PARTS
+from worker.sandbox.faults import KINDS, PARAMS
+from worker.sandbox.settings import Settings
+from worker.sandbox.watch import ViolationKind
+
+TEXT = (Path(__file__).resolve().parents[3] / "docs" / "sandbox.md").read_text("utf-8")
+NAMES = [*(each.name for each in fields(Settings)), *KINDS, *PARAMS, *PARTS, *PARTNER_PARTS, *get_args(ViolationKind)]
+# "and for the two others"
+TOLD_TOGETHER = {"campaign_optimisation_status_semantics", "ad_campaign_optimisation_status_semantics"}
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - TOLD_TOGETHER))
+def test_each_word_of_the_sandbox_is_explained(name: str) -> None:
+    assert f"`{name}" in TEXT or f"`params.{name}" in TEXT, name
