@@ -1,0 +1,204 @@
+"""What a rule needs to know of one event, and how watched values compare.
+
+Which facts to read follows from the condition's three-valued truth: a fact that costs a request is named only while the
+rest of the condition can still be true. Parameters of facts come from ``with``, else from other facts. Everything is a
+function of its arguments; a value that cannot be had is absent, never a default.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from functools import lru_cache
+
+from worker.model.facts import FactKey, Json, Known, Observation, Scalar
+from worker.model.rules import Computed, Rule, Scope, Truth, Watch
+from worker.rules.contexts import parse_time
+from worker.rules.registry import BUILT_IN, LOCAL
+
+BY_DEFAULT: Mapping[str, tuple[str, ...]] = {"suggested_tcs": ("tc", "tc_run_id"), "clusters": ("tc",)}
+"""What tells the items of these lists apart. An empty one is "not computed yet": no value."""
+
+_EVENT = FactKey(name="event")
+_DEFAULTS = FactKey(name="defaults")
+
+
+def keys_for(rule: Rule, observation: Observation, now: datetime) -> Mapping[str, FactKey]:
+    """The key of every fact that the rule names, under its parameters, and of all facts without parameters.
+
+    A fact whose parameters cannot be resolved yet is absent. For rules that name none with parameters it is the same
+    mapping each time, so that their conditions can share one context.
+    """
+    plain, taking = _split(rule.names)
+    if not taking:
+        return plain
+    found = dict(plain)
+    for name in taking:
+        parameters = _resolved(rule, BUILT_IN[name].takes, observation, now)
+        if parameters is not None:
+            found[name] = FactKey(name=name, params=parameters)
+    return found
+
+
+def needed(rule: Rule, observation: Observation, now: datetime) -> tuple[FactKey, ...]:
+    """Facts still to be read before the rule is decided for this event, the cheapest first.
+
+    A condition that is false whatever they say needs none; one that is true needs those that the change, the computed
+    values and their parameters name; an unknown one also its own.
+    """
+    keys = keys_for(rule, observation, now)
+    judgement = rule.when.judge(Scope(observation=observation, keys=keys, now=now)) if rule.when is not None else None
+    if judgement is not None and judgement.truth is Truth.FALSE:
+        return ()
+    names = rule.names
+    if judgement is not None and judgement.truth is Truth.TRUE and rule.when is not None:
+        names = _beside_condition(rule)
+    wanted: set[FactKey] = set()
+    for name in names - LOCAL:
+        key = keys.get(name)
+        if key is not None:
+            wanted.add(key)
+        else:
+            wanted.update(_sources(rule, BUILT_IN[name].takes))
+    return tuple(sorted((key for key in wanted if _unread(observation, key)), key=_cost))
+
+
+def watch_key(key: FactKey, watch: Watch) -> str:
+    """The key of a baseline: the fact, its resolved parameters, and what is compared."""
+    return key.text + (f"#by={','.join(watch.by)}" if watch.by else "")
+
+
+def normalised(fact: Known, watch: Watch) -> Json:
+    """The watched value in the form in which it is compared and remembered; None where there is no value to compare.
+
+    Lists of records become sets of the compared fields in a fixed order; a record without ``by`` that lacks documented
+    fields, and fields asked for that are not there, are no value.
+    """
+    value = fact.value
+    by = watch.by or BY_DEFAULT.get(watch.fact, ())
+    if watch.fact == "clusters" and isinstance(value, dict):
+        value = value.get("clusters")
+    if watch.fact in BY_DEFAULT and not value:
+        return None
+    if isinstance(value, list):
+        return _compared_list(value, by) if by else value
+    if isinstance(value, dict):
+        if not by:
+            return None if fact.gaps else value
+        return _narrowed(value, by)
+    return value
+
+
+def difference(old: list[Json], new: list[Json]) -> tuple[list[Json], list[Json]]:
+    """What a watched list has gained and lost, in the order of the lists."""
+    before, after = {_canonical(item) for item in old}, {_canonical(item) for item in new}
+    added = [item for item in new if _canonical(item) not in before]
+    return added, [item for item in old if _canonical(item) not in after]
+
+
+def _compared_list(items: list[Json], by: tuple[str, ...]) -> Json:
+    found: dict[str, Json] = {}
+    for item in items:
+        narrowed = _narrowed(item, by) if isinstance(item, dict) else None
+        if narrowed is None:
+            return None
+        found[_canonical(narrowed)] = narrowed
+    return [found[text] for text in sorted(found)]
+
+
+def _narrowed(value: Mapping[str, Json], by: tuple[str, ...]) -> dict[str, Json] | None:
+    if any(name not in value for name in by):
+        return None
+    return {name: _run_number(value[name]) if name == "tc_run_id" else value[name] for name in by}
+
+
+def _run_number(value: Json) -> Json:
+    """Lists of suggestions carry the run as text: "12" against 12 is no change."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _canonical(value: Json) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+@lru_cache(maxsize=1024)
+def _split(names: frozenset[str]) -> tuple[Mapping[str, FactKey], tuple[str, ...]]:
+    """Keys of everything without parameters, and the names that take some. Names that are no built-in are custom."""
+    custom = [name for name in sorted(names) if name not in BUILT_IN]
+    if custom:
+        own = {name: FactKey(name=name) for name in custom}
+        return {**_PLAIN, **own}, _taking(names)
+    return _PLAIN, _taking(names)
+
+
+def _taking(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(name for name in names if name in BUILT_IN and BUILT_IN[name].takes))
+
+
+_PLAIN: Mapping[str, FactKey] = {
+    name: FactKey(name=name) for name, fact in BUILT_IN.items() if not fact.takes and fact.level != "local"
+}
+
+
+def _resolved(
+    rule: Rule, takes: tuple[str, ...], observation: Observation, now: datetime
+) -> tuple[tuple[str, Scalar], ...] | None:
+    found: list[tuple[str, Scalar]] = []
+    for name in sorted(takes):
+        given = rule.parameters.get(name)
+        value = given if given is not None else _from_facts(name, observation, now)
+        if value is None:
+            return None
+        found.append((name, float(value) if name == "budget" else value))
+    return tuple(found)
+
+
+def _from_facts(parameter: str, observation: Observation, now: datetime) -> Scalar | None:
+    if parameter == "runtime_in_days":
+        return _runtime(observation, now)
+    defaults = observation.get(_DEFAULTS)
+    if not isinstance(defaults, Known) or not isinstance(defaults.value, dict):
+        return None
+    value = defaults.value.get("total_budget" if parameter == "budget" else "goal")
+    if parameter == "budget":
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return value if isinstance(value, str) else None
+
+
+def _runtime(observation: Observation, now: datetime) -> int | None:
+    """Whole days from now to the event's start, at least 1."""
+    event = observation.get(_EVENT)
+    if not isinstance(event, Known) or not isinstance(event.value, dict):
+        return None
+    start = event.value.get("start_date_time")
+    moment = parse_time(start) if isinstance(start, str) else None
+    return None if moment is None else max(1, (moment - now) // timedelta(days=1))
+
+
+def _beside_condition(rule: Rule) -> frozenset[str]:
+    names = {watch.fact for watch in rule.on_change}
+    for step in rule.do:
+        for value in step.params.values():
+            if isinstance(value, Computed):
+                names |= value.names
+    return frozenset(names)
+
+
+def _sources(rule: Rule, takes: tuple[str, ...]) -> set[FactKey]:
+    """The facts from which missing parameters would be resolved."""
+    missing = [name for name in takes if name not in rule.parameters]
+    return {_EVENT if name == "runtime_in_days" else _DEFAULTS for name in missing}
+
+
+def _unread(observation: Observation, key: FactKey) -> bool:
+    fact = observation.get(key)
+    return not isinstance(fact, Known) and fact.code == "unread"
+
+
+def _cost(key: FactKey) -> tuple[int, str]:
+    known = BUILT_IN.get(key.name)
+    levels = {"partner": 0, "event": 1, "local": 0}
+    if known is None:
+        return 3, key.text
+    return (2 if known.per_event_request else levels[known.level]), key.text

@@ -1,0 +1,96 @@
+"""CEL inside a rule file: compiled, checked, and every finding at its line and column in the file."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from worker.model.errors import Problem
+from worker.model.rules import Watch
+from worker.rules.cel import BadSyntax, Program, compile_source
+from worker.rules.celtypes import ANY, Type
+from worker.rules.checks import check_condition
+from worker.rules.conditions import CelCondition, ComputedValue, computed, of_program
+from worker.rules.contexts import Contexts
+from worker.rules.evaluate import BY_DEFAULT
+from worker.rules.fields import Form
+from worker.rules.registry import CHANGE, Registry
+from worker.rules.syntax import names_of, walk
+from worker.rules.yamltext import Scalar
+
+
+class Expressions:
+    """Compiles the conditions and computed values of one rule. ``warnings`` are kept apart from the form's errors."""
+
+    def __init__(self, form: Form, registry: Registry, contexts: Contexts, watches: tuple[Watch, ...]) -> None:
+        self._form = form
+        self._contexts = contexts
+        self._watches = watches
+        self._names = names_in(registry, watches)
+        self.warnings: list[Problem] = []
+
+    def condition(self, value: Scalar) -> CelCondition | None:
+        """A ``when``."""
+        program = self._program(value, 0, boolean=True)
+        return None if program is None else of_program(program, self._contexts)
+
+    def computed(self, value: Scalar) -> ComputedValue | None:
+        """A value that begins with ``=``."""
+        program = self._program(value, 1, boolean=False)
+        return None if program is None else computed(program, self._contexts)
+
+    def _program(self, value: Scalar, skip: int, *, boolean: bool) -> Program | None:
+        source = value.text[skip:].rstrip()
+        try:
+            program = compile_source(source)
+        except BadSyntax as error:
+            self._form.note(value, str(error), hint=error.hint, code="syntax", offset=error.offset + skip)
+            return None
+        before = len(self._form.problems)
+        for finding in check_condition(program.tree, self._names, boolean=boolean):
+            if finding.severity == "error":
+                self._form.note(
+                    value, finding.message, hint=finding.hint, code=finding.code, offset=finding.offset + skip
+                )
+            else:
+                index = value.index_of(finding.offset + skip)
+                self.warnings.append(
+                    value.document.problem(
+                        index, finding.message, hint=finding.hint, code=finding.code, severity="warning"
+                    )
+                )
+        self._change_names(program, value, skip)
+        return program if len(self._form.problems) == before else None
+
+    def _change_names(self, program: Program, value: Scalar, skip: int) -> None:
+        """``previous``, ``added`` and ``removed`` mean nothing where no change is watched."""
+        if self._watches or not names_of(program.tree) & CHANGE:
+            return
+        for node in walk(program.tree):
+            if node.kind == "ident" and node.text in CHANGE:
+                message = f"'{node.text}' exists only in a rule with on_change"
+                self._form.note(value, message, code="condition", offset=node.at + skip)
+
+
+def names_in(registry: Registry, watches: tuple[Watch, ...]) -> Mapping[str, Type]:
+    """The names of a rule and their types; what is remembered of a change has the compared fields only."""
+    names = {name: fact.type for name, fact in registry.facts.items()}
+    if watches:
+        remembered = {watch.fact: _remembered(names.get(watch.fact, ANY), watch) for watch in watches}
+        names["previous"] = Type(kind="object", fields=remembered)
+        lists = [found for found in remembered.values() if found.kind == "list"]
+        if len(lists) == 1:
+            names["added"] = names["removed"] = lists[0]
+    return names
+
+
+def _remembered(whole: Type, watch: Watch) -> Type:
+    by = watch.by or BY_DEFAULT.get(watch.fact, ())
+    if not by:
+        return whole
+    if whole.kind == "list" and whole.items is not None:
+        return replace(whole, items=_narrowed(whole.items, by))
+    return _narrowed(whole, by)
+
+
+def _narrowed(record: Type, by: tuple[str, ...]) -> Type:
+    fields = record.fields or {}
+    return replace(record, fields={name: fields.get(name, ANY) for name in by}) if record.kind == "object" else record

@@ -1,0 +1,124 @@
+"""Reading typed values out of positioned YAML: each complaint with its place, and all of them at once.
+
+A reader never raises for a wrong value: it notes the problem and gives None, so that one run shows every mistake. What
+a key means is its caller's business.
+"""
+
+from collections.abc import Collection, Mapping
+from datetime import timedelta
+
+from worker.model.errors import Problem
+from worker.rules.durations import parse_duration
+from worker.rules.nearest import meant
+from worker.rules.yamltext import Entries, Items, Scalar, Value
+
+TEXT_LENGTH_MAX = 10_000
+
+
+class Form:
+    """Collects problems while values are read."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def note(
+        self, value: Value, message: str, *, hint: str = "", code: str = "value", offset: int | None = None
+    ) -> None:
+        """Notes an error at a value, or at a character inside its text."""
+        index = value.start
+        if offset is not None and isinstance(value, Scalar):
+            index = value.index_of(offset)
+        self.problems.append(value.document.problem(index, message, hint=hint, code=code))
+
+    def text(self, value: Value, what: str) -> str | None:
+        """A text that is not empty."""
+        if not isinstance(value, Scalar) or value.is_null or not value.text.strip():
+            self.note(value, f"{what} must be a text")
+            return None
+        if len(value.text) > TEXT_LENGTH_MAX:
+            self.note(value, f"{what} is longer than {TEXT_LENGTH_MAX} characters")
+            return None
+        return value.text
+
+    def word(self, value: Value, what: str, allowed: Collection[str]) -> str | None:
+        """One of a few words, taken as it is spelled: ``OFF`` is a word here."""
+        if not isinstance(value, Scalar) or value.text not in allowed:
+            spelled = f"'{value.text}'" if isinstance(value, Scalar) else "a list or mapping"
+            tail = meant(value.text, allowed) if isinstance(value, Scalar) else ""
+            self.note(value, f"{what} is one of {', '.join(allowed)}, not {spelled}" + (tail if "mean" in tail else ""))
+            return None
+        return value.text
+
+    def duration(self, value: Value, what: str, least: timedelta = timedelta(milliseconds=1)) -> timedelta | None:
+        """A duration with a unit."""
+        if not isinstance(value, Scalar):
+            self.note(value, f"{what} must be a duration, such as 10m")
+            return None
+        try:
+            found = parse_duration(value.text)
+        except ValueError as error:
+            self.note(value, f"{what}: {error}")
+            return None
+        if found < least:
+            self.note(value, f"{what} must be longer than that; '{value.text}' is too short")
+            return None
+        return found
+
+    def whole(self, value: Value, what: str, least: int | None = None) -> int | None:
+        """A whole number, perhaps with a least value."""
+        found = value.integer if isinstance(value, Scalar) else None
+        if found is None:
+            self.note(value, f"{what} must be a whole number")
+            return None
+        if least is not None and found < least:
+            self.note(value, f"{what} must be {least} or more, not {found}")
+            return None
+        return found
+
+    def number(self, value: Value, what: str) -> float | None:
+        """A number above zero."""
+        found = value.number if isinstance(value, Scalar) else None
+        if found is None or not 0 < found < float("inf"):
+            self.note(value, f"{what} must be a number above 0")
+            return None
+        return float(found)
+
+    def flag(self, value: Value, what: str) -> bool | None:
+        """True or false."""
+        found = value.boolean if isinstance(value, Scalar) else None
+        if found is None:
+            self.note(value, f"{what} must be true or false")
+        return found
+
+    def texts(self, value: Value, what: str) -> tuple[str, ...] | None:
+        """A list of texts, at least one."""
+        if not isinstance(value, Items) or not value.items:
+            self.note(value, f"{what} must be a list of texts")
+            return None
+        found = [self.text(item, f"an item of {what}") for item in value.items]
+        whole = tuple(text for text in found if text is not None)
+        return whole if len(whole) == len(found) else None
+
+    def mapping(
+        self, value: Value, what: str, known: Collection[str], required: Collection[str] = ()
+    ) -> Entries | None:
+        """A mapping with these keys and no others."""
+        if not isinstance(value, Entries):
+            self.note(value, f"{what} must be a mapping with {', '.join(known)}")
+            return None
+        self.keys(value, what, known)
+        for name in required:
+            if value.get(name) is None:
+                self.note(value, f"{what} lacks '{name}'", code="missing")
+        return value
+
+    def keys(self, value: Entries, what: str, known: Collection[str]) -> None:
+        """Complains of every key that is not known."""
+        for key, _ in value.entries:
+            if key.text not in known:
+                self.note(key, f"unknown key '{key.text}' in {what}{meant(key.text, known)}", code="key")
+
+
+def present(entries: Entries) -> Mapping[str, Value]:
+    """The keys that are given a value: ``key: null`` is as good as no key."""
+    return {key.text: value for key, value in entries.entries if not (isinstance(value, Scalar) and value.is_null)}

@@ -1,0 +1,292 @@
+"""One rule file: from positioned YAML to rules, with every mistake at its place.
+
+Every key of a rule is read here and nowhere else; what a key means is said in the registry. A rule with a mistake is no
+rule: nothing is guessed, nothing is left out silently.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from zoneinfo import available_timezones
+
+from worker.model.document import GOALS
+from worker.model.errors import Problem
+from worker.model.ids import PartnerId, RuleId
+from worker.model.rules import Rule, Surge, Watch
+from worker.model.writes import Mode
+from worker.rules.actions import read_do
+from worker.rules.celtypes import Type
+from worker.rules.conditions import CelCondition
+from worker.rules.contexts import Contexts
+from worker.rules.expressions import Expressions
+from worker.rules.fields import Form, present
+from worker.rules.nearest import meant, nearest
+from worker.rules.registry import PARAMETERS, RULE_KEYS, Registry
+from worker.rules.yamltext import Entries, Items, Scalar, Value
+
+RULES_MAX = 1_000
+ID_LENGTH_MAX = 100
+ENFORCE_COOLDOWN_MIN = timedelta(minutes=1)
+_ID = re.compile(r"[^\s\x00-\x1f\x7f]+")
+_CRON_FIELDS: tuple[tuple[str, int, int], ...] = (
+    ("minute", 0, 59),
+    ("hour", 0, 23),
+    ("day", 1, 31),
+    ("month", 1, 12),
+    ("weekday", 0, 7),
+)
+_CRON_NAMES = frozenset({"sun", "mon", "tue", "wed", "thu", "fri", "sat"}) | {
+    *("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A rule with the text it was read from, for findings that need both."""
+
+    rule: Rule
+    entries: Entries = field(repr=False, compare=False)
+    warnings: tuple[Problem, ...] = ()
+
+
+class RuleReader:
+    """Reads the rules of files into one form. ``contexts`` is shared by all their conditions."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.form = Form()
+        self._registry = registry
+        self._contexts = Contexts()
+
+    def file(self, value: Value) -> list[Written]:
+        """The rules of one file."""
+        if not isinstance(value, Entries):
+            self.form.note(value, "a rule file begins with `rules:`", hint="rules:\n  - id: …")
+            return []
+        self.form.keys(value, "a rule file", ("rules",))
+        rules = present(value).get("rules")
+        if rules is None:
+            return []
+        if not isinstance(rules, Items):
+            self.form.note(rules, "rules must be a list", hint="begin each rule with `- id: …`")
+            return []
+        if len(rules.items) > RULES_MAX:
+            self.form.note(rules, f"more than {RULES_MAX} rules in a file")
+            return []
+        return [written for item in rules.items if (written := self._rule(item)) is not None]
+
+    def _rule(self, item: Value) -> Written | None:
+        if not isinstance(item, Entries):
+            self.form.note(item, "a rule is a mapping that begins with `id:`")
+            return None
+        before = len(self.form.problems)
+        self.form.keys(item, "a rule", RULE_KEYS)
+        keys = present(item)
+        rule_id = self._id(item, keys)
+        watches = self._watches(keys["on_change"]) if "on_change" in keys else ()
+        expressions = Expressions(self.form, self._registry, self._contexts, watches)
+        when = self._when(keys, expressions)
+        if "when" not in keys and "on_change" not in keys:
+            self.form.note(item, "a rule needs `when`, `on_change` or both", code="missing")
+        if "do" not in keys:
+            self.form.note(item, "a rule needs `do`", code="missing")
+        do = read_do(keys["do"], self.form, expressions) if "do" in keys else ()
+        self._at(keys)
+        rule = Rule(
+            id=RuleId(rule_id),
+            file=item.document.file,
+            line=item.document.problem(item.start, "").line,
+            when=when,
+            on_change=watches,
+            parameters=self._parameters(keys),
+            do=do,
+            when_hash=_digest("" if when is None else when.source),
+            do_hash=_digest(*(_canonical(keys.get(name)) for name in ("do", "with"))),
+        )
+        rule = self._reached(self._paced(rule, keys), keys)
+        if len(self.form.problems) > before:
+            return None
+        return Written(rule=rule, entries=item, warnings=tuple(expressions.warnings))
+
+    def _id(self, item: Entries, keys: Mapping[str, Value]) -> str:
+        value = keys.get("id")
+        if value is None:
+            self.form.note(item, "a rule needs `id`", code="missing")
+            return ""
+        found = self.form.text(value, "id")
+        if found is not None and (len(found) > ID_LENGTH_MAX or not _ID.fullmatch(found)):
+            self.form.note(value, f"an id has no spaces and at most {ID_LENGTH_MAX} characters")
+        return found or ""
+
+    def _when(self, keys: Mapping[str, Value], expressions: Expressions) -> CelCondition | None:
+        value = keys.get("when")
+        if value is None:
+            return None
+        if not isinstance(value, Scalar):
+            hint = "quote it, or begin it on a new line after `when: |`"
+            self.form.note(value, "when must be a condition in one text", hint=hint)
+            return None
+        return expressions.condition(value)
+
+    def _watches(self, value: Value) -> tuple[Watch, ...]:
+        items = value.items if isinstance(value, Items) else (value,)
+        if not items:
+            self.form.note(value, "on_change names at least one fact")
+        found: list[Watch] = []
+        for item in items:
+            watch = self._watch(item)
+            if watch is not None and watch.fact in {one.fact for one in found}:
+                self.form.note(item, f"'{watch.fact}' is watched twice")
+            elif watch is not None:
+                found.append(watch)
+        return tuple(found)
+
+    def _watch(self, item: Value) -> Watch | None:
+        if isinstance(item, Scalar):
+            return Watch(fact=item.text) if self._fact(item) else None
+        entries = self.form.mapping(item, "on_change", ("fact", "by"), required=("fact",))
+        if entries is None:
+            return None
+        fact, by = entries.get("fact"), present(entries).get("by")
+        if not isinstance(fact, Scalar) or not self._fact(fact):
+            return None
+        names = self.form.texts(by, "by") if by is not None else ()
+        if names and isinstance(by, Items):
+            self._compared(self._registry.facts[fact.text].type, by)
+        return Watch(fact=fact.text, by=names or ())
+
+    def _fact(self, value: Scalar) -> bool:
+        watchable = self._registry.watchable()
+        if value.text in watchable:
+            return True
+        head, _, tail = value.text.partition(".")
+        hint = f"write {{fact: {head}, by: [{tail}]}}" if tail and head in watchable else ""
+        name = f"'{value.text}' is no fact that can be watched"
+        self.form.note(value, name + ("" if hint else meant(value.text, watchable)), hint=hint, code="fact")
+        return False
+
+    def _compared(self, watched: Type, by: Items) -> None:
+        """A compared field that resembles a documented one is misspelt; any other may be one that is not documented."""
+        record = watched.items if watched.kind == "list" else watched
+        fields = record.fields if record is not None else None
+        if fields is None:
+            return
+        for item in by.items:
+            if isinstance(item, Scalar) and item.text not in fields and nearest(item.text, fields) is not None:
+                self.form.note(item, f"no documented field '{item.text}'{meant(item.text, fields)}", code="fact")
+
+    def _parameters(self, keys: Mapping[str, Value]) -> dict[str, str | float | int]:
+        value = keys.get("with")
+        entries = self.form.mapping(value, "with", tuple(PARAMETERS)) if value is not None else None
+        found: dict[str, str | float | int] = {}
+        for name, part in (present(entries) if entries is not None else {}).items():
+            read: str | float | int | None = None
+            if name == "budget":
+                read = self.form.number(part, "with.budget")
+            elif name == "goal":
+                read = self.form.word(part, "with.goal", GOALS)
+            elif name == "runtime_in_days":
+                read = self.form.whole(part, "with.runtime_in_days", 1)
+            if read is not None:
+                found[name] = read
+        return found
+
+    def _paced(self, rule: Rule, keys: Mapping[str, Value]) -> Rule:
+        """When a rule may fire: ``for``, ``repeat``, ``cooldown``, ``limit``."""
+        form = self.form
+        if "repeat" in keys:
+            word = form.word(keys["repeat"], "repeat", ("once", "enforce"))
+            rule = replace(rule, repeat="enforce" if word == "enforce" else "once")
+        if rule.repeat == "enforce" and rule.on_change:
+            form.note(keys["repeat"], "enforce goes with a condition, not with on_change")
+        if "for" in keys:
+            rule = replace(rule, hold_for=form.duration(keys["for"], "for"))
+        if "cooldown" in keys:
+            rule = replace(rule, cooldown=form.duration(keys["cooldown"], "cooldown"))
+            if rule.repeat == "enforce" and rule.cooldown is not None and rule.cooldown < ENFORCE_COOLDOWN_MIN:
+                form.note(keys["cooldown"], "with repeat: enforce the cooldown is 1m or more")
+        limit = (
+            form.mapping(keys["limit"], "limit", ("per_event_per_day",), ("per_event_per_day",))
+            if "limit" in keys
+            else None
+        )
+        count = limit.get("per_event_per_day") if limit is not None else None
+        if count is not None:
+            rule = replace(rule, per_event_per_day=form.whole(count, "limit.per_event_per_day", 1))
+        return rule
+
+    def _reached(self, rule: Rule, keys: Mapping[str, Value]) -> Rule:
+        """Whom a rule reaches and how freely: ``partners``, ``enabled``, ``mode``, ``surge`` and so on."""
+        form = self.form
+        if "description" in keys:
+            rule = replace(rule, description=form.text(keys["description"], "description") or "")
+        if "priority" in keys:
+            rule = replace(rule, priority=form.whole(keys["priority"], "priority") or 0)
+        if "partners" in keys:
+            names = form.texts(keys["partners"], "partners") or ()
+            rule = replace(rule, partners=frozenset(PartnerId(name) for name in names))
+        if "enabled" in keys:
+            rule = replace(rule, enabled=form.flag(keys["enabled"], "enabled") is True)
+        if "mode" in keys:
+            rule = replace(rule, mode=_MODES.get(form.word(keys["mode"], "mode", tuple(_MODES)) or ""))
+        if "on_unknown" in keys:
+            word = form.word(keys["on_unknown"], "on_unknown", ("settle", "ask"))
+            rule = replace(rule, on_unknown="ask" if word == "ask" else "settle")
+        if "surge" in keys:
+            rule = replace(rule, surge=self._surge(keys["surge"]))
+        return rule
+
+    def _surge(self, value: Value) -> Surge | None:
+        names = ("events", "within")
+        entries = self.form.mapping(value, "surge", names, required=names)
+        given = present(entries) if entries is not None else {}
+        events = self.form.whole(given["events"], "surge.events", 1) if "events" in given else None
+        within = self.form.duration(given["within"], "surge.within") if "within" in given else None
+        return Surge(events=events, within=within) if events is not None and within is not None else None
+
+    def _at(self, keys: Mapping[str, Value]) -> None:
+        """``at`` is read and checked, so that a wrong one is named, and then refused: nothing would fire by it yet."""
+        zone = keys.get("timezone")
+        if zone is not None and (not isinstance(zone, Scalar) or zone.text not in available_timezones()):
+            self.form.note(zone, "timezone must be the name of a time zone, such as Europe/Berlin")
+        at = keys.get("at")
+        if at is None:
+            if zone is not None:
+                self.form.note(zone, "timezone goes with `at`")
+            return
+        wrong = cron_error(at.text) if isinstance(at, Scalar) else "at must be a cron expression of five fields"
+        if wrong:
+            self.form.note(at, wrong)
+        hint = "leave `at` out; `for` and `cooldown` hold a rule back by time"
+        self.form.note(at, "`at` is not supported in this version", hint=hint, code="later")
+
+
+_MODES: Mapping[str, Mode] = {"shadow": "shadow", "approve": "approve", "live": "live"}
+
+
+def cron_error(text: str) -> str:
+    """What is wrong with a cron expression of five fields; empty if nothing is."""
+    fields = text.split()
+    if len(fields) != len(_CRON_FIELDS):
+        return f"a cron expression has five fields, and this has {len(fields)}"
+    for written, (name, least, most) in zip(fields, _CRON_FIELDS, strict=True):
+        for item in written.split(","):
+            span, _, step = item.partition("/")
+            bounds = [] if span == "*" else span.split("-")
+            numbers = [int(part) for part in bounds if part.isascii() and part.isdigit()]
+            words = [part for part in bounds if name in ("month", "weekday") and part.lower() in _CRON_NAMES]
+            inside = all(least <= number <= most for number in numbers)
+            stepped = "/" not in item or (step.isascii() and step.isdigit() and int(step) > 0)
+            if len(numbers) + len(words) != len(bounds) or len(bounds) > 2 or not inside or not stepped:
+                return f"'{item}' is no {name} of a cron expression ({least} to {most})"
+    return ""
+
+
+def _canonical(value: Value | None) -> str:
+    return "" if value is None else json.dumps(value.json, sort_keys=True, ensure_ascii=False)
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
