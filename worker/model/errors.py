@@ -6,11 +6,15 @@
     |- UsageError          exit 2: wrong usage, config or rule; nothing was started
     |  `- InputErrors      many at once, each with file, line and column
     |- NotFound            exit 1: an id is unknown or in the wrong state; nothing was changed
+    |- Unreachable         the service does not answer, or not sensibly; it is tried again
     `- NotSafe             exit 3: ledger held, read-only, newer or restored; credentials refused at start
        `- LedgerUnwritable a commit failed (disk full, read-only): nothing may be sent until one succeeds again
+          `- SendingUnmarked  ``sending`` was committed, its mark was not: nothing may be sent, the row says sending
 """
 
 from dataclasses import dataclass
+
+from worker.model.writes import Write
 
 
 class WorkerError(Exception):
@@ -35,6 +39,10 @@ class NotFound(WorkerError):
     exit_code = 1
 
 
+class Unreachable(WorkerError):
+    """The service could not be reached or did not answer sensibly. Nothing was done; it is tried again."""
+
+
 class NotSafe(WorkerError):
     """Not safe to run; nothing was sent."""
 
@@ -43,6 +51,17 @@ class NotSafe(WorkerError):
 
 class LedgerUnwritable(NotSafe):
     """The ledger could not be written. No ledger, no write: nothing is sent until a commit succeeds again."""
+
+
+class SendingUnmarked(LedgerUnwritable):
+    """``sending`` was committed, but the mark beside the ledger could not be replaced: nothing may be sent.
+
+    ``write`` is the row as it now stands. The attempt is proven unsent: it goes back to planned at the next commit.
+    """
+
+    def __init__(self, message: str, *, write: Write, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.write = write
 
 
 class StateConflict(WorkerError):

@@ -1,0 +1,222 @@
+"""Signing in, and staying signed in: one token for everybody, renewed in time, by one request at a time.
+
+``/auth/*`` has the tightest budget of the service (API section 8), so whoever needs a token while one is being fetched
+waits for that one, no two sign-ins begin within five seconds, and a failed one is not repeated by everyone who asks.
+The token is renewed at 80% of its life, so that no request meets its end. How to refresh a token is not shown (section
+5, point 11): by default the worker signs in anew.
+
+Nothing of what is sent or answered here is ever shown: errors name the status and no more.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Protocol
+
+from worker.api.assumptions import Assumptions
+from worker.api.requests import filled_body
+from worker.api.secret import Secret
+from worker.api.tokens import Tokens, groups_in, partners_in, tokens_from
+from worker.api.wire import Malformed
+from worker.model.errors import NotSafe, Unreachable, WorkerError
+from worker.model.exchange import Clock
+from worker.model.facts import Json
+from worker.model.ids import PartnerId
+
+RENEW_AT = 0.8
+"""Share of a token's life after which it is renewed."""
+APART_S = 5.0
+"""Two sign-ins begin at least this far apart."""
+REFUSED_AGAIN_S = 300.0
+"""Refused credentials are tried again after this time and not before."""
+FAILED_AGAIN_S = (5.0, 10.0, 20.0, 40.0, 60.0)
+"""Waits after sign-ins that failed without a refusal; each is drawn between this and twice as much, at most 60 s."""
+LONGEST_WAIT_S = 900.0
+CHECK_CREDENTIALS = "check credentials.username and credentials.password in the config, and that the account is active"
+CHECK_ADDRESS = "check api.base_url in the config, and whether the service can be reached from here"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """Who signs in."""
+
+    username: Secret
+    password: Secret
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthAnswer:
+    """What a request to ``/auth`` came to. ``status`` is None where no whole answer came; ``why`` says so in words."""
+
+    status: int | None
+    content: bytes = b""
+    retry_after: timedelta | None = None
+    why: str = ""
+
+
+class Post(Protocol):
+    """Sends JSON to a path of the API without authentication. Does not raise for what the service does."""
+
+    def __call__(self, path: str, body: Json) -> Awaitable[AuthAnswer]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A token in force. Times are monotonic seconds, counted from the begin of the request that brought it."""
+
+    tokens: Tokens
+    began: float
+
+    def fresh(self, now: float) -> bool:
+        """Not yet due for renewal."""
+        return now - self.began < self.tokens.lifetime.total_seconds() * RENEW_AT
+
+    def valid(self, now: float) -> bool:
+        """Not yet expired."""
+        return now - self.began < self.tokens.lifetime.total_seconds()
+
+
+class SignIn:
+    """Gives out the access token. One flight for all; see the module."""
+
+    def __init__(
+        self,
+        *,
+        post: Post,
+        credentials: Credentials,
+        clock: Clock,
+        chance: Callable[[], float],
+        assumptions: Assumptions,
+        operator_prefix: str | None = None,
+    ) -> None:
+        self._post = post
+        self._credentials = credentials
+        self._clock = clock
+        self._chance = chance
+        self._assumptions = assumptions
+        self._operator_prefix = operator_prefix
+        self._session: Session | None = None
+        self._flight: asyncio.Task[None] | None = None
+        self._began = float("-inf")
+        self._error: WorkerError | None = None
+        self._again_at = float("-inf")
+        self._failures = 0
+
+    async def token(self) -> Secret:
+        """The access token to use now. Raises `NotSafe` (refused) or `Unreachable`, again and again without a request
+        until it is time to try anew. A renewal that fails leaves the old token in use for as long as it lives."""
+        now = self._clock.monotonic()
+        session = self._session
+        if session is not None and session.fresh(now):
+            return session.tokens.access
+        if session is not None and session.valid(now) and now < self._again_at:
+            return session.tokens.access
+        await self._signed_in()
+        session = self._session
+        if session is None or not session.valid(self._clock.monotonic()):
+            raise self._error or Unreachable("not signed in", hint=CHECK_ADDRESS)
+        return session.tokens.access
+
+    def just_signed_in(self) -> bool:
+        """Whether another sign-in would come too soon: then a refusal is the account's, and not the token's."""
+        return self._clock.monotonic() - self._began < APART_S
+
+    def refused(self, token: Secret) -> None:
+        """The service did not accept this token: the next who asks signs in anew."""
+        if self._session is not None and self._session.tokens.access is token:
+            self._session = None
+
+    async def partners(self) -> tuple[PartnerId, ...]:
+        """The partners that the token names. Raises `NotSafe` where it names none readably."""
+        await self.token()
+        identity = self._session.tokens.identity if self._session is not None else None
+        return partners_in(groups_in(identity), self._operator_prefix)
+
+    async def aclose(self) -> None:
+        """Ends a sign-in under way; whoever waits for it is cancelled."""
+        if self._flight is not None:
+            self._flight.cancel()
+            await asyncio.gather(self._flight, return_exceptions=True)
+
+    async def _signed_in(self) -> None:
+        """Waits for the flight under way, or starts one where it is time."""
+        if self._flight is None:
+            if self._error is not None and self._clock.monotonic() < self._again_at:
+                return
+            self._flight = asyncio.ensure_future(self._fly())
+            self._flight.add_done_callback(self._landed)
+        await asyncio.shield(self._flight)
+
+    def _landed(self, flight: "asyncio.Task[None]") -> None:
+        self._flight = None
+        if not flight.cancelled():
+            flight.exception()  # marks it as seen where nobody waits any more
+
+    async def _fly(self) -> None:
+        while (left := self._began + APART_S - self._clock.monotonic()) > 0.0:
+            await self._clock.sleep(max(left, 0.001))
+        old = self._session.tokens if self._session is not None else None
+        refresh = self._assumptions.values["auth.refresh"]
+        if isinstance(refresh, dict) and old is not None and old.refresh is not None:
+            body = filled_body(refresh["body"], {"refresh_token": old.refresh.reveal()})
+            answer, began = await self._request(str(refresh["path"]), body)
+            if answer.status is not None and 200 <= answer.status <= 299 and self._taken(answer, began, old):
+                return
+            while (left := self._began + APART_S - self._clock.monotonic()) > 0.0:
+                await self._clock.sleep(max(left, 0.001))
+        body = self._signing()
+        if body is None:
+            return
+        answer, began = await self._request("/auth", body)
+        if answer.status is None or not 200 <= answer.status <= 299:
+            self._failed(answer)
+        else:
+            self._taken(answer, began, None)
+
+    def _signing(self) -> Json:
+        """Username and password, None where they cannot be had; then that is remembered as the reason."""
+        try:
+            return {
+                "username": self._credentials.username.reveal(),
+                "password": self._credentials.password.reveal(),
+            }
+        except (WorkerError, OSError, ValueError) as error:
+            why = str(error) if isinstance(error, WorkerError) else type(error).__name__
+            self._error = NotSafe(f"the credentials cannot be read: {why}", hint=CHECK_CREDENTIALS)
+            self._again_at = self._clock.monotonic() + APART_S
+            return None
+
+    async def _request(self, path: str, body: Json) -> tuple[AuthAnswer, float]:
+        self._began = self._clock.monotonic()
+        return await self._post(path, body), self._began
+
+    def _taken(self, answer: AuthAnswer, began: float, old: Tokens | None) -> bool:
+        """Takes the tokens up. A refresh does not rotate the refresh token, and may leave out who we are."""
+        try:
+            tokens = tokens_from(answer.content)
+        except Malformed as error:
+            self._failed(replace(answer, status=None, why=str(error)))
+            return False
+        if old is not None:
+            tokens = replace(tokens, identity=tokens.identity or old.identity, refresh=tokens.refresh or old.refresh)
+        self._session = Session(tokens=tokens, began=began)
+        self._error, self._failures = None, 0
+        return True
+
+    def _failed(self, answer: AuthAnswer) -> None:
+        """Remembers why, and when it is worth trying again."""
+        now = self._clock.monotonic()
+        status = answer.status
+        if status is not None and 400 <= status <= 499 and status not in (408, 425, 429):
+            self._error = NotSafe(f"the service refused the sign-in with status {status}", hint=CHECK_CREDENTIALS)
+            self._again_at = now + REFUSED_AGAIN_S
+            return
+        why = answer.why if status is None else f"status {status}"
+        self._error = Unreachable(f"signing in failed: {why}", hint=CHECK_ADDRESS)
+        least = FAILED_AGAIN_S[min(self._failures, len(FAILED_AGAIN_S) - 1)]
+        wait = min(least * (1.0 + self._chance()), FAILED_AGAIN_S[-1])
+        if answer.retry_after is not None:
+            wait = max(APART_S, min(answer.retry_after.total_seconds(), LONGEST_WAIT_S))
+        self._failures += 1
+        self._again_at = now + wait

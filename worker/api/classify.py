@@ -1,0 +1,91 @@
+"""What an answer or a failure tells of a write: one of four outcomes. Pure.
+
+The question is always the same: is it proven that nothing happened? Only a connection that was never made proves it,
+and the service's own refusal. Everything else, from a 429 to a body that breaks off, may hide an effect (API section 8)
+and is `Uncertain`; so is whatever is not foreseen here. A wrong "uncertain" costs a look, a wrong "not sent" costs
+money twice.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+
+import httpx
+
+from worker.api.assumptions import Assumptions
+from worker.api.wire import Malformed, parsed, strings_in
+from worker.model.outcomes import Accepted, Answered, NotSent, Outcome, Refused, Uncertain
+
+REFUSALS = frozenset({400, 404, 405, 410, 413, 415, 422})
+AMBIGUOUS = frozenset({408, 409, 425, 429})
+LONGEST_WAIT = timedelta(days=3650)
+"""The most that is made of a ``Retry-After``; how long is really waited is the pace's decision."""
+WORDS_MAX = 200
+"""Characters of a service's explanation that are kept."""
+
+
+def outcome_of_answer(answer: Answered, content: bytes, assumptions: Assumptions) -> Outcome:
+    """What a whole answer tells. ``content`` is its body, which is looked at for error codes only."""
+    status = answer.status
+    if 200 <= status <= 299:
+        return Accepted(answer=answer)
+    if is_denied(status, content, assumptions):
+        return NotSent(cause="denied", why=f"the service answered {status}: not authorised", answer=answer)
+    if status in REFUSALS:
+        return Refused(answer=answer, why=f"the service answered {status}{explanation(content)}")
+    return Uncertain(why=f"the service answered {status}, which may hide an effect", answer=answer)
+
+
+def is_denied(status: int, content: bytes, assumptions: Assumptions) -> bool:
+    """Whether the answer refuses our credentials. A code in the body counts only beside a status that is a refusal:
+    a 5xx that speaks of authorisation may still have done something."""
+    if status in assumptions.denied_statuses():
+        return True
+    if status not in REFUSALS | {401, 403}:
+        return False
+    return bool(codes_in(content) & assumptions.denied_codes())
+
+
+def outcome_of_error(error: BaseException) -> Outcome:
+    """What a failure without a whole answer tells."""
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
+        return NotSent(cause="connect", why=f"no connection was made: {words_of(error)}")
+    return Uncertain(why=f"the request was broken off: {words_of(error)}")
+
+
+def codes_in(content: bytes) -> frozenset[str]:
+    """Every text in the body, among which an error code may be: where it stands is not shown (API section 7)."""
+    try:
+        return strings_in(parsed(content))
+    except Malformed:
+        return frozenset()
+
+
+def explanation(content: bytes) -> str:
+    """The beginning of an error body, on one line, for the log; nothing where there is none."""
+    text = " ".join(content[: 4 * WORDS_MAX].decode("utf-8", errors="replace").split())
+    printable = "".join(character if character.isprintable() else "\ufffd" for character in text)
+    return f": {printable[:WORDS_MAX]}" if printable else ""
+
+
+def retry_after(header: str | None, now: datetime) -> timedelta | None:
+    """The wait that the service asks for: seconds or an HTTP date; None where it asks for none that lies ahead."""
+    text = (header or "").strip()
+    if re.fullmatch(r"\d+", text, re.ASCII):
+        seconds = int(text[-12:]) if len(text.lstrip("0")) <= 12 else int(LONGEST_WAIT.total_seconds())
+        return min(timedelta(seconds=seconds), LONGEST_WAIT) if seconds > 0 else None
+    try:
+        until = parsedate_to_datetime(text)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=UTC)
+    return min(until - now, LONGEST_WAIT) if until > now else None
+
+
+def words_of(error: BaseException) -> str:
+    """An exception in words that cannot hold a header of ours: its text is kept only where it speaks of the network."""
+    name = type(error).__name__
+    network = isinstance(error, httpx.NetworkError | httpx.TimeoutException | httpx.RemoteProtocolError)
+    text = " ".join(str(error).split())[:WORDS_MAX] if network else ""
+    return f"{name}: {text}" if text else name

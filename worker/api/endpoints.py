@@ -1,0 +1,304 @@
+"""The service's document as one table: every row of its section 4, with what it leaves open.
+
+Reads and writes of the worker name their row here, so that a path is spelled once, and anybody can see which parts of a
+request rest on the document and which on an assumption. Rows that the worker never calls stand here too: a rule that
+writes to one by hand is checked against them.
+
+The table says nothing that the document does not: ``open_input`` and ``open_output`` mark what it leaves unspecified.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+Host = Literal["api", "cr", "media"]
+Input = Literal["none", "query", "json", "multipart", "open"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One method of one row. ``method`` is None where the document does not give it.
+
+    ``input``: how the request carries what it says; ``open`` where that is not specified. ``query``: names that the
+    document gives. ``unlisted``: may be absent from the machine-readable specification, and can change (section 9).
+    """
+
+    method: str | None
+    path: str
+    host: Host = "api"
+    auth: bool = True
+    admin: bool = False
+    input: Input = "none"
+    query: tuple[str, ...] = ()
+    open_input: bool = False
+    open_output: bool = False
+    unlisted: bool = False
+    section: str
+
+
+_SERVICE = (
+    Endpoint(method="GET", path="/status/", auth=False, open_output=True, section="4.1"),
+    Endpoint(method="POST", path="/auth", auth=False, input="json", section="4.1"),
+    Endpoint(method="GET", path="/partners/", section="4.1"),
+    Endpoint(
+        method="POST", path="/partners/", admin=True, input="open", open_input=True, open_output=True, section="4.1"
+    ),
+    Endpoint(
+        method="PUT", path="/partners/", admin=True, input="open", open_input=True, open_output=True, section="4.1"
+    ),
+    Endpoint(
+        method=None,
+        path="/auth/users/csv_export",
+        admin=True,
+        input="open",
+        open_input=True,
+        open_output=True,
+        section="4.1",
+    ),
+    Endpoint(
+        method="PUT",
+        path="/rest_demo_data/{rest}",
+        admin=True,
+        input="open",
+        open_input=True,
+        open_output=True,
+        section="4.1",
+    ),
+    Endpoint(method="GET", path="/permissions", section="4.1"),
+    Endpoint(method="GET", path="/features", section="4.1"),
+)
+
+_EVENTS = (
+    Endpoint(
+        method="GET", path="/events/", input="query", query=("limit", "descending"), open_input=True, section="4.2"
+    ),
+    Endpoint(method="GET", path="/events/flagged/", input="open", open_input=True, section="4.2"),
+    Endpoint(
+        method="GET", path="/events/venues", input="query", query=("city", "venue"), open_output=True, section="4.2"
+    ),
+    Endpoint(method="GET", path="/events/{eid}", section="4.2"),
+    Endpoint(method="GET", path="/events/statistics", open_output=True, section="4.2"),
+    Endpoint(
+        method="GET",
+        path="/events/{eid}/lookout_prediction_benchmark",
+        input="query",
+        query=("type",),
+        open_output=True,
+        section="4.2",
+    ),
+    Endpoint(
+        method="GET",
+        path="/events/{eid}/lookout_prediction",
+        input="query",
+        query=("type",),
+        open_output=True,
+        section="4.2",
+    ),
+    Endpoint(
+        method="GET",
+        path="/daily_revenue_summary/",
+        input="query",
+        query=("event_id", "currency", "start_date", "end_date"),
+        open_output=True,
+        section="4.2",
+    ),
+    Endpoint(method="GET", path="/events/{eid}/tickets", open_output=True, section="4.2"),
+    Endpoint(method="GET", path="/events/{eid}/series", open_output=True, section="4.2"),
+    Endpoint(
+        method="POST",
+        path="/events/{eid}/series",
+        input="query",
+        query=("event_series",),
+        open_output=True,
+        section="4.2",
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/events/{eid}/series",
+        input="query",
+        query=("event_series",),
+        open_output=True,
+        section="4.2",
+    ),
+    Endpoint(
+        method="GET",
+        path="/events/{eid}/available_events_for_series",
+        open_output=True,
+        unlisted=True,
+        section="4.2",
+    ),
+    Endpoint(
+        method="PUT",
+        path="/events/{eid}/setup_frontend_status",
+        input="open",
+        open_input=True,
+        open_output=True,
+        section="4.2",
+    ),
+    Endpoint(
+        method="PUT",
+        path="/events/last_updated_on_fe/{eid}",
+        host="cr",
+        input="open",
+        open_input=True,
+        open_output=True,
+        section="4.2",
+    ),
+    Endpoint(
+        method="PUT",
+        path="/events/{eid}",
+        host="cr",
+        input="query",
+        query=("event_type", "partner_product"),
+        open_input=True,
+        open_output=True,
+        section="4.2",
+    ),
+)
+
+_SALES = (
+    Endpoint(
+        method="POST",
+        path="/ingest/transaction_summary",
+        input="open",
+        open_input=True,
+        open_output=True,
+        section="4.3",
+    ),
+    Endpoint(
+        method="POST",
+        path="/ingest/transaction_summary/from_excel",
+        input="multipart",
+        query=("eid",),
+        open_output=True,
+        section="4.3",
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/daily_revenue_summary",
+        input="query",
+        query=("eid",),
+        open_output=True,
+        section="4.3",
+    ),
+    Endpoint(
+        method="GET",
+        path="/daily_revenue_summary/sales_edit_export",
+        input="open",
+        open_input=True,
+        open_output=True,
+        section="4.3",
+    ),
+    Endpoint(
+        method="POST",
+        path="/daily_revenue_summary/sales_edit_export",
+        input="open",
+        open_input=True,
+        open_output=True,
+        section="4.3",
+    ),
+)
+
+_RECOMMENDATIONS = (
+    Endpoint(method="GET", path="/events/{eid}/clusters", section="4.4"),
+    Endpoint(method="GET", path="/events/{eid}/suggested_tcs", input="query", query=("budget", "goal"), section="4.4"),
+    Endpoint(
+        method="GET",
+        path="/events/{eid}/campaigns_expected_value",
+        input="query",
+        query=("goal", "budget"),
+        section="4.4",
+    ),
+    Endpoint(method="GET", path="/events/{eid}/default_campaigns_parameters", section="4.4"),
+    Endpoint(
+        method="GET", path="/events/{eid}/budget_min_max", input="query", query=("runtime_in_days",), section="4.4"
+    ),
+    Endpoint(
+        method="GET",
+        path="/setup_processes/call_to_action/",
+        input="query",
+        query=("goal", "has_pixel", "lead_form_id"),
+        section="4.4",
+    ),
+    Endpoint(
+        method="GET",
+        path="/adplatform_targeting/suggested_radius",
+        input="query",
+        query=("location", "distance_unit"),
+        section="4.4",
+    ),
+)
+
+_CAMPAIGNS = (
+    Endpoint(method="GET", path="/setup_processes/{eid}", section="4.5"),
+    Endpoint(
+        method="POST", path="/setup_processes/{eid}", input="json", open_input=True, open_output=True, section="4.5"
+    ),
+    Endpoint(
+        method="PUT", path="/setup_processes/{eid}", input="json", open_input=True, open_output=True, section="4.5"
+    ),
+    Endpoint(method="POST", path="/setup_processes/{eid}/boost", input="open", open_input=True, section="4.5"),
+    Endpoint(method="GET", path="/setup_processes/event_types", open_output=True, section="4.5"),
+    Endpoint(method="POST", path="/campaigns_setup", input="json", open_input=True, open_output=True, section="4.5"),
+    Endpoint(method="POST", path="/campaigns/", input="query", open_input=True, open_output=True, section="4.5"),
+    Endpoint(method="GET", path="/events/{eid}/campaigns", open_output=True, section="4.5"),
+    Endpoint(method="PUT", path="/events/{eid}/reset_campaigns_setup", open_output=True, section="4.5"),
+    Endpoint(
+        method="PUT",
+        path="/events/{eid}/client_campaign_status",
+        input="query",
+        open_input=True,
+        unlisted=True,
+        section="4.5",
+    ),
+    Endpoint(method="GET", path="/events/{eid}/client_campaign_status/task", unlisted=True, section="4.5"),
+    Endpoint(
+        method="PUT",
+        path="/events/{eid}/campaign_optimisation_status",
+        input="query",
+        open_input=True,
+        open_output=True,
+        unlisted=True,
+        section="4.5",
+    ),
+    Endpoint(
+        method="PUT",
+        path="/events/{eid}/ad_campaign_optimisation_status",
+        input="query",
+        open_input=True,
+        open_output=True,
+        unlisted=True,
+        section="4.5",
+    ),
+    Endpoint(method="GET", path="/events/{eid}/attribution_model", open_output=True, unlisted=True, section="4.5"),
+    Endpoint(method="GET", path="/integrations/connect/adplatform/status", open_output=True, section="4.5"),
+    Endpoint(
+        method="GET", path="/integrations/adplatform/events/{eid}/campaign_results", open_output=True, section="4.5"
+    ),
+    Endpoint(
+        method="GET", path="/integrations/adplatform/events/{eid}/adplatform_insights", open_output=True, section="4.5"
+    ),
+    Endpoint(method="GET", path="/campaign_results/", open_output=True, section="4.5"),
+    Endpoint(
+        method="POST",
+        path="/media",
+        host="media",
+        input="open",
+        open_input=True,
+        open_output=True,
+        section="4.5",
+    ),
+    Endpoint(method="GET", path="/events/{eid}/statistics", open_output=True, section="4.5"),
+)
+
+ENDPOINTS: tuple[Endpoint, ...] = (*_SERVICE, *_EVENTS, *_SALES, *_RECOMMENDATIONS, *_CAMPAIGNS)
+
+_ROWS: Mapping[tuple[str, str, Host], Endpoint] = MappingProxyType(
+    {(row.method, row.path, row.host): row for row in ENDPOINTS if row.method is not None}
+)
+
+
+def endpoint(method: str, path: str, host: Host = "api") -> Endpoint:
+    """The row of the document. Raises `KeyError` for one that it does not have."""
+    return _ROWS[(method, path, host)]

@@ -1,0 +1,127 @@
+"""One request on the wire and the whole of its answer: pooled for reads, on a connection of its own for each write.
+
+A library that repeats a request or follows a redirect by itself would break the one promise of the worker, so nothing
+here is left to it: no retries, no redirects, no proxies or credentials from the environment, and for a write no
+connection that may have died unseen. Bodies are bounded and so is the time that one request may take.
+
+It judges nothing: what an answer means is said elsewhere.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import httpx
+
+from worker.model.facts import Json
+
+READ_BYTES_MAX = 32 * 1024 * 1024
+WRITE_BYTES_MAX = 1024 * 1024
+WHOLE_REQUEST = 3.0
+"""A request may take this many time-outs in all: each part of a dripping answer would be in time for ever."""
+AGENT = "campaign-worker"
+
+TransportFactory = Callable[[], httpx.AsyncBaseTransport]
+
+
+class TooLong(Exception):
+    """An answer beyond the bound; what it would have said is not known."""
+
+
+def pooled() -> httpx.AsyncBaseTransport:
+    """Connections for reads: kept, and never more than a partner's budget needs at once."""
+    return httpx.AsyncHTTPTransport(retries=0, limits=httpx.Limits(max_connections=100, max_keepalive_connections=20))
+
+
+def single_use() -> httpx.AsyncBaseTransport:
+    """One connection for one write: what was never used before cannot have been closed unseen."""
+    return httpx.AsyncHTTPTransport(retries=0, limits=httpx.Limits(max_connections=1, max_keepalive_connections=0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transports:
+    """Where requests go: the network, or in tests a function."""
+
+    reads: TransportFactory = pooled
+    writes: TransportFactory = single_use
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """One request as bytes and headers."""
+
+    method: str
+    url: httpx.URL
+    headers: dict[str, str] = field(default_factory=dict, repr=False)
+    content: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """A whole answer."""
+
+    status: int
+    headers: httpx.Headers
+    content: bytes = field(repr=False)
+
+
+def json_content(body: Json) -> tuple[dict[str, str], bytes | None]:
+    """Headers and bytes of a JSON body; none for None. The same body gives the same bytes."""
+    if body is None:
+        return {}, None
+    content = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
+    return {"Content-Type": "application/json"}, content
+
+
+class Wire:
+    """Makes requests. Raises whatever the transport raises, `TooLong` and `TimeoutError`."""
+
+    def __init__(self, *, transports: Transports, timeout_s: float) -> None:
+        self._transports = transports
+        self._timeout_s = timeout_s
+        self._reads: httpx.AsyncClient | None = None
+
+    async def read(self, sending: Sending) -> Whole:
+        """One request over a kept connection: reads and sign-in."""
+        if self._reads is None:
+            self._reads = self._client(self._transports.reads)
+        return await self._whole(self._reads, sending, READ_BYTES_MAX)
+
+    async def write(self, sending: Sending) -> Whole:
+        """One request over a connection of its own, which is closed after it."""
+        headers = {**sending.headers, "Connection": "close", "Accept-Encoding": "identity"}
+        alone = Sending(method=sending.method, url=sending.url, headers=headers, content=sending.content)
+        async with self._client(self._transports.writes) as client:
+            return await self._whole(client, alone, WRITE_BYTES_MAX)
+
+    async def aclose(self) -> None:
+        """Closes the kept connections."""
+        if self._reads is not None:
+            await self._reads.aclose()
+            self._reads = None
+
+    def _client(self, factory: TransportFactory) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            transport=factory(),
+            timeout=httpx.Timeout(self._timeout_s),
+            follow_redirects=False,
+            trust_env=False,
+            headers={"Accept": "application/json", "Accept-Encoding": "gzip", "User-Agent": AGENT},
+        )
+
+    async def _whole(self, client: httpx.AsyncClient, sending: Sending, bytes_max: int) -> Whole:
+        request = client.build_request(sending.method, sending.url, headers=sending.headers, content=sending.content)
+        async with asyncio.timeout(self._timeout_s * WHOLE_REQUEST):
+            response = await client.send(request, stream=True)
+            try:
+                parts: list[bytes] = []
+                size = 0
+                async for part in response.aiter_bytes():
+                    size += len(part)
+                    if size > bytes_max:
+                        raise TooLong(f"an answer of more than {bytes_max} bytes")
+                    parts.append(part)
+            finally:
+                await response.aclose()
+        return Whole(status=response.status_code, headers=response.headers, content=b"".join(parts))

@@ -1,0 +1,262 @@
+"""From the bytes of an answer to what the model can hold: parsed JSON, records without ill-typed fields, pages.
+
+What an answer says wrongly must not look like a value: a condition engine compares a text with a number as plain
+"false", and "false" would be acted on. So a documented field that is missing or ill-typed is taken out and named in the
+gaps, and an answer of the wrong shape as a whole is `Malformed`. Fields that the document does not name are kept.
+
+The only home of ``Any``: two libraries return it, and it ends at their call. Nothing here asks the service anything.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import jmespath
+from jmespath.exceptions import JMESPathError
+
+from worker.model.document import EVENT_FIELDS, Field
+from worker.model.facts import Json
+
+LONGEST_NUMBER = 300
+"""Digits. A longer number is beyond what a double can hold, and every number is a double in conditions."""
+DEEPEST = 64
+"""Levels of nesting. The document's records have four; a deeper answer is no record of it."""
+
+_DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?", re.ASCII)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Malformed(ValueError):
+    """The answer is not what the document says it is; the text says where."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """An object of the document, less its missing and ill-typed fields; those stand in ``gaps`` with the reason."""
+
+    value: dict[str, Json]
+    gaps: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page of a list (API section 2.4). ``faults``: what keeps the list from being complete, in words.
+
+    ``total``, ``limit`` and ``page`` are None where the answer does not say them well. ``ids`` in order, with repeats.
+    """
+
+    records: Mapping[str, Record]
+    ids: tuple[str, ...]
+    total: int | None
+    limit: int | None
+    page: int | None
+    faults: tuple[str, ...] = ()
+
+
+def parsed(content: bytes) -> Json:
+    """The JSON of an answer. Raises `Malformed` for anything that is not JSON, NaN and Infinity included."""
+    try:
+        value: Any = json.loads(
+            content.decode("utf-8-sig"), parse_constant=_no_constant, parse_float=_float, parse_int=_int
+        )
+    except RecursionError:
+        raise Malformed("the answer is nested too deeply") from None
+    except ValueError as error:
+        why = str(error) if isinstance(error, Malformed) else "the answer is not JSON"
+        raise Malformed(why) from None
+    return _clean(value, 0)
+
+
+def found_at(path: str, value: Json) -> Json:
+    """What a JMESPath expression finds. Raises `Malformed` where it cannot be applied."""
+    try:
+        found: Any = jmespath.search(path, value)
+    except (JMESPathError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
+        raise Malformed(f"{path} cannot be applied to the answer: {type(error).__name__}") from None
+    return _clean(found, 0)
+
+
+def record_from(value: Json, fields: Mapping[str, Field], what: str) -> Record:
+    """An object, checked against a table of the document. Raises `Malformed` where it is no object."""
+    if not isinstance(value, dict):
+        raise Malformed(f"{what} is {_kind(value)}, not an object")
+    kept: dict[str, Json] = dict(value)
+    gaps: dict[str, str] = {}
+    for name, field in fields.items():
+        if name not in value:
+            gaps[name] = "missing in the answer"
+            continue
+        fault = ill_typed(value[name], field)
+        if fault is not None:
+            gaps[name] = fault
+            del kept[name]
+        elif field.type == "integer" and isinstance(value[name], float):
+            kept[name] = integer_from(value[name])
+    return Record(value=kept, gaps=gaps)
+
+
+def ill_typed(value: Json, field: Field) -> str | None:
+    """Why the value cannot be what the document says; None where it can."""
+    if value is None:
+        return None if field.nullable else "null, which the document does not allow"
+    fits = {
+        "string": isinstance(value, str),
+        "integer": integer_from(value) is not None,
+        "number": number_from(value) is not None,
+        "boolean": isinstance(value, bool),
+        "timestamp": isinstance(value, str) and moment_from(value) is not None,
+        "list": isinstance(value, list),
+        "object": isinstance(value, dict),
+    }[field.type]
+    return None if fits else f"{_kind(value)}, where the document says {field.type}"
+
+
+def integer_from(value: Json) -> int | None:
+    """A whole number, also one spelled ``500.0``; a boolean is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if math.isfinite(value) and value == int(value) else None
+
+
+def number_from(value: Json) -> float | None:
+    """A finite number; a boolean is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def decimal_from(value: Json) -> float | None:
+    """A number that arrives as a text, as the expected value does (API section 2.5)."""
+    if not isinstance(value, str) or not _DECIMAL.fullmatch(value.strip()):
+        return None
+    return number_from(float(value))
+
+
+def run_id_from(value: Json) -> int | None:
+    """A cluster run: an integer that some lists return as a string (API section 2.1)."""
+    if isinstance(value, str):
+        return int(value) if re.fullmatch(r"\d{1,18}", value, re.ASCII) else None
+    return integer_from(value)
+
+
+def moment_from(text: str) -> datetime | None:
+    """An ISO 8601 date and time; one without a zone is UTC, as the document says of all of them."""
+    if not _MOMENT.fullmatch(text):
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def event_from(value: Json) -> tuple[str, Record]:
+    """An event and its id. Raises `Malformed` for one without a usable id: nothing could be said of anything."""
+    record = record_from(value, EVENT_FIELDS, "the event")
+    eid = record.value.get("id")
+    if not isinstance(eid, str) or not eid.strip():
+        raise Malformed(f"an event without a usable id: {record.gaps.get('id', 'the id is empty')}")
+    return eid, record
+
+
+def page_from(value: Json) -> Page:
+    """One page of events. Ill-formed items are left out and named; a page without items is `Malformed`."""
+    if not isinstance(value, dict):
+        raise Malformed(f"the page is {_kind(value)}, not an object")
+    items = value.get("items")
+    if not isinstance(items, list):
+        raise Malformed(f"items of the page is {_kind(items)}, not an array")
+    faults: list[str] = []
+    records: dict[str, Record] = {}
+    ids: list[str] = []
+    for number, item in enumerate(items, start=1):
+        try:
+            eid, record = event_from(item)
+        except Malformed as error:
+            faults.append(f"item {number}: {error}")
+            continue
+        ids.append(eid)
+        records[eid] = record
+    total, limit, page = (integer_from(value.get(name)) for name in ("total", "limit", "page"))
+    if total is None or total < 0:
+        faults.append(f"total is {value.get('total')!r}, not a count")
+        total = None
+    if limit is None or limit < 1:
+        faults.append(f"limit is {value.get('limit')!r}, not a page size")
+        limit = None
+    return Page(records=records, ids=tuple(ids), total=total, limit=limit, page=page, faults=tuple(faults))
+
+
+def strings_in(value: Json) -> frozenset[str]:
+    """Every text of an answer, wherever it stands: the structure of error bodies is not shown (API section 7)."""
+    found: set[str] = set()
+    rest: list[Json] = [value]
+    while rest:
+        match rest.pop():
+            case str() as text:
+                found.add(text)
+            case list() as items:
+                rest.extend(items)
+            case dict() as members:
+                rest.extend(members.values())
+            case _:
+                pass
+    return frozenset(found)
+
+
+def _no_constant(name: str) -> float:
+    raise Malformed(f"the answer holds {name}, which is not JSON")
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise Malformed("the answer holds a number that is out of range")
+    return number
+
+
+def _int(text: str) -> int:
+    if len(text) > LONGEST_NUMBER:
+        raise Malformed("the answer holds a number that is out of range")
+    return int(text)
+
+
+def _clean(value: object, depth: int) -> Json:
+    """The value as `Json`. Halves of characters, which no store can keep, become the replacement character."""
+    if depth > DEEPEST:
+        raise Malformed("the answer is nested too deeply")
+    match value:
+        case str():
+            return _SURROGATE.sub("\ufffd", value)
+        case dict():
+            return {_SURROGATE.sub("\ufffd", str(name)): _clean(part, depth + 1) for name, part in value.items()}
+        case list():
+            return [_clean(part, depth + 1) for part in value]
+        case bool() | int() | float() | None:
+            return value
+        case _:
+            raise Malformed(f"a {type(value).__name__} is not JSON")
+
+
+def _kind(value: Json) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a text"
+        case list():
+            return "an array"
+        case dict():
+            return "an object"

@@ -1,0 +1,170 @@
+"""The one gate for every read: nobody asks the same thing twice within the floor, whoever asks.
+
+Cycle, pre-flight, evidence, `plan` and `probe` ask here, so that two of them never make two requests of one question:
+who comes while a request is under way shares its answer (``began`` tells everybody how old it is), and a stored answer
+serves whoever can live with its age. The floor counts from the last *answer*, because a slow service must not be asked
+again the moment it has managed to reply. A resource that fails waits longer, up to ten seconds.
+
+`floor_until` is the policy, pure; `Gate` waits. It never looks into an answer beyond its verdict.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Generic, Literal, Protocol, TypeVar
+
+from worker.model.exchange import Clock, Urgency
+from worker.model.ids import PartnerId
+from worker.reading.pacing import Pacer, Turn
+
+LONGEST_FAILURE_WAIT_S = 10.0
+"""A resource that keeps failing is asked at least this often, unless the floor is longer."""
+KEPT_S = 600.0
+"""Answers older than this are forgotten once there are many: no asker is content with one."""
+MANY = 5_000
+
+Verdict = Literal["answered", "throttled", "failed"]
+
+
+class Reply(Protocol):
+    """What the gate must know of an answer: whether the service answered, asked for patience, or failed."""
+
+    @property
+    def verdict(self) -> Verdict: ...
+    @property
+    def retry_after(self) -> timedelta | None: ...
+
+
+ReplyT = TypeVar("ReplyT", bound=Reply)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked(Generic[ReplyT]):
+    """The last request of one resource, in monotonic seconds. ``failures``: in a row, this one included."""
+
+    reply: ReplyT | None
+    began: float
+    ended: float
+    failures: int = 0
+
+
+@dataclass(slots=True)
+class Flight(Generic[ReplyT]):
+    """A request that is waiting to leave or under way, with everybody who shares it."""
+
+    task: "asyncio.Task[ReplyT]"
+    urgency: Urgency
+    turn: Turn | None = None
+
+
+def floor_until(asked: Asked[ReplyT], floor_s: float) -> float:
+    """The monotonic second before which the resource is not asked again."""
+    if asked.failures == 0:
+        return asked.ended + floor_s
+    doubled = floor_s * (1 << min(asked.failures - 1, 16))
+    return asked.ended + max(floor_s, min(doubled, LONGEST_FAILURE_WAIT_S))
+
+
+def serves(asked: Asked[ReplyT], max_age: timedelta, now: float) -> bool:
+    """Whether a stored answer is young enough. Age counts from the request's begin: what came later is not in it."""
+    return now - asked.began < max_age.total_seconds()
+
+
+class Gate(Generic[ReplyT]):
+    """The floor of each resource, over the pace of each partner.
+
+    ``quiet_s``: nothing is asked within this time of the gate's making, because a process that ended just before may
+    have asked the same; by default the floor.
+    """
+
+    def __init__(self, *, pacer: Pacer, clock: Clock, floor_s: float, quiet_s: float | None = None) -> None:
+        self._pacer = pacer
+        self._clock = clock
+        self._floor_s = floor_s
+        self._open_at = clock.monotonic() + (floor_s if quiet_s is None else quiet_s)
+        self._asked: dict[tuple[PartnerId, str], Asked[ReplyT]] = {}
+        self._flights: dict[tuple[PartnerId, str], Flight[ReplyT]] = {}
+        self._forget_at = MANY
+
+    async def ask(
+        self,
+        partner: PartnerId,
+        address: str,
+        fetch: Callable[[], Awaitable[ReplyT]],
+        *,
+        urgency: Urgency,
+        max_age: timedelta = timedelta(0),
+    ) -> ReplyT:
+        """The answer of one resource: stored, shared, or fetched when floor and pace allow it.
+
+        ``address``: host, path and query. ``fetch`` makes one request and does not raise for what the service does.
+        """
+        key = (partner, address)
+        asked = self._asked.get(key)
+        if asked is not None and asked.reply is not None and serves(asked, max_age, self._clock.monotonic()):
+            return asked.reply
+        flight = self._flights.get(key)
+        if flight is None:
+            flight = self._start(key, fetch, urgency)
+        elif urgency < flight.urgency:
+            flight.urgency = urgency
+            if flight.turn is not None:
+                self._pacer.hurry(partner, flight.turn, urgency)
+        return await asyncio.shield(flight.task)
+
+    async def aclose(self) -> None:
+        """Ends every flight; whoever still waits is cancelled."""
+        tasks = [flight.task for flight in self._flights.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start(
+        self, key: tuple[PartnerId, str], fetch: Callable[[], Awaitable[ReplyT]], urgency: Urgency
+    ) -> Flight[ReplyT]:
+        task = asyncio.ensure_future(self._fly(key, fetch))
+        flight = Flight(task=task, urgency=urgency)
+        self._flights[key] = flight
+        task.add_done_callback(lambda done: self._landed(key, done))
+        return flight
+
+    def _landed(self, key: tuple[PartnerId, str], task: "asyncio.Task[ReplyT]") -> None:
+        self._flights.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # marks it as seen: those who waited have it, and there may be none of them left
+
+    async def _fly(self, key: tuple[PartnerId, str], fetch: Callable[[], Awaitable[ReplyT]]) -> ReplyT:
+        partner, _ = key
+        flight = self._flights[key]
+        await self._wait_for_floor(key)
+        flight.turn = self._pacer.queue(partner, flight.urgency)
+        await self._pacer.granted(flight.turn)
+        began = self._clock.monotonic()
+        try:
+            reply = await fetch()
+        except BaseException:
+            self._keep(key, reply=None, began=began)
+            raise
+        self._keep(key, reply=reply, began=began)
+        if reply.verdict == "throttled":
+            self._pacer.throttled(partner, began=began, retry_after=reply.retry_after)
+        elif reply.verdict == "answered":
+            self._pacer.answered(partner, began=began)
+        return reply
+
+    async def _wait_for_floor(self, key: tuple[PartnerId, str]) -> None:
+        asked = self._asked.get(key)
+        until = max(self._open_at, floor_until(asked, self._floor_s) if asked is not None else self._open_at)
+        while (left := until - self._clock.monotonic()) > 0.0:
+            await self._clock.sleep(max(left, 0.001))
+
+    def _keep(self, key: tuple[PartnerId, str], *, reply: ReplyT | None, began: float) -> None:
+        now = self._clock.monotonic()
+        before = self._asked.get(key)
+        failed = reply is None or reply.verdict == "failed"
+        failures = (before.failures if before is not None else 0) + 1 if failed else 0
+        self._asked[key] = Asked(reply=reply, began=began, ended=now, failures=failures)
+        if len(self._asked) > self._forget_at:
+            self._asked = {known: asked for known, asked in self._asked.items() if now - asked.ended < KEPT_S}
+            self._forget_at = max(MANY, 2 * len(self._asked))
