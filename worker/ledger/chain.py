@@ -1,0 +1,42 @@
+"""The hash chain of the action log, pure: each record's hash covers the record and the hash before it.
+
+The hash is of the record as ``log --format jsonl`` prints it, less ``hash`` itself, in canonical JSON: keys sorted, no
+spaces, UTF-8 instead of escapes, numbers as Python's `json` spells them. So an exported log can be verified without the
+ledger, with a dozen lines in any language. The chain shows a change, a removal, an insertion or another order; that the
+end was cut off is shown by the mark, not by the chain. It proves nothing against one who writes the whole log anew.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+
+from worker.model.commits import ChainBreak
+from worker.model.facts import Json
+
+GENESIS = "0" * 64
+"""``prev`` of the first record."""
+
+
+def canonical(value: Json) -> str:
+    """The one spelling of a JSON value that is hashed and stored."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def hash_of(record: Mapping[str, Json]) -> str:
+    """The hash of a record with its ``seq`` and ``prev``; a ``hash`` that it already has is left out."""
+    body = {name: value for name, value in record.items() if name != "hash"}
+    return hashlib.sha256(canonical(body).encode("utf-8", errors="surrogatepass")).hexdigest()
+
+
+def verify(records: Iterable[Mapping[str, Json]]) -> ChainBreak | None:
+    """The first place where the chain does not hold, reading from the first record on."""
+    prev = GENESIS
+    for seq, record in enumerate(records, start=1):
+        if record.get("seq") != seq:
+            return ChainBreak(seq=seq, why=f"record {seq} is missing: {record.get('seq')} stands in its place")
+        if record.get("prev") != prev:
+            return ChainBreak(seq=seq, why=f"record {seq} does not follow the one before it")
+        if record.get("hash") != hash_of(record):
+            return ChainBreak(seq=seq, why=f"record {seq} was changed after it was written")
+        prev = str(record["hash"])
+    return None

@@ -1,0 +1,116 @@
+"""The single changes that a transaction is made of: memory, plans, moves.
+
+Each is conditional: memory whose episode would go back, a plan whose natural key exists and a move whose row has
+changed meanwhile are refused with `StateConflict`, and the caller's transaction is undone as a whole. Nothing here
+begins or ends a transaction.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy.exc import IntegrityError
+
+from worker.ledger.codec import encode, time_text
+from worker.ledger.rows import intent_row, key_row, life_row, text_safe
+from worker.ledger.tables import partner_memory, rule_memory, writes
+from worker.model.commits import Move
+from worker.model.errors import StateConflict
+from worker.model.ids import WriteId
+from worker.model.memory import PartnerMemory, RuleMemory
+from worker.model.writes import Plan, Write
+
+_MEMORY = upsert(rule_memory)
+_SAVE_MEMORY = _MEMORY.on_conflict_do_update(
+    index_elements=["partner", "event", "rule"],
+    set_={"episode": _MEMORY.excluded.episode, "body": _MEMORY.excluded.body},
+    where=_MEMORY.excluded.episode >= rule_memory.c.episode,
+)
+_PARTNER = upsert(partner_memory)
+_SAVE_PARTNER = _PARTNER.on_conflict_do_update(index_elements=["partner"], set_={"body": _PARTNER.excluded.body})
+_PLAN = insert(writes).returning(writes.c.id)
+_MOVE = update(writes).where(
+    writes.c.id == bindparam("was_id"),
+    writes.c.state == bindparam("was_state"),
+    writes.c.attempt == bindparam("was_attempt"),
+    writes.c.changed_at == bindparam("was_changed_at"),
+)
+
+
+def save_memories(connection: Connection, memories: Sequence[RuleMemory]) -> None:
+    """Stores memories. An episode that would go back means a decision on old memory: nothing of it may stand."""
+    if not memories:
+        return
+    rows = [
+        {"partner": one.partner, "event": one.event, "rule": one.rule, "episode": one.episode, "body": encode(one)}
+        for one in memories
+    ]
+    if connection.execute(_SAVE_MEMORY, rows).rowcount == len(rows):
+        return
+    stored = {
+        (row.partner, row.event, row.rule): row.episode
+        for row in connection.execute(
+            select(rule_memory).where(rule_memory.c.partner.in_({one.partner for one in memories}))
+        )
+    }
+    behind = next(one for one in memories if stored[one.partner, one.event, one.rule] > one.episode)
+    raise StateConflict(
+        f"episode {behind.episode} of rule {behind.rule} for event {behind.event} is behind the ledger's "
+        f"{stored[behind.partner, behind.event, behind.rule]}: episode numbers never go back",
+        hint="read the memory anew and decide again",
+    )
+
+
+def save_partner(connection: Connection, memory: PartnerMemory | None) -> None:
+    """Stores the memory of a partner."""
+    if memory is not None:
+        connection.execute(_SAVE_PARTNER, {"partner": memory.partner, "body": encode(memory)})
+
+
+def insert_plan(connection: Connection, plan: Plan, at: datetime) -> Write:
+    """Stores a new write and gives it its number."""
+    write = Write(
+        id=WriteId(0),
+        key=plan.key,
+        intent=plan.intent,
+        state=plan.state,
+        reason=plan.reason,
+        why=text_safe(plan.why),
+        rules=plan.rules,
+        planned_at=at,
+        changed_at=at,
+    )
+    row = {**key_row(write.key), **intent_row(write.intent), **life_row(write), "planned_at": time_text(at)}
+    try:
+        number = connection.execute(_PLAN, row).scalar_one()
+    except IntegrityError as error:
+        key = plan.key
+        raise StateConflict(
+            f"a write of rule {key.rule} for event {key.event}, episode {key.episode}, position {key.position}"
+            f"{f', item {key.item}' if key.item else ''} exists already",
+            hint="a decision is made once; read the memory anew and decide again",
+        ) from error
+    return replace(write, id=WriteId(number))
+
+
+def update_write(connection: Connection, move: Move) -> None:
+    """Makes a move where the row still is what the move was decided on."""
+    before, after = move.before, move.after
+    if (after.id, after.key, after.intent) != (before.id, before.key, before.intent):
+        raise ValueError(f"write {before.id}: a move may not change what a write is, only where it stands")
+    was = {
+        "was_id": before.id,
+        "was_state": before.state,
+        "was_attempt": before.attempt,
+        "was_changed_at": time_text(before.changed_at),
+    }
+    if connection.execute(_MOVE, {**life_row(after), **was}).rowcount == 1:
+        return
+    found = connection.execute(select(writes.c.state, writes.c.attempt).where(writes.c.id == before.id)).one_or_none()
+    now = "does not exist" if found is None else f"is {found.state} (attempt {found.attempt}), changed meanwhile"
+    raise StateConflict(
+        f"write {before.id} {now}; expected {before.state} (attempt {before.attempt})",
+        hint="look at it again with `campaign-worker writes` and decide on what stands there now",
+    )

@@ -1,0 +1,108 @@
+"""Records into the action log and out again.
+
+A `Journal` lives for one transaction: it reads the end of the chain, gives each record its seq, prev and hash, and
+writes them together. What is hashed, stored and printed is one and the same object, so text that no JSON file could
+hold (half a surrogate pair, infinity) is replaced before hashing. Records are only ever added.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from sqlalchemy import Connection, Row, insert, select
+
+from worker.ledger.chain import GENESIS, canonical, hash_of
+from worker.ledger.codec import millis_text
+from worker.ledger.tables import action_log
+from worker.model.facts import Json
+from worker.model.records import Record
+
+FIELDS: tuple[str, ...] = (
+    *("seq", "at", "partner", "event", "rule", "episode", "write", "attempt", "action", "kind", "reason", "why"),
+    *("request", "before", "response", "evidence", "facts", "by", "prev", "hash"),
+)
+"""In the order in which they are printed."""
+JSON_FIELDS: tuple[str, ...] = ("request", "before", "response", "evidence", "facts")
+
+_LAST = select(action_log.c.seq, action_log.c.hash).order_by(action_log.c.seq.desc()).limit(1)
+_COLUMNS = tuple(action_log.c[name] for name in FIELDS)
+ALL_RECORDS = select(*_COLUMNS).order_by(action_log.c.seq)
+"""Every record, oldest first; to be narrowed."""
+
+
+class Journal:
+    """The end of the chain within one writing transaction. Nothing is stored before `flush`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.seq, self.hash = end_of_chain(connection)
+        self._rows: list[dict[str, object]] = []
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Appends records in their order."""
+        for record in records:
+            body = _body(record, seq=self.seq + 1, prev=self.hash)
+            self.seq, self.hash = self.seq + 1, hash_of(body)
+            row = {name: _text(value) if name in JSON_FIELDS else value for name, value in body.items()}
+            self._rows.append({**row, "hash": self.hash})
+
+    def flush(self) -> None:
+        """Writes what was added."""
+        if self._rows:
+            self._connection.execute(insert(action_log), self._rows)
+            self._rows = []
+
+
+def end_of_chain(connection: Connection) -> tuple[int, str]:
+    """The last seq and its hash; 0 and `GENESIS` for an empty log."""
+    row = connection.execute(_LAST).one_or_none()
+    return (0, GENESIS) if row is None else (row.seq, row.hash)
+
+
+def printed(row: Row[tuple[object, ...]]) -> dict[str, Json]:
+    """A stored record as it is printed. Raises `ValueError` for JSON that this program cannot have written."""
+    body = dict(zip(FIELDS, cast("tuple[Json, ...]", tuple(row)), strict=True))
+    for name in JSON_FIELDS:
+        text = body[name]
+        if text is None:
+            continue
+        value = cast(Json, json.loads(str(text)))
+        if _text(value) != text:
+            raise ValueError(f"{name} is not spelled as it was written")
+        body[name] = value
+    return body
+
+
+def _body(record: Record, *, seq: int, prev: str) -> dict[str, Json]:
+    return {
+        "seq": seq,
+        "at": millis_text(record.at),
+        **{name: _clean(getattr(record, name)) for name in FIELDS[2:-2]},
+        "prev": prev,
+    }
+
+
+def _text(value: Json) -> str | None:
+    return None if value is None else canonical(value)
+
+
+def _clean(value: object) -> Json:
+    """The value as any JSON reader can take it."""
+    match value:
+        case str():
+            return value.encode("utf-8", errors="replace").decode("utf-8") if _broken(value) else value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case None | bool() | int():
+            return value
+        case Mapping():
+            return {str(_clean(str(name))): _clean(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_clean(item) for item in value]
+        case _:
+            raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+def _broken(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)

@@ -1,0 +1,1 @@
+"""Alembic's folder: shipped inside the package, so that an installed worker can make and upgrade its ledger."""

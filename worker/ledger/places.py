@@ -1,0 +1,66 @@
+"""Where a ledger lives: its file, the mark and the lock beside it, and making a folder's entries durable.
+
+Only SQLite files are ledgers. The paths are made from the URL here and nowhere else, so that the command line, the
+daemon and the tests agree on them. Nothing here opens the ledger's file itself: closing a second handle on it would
+drop the locks that SQLite holds for this process.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from worker.model.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerPlace:
+    """The files of one ledger."""
+
+    file: Path
+
+    @property
+    def mark(self) -> Path:
+        """What the ledger had reached when it last recorded ``sending``."""
+        return self.file.with_name(self.file.name + ".mark")
+
+    @property
+    def lock(self) -> Path:
+        """What the sending process holds."""
+        return self.file.with_name(self.file.name + ".lock")
+
+    @property
+    def wal(self) -> Path:
+        """What SQLite has committed and not yet moved into the file."""
+        return self.file.with_name(self.file.name + "-wal")
+
+
+def place_of(url: str, folder: Path | None = None) -> LedgerPlace:
+    """The files of a ledger URL; a relative path counts from ``folder`` (default: the current one)."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise UsageError(f"ledger: {url!r} is not a URL", hint="write sqlite:///worker.db") from error
+    if parsed.drivername not in ("sqlite", "sqlite+pysqlite"):
+        backend = parsed.get_backend_name()
+        raise UsageError(
+            f"ledger: {backend} is not supported yet, only SQLite is",
+            hint="write sqlite:///worker.db; one daemon writes, so a file beside it is enough",
+        )
+    if not parsed.database or parsed.database == ":memory:" or parsed.query or parsed.host:
+        raise UsageError(
+            "ledger: the URL must name a file and nothing else: what is not on disk cannot keep a write from repeating",
+            hint="write sqlite:///worker.db, or sqlite:////var/lib/worker.db for an absolute path",
+        )
+    return LedgerPlace(file=(folder or Path()).joinpath(parsed.database).absolute())
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder durable: a new file is lost with its folder's entry, however well it was written."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

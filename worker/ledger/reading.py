@@ -1,0 +1,264 @@
+"""The reading side: what commands, the page and the daemon ask of the ledger.
+
+Each answer is one short transaction, and the log comes in pages by seq, so that a slow reader never keeps the WAL from
+being moved into the file and never holds up a sender. `open_reading` works beside a running daemon and on a read-only
+disk; a ledger that does not exist reads as an empty one. Nothing here writes, locks or creates.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self, cast
+
+from sqlalchemy import Select, func, select
+
+from worker.ledger import chain
+from worker.ledger.codec import decode, json_of, maybe_time, millis_text, time_of
+from worker.ledger.journal import ALL_RECORDS, FIELDS, printed
+from worker.ledger.mark import read_mark
+from worker.ledger.places import place_of, sync_folder
+from worker.ledger.revisions import NOTHING, require_current, revision_of
+from worker.ledger.rows import ALL_WRITES, write_of
+from worker.ledger.sendings import active_halts, first_sendings
+from worker.ledger.store import Store, memory_store, reading_store
+from worker.ledger.tables import action_log, daemon_status, meta, metadata, partner_memory, rule_memory, writes
+from worker.model.commits import ChainBreak, DaemonStatus, Halt, LogFilter
+from worker.model.errors import NotFound, NotSafe
+from worker.model.facts import Json
+from worker.model.ids import EventId, PartnerId, RuleId, WriteId
+from worker.model.memory import PartnerMemory, RuleMemory
+from worker.model.writes import FINAL, State, Write
+
+PAGE_RECORDS = 500
+
+
+class LedgerReader:
+    """Every question that the ledger answers."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def close(self) -> None:
+        """Gives the connections back."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # memory
+
+    def partner_memory(self, partner: PartnerId) -> PartnerMemory | None:
+        """Memory of a partner. After a restored ledger was accepted, even an unknown partner's says so."""
+        query = select(partner_memory.c.body).where(partner_memory.c.partner == partner)
+        with self._store.reading() as connection:
+            body = connection.execute(query).scalar_one_or_none()
+            if body is not None:
+                return decode(PartnerMemory, body)
+            restored = connection.execute(select(meta.c.restored_at)).scalar_one_or_none()
+        return None if restored is None else PartnerMemory(partner=partner, restored_at=maybe_time(restored))
+
+    def rule_memories(self, partner: PartnerId) -> tuple[RuleMemory, ...]:
+        """Memory of every (event, rule) of a partner, in their order."""
+        m = rule_memory.c
+        query = select(m.body).where(m.partner == partner).order_by(m.event, m.rule)
+        with self._store.reading() as connection:
+            return tuple(decode(RuleMemory, body) for body in connection.execute(query).scalars())
+
+    # writes
+
+    def write(self, write_id: WriteId) -> Write | None:
+        """One write by its number."""
+        return next(iter(self._writes(ALL_WRITES.where(writes.c.id == write_id))), None)
+
+    def open_writes(self, partner: PartnerId | None = None) -> tuple[Write, ...]:
+        """Every write that is not final, oldest first."""
+        query = ALL_WRITES.where(writes.c.state.not_in(sorted(FINAL)))
+        return self._writes(query if partner is None else query.where(writes.c.partner == partner))
+
+    def episode_writes(self, partner: PartnerId, event: EventId, rule: RuleId, episode: int) -> tuple[Write, ...]:
+        """The writes of one episode, oldest first."""
+        w = writes.c
+        return self._writes(
+            ALL_WRITES.where(w.partner == partner, w.event == event, w.rule == rule, w.episode == episode)
+        )
+
+    def writes(
+        self,
+        *,
+        state: State | None = None,
+        event: str | None = None,
+        partner: str | None = None,
+        rule: str | None = None,
+    ) -> list[Write]:
+        """Every write, oldest first, narrowed by what is given."""
+        query = ALL_WRITES
+        for column, wanted in (("state", state), ("event", event), ("partner", partner), ("rule", rule)):
+            if wanted is not None:
+                query = query.where(writes.c[column] == wanted)
+        return list(self._writes(query))
+
+    def state_counts(self) -> dict[State, int]:
+        """How many writes are in each state that occurs."""
+        query = select(writes.c.state, func.count()).group_by(writes.c.state).order_by(writes.c.state)
+        with self._store.reading() as connection:
+            return {cast(State, state): count for state, count in connection.execute(query)}
+
+    # pace
+
+    def first_sendings(
+        self, partner: PartnerId, since: datetime
+    ) -> Mapping[tuple[EventId, RuleId], Sequence[datetime]]:
+        """When the first attempt of each episode was recorded since a time; unsent ones do not count."""
+        with self._store.reading() as connection:
+            return first_sendings(connection, partner, since)
+
+    def firings(self, partner: PartnerId, since: datetime) -> Sequence[tuple[RuleId, EventId, datetime]]:
+        """Firings since a time, oldest first, from the log itself."""
+        a = action_log.c
+        query = (
+            select(a.rule, a.event, a.at)
+            .where(a.partner == partner, a.kind == "fired", a.at >= millis_text(since))
+            .order_by(a.seq)
+        )
+        with self._store.reading() as connection:
+            return [(RuleId(rule), EventId(event), time_of(at)) for rule, event, at in connection.execute(query)]
+
+    # the log
+
+    def log(self, wanted: LogFilter) -> Iterator[dict[str, Json]]:
+        """Records as they are printed, oldest first; with ``limit`` the first that many after ``after_seq``."""
+        query, left = _narrowed(wanted), wanted.limit
+        after = wanted.after_seq
+        while left is None or left > 0:
+            size = PAGE_RECORDS if left is None else min(left, PAGE_RECORDS)
+            page = self._page(query, after, size)
+            yield from page
+            if len(page) < size:
+                return
+            after = cast(int, page[-1]["seq"])
+            left = None if left is None else left - size
+
+    def last_seq(self) -> int:
+        """The number of the newest record; 0 for an empty log."""
+        with self._store.reading() as connection:
+            return int(connection.execute(select(func.coalesce(func.max(action_log.c.seq), 0))).scalar_one())
+
+    def verify(self) -> ChainBreak | None:
+        """Recomputes the whole chain; the mark shows whether its end was cut off."""
+        mark = None if self._store.place is None else read_mark(self._store.place)
+        reached = _Counted(self.log(LogFilter()))
+        try:
+            found = chain.verify(reached)
+        except ValueError as error:
+            return ChainBreak(seq=reached.count + 1, why=f"a record after seq {reached.count} cannot be read: {error}")
+        if found is None and mark is not None and mark.seq > reached.count:
+            why = f"the log ends at seq {reached.count}, but a write was sent at seq {mark.seq}: the end was cut off"
+            return ChainBreak(seq=reached.count + 1, why=why)
+        return found
+
+    # the daemon
+
+    def halts(self, now: datetime) -> tuple[Halt, ...]:
+        """Halts in force."""
+        with self._store.reading() as connection:
+            return active_halts(connection, now)
+
+    def status(self) -> DaemonStatus | None:
+        """What the daemon last said of itself, None before its first word."""
+        with self._store.reading() as connection:
+            row = connection.execute(select(daemon_status)).one_or_none()
+        if row is None:
+            return None
+        body = cast("dict[str, Json]", json_of(row.body))
+        return DaemonStatus(pid=row.pid, since=time_of(row.since), seen_at=time_of(row.seen_at), body=body)
+
+    def backup(self, target: Path) -> None:
+        """A copy of one moment, taken beside a running daemon: whole or not there, and never over another file."""
+        if self._store.place is None:
+            raise NotFound("there is no ledger to back up", hint="check the path in `ledger:`")
+        fresh = target.with_name(f".{target.name}.{os.getpid()}.new")
+        try:
+            fresh.unlink(missing_ok=True)
+            self._store.run_alone("VACUUM INTO ?", str(fresh))
+            _sync(fresh)
+            os.link(fresh, target)
+            sync_folder(target.absolute().parent)
+        except FileExistsError as error:
+            raise NotFound(f"{target} exists already", hint="name a file that does not exist yet") from error
+        except OSError as error:
+            hint = "choose a folder that exists, with room, where this user may write"
+            raise NotSafe(f"the backup {target} cannot be written: {error.strerror}", hint=hint) from error
+        finally:
+            fresh.unlink(missing_ok=True)
+
+    def _writes(self, query: Select[tuple[object, ...]]) -> tuple[Write, ...]:
+        with self._store.reading() as connection:
+            return tuple(write_of(row) for row in connection.execute(query))
+
+    def _page(self, query: Select[tuple[object, ...]], after: int, size: int) -> list[dict[str, Json]]:
+        with self._store.reading() as connection:
+            rows = connection.execute(query.where(action_log.c.seq > after).limit(size))
+            return [printed(row) for row in rows]
+
+
+class _Counted:
+    """An iteration that can be asked how far it came."""
+
+    def __init__(self, records: Iterator[dict[str, Json]]) -> None:
+        self._records = records
+        self.count = 0
+
+    def __iter__(self) -> Iterator[dict[str, Json]]:
+        for record in self._records:
+            yield record
+            self.count += 1
+
+
+def open_reading(url: str, folder: Path | None = None) -> LedgerReader:
+    """The ledger for reading. What does not exist yet is empty; `NotSafe` for another revision or no ledger."""
+    place = place_of(url, folder)
+    if not place.file.exists():
+        return _empty()
+    store = reading_store(place)
+    name = f"the ledger {place.file}"
+    with store.reading() as connection:
+        revision = revision_of(connection, name)
+    if revision == NOTHING:
+        store.close()
+        return _empty()
+    require_current(revision, name)
+    return LedgerReader(store)
+
+
+def _empty() -> LedgerReader:
+    store = memory_store()
+    with store.writing() as connection:
+        metadata.create_all(connection)
+    return LedgerReader(store)
+
+
+def _narrowed(wanted: LogFilter) -> Select[tuple[object, ...]]:
+    query = ALL_RECORDS
+    for column in ("partner", "event", "rule", "write"):
+        value = getattr(wanted, column)
+        if value is not None:
+            query = query.where(action_log.c[column] == value)
+    return query if wanted.since is None else query.where(action_log.c.at >= millis_text(wanted.since))
+
+
+def _sync(file: Path) -> None:
+    handle = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+__all__ = ["FIELDS", "PAGE_RECORDS", "LedgerReader", "open_reading"]

@@ -1,0 +1,53 @@
+"""Which revision a ledger has, and bringing it to the program's own.
+
+A ledger is created or refused, never changed in passing: an older one waits for `campaign-worker ledger upgrade`, so
+that a backup can be taken first, and a newer one is left alone, because a program cannot know what it would break.
+Alembic runs from the package itself, without an ini file, inside a transaction that the caller owns.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, text
+
+from worker.ledger.tables import REVISION, REVISIONS
+from worker.model.errors import NotSafe
+
+MIGRATIONS: Final = Path(__file__).parent / "migrations"
+NOTHING: Final = ""
+"""The revision of a file without tables: one whose creation was cut short."""
+
+
+def revision_of(connection: Connection, name: str) -> str:
+    """The revision stored in the file, `NOTHING` for an empty one. Raises `NotSafe` for somebody else's database."""
+    tables = set(connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'table'")).scalars())
+    if not tables:
+        return NOTHING
+    if not {"alembic_version", "action_log", "meta"} <= tables:
+        raise NotSafe(f"{name} is a database, but no ledger of campaign-worker", hint="check the path in `ledger:`")
+    return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one())
+
+
+def require_current(revision: str, name: str) -> None:
+    """Raises `NotSafe` unless it is the program's own revision."""
+    if revision == REVISION:
+        return
+    if revision in REVISIONS:
+        raise NotSafe(
+            f"{name} has revision {revision}, this program needs {REVISION}",
+            hint="take a backup with `campaign-worker ledger backup FILE`, then run `campaign-worker ledger upgrade`",
+        )
+    raise NotSafe(
+        f"{name} has revision {revision}, which is newer than this program's {REVISION}",
+        hint="install the version of campaign-worker that wrote it, or restore the backup taken before the upgrade",
+    )
+
+
+def migrate(connection: Connection) -> None:
+    """Brings the tables to the program's revision, within the caller's transaction."""
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, REVISION)

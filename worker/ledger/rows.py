@@ -1,0 +1,154 @@
+"""A write and its row: one column for each field, so that operators can ask SQL what no command foresaw.
+
+Values that the worker compares later (what is wanted, what was there before) come back exactly as they were, integers
+and floats apart. Nothing here decides which row may change: see `worker.ledger.changes`.
+"""
+
+from collections.abc import Mapping
+from typing import cast
+
+from sqlalchemy import Row, select
+
+from worker.ledger.codec import json_of, json_text, maybe_text, maybe_time, millis_text, time_of, time_text
+from worker.ledger.tables import writes
+from worker.model.facts import Json
+from worker.model.ids import EventId, PartnerId, RuleId, WriteId
+from worker.model.writes import ConfirmedBy, Intent, State, Write, WriteKey
+
+ALL_WRITES = select(writes).order_by(writes.c.id)
+"""Every write, oldest first; to be narrowed."""
+
+
+def key_row(key: WriteKey) -> dict[str, object]:
+    """The columns of the natural key."""
+    return {
+        "partner": key.partner,
+        "event": key.event,
+        "rule": key.rule,
+        "episode": key.episode,
+        "position": key.position,
+        "item": key.item,
+    }
+
+
+def intent_row(intent: Intent) -> dict[str, object]:
+    """The columns of what is wanted; they never change."""
+    return {
+        "action": intent.action,
+        "target": intent.target,
+        "wish": intent.wish,
+        "wanted": json_text(dict(intent.wanted)),
+        "params": json_text(dict(intent.params)),
+        "order": intent.order,
+        "spends": intent.spends,
+        "stops": intent.stops,
+        "do_hash": intent.do_hash,
+        "context": json_text(dict(intent.context)),
+    }
+
+
+def life_row(write: Write) -> dict[str, object]:
+    """The columns that a move may change."""
+    return {
+        "state": write.state,
+        "reason": write.reason,
+        "why": text_safe(write.why),
+        "rules": json_text(list(write.rules)),
+        "attempt": write.attempt,
+        "uncounted": write.uncounted,
+        "changed_at": time_text(write.changed_at),
+        "first_sent_at": maybe_text(write.first_sent_at),
+        "last_sent_at": maybe_text(write.last_sent_at),
+        "unknown_since": maybe_text(write.unknown_since),
+        "held_by": write.held_by,
+        "held_until": maybe_text(write.held_until),
+        "confirmed_by": write.confirmed_by,
+        "before": json_text(write.before),
+        "before_known": write.before_known,
+        "approved": write.approved,
+        "extra_attempts": write.extra_attempts,
+        "denied": write.denied,
+        "absent_proved": write.absent_proved,
+    }
+
+
+def text_safe(text: str) -> str:
+    """Words for people, without what no file could hold (half a surrogate pair from a service's answer)."""
+    return text.encode("utf-8", errors="replace").decode("utf-8")
+
+
+def write_of(row: Row[tuple[object, ...]]) -> Write:
+    """The write in a row of `ALL_WRITES`."""
+    at = row._mapping  # noqa: SLF001 - SQLAlchemy's public way to a row's columns by name
+    return Write(
+        id=WriteId(at["id"]),
+        key=WriteKey(
+            partner=PartnerId(at["partner"]),
+            event=EventId(at["event"]),
+            rule=RuleId(at["rule"]),
+            episode=at["episode"],
+            position=at["position"],
+            item=at["item"],
+        ),
+        intent=Intent(
+            action=at["action"],
+            target=at["target"],
+            wish=at["wish"],
+            wanted=_object(at["wanted"]),
+            params=_object(at["params"]),
+            order=at["order"],
+            spends=at["spends"],
+            stops=at["stops"],
+            do_hash=at["do_hash"],
+            context=_object(at["context"]),
+        ),
+        state=cast(State, at["state"]),
+        reason=at["reason"],
+        why=at["why"],
+        rules=tuple(RuleId(str(rule)) for rule in cast("list[Json]", json_of(at["rules"]))),
+        attempt=at["attempt"],
+        uncounted=at["uncounted"],
+        planned_at=time_of(at["planned_at"]),
+        changed_at=time_of(at["changed_at"]),
+        first_sent_at=maybe_time(at["first_sent_at"]),
+        last_sent_at=maybe_time(at["last_sent_at"]),
+        unknown_since=maybe_time(at["unknown_since"]),
+        held_by=at["held_by"],
+        held_until=maybe_time(at["held_until"]),
+        confirmed_by=cast("ConfirmedBy | None", at["confirmed_by"]),
+        before=json_of(at["before"]),
+        before_known=at["before_known"],
+        approved=at["approved"],
+        extra_attempts=at["extra_attempts"],
+        denied=at["denied"],
+        absent_proved=at["absent_proved"],
+    )
+
+
+def writes_json(write: Write) -> dict[str, Json]:
+    """A write as ``writes --format json`` prints it."""
+    return {
+        "id": write.id,
+        "state": write.state,
+        "reason": write.reason,
+        "partner": write.key.partner,
+        "event": write.key.event,
+        "rule": write.key.rule,
+        "rules": list(write.rules),
+        "episode": write.key.episode,
+        "position": write.key.position,
+        "item": write.key.item,
+        "action": write.intent.action,
+        "attempt": write.attempt,
+        "planned_at": millis_text(write.planned_at),
+        "changed_at": millis_text(write.changed_at),
+        "held_by": write.held_by,
+        "held_until": None if write.held_until is None else millis_text(write.held_until),
+        "confirmed_by": write.confirmed_by,
+        "before": write.before,
+        "why": write.why,
+    }
+
+
+def _object(text: str) -> Mapping[str, Json]:
+    return cast("dict[str, Json]", json_of(text))

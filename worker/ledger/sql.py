@@ -1,0 +1,250 @@
+"""The ledger for those who write: the daemon, and operators' commands in short transactions of their own.
+
+One commit is one transaction and one sync. `record_sending` is the only door to ``sending``: halts and brakes are read,
+the row is stored and the mark is replaced before it returns, and only then may a byte leave. Opening refuses a ledger
+that was restored, is newer or older, or cannot be made durable. It never takes the sender's lock (see ``lock``), and
+never decides what a write's next state is.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Self
+
+from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from worker.ledger.chain import GENESIS
+from worker.ledger.changes import insert_plan, save_memories, save_partner, update_write
+from worker.ledger.codec import json_text, time_text
+from worker.ledger.journal import Journal
+from worker.ledger.mark import ACCEPT_HINT, Mark, compare, read_mark, write_mark
+from worker.ledger.places import LedgerPlace, place_of, sync_folder
+from worker.ledger.reading import LedgerReader, open_reading
+from worker.ledger.revisions import NOTHING, migrate, require_current, revision_of
+from worker.ledger.sendings import active_halts, insert_halt, record_attempt, settle_attempt, view_for
+from worker.ledger.store import Store, create_file, reading_store, writing_store
+from worker.ledger.tables import action_log, daemon_status, halts, meta, rule_memory, writes
+from worker.model.commits import Brake, Commit, DaemonStatus, Halt, Move, SendingView
+from worker.model.errors import LedgerUnwritable, NotSafe, SendingUnmarked
+from worker.model.ids import PartnerId, RuleId
+from worker.model.records import Record, of_write
+from worker.model.writes import Write
+
+NowClock = Callable[[], datetime]
+
+
+class SqlLedger(LedgerReader):
+    """The `Ledger` port on a database. Made by `open`, or in memory by `worker.ledger.memory`."""
+
+    def __init__(self, store: Store, *, ledger_id: str) -> None:
+        super().__init__(store)
+        self._ledger_id = ledger_id
+
+    @classmethod
+    def open(cls, url: str, *, clock_now: NowClock, folder: Path | None = None) -> Self:
+        """The ledger for writing: made if there is none, refused with `NotSafe` if it is not safe to send from."""
+        place = place_of(url, folder)
+        if stored_revision(place) == NOTHING:
+            if place.mark.exists():
+                raise NotSafe(f"the ledger {place.file} was lost: only its mark is there", hint=ACCEPT_HINT)
+            create(place, clock_now())
+        store = writing_store(place)
+        try:
+            return cls(store, ledger_id=check_mark(store, place))
+        except BaseException:
+            store.close()
+            raise
+
+    @staticmethod
+    def open_reading(url: str, folder: Path | None = None) -> LedgerReader:
+        """See `worker.ledger.reading.open_reading`."""
+        return open_reading(url, folder)
+
+    def apply(self, commit: Commit) -> tuple[Write, ...]:
+        """One transaction; returns the new writes in the order of ``plans``. `StateConflict` undoes all of it."""
+        if commit.empty:
+            return ()
+        for move in commit.moves:
+            if move.after.state == "sending" and move.before.state != "sending":
+                raise ValueError(f"write {move.before.id}: only record_sending records sending")
+        with self._store.writing() as connection:
+            return _applied(connection, commit)
+
+    def record_sending(self, move: Move, check: Callable[[SendingView], Brake | None]) -> Brake | None:
+        """Records ``sending`` durably unless ``check`` names a brake; then nothing is changed.
+
+        ``check`` runs inside the transaction and may look at nothing but the view. Whatever this raises, nothing may be
+        sent. After `SendingUnmarked` the row does say ``sending``, because only the mark could not be written: move it
+        back to planned, as not sent, once the ledger can be written. Any other error left the row as it was, or, after
+        a failing disk and a crash, in ``sending``, where recovery takes it for unknown.
+        """
+        before, after = move.before, move.after
+        if after.state != "sending" or after.attempt != before.attempt + 1:
+            raise ValueError(f"write {before.id}: a sending is a move to sending with the next attempt")
+        with self._store.writing() as connection:
+            brake = check(view_for(connection, after, after.changed_at))
+            if brake is not None:
+                return brake
+            update_write(connection, move)
+            record_attempt(connection, after, after.changed_at)
+            journal = Journal(connection)
+            journal.add(move.records)
+            journal.flush()
+        self._replace_mark(after, Mark(ledger_id=self._ledger_id, seq=journal.seq, hash=journal.hash))
+        return None
+
+    def save_status(self, status: DaemonStatus) -> None:
+        """What the daemon says of itself, in place of what it said before."""
+        row = {
+            "pid": status.pid,
+            "since": time_text(status.since),
+            "seen_at": time_text(status.seen_at),
+            "body": json_text(dict(status.body)),
+        }
+        with self._store.writing() as connection:
+            statement = upsert(daemon_status).values(id=1, **row)
+            connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=row))
+
+    def append_halt(
+        self,
+        *,
+        partner: PartnerId | None = None,
+        rule: RuleId | None = None,
+        until: datetime | None = None,
+        because: str,
+        by: str,
+        at: datetime,
+    ) -> Halt:
+        """Stops new writes. Once it has returned, no write is recorded as sending against it, in any process."""
+        halt = Halt(id=0, partner=partner, rule=rule, until=until, because=because, by=by, at=at)
+        why = because if until is None else f"until {until:%Y-%m-%d %H:%M:%S} UTC: {because}"
+        with self._store.writing() as connection:
+            stored = replace(halt, id=insert_halt(connection, halt))
+            journal = Journal(connection)
+            journal.add([Record(at=at, kind="halted", reason="halt", why=why, partner=partner, rule=rule, by=by)])
+            journal.flush()
+        return stored
+
+    def resume_halts(
+        self,
+        *,
+        partner: PartnerId | None = None,
+        rule: RuleId | None = None,
+        because: str,
+        by: str,
+        at: datetime,
+    ) -> tuple[Halt, ...]:
+        """Ends the halts in force that name this partner and this rule; without either, all. Returns those ended."""
+        with self._store.writing() as connection:
+            ended = tuple(
+                halt
+                for halt in active_halts(connection, at)
+                if (partner is None or halt.partner == partner) and (rule is None or halt.rule == rule)
+            )
+            journal = Journal(connection)
+            for halt in ended:
+                connection.execute(update(halts).where(halts.c.id == halt.id).values(resumed_at=time_text(at)))
+                journal.add([Record(at=at, kind="resumed", why=because, partner=halt.partner, rule=halt.rule, by=by)])
+            journal.flush()
+        return ended
+
+    def _replace_mark(self, write: Write, mark: Mark) -> None:
+        if self._store.place is None:
+            return
+        try:
+            write_mark(self._store.place, mark)
+        except LedgerUnwritable as error:
+            raise SendingUnmarked(str(error), write=write, hint=error.hint) from error
+
+
+def stored_revision(place: LedgerPlace) -> str:
+    """The revision in the file, `NOTHING` where there is no file or no table. Raises `NotSafe` unless it is ours."""
+    if not place.file.exists():
+        return NOTHING
+    name = f"the ledger {place.file}"
+    store = reading_store(place)
+    try:
+        with store.reading() as connection:
+            revision = revision_of(connection, name)
+    finally:
+        store.close()
+    if revision != NOTHING:
+        require_current(revision, name)
+    return revision
+
+
+def create(place: LedgerPlace, now: datetime) -> None:
+    """Makes the file, its tables and its identity; of two that try at once, the second finds it made."""
+    create_file(place)
+    store = writing_store(place)
+    try:
+        with store.writing() as connection:
+            set_up(connection, now)
+        sync_folder(place.file.parent)
+    finally:
+        store.close()
+
+
+def set_up(connection: Connection, now: datetime) -> None:
+    """Tables and identity, within the caller's transaction.
+
+    The ledger's id is drawn by SQLite: it decides nothing and stands in no record, so no seed has to reproduce it.
+    """
+    if revision_of(connection, "the new ledger") != NOTHING:
+        return
+    migrate(connection)
+    connection.execute(insert(meta).values(id=1, ledger_id=new_id(connection), created_at=time_text(now)))
+
+
+def new_id(connection: Connection) -> str:
+    """An id that no other ledger has."""
+    return str(connection.execute(select(func.lower(func.hex(func.randomblob(16))))).scalar_one())
+
+
+def check_mark(store: Store, place: LedgerPlace) -> str:
+    """Compares ledger and mark, gives a new ledger its mark, and returns the ledger's id.
+
+    The mark is read first: the ledger may be ahead of it, never behind. All in one writing transaction, so that it also
+    shows that the ledger can be written, and no other process can be between creating and marking.
+    """
+    with store.writing() as connection:
+        mark = read_mark(place)
+        ledger_id = str(connection.execute(select(meta.c.ledger_id)).scalar_one())
+        blank = _blank(connection)
+        at_mark = None if mark is None else _hash_at(connection, mark.seq)
+        compare(place, mark, ledger_id=ledger_id, hash_at_mark=at_mark, blank=blank)
+        if mark is None:
+            write_mark(place, Mark(ledger_id=ledger_id, seq=0, hash=GENESIS))
+    return ledger_id
+
+
+def _blank(connection: Connection) -> bool:
+    """Nothing was ever recorded or remembered."""
+    held = [connection.execute(select(table).limit(1)).first() for table in (action_log, writes, rule_memory)]
+    return not any(held)
+
+
+def _hash_at(connection: Connection, seq: int) -> str | None:
+    if seq == 0:
+        return GENESIS
+    return connection.execute(select(action_log.c.hash).where(action_log.c.seq == seq)).scalar_one_or_none()
+
+
+def _applied(connection: Connection, commit: Commit) -> tuple[Write, ...]:
+    journal = Journal(connection)
+    journal.add(commit.records)
+    save_memories(connection, commit.memory)
+    save_partner(connection, commit.partner)
+    for move in commit.moves:
+        update_write(connection, move)
+        settle_attempt(connection, move)
+        journal.add(move.records)
+    planned: list[Write] = []
+    for plan in commit.plans:
+        write = insert_plan(connection, plan, commit.at)
+        journal.add([of_write(write, at=commit.at, kind=write.state, reason=write.reason, why=write.why)])
+        planned.append(write)
+    journal.flush()
+    return tuple(planned)

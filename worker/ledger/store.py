@@ -1,0 +1,257 @@
+"""Connections and transactions: how the ledger's file is opened, and what happens when the disk says no.
+
+Every writing transaction is BEGIN IMMEDIATE, so what it reads cannot change before it commits. WAL and synchronous=FULL
+are set on every connection and read back: a commit that returns is on the disk. After any error the connection is
+thrown away, so nothing half done can be committed later, and the next transaction starts afresh and works again when
+there is room. A commit whose sync failed was reported as failed and may yet be found after a power cut; that is safe,
+because nothing was sent for it. Nothing here knows a table.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import QueuePool, StaticPool
+
+from worker.ledger.places import LedgerPlace
+from worker.model.errors import LedgerUnwritable, NotSafe
+
+BUSY_TIMEOUT_S = 5.0
+WAL_KEPT_BYTES = 64 * 1024 * 1024
+FULL = 2
+"""What ``PRAGMA synchronous`` answers for FULL."""
+
+HINTS = {
+    sqlite3.SQLITE_FULL: "free some space on its disk",
+    sqlite3.SQLITE_READONLY: "make the file and its folder writable for this user",
+    sqlite3.SQLITE_IOERR: "look at the disk: it is failing, full or over quota",
+    sqlite3.SQLITE_BUSY: "another process holds the ledger in a transaction; find it with `fuser` or `lsof`",
+    sqlite3.SQLITE_LOCKED: "another process holds the ledger in a transaction; find it with `fuser` or `lsof`",
+    sqlite3.SQLITE_CANTOPEN: "check that the folder exists and that this user may write to it",
+    sqlite3.SQLITE_CORRUPT: "stop, keep the file for examination, and restore a backup",
+    sqlite3.SQLITE_NOTADB: "the file is no SQLite database; check the path",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Which file it is, whatever its name: a ledger that was replaced under a running process is another one."""
+
+    device: int
+    inode: int
+
+
+class Store:
+    """Transactions on one ledger. ``place`` is None for one in memory."""
+
+    def __init__(self, engine: Engine, place: LedgerPlace | None, *, watched: bool = False) -> None:
+        self._engine = engine
+        self.place = place
+        self._identity = _identity(place.file) if watched and place is not None else None
+        event.listen(engine, "begin", _begin)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction that sees one state of the ledger and changes nothing."""
+        with self._transaction(immediate=False) as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that nobody else writes in between; all of it is durable on leaving, or none of it."""
+        self._check_in_place()
+        with self._transaction(immediate=True) as connection:
+            yield connection
+
+    def run_alone(self, statement: str, *values: str) -> None:
+        """Runs one statement outside a transaction, for what SQLite allows nowhere else."""
+        with self._translated():
+            pooled = self._engine.raw_connection()
+            try:
+                pooled.cursor().execute(statement, values)
+            finally:
+                pooled.close()
+
+    def close(self) -> None:
+        """Closes every connection; the next transaction opens one again."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _transaction(self, *, immediate: bool) -> Iterator[Connection]:
+        with self._translated(), self._engine.connect() as connection:
+            chosen = connection.execution_options(ledger_begin="BEGIN IMMEDIATE" if immediate else "BEGIN")
+            try:
+                with chosen.begin():
+                    yield chosen
+            except DBAPIError:
+                if self.place is not None:
+                    connection.invalidate()
+                raise
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            original = error.orig if isinstance(error.orig, sqlite3.Error) else None
+            raise unwritable(self._name, original or sqlite3.OperationalError(str(error))) from error
+        except sqlite3.Error as error:
+            raise unwritable(self._name, error) from error
+
+    @property
+    def _name(self) -> str:
+        return "the ledger in memory" if self.place is None else f"the ledger {self.place.file}"
+
+    def _check_in_place(self) -> None:
+        if self.place is None or self._identity is None:
+            return
+        if _identity(self.place.file) != self._identity:
+            raise LedgerUnwritable(
+                f"{self._name} was replaced or removed while it was in use",
+                hint="stop the worker, see which file is the right one, and start again",
+            )
+
+
+def unwritable(name: str, error: sqlite3.Error) -> LedgerUnwritable:
+    """SQLite's error in the words of the error tree."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    hint = HINTS.get(code, "look at the disk and at the file's permissions")
+    return LedgerUnwritable(f"{name} cannot be used: {error}", hint=f"{hint}; nothing is sent until it can be written")
+
+
+def writing_store(place: LedgerPlace) -> Store:
+    """For the file of a ledger that exists; a connection never makes one, or a deleted ledger would come back empty."""
+    engine = _engine(lambda: _writable(place, mode="rw"), pool=QueuePool)
+    return Store(engine, place, watched=True)
+
+
+def create_file(place: LedgerPlace) -> None:
+    """Makes the empty file in WAL mode, and closes it again."""
+    try:
+        _writable(place, mode="rwc").close()
+    except sqlite3.Error as error:
+        raise unwritable(f"the ledger {place.file}", error) from error
+
+
+def reading_store(place: LedgerPlace) -> Store:
+    """For the file of a ledger that exists: never writes, never creates, works beside a daemon and on a read-only disk.
+
+    A WAL database needs its shared-memory file even for reading. Where that cannot be made, nobody can be writing here,
+    so the file is read as it stands; if committed pages still wait in the WAL, a copy of both is read instead.
+    """
+    connect = _connector(place, "mode=ro")
+    try:
+        _probe(connect)
+    except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+            raise unwritable(f"the ledger {place.file}", error) from error
+        return _reading_without_shared_memory(place)
+    except sqlite3.DatabaseError as error:
+        raise NotSafe(f"{place.file} is not a ledger: {error}", hint="check the path in `ledger:`") from error
+    return Store(_engine(connect, pool=QueuePool), place)
+
+
+def memory_store() -> Store:
+    """One that lives as long as the object, for tests and for what does not exist yet."""
+    return _in_memory(lambda: sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
+
+
+def _reading_without_shared_memory(place: LedgerPlace) -> Store:
+    try:
+        if place.wal.exists() and place.wal.stat().st_size > 0:
+            copied = _copied(place)
+            return _in_memory(lambda: copied)
+        connect = _connector(place, "mode=ro&immutable=1")
+        _probe(connect)
+        return Store(_engine(connect, pool=QueuePool), place)
+    except (sqlite3.Error, OSError) as error:
+        hint = "check that this user may read the file and its folder"
+        raise NotSafe(f"the ledger {place.file} cannot be read: {error}", hint=hint) from error
+
+
+def _copied(place: LedgerPlace) -> sqlite3.Connection:
+    """File and WAL, joined in memory."""
+    memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    with TemporaryDirectory() as folder:
+        copy = LedgerPlace(file=Path(folder) / "copy.db")
+        for source, target in ((place.file, copy.file), (place.wal, copy.wal)):
+            target.write_bytes(source.read_bytes())
+        connection = sqlite3.connect(copy.file)
+        try:
+            connection.backup(memory)
+        finally:
+            connection.close()
+    return memory
+
+
+def _in_memory(connect: Callable[[], sqlite3.Connection]) -> Store:
+    return Store(_engine(connect, pool=StaticPool), None)
+
+
+def _engine(connect: Callable[[], sqlite3.Connection], *, pool: type[QueuePool] | type[StaticPool]) -> Engine:
+    if pool is StaticPool:
+        return create_engine("sqlite://", creator=connect, poolclass=StaticPool)
+    return create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=1, max_overflow=4)
+
+
+def _begin(connection: Connection) -> None:
+    """SQLAlchemy and Python's driver would begin late and deferred; here each transaction says what it is at once."""
+    connection.exec_driver_sql(connection.get_execution_options().get("ledger_begin", "BEGIN"))
+
+
+def _connector(place: LedgerPlace, query: str) -> Callable[[], sqlite3.Connection]:
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(
+            f"{place.file.as_uri()}?{query}",
+            uri=True,
+            timeout=BUSY_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+
+    return connect
+
+
+def _probe(connect: Callable[[], sqlite3.Connection]) -> None:
+    connection = connect()
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    finally:
+        connection.close()
+
+
+def _writable(place: LedgerPlace, *, mode: str) -> sqlite3.Connection:
+    connection = _connector(place, f"mode={mode}")()
+    try:
+        make_durable(connection, place)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def make_durable(connection: sqlite3.Connection, place: LedgerPlace) -> None:
+    """Sets WAL and synchronous=FULL and reads both back. Raises `NotSafe` where SQLite answers anything else."""
+    journal = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA fullfsync=ON")  # macOS: a plain sync leaves the data in the drive's cache
+    connection.execute(f"PRAGMA journal_size_limit={WAL_KEPT_BYTES}")
+    synchronous = connection.execute("PRAGMA synchronous").fetchone()[0]
+    if journal != "wal" or synchronous != FULL:
+        raise NotSafe(
+            f"the ledger {place.file} cannot be made durable: journal {journal}, synchronous {synchronous}",
+            hint="put it on a local disk; network file systems cannot hold a ledger",
+        )
+
+
+def _identity(file: Path) -> Identity | None:
+    try:
+        stat = file.stat()
+    except OSError:
+        return None
+    return Identity(device=stat.st_dev, inode=stat.st_ino)

@@ -1,0 +1,162 @@
+"""What an operator does to a ledger while no daemon runs: upgrading it, and accepting a restored one.
+
+Both take the sender's lock first, so neither can happen under a running daemon. An accepted ledger has forgotten what
+it sent since the backup: whatever was open is put before a person, nothing remembered is trusted, numbers of episodes
+jump past any that the lost part may have used, and the ledger gets a new identity, so that the lost one cannot come
+back unnoticed. Neither command sends, and neither resolves a write.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from sqlalchemy import Connection, select, update
+
+from worker.ledger.changes import update_write
+from worker.ledger.codec import decode, encode, time_text
+from worker.ledger.journal import Journal, end_of_chain
+from worker.ledger.lock import SenderLock
+from worker.ledger.mark import Mark, write_mark
+from worker.ledger.places import LedgerPlace, place_of
+from worker.ledger.revisions import NOTHING, migrate, require_current, revision_of
+from worker.ledger.rows import ALL_WRITES, write_of
+from worker.ledger.sql import check_mark, create, new_id, stored_revision
+from worker.ledger.store import Store, writing_store
+from worker.ledger.tables import REVISION, REVISIONS, meta, partner_memory, rule_memory, writes
+from worker.model.commits import Move
+from worker.model.errors import LedgerUnwritable, NotFound, NotSafe
+from worker.model.ids import WriteId
+from worker.model.memory import PartnerMemory, RuleMemory
+from worker.model.records import Record, of_write
+from worker.model.writes import FINAL, Write
+
+EPISODE_JUMP = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upgraded:
+    """From which revision to which; equal where there was nothing to do."""
+
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """What became of a restored ledger: the writes now before a person, and how many memories start anew."""
+
+    needs_human: tuple[WriteId, ...]
+    memories: int
+
+
+def upgrade(url: str, *, now: datetime, folder: Path | None = None) -> Upgraded:
+    """Brings an older ledger to this program's revision in one transaction."""
+    place = _existing(url, folder)
+    with SenderLock.acquire(place, now=now):
+        store = writing_store(place)
+        try:
+            with store.writing() as connection:
+                before = revision_of(connection, f"the ledger {place.file}")
+                if before not in (NOTHING, *REVISIONS):
+                    require_current(before, f"the ledger {place.file}")
+                migrate(connection)
+        finally:
+            store.close()
+    return Upgraded(before=before, after=REVISION)
+
+
+def accept_restore(url: str, *, by: str, now: datetime, folder: Path | None = None) -> Accepted:
+    """Makes a restored or lost ledger one to go on with. `NotFound` where ledger and mark are in step."""
+    place = place_of(url, folder)
+    if not place.file.exists() and not place.mark.exists():
+        raise NotFound(f"there is no ledger {place.file}", hint="check the path in `ledger:`")
+    with SenderLock.acquire(place, now=now):
+        if stored_revision(place) == NOTHING:
+            create(place, now)
+        store = writing_store(place)
+        try:
+            why = _why_unsafe(store, place)
+            with store.writing() as connection:
+                accepted = _accept(connection, why=why, by=by, now=now)
+                ledger_id = connection.execute(select(meta.c.ledger_id)).scalar_one()
+                seq, last_hash = end_of_chain(connection)
+            write_mark(place, Mark(ledger_id=ledger_id, seq=seq, hash=last_hash))
+        finally:
+            store.close()
+    return accepted
+
+
+def _existing(url: str, folder: Path | None) -> LedgerPlace:
+    place = place_of(url, folder)
+    if not place.file.exists():
+        raise NotFound(f"there is no ledger {place.file}", hint="check the path in `ledger:`")
+    return place
+
+
+def _why_unsafe(store: Store, place: LedgerPlace) -> str:
+    """Why the ledger was refused; raises `NotFound` where it would not be."""
+    try:
+        check_mark(store, place)
+    except LedgerUnwritable:
+        raise
+    except NotSafe as error:
+        return str(error)
+    raise NotFound(f"the ledger {place.file} is in step with its mark: there is nothing to accept")
+
+
+def _accept(connection: Connection, *, why: str, by: str, now: datetime) -> Accepted:
+    journal = Journal(connection)
+    journal.add([Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by)])
+    moved = []
+    for row in connection.execute(ALL_WRITES.where(writes.c.state.not_in(sorted(FINAL)))).all():
+        move = _to_a_person(write_of(row), now)
+        update_write(connection, move)
+        journal.add(move.records)
+        moved.append(move.after.id)
+    memories = _forget(connection)
+    _remember_restoring(connection, now)
+    journal.flush()
+    return Accepted(needs_human=tuple(moved), memories=memories)
+
+
+def _to_a_person(write: Write, now: datetime) -> Move:
+    why = f"was {write.state} when the ledger was backed up; what happened to it since is not known"
+    after = replace(
+        write,
+        state="needs_human",
+        reason="restored",
+        why=why,
+        changed_at=now,
+        held_by=None,
+        held_until=None,
+        absent_proved=False,
+    )
+    return Move(
+        before=write, after=after, records=(of_write(after, at=now, kind="needs_human", reason="restored", why=why),)
+    )
+
+
+def _forget(connection: Connection) -> int:
+    """Memory keeps its episode number, raised, and nothing else that a look could be compared with."""
+    rows = connection.execute(select(rule_memory)).all()
+    for row in rows:
+        old = decode(RuleMemory, row.body)
+        new = replace(
+            RuleMemory(partner=old.partner, event=old.event, rule=old.rule),
+            when_hash=old.when_hash,
+            do_hash=old.do_hash,
+            episode=old.episode + EPISODE_JUMP,
+            stopped=old.stopped,
+            cleared=old.cleared,
+        )
+        this = (rule_memory.c.partner == row.partner, rule_memory.c.event == row.event, rule_memory.c.rule == row.rule)
+        connection.execute(update(rule_memory).where(*this).values(episode=new.episode, body=encode(new)))
+    return len(rows)
+
+
+def _remember_restoring(connection: Connection, now: datetime) -> None:
+    for row in connection.execute(select(partner_memory)).all():
+        memory = replace(decode(PartnerMemory, row.body), restored_at=now)
+        where = partner_memory.c.partner == row.partner
+        connection.execute(update(partner_memory).where(where).values(body=encode(memory)))
+    connection.execute(update(meta).values(ledger_id=new_id(connection), restored_at=time_text(now)))
