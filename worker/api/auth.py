@@ -118,9 +118,13 @@ class SignIn:
             raise self._error or Unreachable("not signed in", hint=CHECK_ADDRESS)
         return session.tokens.access
 
-    def just_signed_in(self) -> bool:
-        """Whether another sign-in would come too soon: then a refusal is the account's, and not the token's."""
-        return self._clock.monotonic() - self._began < APART_S
+    def renewable(self, token: Secret) -> bool:
+        """Whether a request that was refused with this token may do better with another: one that is there already, or
+        a new one. A token only seconds old that is refused will not be helped by its like."""
+        session = self._session
+        if session is None or session.tokens.access is not token:
+            return True
+        return self._clock.monotonic() - self._began >= APART_S
 
     def refused(self, token: Secret) -> None:
         """The service did not accept this token: the next who asks signs in anew."""

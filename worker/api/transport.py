@@ -26,7 +26,7 @@ TransportFactory = Callable[[], httpx.AsyncBaseTransport]
 
 
 class TooLong(Exception):
-    """An answer beyond the bound; what it would have said is not known."""
+    """A body beyond the bound; what it would have said is not known."""
 
 
 def pooled() -> httpx.AsyncBaseTransport:
@@ -59,11 +59,12 @@ class Sending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
-    """A whole answer."""
+    """An answer. ``broken``: why its body is not all there; the status was said all the same."""
 
     status: int
     headers: httpx.Headers
     content: bytes = field(repr=False)
+    broken: Exception | None = None
 
 
 def json_content(body: Json) -> tuple[dict[str, str], bytes | None]:
@@ -75,7 +76,7 @@ def json_content(body: Json) -> tuple[dict[str, str], bytes | None]:
 
 
 class Wire:
-    """Makes requests. Raises whatever the transport raises, `TooLong` and `TimeoutError`."""
+    """Makes requests. Raises whatever the transport raises before an answer begins, and `TimeoutError`."""
 
     def __init__(self, *, transports: Transports, timeout_s: float) -> None:
         self._transports = transports
@@ -115,13 +116,22 @@ class Wire:
         async with asyncio.timeout(self._timeout_s * WHOLE_REQUEST):
             response = await client.send(request, stream=True)
             try:
-                parts: list[bytes] = []
-                size = 0
-                async for part in response.aiter_bytes():
-                    size += len(part)
-                    if size > bytes_max:
-                        raise TooLong(f"an answer of more than {bytes_max} bytes")
-                    parts.append(part)
+                content, broken = await _content(response, bytes_max)
             finally:
                 await response.aclose()
-        return Whole(status=response.status_code, headers=response.headers, content=b"".join(parts))
+        return Whole(status=response.status_code, headers=response.headers, content=content, broken=broken)
+
+
+async def _content(response: httpx.Response, bytes_max: int) -> tuple[bytes, Exception | None]:
+    """The body as far as it came, and what broke it off."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async for part in response.aiter_bytes():
+            size += len(part)
+            if size > bytes_max:
+                return b"", TooLong(f"an answer of more than {bytes_max} bytes")
+            parts.append(part)
+    except httpx.HTTPError as error:
+        return b"", error
+    return b"".join(parts), None

@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import IntEnum
 from typing import Literal, Protocol
 
-from worker.model.facts import Json, Known
+from worker.model.facts import Json, Known, UnknownCode
 from worker.model.ids import EventId
 
 
@@ -34,11 +34,15 @@ class Urgency(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """One pass over ``GET /events/``. Well-formed items of any page are facts; absence needs ``complete``."""
+    """One pass over ``GET /events/``. Well-formed items of any page are facts; absence needs ``complete``.
+
+    ``code``: what kind of failure it was where a page could not be had at all; ``why`` says everything in words.
+    """
 
     events: Mapping[EventId, Known]
     complete: bool
     why: str = ""
+    code: UnknownCode | None = None
     began_at: datetime
     ended_at: datetime
 

@@ -1,0 +1,286 @@
+"""The remote service as the engine knows it: facts for reads, outcomes for writes, and no surprises.
+
+Reads go through the one gate; a write is sent once, on its own connection, after its pace was waited for. A refused
+token is renewed once per read, and a refusal that a new token does not cure is taken for the account's: signing in
+again and again would use up the tightest budget of the service (API section 8). Nothing is decided here, and nothing is
+remembered beyond tokens and refusals.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Protocol
+
+from worker.api.addresses import Hosts, path_of
+from worker.api.assumptions import Assumptions
+from worker.api.auth import Credentials, SignIn
+from worker.api.endpoints import endpoint
+from worker.api.exchanges import Ask, Exchanges
+from worker.api.listing import listing_of
+from worker.api.readings import (
+    NO_SETUP,
+    Asking,
+    CustomFact,
+    Question,
+    decoded,
+    question_for,
+    readings_with,
+    setup_without_record,
+)
+from worker.api.replies import Reply
+from worker.api.requests import write_request
+from worker.api.transport import Transports, Wire
+from worker.api.wire import Malformed
+from worker.model.errors import NotSafe, UsageError, WorkerError
+from worker.model.exchange import Clock, Listing, TaskState, Urgency, WriteRequest
+from worker.model.facts import Fact, FactKey, Known, Trace, Unknown, UnknownCode
+from worker.model.ids import EventId, PartnerId
+from worker.model.outcomes import NotSent, Outcome
+from worker.model.writes import Intent
+
+DENIED_AGAIN_S = 300.0
+"""A kind of read that even a new token did not open is no reason to sign in again for this long."""
+SETUP = "setup"
+CAMPAIGNS = FactKey(name="campaigns")
+
+_LIST = endpoint("GET", "/events/")
+_TASK = endpoint("GET", "/events/{eid}/client_campaign_status/task")
+
+
+class ReadGate(Protocol):
+    """The floor of each resource; see `worker.reading.gate`."""
+
+    async def ask(
+        self,
+        partner: PartnerId,
+        address: str,
+        fetch: Callable[[], Awaitable[Reply]],
+        *,
+        urgency: Urgency,
+        max_age: timedelta = timedelta(0),
+    ) -> Reply: ...
+
+
+class Pacing(Protocol):
+    """The budget and the back-off of each partner; see `worker.reading.pacing`."""
+
+    async def turn(self, partner: PartnerId, urgency: Urgency) -> None: ...
+    def throttled(self, partner: PartnerId, *, began: float, retry_after: timedelta | None) -> None: ...
+    def answered(self, partner: PartnerId, *, began: float) -> None: ...
+    def blocked_until(self, partner: PartnerId) -> float: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiSettings:
+    """What the config says of the service. ``partners``: None to discover them from the token."""
+
+    hosts: Hosts
+    timeout: timedelta = timedelta(seconds=10)
+    page_size: int = 100
+    partners: tuple[PartnerId, ...] | None = None
+    operator_prefix: str | None = None
+    assumptions: Assumptions = field(default_factory=Assumptions)
+    facts: Mapping[str, CustomFact] = field(default_factory=dict)
+    transports: Transports = field(default_factory=Transports)
+
+
+class ApiService:
+    """Implements the engine's `Service`."""
+
+    def __init__(
+        self,
+        *,
+        settings: ApiSettings,
+        credentials: Credentials,
+        gate: ReadGate,
+        pacing: Pacing,
+        clock: Clock,
+        chance: Callable[[], float],
+    ) -> None:
+        for partner in settings.partners or ():
+            if not partner.isascii() or not partner.isprintable() or " " in partner:
+                raise UsageError(f"partners: {partner!r} is no partner id", hint="as in partner-id-the-hall")
+        self._settings = settings
+        self._gate = gate
+        self._pacing = pacing
+        self._clock = clock
+        self._readings = readings_with(settings.facts)
+        self._wire = Wire(transports=settings.transports, timeout_s=settings.timeout.total_seconds())
+        self._exchanges = Exchanges(
+            wire=self._wire, hosts=settings.hosts, clock=clock, assumptions=settings.assumptions
+        )
+        self._sign_in = SignIn(
+            post=self._exchanges.sign_in,
+            credentials=credentials,
+            clock=clock,
+            chance=chance,
+            assumptions=settings.assumptions,
+            operator_prefix=settings.operator_prefix,
+        )
+        self._shut: dict[tuple[PartnerId, str], float] = {}
+
+    async def partners(self) -> tuple[PartnerId, ...]:
+        """Signed in, the partners to act for. Raises `NotSafe` where the service refuses the credentials or the token
+        names no partners readably, and `Unreachable` where it does not answer."""
+        if self._settings.partners is None:
+            return await self._sign_in.partners()
+        await self._sign_in.token()
+        return self._settings.partners
+
+    async def listing(self, partner: PartnerId) -> Listing:
+        """All pages of the list of events. The first needs no parameter whose name would have to be assumed."""
+        name = self._settings.assumptions.text("events.page_parameter")
+        limit = ("limit", str(self._settings.page_size))
+
+        def ask(number: int) -> Awaitable[Reply]:
+            query = (limit,) if number == 1 else (limit, (name, str(number)))
+            return self._read(partner, "listing", Ask(path=_LIST.path, query=query), urgency=Urgency.LISTING)
+
+        return await listing_of(ask, self._clock.now)
+
+    async def read(
+        self,
+        partner: PartnerId,
+        event: EventId | None,
+        key: FactKey,
+        *,
+        urgency: Urgency,
+        max_age: timedelta = timedelta(0),
+    ) -> Fact:
+        """One fact. Every answer has a trace, also one that tells nothing."""
+        question = question_for(self._readings, partner, event, key)
+        if isinstance(question, str):
+            trace = Trace(get="", began=self._clock.monotonic())
+            return Unknown(code="unreadable", why=question, read_at=self._clock.now(), trace=trace)
+        ask = Ask(path=question.path, query=question.query)
+        reply = await self._read(partner, key.name, ask, urgency=urgency, max_age=max_age)
+        if key.name == SETUP and reply.status == 404 and not reply.denied:
+            return await self._absent_setup(partner, event, reply, urgency=urgency, max_age=max_age)
+        return self._fact(event, question, reply)
+
+    async def task_state(self, partner: PartnerId, event: EventId) -> TaskState:
+        """The state of the task behind a PUT: outside the floor, because its waits are the caller's, inside the pace.
+        Never to be asked but after a PUT (API section 8)."""
+        await self._pacing.turn(partner, Urgency.EVIDENCE)
+        began = self._clock.monotonic()
+        reply = await self._fetch(partner, Ask(path=path_of(_TASK.path, eid=event)))
+        self._noted(partner, began, reply)
+        content = reply.content
+        inner = content.get("data") if isinstance(content, dict) else None
+        state = inner.get("state") if isinstance(inner, dict) else None
+        if not reply.ok or not isinstance(state, str):
+            return TaskState(state=reply.why or "no data.state in the answer", verdict="unreadable")
+        if state in self._settings.assumptions.words("task.succeeded"):
+            return TaskState(state=state, verdict="succeeded")
+        failed = state in self._settings.assumptions.words("task.failed")
+        return TaskState(state=state, verdict="failed" if failed else "running")
+
+    def request_for(self, partner: PartnerId, event: EventId, intent: Intent, item: str) -> WriteRequest:  # noqa: ARG002
+        """The request of a write. The partner goes into a header, not into the request."""
+        return write_request(event, intent, item, self._settings.assumptions)
+
+    def url(self, request: WriteRequest) -> str:
+        """The whole address of a write. Raises `UsageError` where its host is not configured."""
+        return self._exchanges.url(request)
+
+    async def ready_to_write(self, partner: PartnerId) -> None:
+        """Waits for a token, the back-off and the budget, in this order: the budget's place is not held for long."""
+        with suppress(WorkerError):  # `send` meets it again and says that nothing was sent
+            await self._sign_in.token()
+        await self._pacing.turn(partner, Urgency.WRITE)
+
+    async def send(self, partner: PartnerId, request: WriteRequest, *, not_after: float) -> Outcome:
+        """One attempt. See the port."""
+        try:
+            token = await self._sign_in.token()
+        except NotSafe as error:
+            return NotSent(cause="denied", why=str(error))
+        except WorkerError as error:
+            return NotSent(cause="connect", why=str(error))
+        began = self._clock.monotonic()
+        if began > not_after:
+            return NotSent(cause="stale", why="too long after the attempt was recorded")
+        if began < self._pacing.blocked_until(partner):
+            return NotSent(cause="stale", why="the service asked for patience after the attempt was recorded")
+        outcome = await self._exchanges.write(partner, token, request)
+        answer = outcome.answer
+        if isinstance(outcome, NotSent) and outcome.cause == "denied":
+            self._sign_in.refused(token)
+        if answer is not None and answer.status == 429:
+            self._pacing.throttled(partner, began=began, retry_after=answer.retry_after)
+        elif answer is not None and answer.status < 500:
+            self._pacing.answered(partner, began=began)
+        return outcome
+
+    async def aclose(self) -> None:
+        """Ends a sign-in under way and closes kept connections."""
+        await self._sign_in.aclose()
+        await self._wire.aclose()
+
+    async def _read(
+        self, partner: PartnerId, kind: str, ask: Ask, *, urgency: Urgency, max_age: timedelta = timedelta(0)
+    ) -> Reply:
+        """One resource, through the gate; once more with a new token where the old one was refused."""
+        address = f"{self._settings.hosts.api}{ask.target}"
+
+        async def fetch() -> Reply:
+            return await self._fetch(partner, ask)
+
+        reply = await self._gate.ask(partner, address, fetch, urgency=urgency, max_age=max_age)
+        if reply.ok:
+            self._shut.pop((partner, kind), None)
+        if not reply.denied or reply.token is None:
+            return reply
+        shut_at = self._shut.get((partner, kind), float("-inf"))
+        if self._clock.monotonic() - shut_at < DENIED_AGAIN_S or not self._sign_in.renewable(reply.token):
+            return reply
+        self._sign_in.refused(reply.token)
+        reply = await self._gate.ask(partner, address, fetch, urgency=urgency)
+        if reply.denied:
+            self._shut[(partner, kind)] = self._clock.monotonic()
+        return reply
+
+    async def _fetch(self, partner: PartnerId, ask: Ask) -> Reply:
+        try:
+            token = await self._sign_in.token()
+        except WorkerError as error:
+            trace = Trace(get=ask.target, began=self._clock.monotonic())
+            denied = isinstance(error, NotSafe)
+            return Reply(status=None, read_at=self._clock.now(), trace=trace, why=str(error), denied=denied)
+        return await self._exchanges.read(partner, token, ask)
+
+    async def _absent_setup(
+        self, partner: PartnerId, event: EventId | None, reply: Reply, *, urgency: Urgency, max_age: timedelta
+    ) -> Fact:
+        absent = Known(value=dict(NO_SETUP), read_at=reply.read_at, trace=reply.trace)
+        if self._settings.assumptions.text("setup.after_publish") != "absent":
+            return absent
+        campaigns = await self.read(partner, event, CAMPAIGNS, urgency=urgency, max_age=max_age)
+        return setup_without_record(campaigns, absent)
+
+    def _fact(self, event: EventId | None, question: Question, reply: Reply) -> Fact:
+        if reply.ok and not isinstance(reply.content, Malformed):
+            asking = Asking(
+                event=event, read_at=reply.read_at, trace=reply.trace, assumptions=self._settings.assumptions
+            )
+            return decoded(question, reply.content, asking)
+        code, why = _failure(reply)
+        return Unknown(code=code, why=why, read_at=reply.read_at, trace=reply.trace)
+
+    def _noted(self, partner: PartnerId, began: float, reply: Reply) -> None:
+        if reply.verdict == "throttled":
+            self._pacing.throttled(partner, began=began, retry_after=reply.retry_after)
+        elif reply.verdict == "answered":
+            self._pacing.answered(partner, began=began)
+
+
+def _failure(reply: Reply) -> tuple[UnknownCode, str]:
+    """Why a reply holds no fact."""
+    if isinstance(reply.content, Malformed):
+        return "malformed", str(reply.content)
+    if reply.denied:
+        return "denied", reply.why
+    if reply.status == 404:
+        return "gone", "the service answered 404"
+    return "unreadable", reply.why

@@ -1,0 +1,131 @@
+"""The three exchanges with the service: one read, one write, one sign-in request. None of them raises.
+
+Here the headers go on, the clock is read around the wire, and whatever happens becomes a value: a `Reply`, an
+`Outcome`, an `AuthAnswer`. Nothing is repeated here; when to ask, and whether to ask again, is decided by the caller.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from worker.api.addresses import Hosts, exact_url, target_of
+from worker.api.assumptions import Assumptions
+from worker.api.auth import AuthAnswer
+from worker.api.classify import is_denied, outcome_of_answer, outcome_of_error, retry_after, words_of
+from worker.api.replies import Reply
+from worker.api.secret import Secret
+from worker.api.transport import Sending, Whole, Wire, json_content
+from worker.api.wire import Malformed, parsed
+from worker.model.exchange import Clock, WriteRequest
+from worker.model.facts import Json, Trace
+from worker.model.ids import PartnerId
+from worker.model.outcomes import Answered, Outcome, Uncertain
+
+REQUEST_ID_MAX = 200
+"""Characters kept of ``x-request-id``; it goes into the log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What to GET of the main API. ``path`` is encoded, ``query`` is not."""
+
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def target(self) -> str:
+        """Path and query as they go over the wire."""
+        return target_of(self.path, self.query)
+
+
+class Exchanges:
+    """Makes one request and says what came of it."""
+
+    def __init__(self, *, wire: Wire, hosts: Hosts, clock: Clock, assumptions: Assumptions) -> None:
+        self._wire = wire
+        self._hosts = hosts
+        self._clock = clock
+        self._assumptions = assumptions
+
+    async def read(self, partner: PartnerId, token: Secret, ask: Ask) -> Reply:
+        """One GET."""
+        read_at, began = self._clock.now(), self._clock.monotonic()
+        try:
+            url = exact_url(self._hosts.api, ask.target)
+            whole = await self._wire.read(Sending(method="GET", url=url, headers=_headers(partner, token)))
+        except Exception as error:  # noqa: BLE001  # a read never raises: whatever it was, nothing was learnt
+            trace = Trace(get=ask.target, began=began)
+            why = f"no answer: {words_of(error)}"
+            return Reply(status=None, read_at=read_at, trace=trace, why=why, token=token)
+        trace = Trace(get=ask.target, began=began, status=whole.status, x_request_id=_request_id(whole))
+        denied = is_denied(whole.status, whole.content, self._assumptions)
+        wait = self._retry_after(whole)
+        if whole.broken is not None and whole.status != 429:
+            why = f"the answer broke off: {words_of(whole.broken)}"
+            return Reply(status=None, read_at=read_at, trace=trace, why=why, denied=denied, token=token)
+        content: Json | Malformed = None
+        if 200 <= whole.status <= 299:
+            try:
+                content = parsed(whole.content)
+            except Malformed as error:
+                content = error
+        return Reply(
+            status=whole.status,
+            read_at=read_at,
+            trace=trace,
+            content=content,
+            why="" if 200 <= whole.status <= 299 else f"the service answered {whole.status}",
+            denied=denied,
+            token=token,
+            retry_after=wait,
+        )
+
+    async def write(self, partner: PartnerId, token: Secret, request: WriteRequest) -> Outcome:
+        """One attempt on the wire. Only cancelling it raises, and then it may have been sent."""
+        began = self._clock.monotonic()
+        try:
+            more, content = json_content(request.body)
+            headers = {**_headers(partner, token), **more}
+            url = exact_url(self._hosts.base(request.host), target_of(request.path, request.query))
+            whole = await self._wire.write(Sending(method=request.method, url=url, headers=headers, content=content))
+        except Exception as error:  # noqa: BLE001  # a write never raises: what is not foreseen is uncertain
+            return outcome_of_error(error)
+        answer = Answered(
+            status=whole.status,
+            x_request_id=_request_id(whole),
+            retry_after=self._retry_after(whole),
+            took_ms=round((self._clock.monotonic() - began) * 1000),
+        )
+        if whole.broken is not None:
+            why = f"the service answered {whole.status}, and the answer broke off: {words_of(whole.broken)}"
+            return Uncertain(why=why, answer=answer)
+        return outcome_of_answer(answer, whole.content, self._assumptions)
+
+    async def sign_in(self, path: str, body: Json) -> AuthAnswer:
+        """One request to sign in or to refresh. Its body and its answer are secrets."""
+        try:
+            headers, content = json_content(body)
+            url = exact_url(self._hosts.api, path)
+            whole = await self._wire.read(Sending(method="POST", url=url, headers=headers, content=content))
+        except Exception as error:  # noqa: BLE001  # as with reads: no answer, and why
+            return AuthAnswer(status=None, why=words_of(error))
+        if whole.broken is not None:
+            return AuthAnswer(status=None, why=words_of(whole.broken))
+        return AuthAnswer(status=whole.status, content=whole.content, retry_after=self._retry_after(whole))
+
+    def url(self, request: WriteRequest) -> str:
+        """The whole address of a write, for the log. Raises `UsageError` for a host that is not configured."""
+        target = target_of(request.path, request.query)
+        return str(exact_url(self._hosts.base(request.host), target))
+
+    def _retry_after(self, whole: Whole) -> timedelta | None:
+        return retry_after(whole.headers.get("retry-after"), self._clock.now())
+
+
+def _headers(partner: PartnerId, token: Secret) -> dict[str, str]:
+    """What every authenticated call carries (API section 4)."""
+    return {"Authorization": f"Bearer {token.reveal()}", "X-Preferred-Partner-Id": partner}
+
+
+def _request_id(whole: Whole) -> str | None:
+    found = whole.headers.get("x-request-id")
+    return "".join(each for each in found[:REQUEST_ID_MAX] if each.isprintable()) if found else None

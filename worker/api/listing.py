@@ -1,0 +1,128 @@
+"""The list of events from its pages: which events it shows, and whether an event's absence from it means anything.
+
+The name of the parameter that selects a page is not shown (API section 4.6), and a service ignores what it does not
+know: it would answer the first page for ever, and every event beyond it would seem to have vanished. So a list is
+complete only if its pages say so themselves: their numbers, their total, and no event twice. A well-formed item is a
+fact for its event whatever the rest of the list is like; only absence needs a whole list.
+
+The pages may change while they are read. That makes a list incomplete, never wrong.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from worker.api.replies import Reply
+from worker.api.wire import Malformed, Page, page_from
+from worker.model.exchange import Listing
+from worker.model.facts import Known, UnknownCode
+from worker.model.ids import EventId
+
+PAGES_MAX = 500
+"""Pages read of one list; at 100 events a page, more than any organiser has."""
+PAGES_AT_ONCE = 4
+FAULTS_SHOWN = 3
+PAGING = "see the assumption events.page_parameter"
+
+AskPage = Callable[[int], Awaitable[Reply]]
+
+
+async def listing_of(ask: AskPage, now: Callable[[], datetime]) -> Listing:
+    """Reads page after page. The second is read alone: if it is the first again, no other is worth a request."""
+    began_at = now()
+    found = Assembly()
+    found.add(1, await ask(1))
+    pages = found.pages_expected()
+    if pages >= 2:
+        found.add(2, await ask(2))
+    number = 3
+    while number <= pages and found.worth_going_on:
+        batch = range(number, min(number + PAGES_AT_ONCE, pages + 1))
+        for page, reply in zip(batch, await asyncio.gather(*(ask(page) for page in batch)), strict=True):
+            found.add(page, reply)
+        number += PAGES_AT_ONCE
+    return found.listing(began_at, now())
+
+
+@dataclass(slots=True)
+class Assembly:
+    """The list as far as its pages are known. Pages come in order."""
+
+    events: dict[EventId, Known] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    code: UnknownCode | None = None
+    first: Page | None = None
+    worth_going_on: bool = True
+
+    def add(self, number: int, reply: Reply) -> None:
+        """Takes one page's answer, whatever it is."""
+        page = self._page(number, reply)
+        if page is None:
+            return
+        again = [eid for eid in page.records if EventId(eid) in self.events]
+        for eid, record in page.records.items():
+            self.events[EventId(eid)] = Known(
+                value=record.value, read_at=reply.read_at, gaps=record.gaps, trace=reply.trace
+            )
+        self.faults.extend(f"page {number}: {fault}" for fault in page.faults)
+        if self.first is None:
+            self.first = page
+        if self._is_first_again(number, page):
+            self.faults.append(f"page {number} answered as page {page.page or 1}; {PAGING}")
+            self.worth_going_on = False
+            return
+        repeated = len(page.ids) - len(page.records) + len(again)
+        if repeated:
+            self.faults.append(f"page {number}: {repeated} events stand in the list twice")
+        if page.page != number:
+            self.faults.append(f"page {number} calls itself {page.page}; {PAGING}")
+        if (page.total, page.limit) != (self.first.total, self.first.limit):
+            self.faults.append(f"page {number}: the list changed while it was read")
+
+    def pages_expected(self) -> int:
+        """How many pages there are by the first one's own word; the limit may be less than was asked for."""
+        if self.first is None or self.first.total is None or self.first.limit is None:
+            return 1
+        pages = -(-self.first.total // self.first.limit)
+        if pages > PAGES_MAX:
+            self.faults.append(f"the list has {pages} pages; {PAGES_MAX} are read")
+        return min(pages, PAGES_MAX)
+
+    def listing(self, began_at: datetime, ended_at: datetime) -> Listing:
+        """The list, complete only if nothing whatever speaks against it."""
+        total = self.first.total if self.first is not None else None
+        if not self.faults and total is not None and len(self.events) != total:
+            self.faults.append(f"{len(self.events)} events where the total is {total}")
+        shown = "; ".join(self.faults[:FAULTS_SHOWN])
+        more = f"; and {len(self.faults) - FAULTS_SHOWN} more" if len(self.faults) > FAULTS_SHOWN else ""
+        return Listing(
+            events=self.events,
+            complete=not self.faults,
+            why=shown + more,
+            code=self.code,
+            began_at=began_at,
+            ended_at=ended_at,
+        )
+
+    def _page(self, number: int, reply: Reply) -> Page | None:
+        try:
+            if not reply.ok:
+                self._failed(number, reply.why or f"status {reply.status}", "denied" if reply.denied else "unreadable")
+                return None
+            if isinstance(reply.content, Malformed):
+                raise reply.content
+            return page_from(reply.content)
+        except Malformed as error:
+            self._failed(number, str(error), "malformed")
+            return None
+
+    def _failed(self, number: int, why: str, code: UnknownCode) -> None:
+        self.faults.append(f"page {number}: {why}")
+        self.code = self.code or code
+        self.worth_going_on = False
+
+    def _is_first_again(self, number: int, page: Page) -> bool:
+        if number == 1 or self.first is None or not self.first.ids:
+            return False
+        return page.ids == self.first.ids or (page.page is not None and page.page == self.first.page)
