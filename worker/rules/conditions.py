@@ -55,9 +55,16 @@ class CelCondition:
             return Judgement(truth=Truth.TRUE if value else Truth.FALSE, why=why or f"'{self.source}' is constant")
         return self._unknown(scope, f"the result is {_short(value)}, neither true nor false")
 
+    def _gaps(self, scope: Scope) -> Iterator[str]:
+        """Fields missing in the items of a list: no path leads there, but they may be what the error is about."""
+        for name in sorted(self.names):
+            fact = scope.fact(name)
+            if isinstance(fact, Known):
+                yield from (f"{place} is unknown: {why}" for place, why in sorted(fact.gaps.items()))
+
     def _unknown(self, scope: Scope, error: str) -> Judgement:
         missing = {path.text: why for path in self.paths if (why := _missing(path, scope)) is not None}
-        why = "; ".join(dict.fromkeys(missing.values())) or error
+        why = "; ".join(dict.fromkeys(missing.values())) or "; ".join((error, *self._gaps(scope)))
         return Judgement(truth=Truth.UNKNOWN, why=why, unknown=tuple(missing))
 
 

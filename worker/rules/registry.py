@@ -59,7 +59,8 @@ class RuleKey:
 
 
 _EVENT_READ: Literal["event"] = "event"
-_CLUSTERS = Type(kind="list", items=of_record(CLUSTER_FIELDS))
+# A cluster gets the run of the answer it came in, which is what an action on it needs.
+_CLUSTERS = Type(kind="list", items=of_record({**CLUSTER_FIELDS, "tc_run_id": SUGGESTED_TC_FIELDS["tc_run_id"]}))
 _SUGGESTED = Type(kind="list", items=of_record(SUGGESTED_TC_FIELDS))
 _CAMPAIGN = Type(kind="object", fields=dict.fromkeys(("tc", "tc_run_id"), ANY))
 

@@ -24,8 +24,9 @@ TEXT_MAX_BYTES = 1_000_000
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _TRUE = frozenset({"true", "yes", "on"})
 _FALSE = frozenset({"false", "no", "off"})
-_INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
-_NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
+# A leading zero makes no number: 007 is somebody's id, and YAML 1.1 would even read it as octal.
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
+_NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]{0,39})(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][-+]?[0-9]{1,3})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,73 @@
+"""The addresses of a config: which are the twin's or this machine's, and what follows from one for another."""
+
+import ipaddress
+import re
+from urllib.parse import SplitResult, urlsplit
+
+SANDBOX = "sandbox"
+LEDGER_PREFIX = "sqlite:///"
+_VERSION = re.compile(r"/v\d+/?$")
+
+
+def embedded(base_url: str) -> bool:
+    """The service is the twin inside this process."""
+    return base_url == SANDBOX
+
+
+def is_local(base_url: str) -> bool:
+    """The twin, or an address of this machine."""
+    if embedded(base_url):
+        return True
+    parts = _split(base_url)
+    return parts is not None and _loopback(parts.hostname or "")
+
+
+def media_of(base_url: str) -> str | None:
+    """The same address with ``/api/media`` for its path (API section 1); None for the twin."""
+    parts = _split(base_url)
+    if parts is None:
+        return None
+    path = _VERSION.sub("/media", parts.path) if _VERSION.search(parts.path) else "/api/media"
+    return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def address_error(text: str) -> tuple[str, str] | None:
+    """What is wrong with an address, and what to do; None if nothing is. Never repeats the address."""
+    parts = _split(text)
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        return "is not an address", "write https://HOST/api/v3, or sandbox for the embedded twin"
+    if parts.username is not None or parts.password is not None:
+        return "must not hold a user name or password", "write them under credentials, as {env: NAME}"
+    if parts.query or parts.fragment:
+        return "must not have a query or fragment", ""
+    if parts.scheme == "http" and not _loopback(parts.hostname):
+        return "must begin with https://", "over plain http the password could be read on the way"
+    return None
+
+
+def ledger_error(text: str) -> tuple[str, str] | None:
+    """What is wrong with the address of a ledger, and what to do; None if nothing is."""
+    if not text.startswith(LEDGER_PREFIX) or len(text) == len(LEDGER_PREFIX) or "?" in text or ":memory:" in text:
+        return (
+            "must be sqlite:///FILE",
+            "a file on a disk of this machine; relative paths count from the config's folder",
+        )
+    return None
+
+
+def _split(text: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts if parts.netloc and not any(char.isspace() for char in text) else None
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

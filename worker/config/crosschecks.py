@@ -1,0 +1,122 @@
+"""What no single key of a config can say: floors, addresses, secrets in the clear, and the names of custom facts."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+import jmespath
+from jmespath.exceptions import JMESPathError
+
+from worker.config.addresses import address_error, embedded, is_local, ledger_error
+from worker.config.sections import ConfigText, FactText, SecretText
+from worker.rules.functions import FUNCTIONS, MACRO_ABOUT
+from worker.rules.registry import BUILT_IN
+
+PLACEHOLDERS = frozenset({"eid", "partner_id", "client_id"})
+# What CEL keeps for itself; such a fact could never be named in a condition.
+_RESERVED = frozenset(
+    {
+        *("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop"),
+        *("namespace", "null", "package", "return", "true", "var", "void", "while"),
+    }
+)
+_FACT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrong:
+    """One finding: the path of keys it is about, what is wrong, what to do. ``key``: it is the key that is wrong."""
+
+    loc: tuple[str | int, ...]
+    message: str
+    hint: str = ""
+    key: bool = False
+    severity: Literal["error", "warning"] = "error"
+
+
+def crosscheck(text: ConfigText) -> Iterator[Wrong]:
+    """Everything that is wrong beyond single keys."""
+    yield from _addresses(text)
+    yield from _secrets(text)
+    yield from _durations(text)
+    for name, fact in text.facts.items():
+        yield from _fact(name, fact)
+
+
+def _addresses(text: ConfigText) -> Iterator[Wrong]:
+    for key, address in (
+        ("base_url", text.api.base_url),
+        ("cr_url", text.api.cr_url),
+        ("media_url", text.api.media_url),
+    ):
+        if address is None or (key == "base_url" and embedded(address)):
+            continue
+        wrong = address_error(address)
+        if wrong is not None:
+            yield Wrong(loc=("api", key), message=f"api.{key} {wrong[0]}", hint=wrong[1])
+    wrong = ledger_error(text.ledger)
+    if wrong is not None:
+        yield Wrong(loc=("ledger",), message=f"ledger {wrong[0]}", hint=wrong[1])
+
+
+def _secrets(text: ConfigText) -> Iterator[Wrong]:
+    local = is_local(text.api.base_url)
+    secrets: list[tuple[tuple[str | int, ...], SecretText | str, bool]] = [
+        (("credentials", "username"), text.credentials.username, local),
+        (("credentials", "password"), text.credentials.password, local),
+        *((("notify", number, "url"), one.url, False) for number, one in enumerate(text.notify)),
+    ]
+    for loc, source, literal_allowed in secrets:
+        dotted = ".".join(str(part) for part in loc)
+        if isinstance(source, SecretText):
+            if (source.env is None) == (source.file is None):
+                yield Wrong(loc=loc, message=f"{dotted} is either {{env: NAME}} or {{file: PATH}}")
+        elif not literal_allowed:
+            hint = "write {env: NAME} or {file: PATH}; a value may stand here only for the sandbox and this machine"
+            yield Wrong(loc=loc, message=f"{dotted} must not stand in the file itself", hint=hint)
+
+
+def _durations(text: ConfigText) -> Iterator[Wrong]:
+    safety = text.safety
+    positive = {
+        ("api", "timeout"): text.api.timeout,
+        ("safety", "settle"): safety.settle,
+        ("safety", "evidence_within"): safety.evidence_within,
+        ("safety", "confirm_within"): safety.confirm_within,
+        ("safety", "surge", "within"): safety.surge.within,
+        ("safety", "gap", "longer_than"): safety.gap.longer_than,
+    }
+    for loc, found in positive.items():
+        if found <= timedelta(0):
+            yield Wrong(loc=loc, message=f"{'.'.join(loc)} must be longer than 0s")
+    if safety.evidence_within < safety.settle:
+        hint = "nothing unknown could be proved absent in time, and each would go to a person"
+        message = "safety.evidence_within is shorter than safety.settle"
+        loc = ("safety", "evidence_within")
+        yield Wrong(loc=loc, message=message, hint=hint, severity="warning")
+
+
+def _fact(name: str, fact: FactText) -> Iterator[Wrong]:
+    loc = ("facts", name)
+    taken = name in BUILT_IN or name in FUNCTIONS or name in MACRO_ABOUT or name in _RESERVED
+    if not _FACT_NAME.fullmatch(name) or taken:
+        words = "is taken" if taken else "is no name: letters, digits and _"
+        yield Wrong(loc=loc, message=f"the fact's name '{name}' {words}", key=True)
+    if not fact.get.startswith("/") or "://" in fact.get or fact.get.startswith("//"):
+        hint = "such as /events/{eid}/statistics; the host is api.base_url"
+        yield Wrong(loc=(*loc, "get"), message=f"facts.{name}.get must be a path that begins with /", hint=hint)
+    if re.match(r"/+auth(?:/|$)", fact.get):
+        yield Wrong(loc=(*loc, "get"), message=f"facts.{name}.get must not be a path of /auth")
+    for placeholder in _PLACEHOLDER.findall(fact.get):
+        if placeholder not in PLACEHOLDERS:
+            known = ", ".join(f"{{{one}}}" for one in sorted(PLACEHOLDERS))
+            message = f"facts.{name}.get: unknown placeholder {{{placeholder}}}; known: {known}"
+            yield Wrong(loc=(*loc, "get"), message=message)
+    try:
+        jmespath.compile(fact.value)
+    except JMESPathError as error:
+        first = str(error).splitlines()[0] if str(error) else "it cannot be read"
+        yield Wrong(loc=(*loc, "value"), message=f"facts.{name}.value is not a JMESPath: {first}")

@@ -1,0 +1,192 @@
+"""From config.yaml to a `Config`, or to every mistake in it at once, each with line, column and the nearest right key.
+
+The file is walked with places first and given to pydantic as plain values; what pydantic finds is put back at its place
+and in our words. What spans several keys (literals only for the sandbox, floors, addresses) is checked as well. Reading
+the one file is all it does to the world.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from worker.config.addresses import embedded, is_local, media_of
+from worker.config.crosschecks import Wrong, crosscheck
+from worker.config.places import Places, given, pydantic_problem
+from worker.config.secrets import Secret, SecretValue
+from worker.config.sections import Api, ConfigText, Notify, Poll, Requests, Safety, SecretText, Web
+from worker.model.errors import InputErrors, Problem
+from worker.model.facts import Json
+from worker.model.ids import PartnerId
+from worker.model.writes import Mode
+from worker.rules.registry import CustomFact, Registry, with_custom
+from worker.rules.yamltext import Document, Entries, Scalar, compose
+
+FILE_BYTES_MAX = 1_000_000
+NOT_YET_USED: Mapping[str, str] = {
+    "web": "the page is not in this version",
+    "notify": "messages are not in this version; `status` and the log show the same",
+    "api.media_url": "nothing in this version uploads media",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumed:
+    """One finding of the register of assumptions: which key, what is wrong, what to do."""
+
+    key: str
+    message: str
+    hint: str = ""
+
+
+AssumptionCheck = Callable[[Mapping[str, Json]], Iterable[Assumed]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """A checked config. ``folder`` is the config's own, from which paths count; ``rules`` is a path that can be opened.
+
+    ``ledger`` is the address as written. ``written`` holds the dotted keys that the file gives.
+    """
+
+    file: Path
+    folder: Path
+    api: Api
+    username: Secret
+    password: Secret
+    partners: tuple[PartnerId, ...] | None
+    operator_prefix: str | None
+    mode: Mode
+    poll: Poll
+    requests: Requests
+    rules: Path
+    ledger: str
+    stop_within: timedelta
+    safety: Safety
+    assumptions: Mapping[str, Json]
+    facts: Mapping[str, CustomFact]
+    web: Web | None
+    notify: tuple[Notify, ...]
+    written: frozenset[str]
+    warnings: tuple[Problem, ...] = ()
+
+    @property
+    def embedded(self) -> bool:
+        """The service is the embedded twin."""
+        return embedded(self.api.base_url)
+
+    @property
+    def local(self) -> bool:
+        """The service is the twin or on this machine: defaults nobody vouched for are enough."""
+        return is_local(self.api.base_url)
+
+    @property
+    def media_url(self) -> str | None:
+        """Where media is uploaded; None for the embedded twin."""
+        return self.api.media_url or media_of(self.api.base_url)
+
+    @property
+    def vouched(self) -> frozenset[str]:
+        """The assumptions that the operator vouches for; ``safety.settle`` is one where it is written."""
+        return frozenset(self.assumptions) | ({"safety.settle"} & self.written)
+
+    @property
+    def registry(self) -> Registry:
+        """The names that rules can use here."""
+        return with_custom(self.facts)
+
+    def unused_keys(self) -> Mapping[str, str]:
+        """Keys that the file sets and this version does not use yet, with why; for `run` and `check` to say."""
+        return {key: why for key, why in NOT_YET_USED.items() if key in self.written}
+
+
+def load_config(path: Path, check_assumptions: AssumptionCheck = lambda _given: ()) -> Config:
+    """The config of a file. Raises `InputErrors` with every mistake."""
+    return read_config(path, _text_of(path), check_assumptions)
+
+
+def read_config(path: Path, text: str, check_assumptions: AssumptionCheck = lambda _given: ()) -> Config:
+    """The config of a text that stands, or would stand, in a file. Raises `InputErrors` with every mistake."""
+    document = Document(file=str(path), text=text)
+    value = compose(document)
+    if isinstance(value, Scalar) and value.is_null:
+        value = None
+    if value is not None and not isinstance(value, Entries):
+        raise InputErrors(
+            (document.problem(value.start, "a config is a mapping, such as `mode: live`", code="config"),)
+        )
+    places = Places(document, value)
+    try:
+        checked = ConfigText.model_validate({} if value is None else given(value))
+    except ValidationError as error:
+        found = [pydantic_problem(places, one) for one in error.errors(include_url=False, include_input=False)]
+        raise InputErrors(_in_order(found)) from None
+    wrong = [
+        replace(places.problem(one.loc, one.message, one.hint, key=one.key), severity=one.severity)
+        for one in (*crosscheck(checked), *_assumed(checked, check_assumptions))
+    ]
+    if any(one.severity == "error" for one in wrong):
+        raise InputErrors(_in_order(wrong))
+    return replace(_config(path, checked, places.written()), warnings=_in_order(wrong))
+
+
+def _config(path: Path, text: ConfigText, written: frozenset[str]) -> Config:
+    folder = path.parent
+    partners = None if text.partners == "discover" else tuple(PartnerId(name) for name in text.partners)
+    return Config(
+        file=path,
+        folder=folder,
+        api=text.api,
+        username=_secret("credentials.username", text.credentials.username, folder),
+        password=_secret("credentials.password", text.credentials.password, folder),
+        partners=partners,
+        operator_prefix=text.operator_prefix,
+        mode=text.mode,
+        poll=text.poll,
+        requests=text.requests,
+        rules=folder / text.rules,
+        ledger=text.ledger,
+        stop_within=text.stop_within,
+        safety=text.safety,
+        assumptions=text.assumptions,
+        facts={name: CustomFact(name=name, get=fact.get, value=fact.value) for name, fact in text.facts.items()},
+        web=text.web,
+        notify=text.notify,
+        written=written,
+    )
+
+
+def _secret(key: str, source: SecretText | str, folder: Path) -> Secret:
+    if isinstance(source, str):
+        return Secret(key=key, literal=SecretValue(_text=source))
+    return Secret(key=key, env=source.env, file=None if source.file is None else folder / source.file)
+
+
+def _assumed(text: ConfigText, check: AssumptionCheck) -> list[Wrong]:
+    """Findings of the register of assumptions, which this layer does not know, at the keys they are about."""
+    return [
+        Wrong(loc=("assumptions", one.key), message=one.message, hint=one.hint, key=True)
+        for one in check(text.assumptions)
+    ]
+
+
+def _in_order(problems: list[Problem]) -> tuple[Problem, ...]:
+    return tuple(sorted(dict.fromkeys(problems), key=lambda one: (one.line, one.column)))
+
+
+def _text_of(path: Path) -> str:
+    try:
+        raw = path.read_bytes()[: FILE_BYTES_MAX + 1]
+    except OSError as error:
+        hint = "name it with --config, or in CAMPAIGN_WORKER_CONFIG"
+        message = f"the config cannot be read: {error.strerror}"
+        raise InputErrors((Problem(file=str(path), message=message, hint=hint, code="file"),)) from None
+    if len(raw) > FILE_BYTES_MAX:
+        raise InputErrors((Problem(file=str(path), message=f"larger than {FILE_BYTES_MAX} bytes", code="file"),))
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        message = f"is not UTF-8: byte {error.start + 1} cannot be read"
+        raise InputErrors((Problem(file=str(path), message=message, code="file"),)) from None
