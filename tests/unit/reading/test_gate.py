@@ -1,0 +1,259 @@
+"""The one gate: the same question is not asked twice within the floor, whoever asks it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+
+from tests.unit.reading.virtual import VirtualClock, no_chance
+from worker.model.exchange import Urgency
+from worker.model.ids import PartnerId
+from worker.reading import gate as gates
+from worker.reading.gate import Asked, Gate, Verdict, floor_until
+from worker.reading.pacing import Pacer
+
+HALL = PartnerId("partner-id-hall")
+CLUB = PartnerId("partner-id-club")
+FLOOR_S = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    number: int
+    verdict: Verdict = "answered"
+    retry_after: timedelta | None = None
+
+
+class World:
+    """A gate on a clock of its own, and a service that counts what it is asked and takes ``slow_s`` to answer."""
+
+    def __init__(self, *, quiet_s: float = 0.0, slow_s: float = 0.0) -> None:
+        self.clock = VirtualClock()
+        self.pacer = Pacer(per_minute=600, clock=self.clock, chance=no_chance)
+        self.gate: Gate[Told] = Gate(pacer=self.pacer, clock=self.clock, floor_s=FLOOR_S, quiet_s=quiet_s)
+        self.begun: list[tuple[float, str]] = []
+        self.slow_s = slow_s
+        self.verdict: Verdict = "answered"
+
+    def fetch(self, name: str) -> Callable[[], Awaitable[Told]]:
+        async def once() -> Told:
+            self.begun.append((self.clock.monotonic(), name))
+            await self.clock.sleep(self.slow_s)
+            return Told(number=len(self.begun), verdict=self.verdict)
+
+        return once
+
+    async def ask(
+        self,
+        address: str = "/events/e1",
+        *,
+        partner: PartnerId = HALL,
+        urgency: Urgency = Urgency.FACT,
+        max_age: timedelta = timedelta(0),
+    ) -> int:
+        told = await self.gate.ask(partner, address, self.fetch(address), urgency=urgency, max_age=max_age)
+        return told.number
+
+    def times(self) -> list[float]:
+        return [round(at, 2) for at, _ in self.begun]
+
+
+def test_the_floor_counts_from_the_last_answer() -> None:
+    world = World(slow_s=2.0)
+
+    async def story() -> None:
+        await world.ask()
+        await world.ask()
+
+    world.clock.run(story())
+
+    assert world.times() == [0.0, 5.0], "two seconds for the answer, three for the floor"
+
+
+def test_other_resources_and_other_partners_have_floors_of_their_own() -> None:
+    world = World()
+
+    async def story() -> None:
+        await asyncio.gather(world.ask("/events/e1"), world.ask("/events/e2"), world.ask("/events/e1", partner=CLUB))
+
+    world.clock.run(story())
+
+    assert world.times() == [0.0, 0.0, 0.0]
+
+
+def test_who_comes_while_a_request_is_under_way_shares_its_answer() -> None:
+    world = World(slow_s=1.0)
+
+    async def story() -> list[int]:
+        first = asyncio.ensure_future(world.ask())
+        await world.clock.sleep(0.5)
+        return [await world.ask(), await first]
+
+    assert world.clock.run(story()) == [1, 1]
+    assert len(world.begun) == 1
+
+
+def test_an_asker_who_gives_up_does_not_take_the_answer_from_the_others() -> None:
+    world = World(slow_s=1.0)
+
+    async def story() -> int:
+        first = asyncio.ensure_future(world.ask())
+        second = asyncio.ensure_future(world.ask())
+        await world.clock.sleep(0.5)
+        first.cancel()
+        return await second
+
+    assert world.clock.run(story()) == 1
+
+
+@pytest.mark.parametrize(
+    ("max_age_s", "expected", "reason"),
+    [
+        (0.0, 2, "nothing stored will do"),
+        (2.5, 2, "age counts from the begin: the answer is three seconds old, though it came one second ago"),
+        (3.5, 1, "young enough"),
+    ],
+)
+def test_a_stored_answer_serves_who_can_live_with_its_age(max_age_s: float, expected: int, reason: str) -> None:
+    world = World(slow_s=2.0)
+
+    async def story() -> int:
+        await world.ask()
+        await world.clock.sleep(1.0)
+        return await world.ask(max_age=timedelta(seconds=max_age_s))
+
+    assert world.clock.run(story()) == expected, reason
+
+
+@pytest.mark.parametrize(
+    ("failures", "expected_s", "reason"),
+    [
+        (0, 3.0, "an answer: the floor"),
+        (1, 3.0, "the first failure is no reason to be slow"),
+        (2, 6.0, "the second doubles"),
+        (3, 10.0, "at most ten seconds"),
+        (99, 10.0, "whatever happens"),
+    ],
+)
+def test_a_resource_that_fails_waits_longer(failures: int, expected_s: float, reason: str) -> None:
+    asked: Asked[Told] = Asked(reply=None, began=0.0, ended=100.0, failures=failures)
+
+    assert floor_until(asked, FLOOR_S) == 100.0 + expected_s, reason
+
+
+def test_a_floor_beyond_ten_seconds_is_kept_by_failures_too() -> None:
+    asked: Asked[Told] = Asked(reply=None, began=0.0, ended=100.0, failures=5)
+
+    assert floor_until(asked, 30.0) == 130.0
+
+
+def test_failures_slow_their_own_resource_and_no_other() -> None:
+    world = World()
+    world.verdict = "failed"
+
+    async def story() -> None:
+        for _ in range(3):
+            await world.ask("/events/e1")
+        world.verdict = "answered"
+        await world.ask("/events/e2")
+        await world.ask("/events/e1")
+        await world.ask("/events/e1")
+
+    world.clock.run(story())
+
+    assert world.times() == [0.0, 3.0, 9.0, 9.0, 19.0, 22.0]
+
+
+def test_a_429_slows_every_resource_of_its_partner() -> None:
+    world = World()
+    world.verdict = "throttled"
+
+    async def story() -> None:
+        await world.ask("/events/e1")
+        world.verdict = "answered"
+        await asyncio.gather(world.ask("/events/e2"), world.ask("/events/e2", partner=CLUB))
+
+    world.clock.run(story())
+
+    assert world.times() == [0.0, 0.0, 5.0], "the other partner's leaves at once, ours after the back-off"
+
+
+def test_a_failing_fetch_reaches_everyone_who_waits_and_holds_the_floor() -> None:
+    world = World()
+
+    async def broken() -> Told:
+        raise ArithmeticError("a fault of ours")
+
+    async def story() -> list[object]:
+        asks = [world.gate.ask(HALL, "/events/e1", broken, urgency=Urgency.FACT) for _ in range(2)]
+        found: list[object] = list(await asyncio.gather(*asks, return_exceptions=True))
+        await world.ask()
+        return found
+
+    found = world.clock.run(story())
+
+    assert all(isinstance(one, ArithmeticError) for one in found)
+    assert world.times() == [3.0]
+
+
+def test_evidence_that_waits_for_a_fact_brings_it_forward() -> None:
+    world = World()
+    order: list[str] = []
+
+    async def one(address: str, urgency: Urgency) -> None:
+        await world.ask(address, urgency=urgency)
+        order.append(address)
+
+    async def story() -> None:
+        world.pacer.throttled(HALL, began=0.0, retry_after=timedelta(seconds=5))
+        facts = [asyncio.ensure_future(one(f"/events/e{number}", Urgency.FACT)) for number in range(60)]
+        await world.clock.sleep(1.0)
+        await one("/events/e59", Urgency.EVIDENCE)
+        await asyncio.gather(*facts)
+
+    world.clock.run(story())
+
+    assert order[:2] == ["/events/e59", "/events/e59"], "it was last in the line, and two waited for it"
+
+
+def test_a_new_process_asks_nothing_before_the_floor_has_passed() -> None:
+    clock = VirtualClock()
+    pacer = Pacer(per_minute=600, clock=clock, chance=no_chance)
+    gate: Gate[Told] = Gate(pacer=pacer, clock=clock, floor_s=FLOOR_S)
+
+    async def fetch() -> Told:
+        return Told(number=1)
+
+    clock.run(gate.ask(HALL, "/events/e1", fetch, urgency=Urgency.WRITE))
+
+    assert clock.monotonic() == 3.0, "the one before it may have asked the same a moment ago"
+
+
+def test_answers_that_nobody_can_use_any_more_are_forgotten() -> None:
+    world = World()
+    world.gate._forget_at = 10
+
+    async def story() -> None:
+        for number in range(10):
+            await world.ask(f"/events/{number}")
+        await world.clock.sleep(gates.KEPT_S + 1)
+        await world.ask("/events/new")
+
+    world.clock.run(story())
+
+    assert len(world.gate._asked) == 1
+
+
+def test_closing_ends_what_is_under_way() -> None:
+    world = World(slow_s=1000.0)
+
+    async def story() -> bool:
+        asking = asyncio.ensure_future(world.ask())
+        await world.clock.sleep(1.0)
+        await world.gate.aclose()
+        await asyncio.gather(asking, return_exceptions=True)
+        return asking.cancelled()
+
+    assert world.clock.run(story())

@@ -1,0 +1,58 @@
+"""A clock that tests own: it stands still until everything waits, and then goes to the next wake-up."""
+
+import asyncio
+from collections.abc import Coroutine
+from datetime import UTC, datetime, timedelta
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
+IDLE_AFTER = 100
+"""Turns of the event loop after which whoever has not finished is taken to wait for the clock."""
+
+
+class VirtualClock:
+    """Time from zero, moved by ``run`` only."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._number = count()
+
+    def now(self) -> datetime:
+        return BEGIN + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        woken = asyncio.get_running_loop().create_future()
+        heappush(self._sleepers, (self.seconds + max(0.0, seconds), next(self._number), woken))
+        await woken
+
+    def run(self, story: Coroutine[Any, Any, T]) -> T:
+        """Runs a coroutine to its end in virtual time. A wait that nothing will end is an error."""
+        return asyncio.run(self._drive(story))
+
+    async def _drive(self, story: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.ensure_future(story)
+        while True:
+            for _ in range(IDLE_AFTER):
+                if task.done():
+                    return task.result()
+                await asyncio.sleep(0)
+            if not self._sleepers:
+                task.cancel()
+                raise AssertionError("everything waits, and nothing will ever wake it")
+            wake_at, _, woken = heappop(self._sleepers)
+            self.seconds = max(self.seconds, wake_at)
+            if not woken.done():
+                woken.set_result(None)
+
+
+def no_chance() -> float:
+    """The least that could be drawn."""
+    return 0.0
