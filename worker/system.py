@@ -36,3 +36,8 @@ def new_random() -> random.Random:
 def utc_now() -> datetime:
     """Wall time, for the commands that run once."""
     return datetime.now(UTC)
+
+
+def pause(seconds: float) -> None:
+    """Waits, in a command that has nothing else to do."""
+    time.sleep(seconds)

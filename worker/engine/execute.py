@@ -15,10 +15,10 @@ from worker.engine.state import PartnerState
 from worker.guards.checks import AFTER_READING, BEFORE_READING, brake_in_transaction, budget_of, first_no
 from worker.guards.situation import No, Situation
 from worker.model.commits import Commit, Move
-from worker.model.errors import LedgerUnwritable, StateConflict
+from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.exchange import WriteRequest
 from worker.model.facts import Json
-from worker.model.outcomes import Accepted, Answered, Outcome, Uncertain
+from worker.model.outcomes import Accepted, Answered, NotSent, Outcome, Uncertain
 from worker.model.records import Record
 from worker.model.rules import Rule
 from worker.model.writes import UNSETTLED, Write
@@ -66,12 +66,14 @@ class Executor:
         request = self._service.request_for(write.key.partner, write.key.event, write.intent, write.key.item)
         recorded = self._clock.monotonic()
         sending = self._sending(ready, request)
-        brake = self._ledger.record_sending(
-            sending,
-            lambda view: brake_in_transaction(
-                write, budget_of(ready.situation), self._settings.limits, self._clock.now(), view
-            ),
-        )
+        amount, limits = budget_of(ready.situation), self._settings.limits
+        try:
+            brake = self._ledger.record_sending(
+                sending, lambda view: brake_in_transaction(write, amount, limits, self._clock.now(), view)
+            )
+        except SendingUnmarked as problem:
+            await self._record(state, sending.after, NotSent(cause="ledger", why=str(problem)))
+            return
         if brake is not None:
             self._store(hold(write, at=self._clock.now(), reason=brake.reason, why=brake.why, until=brake.until))
             return

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, Union
 
 from worker.model.ids import EventId, PartnerId
 
-Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+Json: TypeAlias = Union[bool, int, float, str, "list[Json]", "dict[str, Json]", None]  # noqa: UP007 - so that | works on it
 Scalar: TypeAlias = str | int | float
 
 UnknownCode = Literal["unreadable", "malformed", "gone", "not_computed", "denied", "product_off", "unread"]

@@ -37,9 +37,10 @@ class Refused:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotSent:
     """Proven not to have happened. ``denied``: 401 or 403; ``connect``: no byte left; ``stale``: the process slept
-    between recording and sending for longer than the time-out, and did not send."""
+    between recording and sending for longer than the time-out, and did not send; ``ledger``: the attempt could not be
+    recorded to the end, so it was not made."""
 
-    cause: Literal["connect", "denied", "stale"]
+    cause: Literal["connect", "denied", "stale", "ledger"]
     why: str
     answer: Answered | None = None
 

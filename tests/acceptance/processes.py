@@ -1,0 +1,206 @@
+"""Real processes for the acceptance tests: a sandbox, a worker, and what one asks of them from outside.
+
+The worker is judged only by what an operator could see: exit codes, stderr, the commands' data, and the sandbox's own
+books. Waiting is always for something, with a limit, and never for a length of time.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+WORKER = (sys.executable, "-m", "worker")
+LIMIT_S = 60.0
+CHECK_EVERY_S = 0.05
+
+PAUSE = """
+rules:
+  - id: pause-cancelled
+    when: event.status == 'cancelled' || event.frontend_status == 'CANCELLED'
+    do: [pause]
+"""
+BOOST = """
+rules:
+  - id: boost-drafts
+    when: event.status == 'active' && setup.state == 'DRAFT' && event.title == 'boost me'
+    do: [boost]
+"""
+
+
+def until(true: Callable[[], Any], what: str, limit_s: float = LIMIT_S) -> Any:
+    """Waits for something to become true, and returns it."""
+    ends = time.monotonic() + limit_s
+    while time.monotonic() < ends:
+        value = true()
+        if value:
+            return value
+        time.sleep(CHECK_EVERY_S)
+    raise AssertionError(f"within {limit_s} s never: {what}")
+
+
+@dataclass(slots=True)
+class Sandbox:
+    """A running ``campaign-worker sandbox``."""
+
+    base_url: str
+    cr_url: str
+    control: str
+    process: "subprocess.Popen[str]"
+
+    def get(self, what: str) -> Any:
+        answer = httpx.get(f"{self.control}/_sandbox/{what}", timeout=10)
+        answer.raise_for_status()
+        return answer.json()
+
+    def post(self, what: str, body: Mapping[str, Any]) -> None:
+        answer = httpx.post(f"{self.control}/_sandbox/{what}", json=body, timeout=10)
+        assert answer.is_success, answer.text
+
+    def fault(self, kind: str, method: str, path: str, **more: Any) -> None:
+        self.post("faults", {"kind": kind, "match": {"method": method, "path": path}, **more})
+
+    def effects(self, target: str | None = None) -> list[dict[str, Any]]:
+        effects: list[dict[str, Any]] = self.get("books")["effects"]
+        return [one for one in effects if target is None or one["target"] == target]
+
+
+@contextmanager
+def sandbox(folder: Path, *options: str, story: str | None = "steps: []\n") -> Iterator[Sandbox]:
+    """A sandbox of its own on a free port; checked at the end for bad manners of its client."""
+    arguments = [*WORKER, "sandbox", "--port", "0", *options]
+    if story is not None:
+        path = folder / "story.yaml"
+        path.write_text(story, encoding="utf-8")
+        arguments += ["--story", str(path)]
+    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
+    try:
+        found: dict[str, str] = {}
+        while len(found) < 3:
+            line = process.stderr.readline() if process.stderr else ""
+            assert line, f"the sandbox ended with {process.wait()}"
+            name, _, value = line.strip().partition(": ")
+            if name in ("base_url", "cr_url", "media_url"):
+                found[name] = value
+        control = re.sub(r"/api/v3$", "", found["base_url"])
+        running = Sandbox(base_url=found["base_url"], cr_url=found["cr_url"], control=control, process=process)
+        yield running
+        assert running.get("violations") == [], "the worker broke a rule of the service's document"
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+@dataclass(slots=True)
+class Home:
+    """A folder with a config, rules and a ledger, as an operator has one."""
+
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "config.yaml"
+
+    def rule(self, text: str, name: str = "rules.yaml") -> None:
+        (self.folder / "rules").mkdir(exist_ok=True)
+        (self.folder / "rules" / name).write_text(text, encoding="utf-8")
+
+    def call(self, *arguments: str, check: int | None = 0, limit_s: float = LIMIT_S) -> "subprocess.CompletedProcess[str]":
+        """Runs a command to its end; ``check`` is the exit code it must have."""
+        done = subprocess.run(
+            [*WORKER, "--config", str(self.config), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
+            env=self._environment(),
+            check=False,
+        )
+        if check is not None:
+            assert done.returncode == check, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.call(*arguments, "--format", "json").stdout)
+
+    def log(self, *arguments: str) -> list[dict[str, Any]]:
+        text = self.call("log", *arguments, "--format", "jsonl").stdout
+        return [json.loads(line) for line in text.splitlines()]
+
+    def writes(self, *arguments: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.json("writes", *arguments)
+        return found
+
+    @contextmanager
+    def worker(self, *options: str) -> Iterator["Worker"]:
+        """A running daemon, ended at the end of the block whatever happens."""
+        error_path = self.folder / f"stderr-{time.monotonic_ns()}.txt"
+        with error_path.open("w", encoding="utf-8") as errors:
+            process = subprocess.Popen(
+                [*WORKER, "--config", str(self.config), "run", *options], stderr=errors, env=self._environment()
+            )
+        running = Worker(process=process, error_path=error_path)
+        try:
+            yield running
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.terminate()
+                try:
+                    process.wait(timeout=30)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "CAMPAIGN_WORKER_USERNAME": "sandbox",
+            "CAMPAIGN_WORKER_PASSWORD": "sandbox",
+            **self.environment,
+        }
+
+
+@dataclass(slots=True)
+class Worker:
+    """A running daemon."""
+
+    process: "subprocess.Popen[bytes]"
+    error_path: Path
+
+    @property
+    def errors(self) -> str:
+        return self.error_path.read_text(encoding="utf-8")
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.process.kill()
+        self.process.wait(timeout=20)
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code."""
+        self.process.terminate()
+        return self.process.wait(timeout=40)
+
+
+def home(folder: Path, box: Sandbox, rules: Sequence[str] = (PAUSE,), **safety: Any) -> Home:
+    """A folder whose config points at a sandbox, with short times that a test can wait for."""
+    where = Home(folder=folder)
+    settings = {"settle": "2s", "evidence_within": "60s", "confirm_within": "30s", **safety}
+    lines = "\n".join(f"  {name}: {value}" for name, value in settings.items())
+    where.config.write_text(
+        f"api:\n  base_url: {box.base_url}\n  cr_url: {box.cr_url}\n  timeout: 3s\nsafety:\n{lines}\n", encoding="utf-8"
+    )
+    (folder / "rules").mkdir(exist_ok=True)
+    for number, text in enumerate(rules):
+        where.rule(text, f"rules-{number}.yaml")
+    return where

@@ -1,0 +1,330 @@
+"""The whole worker against the whole twin, in one process, under virtual time.
+
+Real core, real client, real ledger; the twin's books and manners judge at the end of every world. A test says what the
+rules are, lets things happen at virtual seconds, and looks at what the books and the ledger then say.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.virtual import EPOCH, VirtualClock, VirtualLoop, run_virtually
+from worker.api.addresses import hosts_from
+from worker.api.assumptions import assumptions_from
+from worker.api.auth import Credentials
+from worker.api.client import ApiService, ApiSettings
+from worker.api.replies import Reply
+from worker.api.secret import Secret
+from worker.api.transport import Transports
+from worker.engine.cycle import Cycle, CycleReport
+from worker.engine.looks import Settings as Deciding
+from worker.engine.parts import Parts, RulesInUse
+from worker.engine.settings import EngineSettings
+from worker.engine.state import PartnerState
+from worker.guards.situation import Limits
+from worker.ledger.sql import SqlLedger
+from worker.model.commits import LogFilter
+from worker.model.ids import PartnerId
+from worker.model.writes import Write
+from worker.reading.gate import Gate
+from worker.reading.pacing import Pacer
+from worker.rules.load import read_rules
+from worker.sandbox.changes import By, EventChange
+from worker.sandbox.faults import Fault, Kind, Match
+from worker.sandbox.service import Service
+from worker.sandbox.settings import Settings as TwinSettings
+from worker.sandbox.transport import BASE_URLS, TwinTransport
+from worker.sandbox.world import Happening, Tenant, World
+
+PARTNER = PartnerId("partner-id-one")
+OTHER = PartnerId("partner-id-two")
+
+PAUSE = """
+rules:
+  - id: pause-cancelled
+    when: event.status == 'cancelled' || event.frontend_status == 'CANCELLED'
+    do: [pause]
+"""
+BOOST = """
+rules:
+  - id: boost-on-new-clusters
+    on_change: suggested_tcs
+    with: {budget: 500, goal: ROAS}
+    when: event.status == 'active' && setup.state == 'DRAFT'
+    do: [boost]
+"""
+QUICK = EngineSettings(
+    deciding=Deciding(),
+    limits=Limits(),
+    interval=timedelta(seconds=3),
+    timeout=timedelta(seconds=10),
+    stop_within=timedelta(seconds=20),
+    settle=timedelta(seconds=20),
+    evidence_reads=3,
+    evidence_within=timedelta(minutes=15),
+    confirm_within=timedelta(minutes=2),
+    max_attempts=3,
+)
+
+
+@dataclass
+class Running:
+    """One worker process's worth of parts; ends with a restart."""
+
+    cycle: Cycle
+    states: dict[PartnerId, PartnerState]
+    ledger: SqlLedger
+    service: ApiService
+    gate: Gate[Reply]
+    pacer: Pacer
+    defects: list[tuple[Write, Exception]] = field(default_factory=list)
+
+
+class Town:
+    """A twin and a worker that watches it. ``at`` counts from the start of the test, in virtual seconds."""
+
+    def __init__(self, loop: VirtualLoop, twin: Service, folder: Path, rules: str, settings: EngineSettings) -> None:
+        self.loop = loop
+        self.clock = VirtualClock(loop)
+        self.twin = twin
+        self.settings = settings
+        self.rules = RulesInUse(read_rules({"rules.yaml": rules}).rules)
+        self.assumptions: Mapping[str, Any] = {}
+        self.reports: list[CycleReport] = []
+        self._folder = folder
+        self._zero = loop.time()
+        self.running: Running | None = None
+
+    @property
+    def at(self) -> float:
+        return self.loop.time() - self._zero
+
+    @property
+    def worker(self) -> Running:
+        assert self.running is not None, "the worker is not started"
+        return self.running
+
+    @property
+    def ledger(self) -> SqlLedger:
+        return self.worker.ledger
+
+    def start(self, *partners: PartnerId) -> None:
+        """Starts a worker process: nothing but the ledger is carried over."""
+        ledger = SqlLedger.open(f"sqlite:///{self._folder / 'worker.db'}", clock_now=self.clock.now)
+        chance = Random(7).random
+        pacer = Pacer(per_minute=self.settings.requests_per_minute, clock=self.clock, chance=chance)
+        gate: Gate[Reply] = Gate(pacer=pacer, clock=self.clock, floor_s=self.settings.interval.total_seconds())
+
+        def transport() -> TwinTransport:
+            return TwinTransport(self.twin, clock=self.loop.time, sleep=self.clock.sleep)
+
+        service = ApiService(
+            settings=ApiSettings(
+                hosts=hosts_from(BASE_URLS["api"], BASE_URLS["cr"], BASE_URLS["media"]),
+                timeout=self.settings.timeout,
+                page_size=self.settings.page_size,
+                assumptions=assumptions_from(self.assumptions)[0],
+                transports=Transports(reads=transport, writes=transport),
+            ),
+            credentials=Credentials(username=Secret("sandbox"), password=Secret("sandbox")),
+            gate=gate,
+            pacing=pacer,
+            clock=self.clock,
+            chance=chance,
+        )
+        defects: list[tuple[Write, Exception]] = []
+        parts = Parts(
+            clock=self.clock,
+            service=service,
+            ledger=ledger,
+            settings=self.settings,
+            rules=self.rules,
+            defect=lambda write, error: defects.append((write, error)),
+        )
+        cycle = Cycle(parts)
+        states = {partner: cycle.load(partner) for partner in (partners or (PARTNER,))}
+        self.running = Running(
+            cycle=cycle, states=states, ledger=ledger, service=service, gate=gate, pacer=pacer, defects=defects
+        )
+
+    async def kill(self) -> None:
+        """Ends the worker process at once: what was in flight stays in flight at the twin, nothing is recorded."""
+        worker = self.worker
+        tasks = [task for state in worker.states.values() for task in state.running.values()]
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            try:
+                await task
+            except BaseException:  # noqa: BLE001 - it was killed
+                continue
+        await worker.gate.aclose()
+        await worker.pacer.aclose()
+        await worker.service.aclose()
+        worker.ledger.close()
+        self.running = None
+
+    async def run(self, seconds: float) -> None:
+        """Lets the worker do its cycles for so long."""
+        ends = self.loop.time() + seconds
+        while self.loop.time() < ends:
+            began = self.loop.time()
+            for state in self.worker.states.values():
+                self.reports.append(await self.worker.cycle.run(state))
+            rest = self.settings.interval.total_seconds() - (self.loop.time() - began)
+            await self.clock.sleep(max(rest, 0.01))
+        assert self.worker.defects == []
+
+    async def until(self, true: Callable[[], bool], what: str, limit: float = 1200.0) -> None:
+        """Runs until something is so."""
+        ends = self.loop.time() + limit
+        while not true():
+            assert self.loop.time() < ends, f"within {limit} s never: {what}; {self.story()}"
+            await self.run(self.settings.interval.total_seconds())
+
+    def set(self, event: str, partner: PartnerId = PARTNER, by: By = "world", **fields: Any) -> None:
+        """Something happens to an event, by the world or by a person."""
+        change = EventChange(event=event, partner=partner, by=by, set=fields)
+        self.twin.change(change, self.loop.time())
+
+    def suggest(self, event: str, *runs: int, partner: PartnerId = PARTNER) -> None:
+        """Other clusters are suggested for an event."""
+        items = [{"tc": f"cluster {run}", "tc_run_id": str(run)} for run in runs]
+        self.twin.change(
+            EventChange(event=event, partner=partner, parts={"suggested_tcs": items}), self.loop.time()
+        )
+
+    def fault(self, kind: Kind, method: str | None = None, path: str | None = None, **more: Any) -> None:
+        """Something goes wrong with the next requests that match."""
+        times = more.pop("times", 1)
+        skip = more.pop("skip", 0)
+        match = Match(method=method, path=path)
+        self.twin.faults.add(Fault(match=match, kind=kind, times=times, skip=skip, params=more))
+
+    def writes(self) -> list[Write]:
+        return self.ledger.writes()
+
+    @property
+    def only(self) -> Write:
+        """The one write that there is."""
+        found = self.writes()
+        assert len(found) == 1, [(write.id, write.state) for write in found]
+        return found[0]
+
+    def log(self, kind: str | None = None) -> list[dict[str, Any]]:
+        records: list[dict[str, Any]] = list(self.ledger.log(LogFilter()))
+        return [record for record in records if kind is None or record["kind"] == kind]
+
+    def effects(self, operation: str | None = None) -> list[Any]:
+        return [one for one in self.twin.books.effects if operation is None or one.operation == operation]
+
+    def states(self) -> list[str]:
+        return [write.state for write in self.writes()]
+
+    def story(self) -> str:
+        """What happened, for a failing test."""
+        lines = [f"{one['at'][11:]} {one['kind']} {one['reason']} {one['write']}: {one['why']}" for one in self.log()]
+        return "\n".join(["", *lines[-60:], *(str(one.error) for one in self.reports[-3:] if one.error)])
+
+    def judge(self) -> None:
+        """What must hold at the end of every world."""
+        assert [str(one) for one in self.twin.violations()] == []
+        assert self.ledger.verify() is None
+
+
+def happening(eid: str, **fields: Any) -> Happening:
+    """An event of the twin: running campaigns, active, nothing set up."""
+    record = {
+        "id": eid,
+        "title": f"Event {eid}",
+        "start_date_time": "2026-06-01T19:00:00Z",
+        "city": "Leipzig",
+        "venue_name": "Werk 2",
+        "hall_name": "Halle A",
+        "capacity": 400,
+        "category": "concert",
+        "special_ad_category": None,
+        "predicted_sales_share": 0.4,
+        "status": "active",
+        "frontend_status": "DEFAULT",
+        "campaign_status": "RUNNING",
+        "client_campaign_status": "RUNNING",
+        "campaign_optimisation_status": "ON",
+        "ad_campaign_optimisation_status": "ON",
+        "campaign_event_series": [],
+        "benchmark": {"prediction": {"value": 0.5, "benchmark": 0.4}},
+        **fields,
+    }
+    return Happening(record=record)
+
+
+def draft(eid: str, total_budget: float = 500, goal: str = "ROAS", **fields: Any) -> Happening:
+    """An event with a draft, and suggested clusters."""
+    setup = {"goal": goal, "total_budget": total_budget}
+    suggested = ({"tc": "cluster 1", "tc_run_id": "1"},)
+    return replace(happening(eid, **fields), setup=setup, suggested=suggested)
+
+
+def world(*events: Happening, partner: PartnerId = PARTNER, more: tuple[Tenant, ...] = ()) -> World:
+    """A world of one partner, or of more."""
+    return World((tenant(partner, *events), *more))
+
+
+def tenant(partner: PartnerId, *events: Happening) -> Tenant:
+    """One partner with these events."""
+    record = {
+        "id": f"client of {partner}",
+        "name": str(partner),
+        "domain": "example.org",
+        "currency": "EUR",
+        "vertical": "concerts",
+        "demand_prediction": True,
+        "campaign_recommendations": True,
+        "status": "active",
+        "pricing_tier": "standard",
+        "campaign_pricing_model": "share",
+        "ner_active": False,
+    }
+    return Tenant(partner_id=partner, record=record, events=events)
+
+
+Script = Callable[[Town], Awaitable[None]]
+
+
+@contextmanager
+def town(
+    folder: Path,
+    place: World,
+    rules: str = PAUSE,
+    *,
+    settings: EngineSettings = QUICK,
+    twin: TwinSettings | None = None,
+    **changes: Any,
+) -> Iterator[tuple[Town, Callable[[Script], None]]]:
+    """A town, and how to play a script in it; judged when the block ends."""
+    loop = VirtualLoop()
+    service = Service(place, settings=twin or TwinSettings())
+    made = Town(loop, service, folder, rules, replace(settings, **changes))
+
+    def play(script: Script) -> None:
+        async def whole() -> None:
+            if made.running is None:
+                made.start()
+            await script(made)
+
+        run_virtually(loop, whole())
+
+    try:
+        yield made, play
+        made.judge()
+    finally:
+        if made.running is not None:
+            made.running.ledger.close()
+        loop.close()
+
+
+__all__ = ["EPOCH", "OTHER", "PARTNER"]

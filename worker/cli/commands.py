@@ -1,0 +1,17 @@
+"""Imports every command, which registers it on the app. Kept out of `app` so that the two do not import each other."""
+
+
+def register() -> None:
+    """Makes all commands known."""
+    from worker.cli import (  # noqa: F401 - imported for what they register
+        check,
+        demo,
+        ledger,
+        log,
+        resolve,
+        run,
+        sandbox,
+        schema,
+        status,
+        writes,
+    )

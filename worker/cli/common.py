@@ -1,0 +1,55 @@
+"""What several commands need: the config's ledger, times and durations as people type them, and who is asking."""
+
+import getpass
+import os
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+from worker.cli.app import Invocation
+from worker.cli.wiring import ledger_url
+from worker.config import Config, load_config
+from worker.ledger.reading import LedgerReader, open_reading
+from worker.model.errors import UsageError
+from worker.rules.durations import parse_duration
+from worker.system import utc_now
+
+def config_of(invocation: Invocation) -> Config:
+    """The config, checked; every mistake at once as `InputErrors`."""
+    return load_config(invocation.config_path)
+
+
+def reader_of(invocation: Invocation) -> LedgerReader:
+    """The ledger for reading, beside a running daemon or without one. Needs no credentials."""
+    return open_reading(ledger_url(config_of(invocation)))
+
+
+def moment(text: str | None, option: str) -> datetime | None:
+    """A time as people type it: ``2h`` ago, or an ISO time. Raises `UsageError`."""
+    if text is None:
+        return None
+    with suppress(ValueError):
+        return utc_now() - parse_duration(text)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        hint = "write how long ago (30m, 2h, 7d) or a time (2026-03-01T12:00:00Z)"
+        raise UsageError(f"{option}: {text!r} is no time", hint=hint) from error
+    return at.astimezone(UTC) if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+def duration(text: str | None, option: str) -> timedelta | None:
+    """A duration as in the config. Raises `UsageError`."""
+    if text is None:
+        return None
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}", hint="write 500ms, 3s, 10m, 2h or 7d") from error
+
+
+def operator() -> str:
+    """Who is asking, for the log: the user of the system, or who sudo says it was."""
+    try:
+        return os.environ.get("SUDO_USER") or getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"

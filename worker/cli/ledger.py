@@ -1,0 +1,47 @@
+"""``ledger backup``, ``ledger upgrade``, ``ledger accept-restore``: what an operator does to the ledger itself."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from worker.cli.app import app, invocation
+from worker.cli.common import config_of, operator, reader_of
+from worker.cli.output import say
+from worker.cli.wiring import ledger_url
+from worker.ledger import upkeep
+from worker.system import utc_now
+
+ledger_app = typer.Typer(help="Back up, upgrade, or accept a restored ledger.", no_args_is_help=True)
+app.add_typer(ledger_app, name="ledger")
+
+
+@ledger_app.command("backup")
+def backup(
+    context: typer.Context, file: Annotated[Path, typer.Argument(help="Where to; must not exist yet.")]
+) -> None:
+    """Copy the ledger as it is at one moment, also beside a running daemon."""
+    with reader_of(invocation(context)) as ledger:
+        ledger.backup(file)
+    say(f"backed up to {file}")
+
+
+@ledger_app.command("upgrade")
+def upgrade(context: typer.Context) -> None:
+    """Bring an older ledger to this program's shape. Stop the daemon and take a backup first."""
+    config = config_of(invocation(context))
+    done = upkeep.upgrade(ledger_url(config), now=utc_now())
+    if done.before == done.after:
+        say(f"nothing to do: the ledger has revision {done.after} already")
+    else:
+        say(f"upgraded from revision {done.before} to {done.after}")
+
+
+@ledger_app.command("accept-restore")
+def accept_restore(context: typer.Context) -> None:
+    """Go on with a restored, lost or exchanged ledger: what was open goes to a person, what fires waits for approval."""
+    config = config_of(invocation(context))
+    done = upkeep.accept_restore(ledger_url(config), by=operator(), now=utc_now())
+    say(f"accepted: {len(done.needs_human)} open writes are now before a person, {done.memories} memories start anew")
+    if done.needs_human:
+        say("decide them: campaign-worker writes --state needs_human")

@@ -1,0 +1,96 @@
+"""``log``: the action log, filtered, followed, exported, verified."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from worker.cli.app import app, invocation
+from worker.cli.common import moment, reader_of
+from worker.cli.output import LogFormat, print_csv, print_json, print_line, print_table, say
+from worker.ledger.reading import FIELDS, LedgerReader
+from worker.model.commits import LogFilter
+from worker.model.facts import Json
+from worker.system import pause
+
+FOLLOW_EVERY_S = 0.5
+TABLE = ("seq", "at", "kind", "reason", "partner", "event", "rule", "write", "action", "why")
+
+
+@app.command("log")
+def log(
+    context: typer.Context,
+    since: Annotated[str | None, typer.Option(help="How long ago (2h, 7d) or a time (2026-03-01T12:00:00Z).")] = None,
+    partner: Annotated[str | None, typer.Option(help="Only this partner.")] = None,
+    event: Annotated[str | None, typer.Option(help="Only this event.")] = None,
+    rule: Annotated[str | None, typer.Option(help="Only this rule.")] = None,
+    write: Annotated[int | None, typer.Option(help="Only this write: its whole life.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on printing new records until interrupted.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Recompute the hash chain; exit 1 where it breaks.")] = False,
+    output: Annotated[LogFormat, typer.Option("--format", help="table, json, jsonl (one record a line) or csv.")] = LogFormat.table,
+) -> None:
+    """Print the action log: what was seen, decided, sent and proved, oldest first.
+
+    Examples: campaign-worker log --event e42      campaign-worker log --write 7 --format jsonl
+    """
+    wanted = LogFilter(since=moment(since, "--since"), partner=partner, event=event, rule=rule, write=write)
+    with reader_of(invocation(context)) as ledger:
+        if verify:
+            _verify(ledger)
+        elif follow:
+            _follow(ledger, wanted, output)
+        else:
+            _print(ledger.log(wanted), output)
+
+
+def _verify(ledger: LedgerReader) -> None:
+    broken = ledger.verify()
+    if broken is None:
+        print(f"the chain holds: {ledger.last_seq()} records")
+        return
+    print(f"the chain is broken at seq {broken.seq}: {broken.why}")
+    raise typer.Exit(1)
+
+
+def _print(records: Iterable[dict[str, Json]], output: LogFormat) -> None:
+    if output is LogFormat.jsonl:
+        for record in records:
+            print_line(record)
+    elif output is LogFormat.json:
+        print_json(list(records))
+    elif output is LogFormat.csv:
+        print_csv(FIELDS, records)
+    else:
+        print_table("action log", TABLE, (_row(record) for record in records))
+
+
+def _row(record: dict[str, Json]) -> list[Json]:
+    return [record[name] for name in TABLE]
+
+
+def _follow(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
+    if output in (LogFormat.json, LogFormat.csv):
+        say(f"--follow prints records as they come: {output.value} has an end, so jsonl is printed")
+        output = LogFormat.jsonl
+    try:
+        for record in _coming(ledger, wanted):
+            if output is LogFormat.jsonl:
+                print_line(record)
+            else:
+                print("  ".join(str(record[name]) for name in TABLE if record[name] is not None), flush=True)
+    except KeyboardInterrupt:
+        return
+
+
+def _coming(ledger: LedgerReader, wanted: LogFilter) -> Iterator[dict[str, Json]]:
+    """Records for ever. The next look starts after the newest record of the last, whether it matched or not."""
+    after = 0
+    while True:
+        newest = ledger.last_seq()
+        for record in ledger.log(replace(wanted, after_seq=after)):
+            seq = record["seq"]
+            after = max(after, seq if isinstance(seq, int) else 0)
+            yield record
+        after = max(after, newest)
+        pause(FOLLOW_EVERY_S)

@@ -1,0 +1,82 @@
+"""How commands print data: a table for a person, JSON for a script, nothing else on stdout."""
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+
+from rich.console import Console
+from rich.table import Table
+
+from worker.model.facts import Json
+
+
+class Format(str, Enum):
+    """``--format`` of commands that print data."""
+
+    table = "table"
+    json = "json"
+
+
+class LogFormat(str, Enum):
+    """``--format`` of ``log``."""
+
+    table = "table"
+    json = "json"
+    jsonl = "jsonl"
+    csv = "csv"
+
+
+def print_json(value: object) -> None:
+    """One JSON document."""
+    json.dump(value, sys.stdout, ensure_ascii=False, indent=2)
+    sys.stdout.write("\n")
+
+
+def print_line(value: Mapping[str, Json]) -> None:
+    """One JSON object on one line, flushed, so that a follower sees it at once."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n")
+    sys.stdout.flush()
+
+
+def print_csv(names: Sequence[str], rows: Iterable[Mapping[str, Json]]) -> None:
+    """Comma-separated with a head line; nested values as JSON."""
+    out = csv.writer(sys.stdout)
+    out.writerow(names)
+    for row in rows:
+        out.writerow([_cell(row.get(name)) for name in names])
+
+
+def print_table(title: str, names: Sequence[str], rows: Iterable[Sequence[Json]]) -> None:
+    """A table for a person; values are shown as text, never as markup."""
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*(_text(cell) for cell in row))
+    console().print(table)
+
+
+def console() -> Console:
+    """The console of stdout; as wide as it takes where there is no terminal, so that nothing is cut."""
+    return Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else 200)
+
+
+def say(message: str) -> None:
+    """A line for a person, on stderr."""
+    print(message, file=sys.stderr)
+
+
+def _cell(value: Json) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return "'" + value if value[:1] in ("=", "+", "-", "@") else value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _text(value: Json) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,73 @@
+"""``run``: the daemon."""
+
+import asyncio
+import os
+import signal
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from worker.cli.app import app, invocation
+from worker.cli.common import config_of, duration
+from worker.cli.output import say
+from worker.cli.wiring import running_daemon, unvouched_lines
+from worker.config import Config
+from worker.engine.cycle import CycleReport
+from worker.logs import configure, logger, tell
+
+
+class LogReporter:
+    """Tells of cycles and troubles in the log of the process."""
+
+    def cycle(self, report: CycleReport) -> None:
+        """One canonical line per cycle."""
+        log = logger()
+        level = log.warning if report.error else log.info
+        shown = {} if report.error is None else {"error": report.error}
+        level(
+            "cycle",
+            partner=report.partner,
+            events=report.events,
+            complete=report.complete,
+            fired=report.fired,
+            open_writes=report.open_writes,
+            took_ms=report.took_ms,
+            **shown,
+        )
+
+    def note(self, message: str, **keys: object) -> None:
+        """Something worth knowing."""
+        logger().info(message, **keys)
+
+    def alarm(self, message: str, **keys: object) -> None:
+        """Something that a person should look at."""
+        logger().warning(message, **keys)
+
+
+@app.command("run")
+def run(
+    context: typer.Context,
+    lasting: Annotated[str | None, typer.Option("--for", help="End after that long, for instance 10m.")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also log evidence, holds and observations.")] = False,
+) -> None:
+    """Run the worker: look every poll.interval, decide by the rules, write with guards, and log it all.
+
+    SIGTERM and Ctrl-C stop it cleanly: nothing new is recorded, what is in flight is awaited up to stop_within.
+    """
+    ends = duration(lasting, "--for")
+    config = config_of(invocation(context))
+    configure(verbose=verbose)
+    for key, why in config.unused_keys().items():
+        logger().warning("config_key_not_used", key=key, why=why)
+    for line in unvouched_lines(config):
+        say(line)
+    asyncio.run(_run(config, ends))
+
+
+async def _run(config: Config, ends: timedelta | None) -> None:
+    async with running_daemon(config, reporter=LogReporter(), tell=tell, pid=os.getpid()) as daemon:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, daemon.stop)
+        await daemon.run(lasting=ends)

@@ -1,0 +1,202 @@
+"""Builds the parts and hands them in: the only place that knows which client, which ledger and which clock.
+
+Everything else of the worker is given what it needs. What a config means for the engine is decided here as well, so
+that `run`, `resolve` and `check` cannot read it differently.
+"""
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+from worker.api.addresses import hosts_from
+from worker.api.assumptions import Assumptions, assumptions_from
+from worker.api.auth import Credentials
+from worker.api.client import ApiService, ApiSettings
+from worker.api.readings import CustomFact
+from worker.api.replies import Reply
+from worker.api.secret import Secret
+from worker.cli.rulesource import FolderSource
+from worker.config import Config, resolve
+from worker.engine.daemon import Daemon, Reporter
+from worker.engine.looks import Settings
+from worker.engine.parts import Parts
+from worker.engine.settings import EngineSettings
+from worker.engine.told import Tell, ToldLedger
+from worker.guards.situation import Limits
+from worker.ledger.lock import SenderLock
+from worker.ledger.places import place_of
+from worker.ledger.sql import SqlLedger
+from worker.model.actions import ACTIONS
+from worker.model.errors import Problem
+from worker.model.facts import Json
+from worker.model.ids import PartnerId
+from worker.model.rules import Surge
+from worker.reading.gate import Gate
+from worker.reading.pacing import Pacer, budget_now
+from worker.rules.lint import lint
+from worker.rules.load import load
+from worker.sandbox.server import Address, Time, built, serving
+from worker.system import SystemClock, new_random, utc_now
+
+TOGGLED: Mapping[str, str] = {
+    "pause": "client_campaign_status",
+    "run": "client_campaign_status",
+    "optimisation": "campaign_optimisation_status",
+    "ad_optimisation": "ad_campaign_optimisation_status",
+}
+"""Which field's ``semantics`` assumption an action leans on."""
+SANDBOX_USER = "sandbox"
+"""Who the embedded twin lets in; no secret."""
+FIRST_EVENT_IN = timedelta(days=30)
+"""When the embedded sandbox's first event takes place, from today."""
+
+
+def ledger_url(config: Config) -> str:
+    """The config's ledger as a URL with an absolute path."""
+    return f"sqlite:///{config.ledger}"
+
+
+def writer_of(config: Config) -> SqlLedger:
+    """The ledger for writing: the daemon's, or an operator's short transaction."""
+    return SqlLedger.open(ledger_url(config), clock_now=utc_now)
+
+
+def assumptions_of(config: Config) -> Assumptions:
+    """The register with the operator's values; `load_config` has checked them."""
+    return assumptions_from(config.assumptions)[0]
+
+
+def engine_settings(config: Config) -> EngineSettings:
+    """What the config means for the engine."""
+    safety = config.safety
+    assumptions = assumptions_of(config)
+    vouched = assumptions.vouched | config.vouched
+    unvouched: Mapping[str, tuple[str, ...]] = {}
+    if not config.local:
+        leaning = {name: tuple(key for key in row.assumptions if key not in vouched) for name, row in ACTIONS.items()}
+        unvouched = {name: keys for name, keys in leaning.items() if keys}
+    return EngineSettings(
+        deciding=Settings(
+            mode=config.mode,
+            gap=safety.gap.longer_than,
+            gap_then=safety.gap.then,
+            surge=Surge(events=safety.surge.events, within=safety.surge.within),
+        ),
+        limits=Limits(
+            writes_per_hour=safety.writes_per_hour,
+            spend_per_event=safety.spend.per_event,
+            spend_per_day=safety.spend.per_day,
+            held_longer_than=safety.gap.longer_than,
+        ),
+        interval=config.poll.interval,
+        timeout=config.api.timeout,
+        stop_within=config.stop_within,
+        settle=safety.settle,
+        evidence_reads=safety.evidence_reads,
+        evidence_within=safety.evidence_within,
+        confirm_within=safety.confirm_within,
+        max_attempts=safety.max_attempts,
+        ask=safety.on_unknown == "ask",
+        ask_spending=not config.local and "safety.settle" not in vouched,
+        toggles=frozenset(action for action, field in TOGGLED.items() if assumptions.toggles(field)),
+        unvouched=unvouched,
+        requests_per_minute=config.requests.per_minute,
+        page_size=config.poll.page_size,
+        only_partners=frozenset(config.partners) if config.partners is not None else None,
+    )
+
+
+def vouched_lines(config: Config) -> tuple[str, ...]:
+    """The assumptions that the operator vouches for, for `check` to print."""
+    return tuple(f"vouched for: {key}" for key in sorted(config.vouched))
+
+
+def unvouched_lines(config: Config) -> tuple[str, ...]:
+    """What must be confirmed before writes go off; nothing against the sandbox and loopback."""
+    settings = engine_settings(config)
+    keys = sorted({key for missing in settings.unvouched.values() for key in missing})
+    lines = [f"not vouched for, so writes that lean on it are held: {key}" for key in keys]
+    if settings.ask_spending:
+        lines.append("not vouched for, so unknown writes that spend go to a person at once: safety.settle")
+    return tuple(lines)
+
+
+def checked_rules(path: Path, config: Config) -> tuple[int, tuple[Problem, ...]]:
+    """How many rules a path holds, and the warnings about them. Raises `InputErrors` with every mistake."""
+    loaded = load(path, config.registry)
+    return len(loaded.rules.rules), (*loaded.warnings, *lint(loaded, path))
+
+
+@asynccontextmanager
+async def running_daemon(config: Config, *, reporter: Reporter, tell: Tell, pid: int) -> AsyncIterator[Daemon]:
+    """A daemon with everything it needs, ready to `run`; everything is closed at the end of the block.
+
+    Raises `NotSafe` where the ledger is held, restored or cannot be written, and `UsageError` for missing credentials.
+    """
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        address = await stack.enter_async_context(_embedded(config, clock))
+        secrets = _credentials(config, embedded=address is not None)
+        config.ledger.parent.mkdir(parents=True, exist_ok=True)
+        stack.enter_context(SenderLock.acquire(place_of(ledger_url(config)), now=clock.now()))
+        ledger = stack.enter_context(writer_of(config))
+        random = new_random()
+        pacer = Pacer(per_minute=config.requests.per_minute, clock=clock, chance=random.random)
+        stack.push_async_callback(pacer.aclose)
+        gate: Gate[Reply] = Gate(pacer=pacer, clock=clock, floor_s=config.poll.interval.total_seconds())
+        stack.push_async_callback(gate.aclose)
+        service = ApiService(
+            settings=_api_settings(config, address),
+            credentials=secrets,
+            gate=gate,
+            pacing=pacer,
+            clock=clock,
+            chance=random.random,
+        )
+        stack.push_async_callback(service.aclose)
+        parts = Parts(clock=clock, service=service, ledger=ToldLedger(ledger, tell), settings=engine_settings(config))
+        source = FolderSource(config.rules, config.registry)
+
+        def budgets(partner: PartnerId) -> Mapping[str, Json]:
+            return {
+                "requests_per_minute": config.requests.per_minute,
+                "budget": round(budget_now(pacer.pace(partner), clock.monotonic())),
+            }
+
+        yield Daemon(parts, source=source, reporter=reporter, pid=pid, budgets=budgets)
+
+
+@asynccontextmanager
+async def _embedded(config: Config, clock: SystemClock) -> AsyncIterator[Address | None]:
+    """The embedded twin on a free loopback port while the block lasts, where the config asks for it."""
+    if not config.embedded:
+        yield None
+        return
+    twin = built(None, None, clock.now() + FIRST_EVENT_IN)
+    async with serving(twin, time=Time(clock=clock.monotonic, sleep=clock.sleep)) as address:
+        yield address
+
+
+def _credentials(config: Config, *, embedded: bool) -> Credentials:
+    if embedded:
+        return Credentials(username=Secret(SANDBOX_USER), password=Secret(SANDBOX_USER))
+    username, password = (resolve(secret, os.environ) for secret in (config.username, config.password))
+    return Credentials(username=Secret(username.reveal()), password=Secret(password.reveal()))
+
+
+def _api_settings(config: Config, address: Address | None) -> ApiSettings:
+    if address is not None:
+        hosts = hosts_from(address.base_url, address.cr_url, address.media_url)
+    else:
+        hosts = hosts_from(config.api.base_url, config.api.cr_url, config.api.media_url)
+    return ApiSettings(
+        hosts=hosts,
+        timeout=config.api.timeout,
+        page_size=config.poll.page_size,
+        partners=config.partners,
+        operator_prefix=config.operator_prefix,
+        assumptions=assumptions_of(config),
+        facts={name: CustomFact(name=name, get=fact.get, value=fact.value) for name, fact in config.facts.items()},
+    )

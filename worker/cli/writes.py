@@ -1,0 +1,39 @@
+"""``writes``: every write and what became of it."""
+
+from typing import Annotated, cast
+
+import typer
+
+from worker.cli.app import app, invocation
+from worker.cli.common import reader_of
+from worker.cli.output import Format, print_json, print_table
+from worker.ledger.rows import writes_json
+from worker.model.errors import UsageError
+from worker.model.writes import State
+from worker.writes.states import MOVES
+
+TABLE = ("id", "state", "reason", "partner", "event", "rule", "action", "attempt", "held_by", "changed_at", "why")
+
+
+@app.command("writes")
+def writes(
+    context: typer.Context,
+    state: Annotated[str | None, typer.Option(help="Only this state, for instance needs_human.")] = None,
+    event: Annotated[str | None, typer.Option(help="Only this event.")] = None,
+    partner: Annotated[str | None, typer.Option(help="Only this partner.")] = None,
+    rule: Annotated[str | None, typer.Option(help="Only this rule.")] = None,
+    output: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.table,
+) -> None:
+    """Print every write, oldest first: its state, what holds it, and why.
+
+    Example: campaign-worker writes --state needs_human
+    """
+    if state is not None and state not in MOVES:
+        raise UsageError(f"--state: there is no state {state!r}", hint=f"one of: {', '.join(MOVES)}")
+    with reader_of(invocation(context)) as ledger:
+        found = ledger.writes(state=cast("State | None", state), event=event, partner=partner, rule=rule)
+    rows = [writes_json(write) for write in found]
+    if output is Format.json:
+        print_json(rows)
+    else:
+        print_table("writes", TABLE, ([row[name] for name in TABLE] for row in rows))
