@@ -10,7 +10,7 @@ The only home of ``Any``: two libraries return it, and it ends at their call. No
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import jmespath
 from jmespath.exceptions import JMESPathError
 
-from worker.model.document import EVENT_FIELDS, Field
+from worker.model.document import EVENT_FIELDS, Field, FieldType
 from worker.model.facts import Json
 
 LONGEST_NUMBER = 300
@@ -104,23 +104,16 @@ def ill_typed(value: Json, field: Field) -> str | None:
     """Why the value cannot be what the document says; None where it can."""
     if value is None:
         return None if field.nullable else "null, which the document does not allow"
-    fits = {
-        "string": isinstance(value, str),
-        "integer": integer_from(value) is not None,
-        "number": number_from(value) is not None,
-        "boolean": isinstance(value, bool),
-        "timestamp": isinstance(value, str) and moment_from(value) is not None,
-        "list": isinstance(value, list),
-        "object": isinstance(value, dict),
-    }[field.type]
+    fits = _FITS[field.type](value)
     return None if fits else f"{_kind(value)}, where the document says {field.type}"
 
 
 def integer_from(value: Json) -> int | None:
     """A whole number, also one spelled ``500.0``; a boolean is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    number = number_from(value)
+    if number is None or not number.is_integer():
         return None
-    return int(value) if math.isfinite(value) and value == int(value) else None
+    return value if isinstance(value, int) else int(number)
 
 
 def number_from(value: Json) -> float | None:
@@ -210,6 +203,17 @@ def strings_in(value: Json) -> frozenset[str]:
             case _:
                 pass
     return frozenset(found)
+
+
+_FITS: Mapping[FieldType, Callable[[Json], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: integer_from(value) is not None,
+    "number": lambda value: number_from(value) is not None,
+    "boolean": lambda value: isinstance(value, bool),
+    "timestamp": lambda value: isinstance(value, str) and moment_from(value) is not None,
+    "list": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+}
 
 
 def _no_constant(name: str) -> float:

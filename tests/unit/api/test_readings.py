@@ -1,0 +1,263 @@
+"""Each fact's request and decoder. A decoder gives Known or Unknown for any answer whatsoever."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.api.test_wire import ANY_JSON
+from worker.api import readings
+from worker.api.assumptions import Assumptions, assumptions_from
+from worker.api.readings import READINGS, Asking, CustomFact, Question
+from worker.model.facts import Fact, FactKey, Json, Known, Trace, Unknown
+from worker.model.ids import EventId, PartnerId
+
+HALL = PartnerId("partner-id-hall")
+E1 = EventId("e1")
+WITH_PARAMS = (("budget", 500.0), ("goal", "ROAS"), ("runtime_in_days", 30))
+
+
+def assumed(**changes: Json) -> Assumptions:
+    made, wrong = assumptions_from({key.replace("__", "."): value for key, value in changes.items()})
+    assert not wrong
+    return made
+
+
+def asking(assumptions: Assumptions | None = None) -> Asking:
+    return Asking(
+        event=E1,
+        read_at=datetime(2030, 1, 1, tzinfo=UTC),
+        trace=Trace(get="/x", status=200),
+        assumptions=assumptions or Assumptions(),
+    )
+
+
+def question(name: str, event: EventId | None = E1, **custom: CustomFact) -> Question:
+    found = readings.question_for(readings.readings_with(custom), HALL, event, FactKey(name=name, params=WITH_PARAMS))
+    assert isinstance(found, Question), found
+    return found
+
+
+def fact(name: str, value: Json, assumptions: Assumptions | None = None) -> Fact:
+    return readings.decoded(question(name), value, asking(assumptions))
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "query"),
+    [
+        ("event", "/events/e1", ()),
+        ("partner", "/partners/", ()),
+        ("setup", "/setup_processes/e1", ()),
+        ("suggested_tcs", "/events/e1/suggested_tcs", (("budget", "500"), ("goal", "ROAS"))),
+        ("clusters", "/events/e1/clusters", ()),
+        ("expected_value", "/events/e1/campaigns_expected_value", (("goal", "ROAS"), ("budget", "500"))),
+        ("defaults", "/events/e1/default_campaigns_parameters", ()),
+        ("budget_range", "/events/e1/budget_min_max", (("runtime_in_days", "30"),)),
+        ("campaigns", "/events/e1/campaigns", ()),
+        ("permissions", "/permissions", ()),
+        ("features", "/features", ()),
+        ("adplatform", "/integrations/connect/adplatform/status", ()),
+    ],
+)
+def test_every_fact_has_the_documents_request(name: str, path: str, query: tuple[tuple[str, str], ...]) -> None:
+    found = question(name)
+
+    assert (found.path, found.query) == (path, query)
+
+
+def test_the_table_above_knows_every_fact() -> None:
+    assert len(READINGS) == 12
+
+
+@pytest.mark.parametrize(
+    ("name", "event", "params", "words"),
+    [
+        ("weather", E1, (), "there is no fact weather"),
+        ("event", None, (), "event is read for one event"),
+        ("suggested_tcs", E1, (("goal", "ROAS"),), "suggested_tcs needs budget"),
+    ],
+)
+def test_a_fact_that_cannot_be_asked_for_says_why(
+    name: str, event: EventId | None, params: tuple[tuple[str, str], ...], words: str
+) -> None:
+    assert readings.question_for(READINGS, HALL, event, FactKey(name=name, params=params)) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(500.0, "500"), (0.1, "0.1"), (1e21, "1000000000000000000000"), (1e-7, "0.0000001"), (30, "30"), ("ROAS", "ROAS")],
+)
+def test_a_number_goes_into_a_query_plainly(value: float | str, expected: str) -> None:
+    assert readings.spelled(value) == expected
+
+
+@given(ANY_JSON, st.sampled_from(sorted(READINGS)))
+def test_any_answer_is_known_or_unknown(value: Json, name: str) -> None:
+    for content in (value, {"clusters": value, "tc_run_id": 1, "expected_value": value, "id": "e1"}, [value]):
+        assert isinstance(fact(name, content), Known | Unknown)
+
+
+def test_an_event_that_was_not_asked_for_is_malformed() -> None:
+    found = fact("event", {"id": "e2", "status": "cancelled"})
+
+    assert isinstance(found, Unknown)
+    assert found.code == "malformed"
+
+
+@pytest.mark.parametrize(
+    ("record", "state", "reason"),
+    [
+        ({"state": "DRAFT"}, "DRAFT", "a draft"),
+        ({"state": "PUBLISHED"}, "PUBLISHED", "published"),
+        ({"state": "ARCHIVED"}, None, "a word nobody vouched for"),
+        ({}, None, "no word at all"),
+        ({"state": 1}, None, "not a word"),
+        ({"state": "NONE"}, None, "only a 404 says that there is none"),
+    ],
+)
+def test_the_setups_state_is_draft_or_published_or_a_gap(record: Json, state: str | None, reason: str) -> None:
+    found = fact("setup", record)
+
+    assert isinstance(found, Known)
+    assert isinstance(found.value, dict)
+    assert found.value.get("state") == state, reason
+    assert ("state" in found.gaps) is (state is None), reason
+
+
+def test_the_setups_state_stands_where_the_operator_says_and_in_his_words() -> None:
+    words = assumed(setup__state_field="phase", setup__draft=["open"], setup__published=["live"])
+
+    found = fact("setup", {"phase": "live", "state": "whatever", "goal": "ROAS", "total_budget": 5}, words)
+
+    assert isinstance(found, Known)
+    assert found.value == {"phase": "live", "state": "PUBLISHED", "goal": "ROAS", "total_budget": 5}
+    assert not found.gaps
+
+
+def test_clusters_carry_the_run_of_their_answer() -> None:
+    found = fact("clusters", {"tc_run_id": 7, "clusters": [{"tc": "a/b", "label": "L", "metric_pred": "high"}]})
+
+    assert isinstance(found, Known)
+    assert found.value == [{"tc": "a/b", "label": "L", "tc_run_id": 7}]
+    assert set(found.gaps) == {"clusters[0].metric_pred", "clusters[0].reach_estimate", "clusters[0].size_share"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code", "reason"),
+    [
+        ("clusters", {"tc_run_id": 7, "clusters": []}, "not_computed", "the computation is not finished"),
+        ("clusters", {"clusters": []}, "not_computed", "a run may be missing as long as nothing is computed"),
+        ("clusters", {"clusters": [{"tc": "a"}]}, "malformed", "clusters of which run?"),
+        ("clusters", {"tc_run_id": 7, "clusters": [{"label": "a"}]}, "malformed", "a cluster without a name"),
+        ("clusters", {"tc_run_id": 7}, "malformed", "no list"),
+        ("suggested_tcs", [], "not_computed", "empty is no value"),
+        ("suggested_tcs", [{"tc": "a", "tc_run_id": "1"}, {"tc": "b"}], "malformed", "one ill item, no list"),
+        ("suggested_tcs", {"items": []}, "malformed", "not the documented shape"),
+        ("suggested_tcs", None, "malformed", "null"),
+        ("expected_value", {"expected_value": "n/a"}, "malformed", "no number"),
+        ("expected_value", "12", "malformed", "no object"),
+        ("campaigns", {"items": []}, "malformed", "not where the assumption looks"),
+        ("campaigns", [{"tc": "a"}], "malformed", "a campaign is named by tc and tc_run_id"),
+        ("permissions", {"a": True}, "malformed", "no array"),
+        ("adplatform", {"connected": "yes"}, "malformed", "neither true nor false"),
+        ("adplatform", {}, "malformed", "not there"),
+        ("defaults", [], "malformed", "no object"),
+        ("budget_range", None, "malformed", "null"),
+        ("partner", [], "malformed", "no object"),
+    ],
+)
+def test_what_is_not_understood_is_unknown(name: str, value: Json, code: str, reason: str) -> None:
+    found = fact(name, value)
+
+    assert isinstance(found, Unknown), reason
+    assert found.code == code, reason
+    assert found.why
+    assert found.trace is not None
+
+
+def test_a_run_is_a_number_in_every_list() -> None:
+    assert fact("suggested_tcs", [{"tc": "a", "tc_run_id": "12"}]) == fact(
+        "suggested_tcs", [{"tc": "a", "tc_run_id": 12}]
+    )
+
+
+def test_no_campaigns_are_a_value() -> None:
+    found = fact("campaigns", [])
+
+    assert isinstance(found, Known)
+    assert found.value == []
+
+
+def test_campaigns_are_found_where_the_operator_says() -> None:
+    where = assumed(campaigns__items="items[]")
+
+    found = fact("campaigns", {"items": [{"tc": "a", "tc_run_id": "3", "spend": 1.5}]}, where)
+
+    assert isinstance(found, Known)
+    assert found.value == [{"tc": "a", "tc_run_id": 3, "spend": 1.5}]
+
+
+def test_the_other_facts_in_their_usual_shape() -> None:
+    assert getattr(fact("expected_value", {"expected_value": "99.5"}), "value", None) == 99.5
+    assert getattr(fact("adplatform", {"connected": True, "x": 1}), "value", None) == {"connected": True}
+    assert getattr(fact("features", ["a"]), "value", None) == ["a"]
+    limits = fact("budget_range", {"upper_limit": 900, "lower_limit": None})
+    assert isinstance(limits, Known)
+    assert limits.value == {"upper_limit": 900}
+    assert "lower_limit" in limits.gaps
+
+
+def test_a_partners_id_may_be_a_number() -> None:
+    found = fact("partner", {"id": 42, "currency": "EUR"})
+
+    assert isinstance(found, Known)
+    assert isinstance(found.value, dict)
+    assert found.value["id"] == "42"
+
+
+def test_a_fact_of_ones_own_is_found_by_its_path() -> None:
+    spend = CustomFact(name="ad_spend", get="/integrations/adplatform/events/{eid}/adplatform_insights", value="spend")
+    asked = question("ad_spend", EventId("a/b"), ad_spend=spend)
+
+    assert asked.path == "/integrations/adplatform/events/a%2Fb/adplatform_insights"
+    assert getattr(readings.decoded(asked, {"spend": 12.5}, asking()), "value", None) == 12.5
+    assert isinstance(readings.decoded(asked, {"spend": None}, asking()), Unknown), "null or missing: nobody knows"
+
+
+def test_a_fact_of_ones_own_may_have_a_query() -> None:
+    benchmark = CustomFact(name="b", get="/events/{eid}/lookout_prediction?type=capacity&x={partner_id}", value="@")
+
+    assert question("b", b=benchmark).query == (("type", "capacity"), ("x", HALL))
+
+
+@pytest.mark.parametrize(
+    ("get", "value", "fine"),
+    [
+        ("/events/{eid}/tickets", "[0].price", True),
+        ("events/{eid}", "@", False),
+        ("/events/{tc}", "@", False),
+        ("/events/{eid}", "a b", False),
+    ],
+)
+def test_a_fact_of_ones_own_is_checked_before_it_is_asked(get: str, value: str, fine: bool) -> None:
+    assert (readings.custom_objection(CustomFact(name="x", get=get, value=value)) is None) is fine
+
+
+@pytest.mark.parametrize(
+    ("campaigns", "expected"),
+    [([{"tc": "a", "tc_run_id": 1}], {"state": "PUBLISHED"}), ([], {"state": "NONE"})],
+)
+def test_the_campaigns_tell_whether_a_setup_that_is_gone_was_published(campaigns: Json, expected: Json) -> None:
+    absent = asking().known({"state": "NONE"})
+
+    found = readings.setup_without_record(fact("campaigns", campaigns), absent)
+
+    assert isinstance(found, Known)
+    assert found.value == expected
+
+
+def test_unknown_campaigns_leave_the_setup_unknown() -> None:
+    assert isinstance(
+        readings.setup_without_record(fact("campaigns", None), asking().known({"state": "NONE"})), Unknown
+    )

@@ -1,0 +1,209 @@
+"""From bytes to records: whatever comes, it is a value, a gap or a Malformed, and nothing else."""
+
+import json
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.api import wire
+from worker.api.wire import Malformed
+from worker.model.document import EVENT_FIELDS, Field
+from worker.model.facts import Json
+
+ANY_JSON: st.SearchStrategy[Json] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "nothing"),
+        (b"<html>", "a proxy's page"),
+        (b'{"a": NaN}', "not JSON, though some libraries write it"),
+        (b'{"a": -Infinity}', "neither"),
+        (b'{"a": 1e999}', "a double cannot hold it"),
+        (b'{"a": ' + b"9" * 400 + b"}", "nor this"),
+        (b'{"a": 1', "cut short"),
+        (b"\xff\xfe{}", "not UTF-8"),
+        (b"[" * 200 + b"]" * 200, "deeper than any record"),
+        (b"[" * 100_000, "deep enough to break a parser"),
+    ],
+)
+def test_what_is_no_json_is_malformed(content: bytes, reason: str) -> None:
+    found: object = reason
+    with pytest.raises(Malformed):
+        found = wire.parsed(content)
+    assert found == reason
+
+
+def test_a_byte_order_mark_is_no_fault() -> None:
+    assert wire.parsed(b'\xef\xbb\xbf{"a": 1}') == {"a": 1}
+
+
+def test_half_characters_that_no_store_can_keep_are_replaced() -> None:
+    assert wire.parsed(b'{"title": "a\\ud800b"}') == {"title": "a\ufffdb"}
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_json_or_malformed(content: bytes) -> None:
+    with suppress(Malformed):
+        wire.parsed(content)
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "fits", "reason"),
+    [
+        ("string", "x", True, "a text"),
+        ("string", "", True, "an empty text is one"),
+        ("string", 1, False, "a number is no text"),
+        ("integer", 5, True, "whole"),
+        ("integer", 500.0, True, "whole, spelled with a point"),
+        ("integer", 5.5, False, "not whole"),
+        ("integer", True, False, "a boolean is no number, though Python thinks so"),
+        ("integer", "5", False, "a text, even if it looks like one"),
+        ("number", 0.5, True, "a fraction"),
+        ("number", 5, True, "a whole number is a number"),
+        ("number", False, False, "a boolean is no number"),
+        ("number", 10**400, False, "a double cannot hold it"),
+        ("boolean", False, True, "a boolean"),
+        ("boolean", 0, False, "a number is no boolean"),
+        ("boolean", "false", False, "a text is no boolean, and would be true"),
+        ("timestamp", "2030-05-01T19:00:00Z", True, "as documented"),
+        ("timestamp", "2030-05-01T19:00:00.123+02:00", True, "another zone"),
+        ("timestamp", "2030-05-01T19:00:00", True, "no zone: the document says UTC of all of them"),
+        ("timestamp", "2030-05-01", False, "a day is no moment"),
+        ("timestamp", "2030-13-01T19:00:00Z", False, "there is no such month"),
+        ("timestamp", "soon", False, "no moment"),
+        ("timestamp", 1900000000, False, "a number of seconds is not what the document says"),
+        ("list", [], True, "an empty list is one"),
+        ("list", {}, False, "an object is no list"),
+        ("object", {}, True, "an empty object is one"),
+        ("object", [], False, "a list is no object"),
+    ],
+)
+def test_a_value_has_the_documented_type_or_not(type_: str, value: Json, fits: bool, reason: str) -> None:
+    field = Field(type=type_, section="2.3", about="")  # type: ignore[arg-type]  # a row of a table
+
+    assert (wire.ill_typed(value, field) is None) is fits, reason
+
+
+def test_null_is_a_value_only_where_the_document_allows_it() -> None:
+    assert wire.ill_typed(None, Field(type="string", nullable=True, section="2.3", about="")) is None
+    fault = wire.ill_typed(None, Field(type="string", section="2.3", about=""))
+    assert fault is not None
+    assert fault.startswith("null"), "evidence tells a null from a missing field by this word"
+
+
+def test_missing_and_ill_typed_fields_are_taken_out_and_named() -> None:
+    eid, record = wire.event_from({"id": "e1", "status": "active", "capacity": "many", "more": {"a": [1]}})
+
+    assert eid == "e1"
+    assert record.value == {"id": "e1", "status": "active", "more": {"a": [1]}}
+    assert record.gaps["capacity"] == "a text, where the document says integer"
+    assert record.gaps["title"] == "missing in the answer"
+    assert set(record.gaps) == set(EVENT_FIELDS) - {"id", "status"}
+
+
+def test_a_status_that_the_document_does_not_list_is_kept() -> None:
+    _, record = wire.event_from({"id": "e1", "status": "postponed", "campaign_status": "SOMETHING"})
+
+    assert record.value["status"] == "postponed"
+    assert record.value["campaign_status"] == "SOMETHING"
+
+
+@pytest.mark.parametrize("eid", [None, 7, "", "  ", ["e1"]])
+def test_an_event_without_a_usable_id_is_malformed(eid: Json) -> None:
+    with pytest.raises(Malformed):
+        wire.event_from({"id": eid, "status": "active"})
+
+
+def test_ill_formed_items_of_a_page_are_left_out_and_named() -> None:
+    page = wire.page_from({"total": 3, "limit": 100, "page": 1, "items": [{"id": "e1"}, None, {"id": 5}]})
+
+    assert page.ids == ("e1",)
+    assert [fault.split(":")[0] for fault in page.faults] == ["item 2", "item 3"]
+
+
+@pytest.mark.parametrize("field", ["total", "limit"])
+@pytest.mark.parametrize("value", [None, "3", -1, 1.5, True])
+def test_a_page_that_does_not_count_keeps_its_events(field: str, value: Json) -> None:
+    content: dict[str, Json] = {"total": 1, "limit": 100, "page": 1, "items": [{"id": "e1"}]}
+
+    page = wire.page_from({**content, field: value})
+
+    assert page.ids == ("e1",)
+    assert page.faults
+
+
+@given(ANY_JSON)
+def test_any_json_is_a_page_or_malformed(value: Json) -> None:
+    items: Json = [value, {"id": "e1"}]
+    shapes: list[Json] = [value, {"items": value}, {"items": items, "total": value, "limit": value}]
+    for content in shapes:
+        with suppress(Malformed):
+            wire.page_from(content)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected", "reason"),
+    [
+        ("1234.5", 1234.5, "as documented"),
+        (" 12 ", 12.0, "with spaces around"),
+        ("-3e2", -300.0, "an exponent"),
+        ("1_000", None, "Python reads it, JSON's users do not"),
+        ("nan", None, "not a number"),
+        ("1e999", None, "beyond a double"),
+        ("", None, "empty"),
+        ("12 EUR", None, "a currency is no number"),
+        (12.5, None, "the document says text"),
+        (None, None, "null"),
+    ],
+)
+def test_a_number_in_a_text(value: Json, expected: float | None, reason: str) -> None:
+    assert wire.decimal_from(value) == expected, reason
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (12, 12),
+        ("12", 12),
+        ("012", 12),
+        (12.0, 12),
+        ("12.0", None),
+        ("x", None),
+        (True, None),
+        (None, None),
+        ("", None),
+    ],
+)
+def test_a_cluster_run_is_one_number_however_it_is_spelled(value: Json, expected: int | None) -> None:
+    assert wire.run_id_from(value) == expected
+
+
+def test_a_moment_without_a_zone_is_read() -> None:
+    assert wire.moment_from("2030-05-01T19:00:00Z") == datetime(2030, 5, 1, 19, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [("a.b", {"a": 1}), ("abs(a)", {"a": "x"}), ("length(@)", 3), ("sort_by(@, &a)", [{"a": 1}, {"a": "x"}])],
+)
+def test_an_expression_that_does_not_fit_finds_nothing_or_is_malformed(path: str, value: Json) -> None:
+    found: Json = None
+    with suppress(Malformed):
+        found = wire.found_at(path, value)
+
+    assert found is None
+
+
+def test_every_text_of_an_error_body_is_found() -> None:
+    body = {"errors": [{"code": "error.unauthorized", "n": 1}], "detail": {"more": ["x", None]}}
+
+    assert wire.strings_in(json.loads(json.dumps(body))) == {"error.unauthorized", "x"}
