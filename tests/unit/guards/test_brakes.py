@@ -1,0 +1,107 @@
+"""The brakes that are read in the very transaction that records the attempt."""
+
+from datetime import timedelta
+
+import pytest
+
+from tests.builders import NOW, PARTNER, RULE, a_write
+from worker.guards.checks import HOUR, brake_in_transaction
+from worker.guards.situation import Limits
+from worker.model.commits import Halt, SendingView
+from worker.model.ids import RuleId, WriteId
+from worker.model.writes import Write
+
+LATER = NOW + timedelta(minutes=5)
+HALT = Halt(id=1, partner=PARTNER, rule=None, until=LATER, because="review", by="ann", at=NOW)
+BUSY = a_write("pause", "applied", id=WriteId(9))
+
+
+def test_nothing_brakes_an_ordinary_write() -> None:
+    assert brake_in_transaction(a_write(), None, Limits(), NOW, SendingView()) is None
+    assert brake_in_transaction(a_write("boost"), 500.0, Limits(), NOW, SendingView()) is None
+
+
+@pytest.mark.parametrize(
+    ("view", "code", "reason"),
+    [
+        (SendingView(halts=(HALT,)), "halt", "once halt has returned, nothing new is recorded as sending"),
+        (SendingView(on_target=(BUSY,)), "target_busy", "another write got there first"),
+        (SendingView(halts=(HALT,), on_target=(BUSY,)), "halt", "a person's word comes first"),
+    ],
+)
+def test_halts_and_busy_targets_are_read_again_in_the_transaction(view: SendingView, code: str, reason: str) -> None:
+    brake = brake_in_transaction(a_write("run"), None, Limits(), NOW, view)
+    assert brake is not None
+    assert brake.reason == code, reason
+
+
+def test_a_halt_says_until_when() -> None:
+    brake = brake_in_transaction(a_write(), None, Limits(), NOW, SendingView(halts=(HALT,)))
+    assert brake is not None
+    assert brake.until == LATER
+
+
+def test_a_halt_of_another_rule_and_an_overtaken_write_brake_nothing() -> None:
+    other = Halt(id=2, partner=None, rule=RuleId("other"), until=None, because="x", by="ann", at=NOW)
+    view = SendingView(halts=(other,), on_target=(a_write("run", "unknown", id=WriteId(9)),))
+    assert other.rule != RULE
+    assert brake_in_transaction(a_write("pause"), None, Limits(), NOW, view) is None
+
+
+@pytest.mark.parametrize(
+    ("write", "sent", "braked", "reason"),
+    [
+        (a_write("run"), 1, False, "one of two"),
+        (a_write("run"), 2, True, "two of two"),
+        (a_write("run"), 3, True, "more than allowed, as after an edit of the config"),
+        (a_write("frontend_status", params={"value": "HIDDEN"}), 2, True, "what does not spend counts as well"),
+        (a_write("run", "unknown"), 2, True, "an attempt is an attempt"),
+        (a_write("pause"), 2, False, "what only stops spending is exempt"),
+        (a_write("optimisation", params={"value": "OFF"}), 2, False, "what only stops spending is exempt"),
+        (a_write("optimisation", params={"value": "ON"}), 2, True, "ON does not stop spending"),
+    ],
+)
+def test_writes_per_hour(write: Write, sent: int, braked: bool, reason: str) -> None:
+    view = SendingView(sent_last_hour=tuple(NOW - timedelta(minutes=10 + one) for one in range(sent)))
+    brake = brake_in_transaction(write, None, Limits(writes_per_hour=2), NOW, view)
+    assert (brake is not None) is braked, reason
+    if brake is not None:
+        assert brake.reason == "writes_per_hour"
+
+
+def test_the_brake_of_the_hour_says_when_there_is_room_again() -> None:
+    oldest = NOW - timedelta(minutes=50)
+    view = SendingView(sent_last_hour=(NOW - timedelta(minutes=1), oldest))
+    brake = brake_in_transaction(a_write("run"), None, Limits(writes_per_hour=2), NOW, view)
+    assert brake is not None
+    assert brake.until == oldest + HOUR
+
+
+@pytest.mark.parametrize(
+    ("limits", "amount", "spent_event", "spent_today", "braked", "reason"),
+    [
+        (Limits(), 1e9, 1e9, 1e9, False, "without a limit nothing is too much"),
+        (Limits(spend_per_event=1000.0), 500.0, 500.0, 9999.0, False, "exactly the event's limit"),
+        (Limits(spend_per_event=1000.0), 500.1, 500.0, 0.0, True, "beyond the event's limit"),
+        (Limits(spend_per_day=1000.0), 500.0, 9999.0, 500.0, False, "exactly the day's limit"),
+        (Limits(spend_per_day=1000.0), 500.1, 0.0, 500.0, True, "beyond the day's limit"),
+        (Limits(spend_per_event=1.0, spend_per_day=1.0), None, 9.0, 9.0, False, "a write without a budget"),
+        (Limits(spend_per_event=1000.0, spend_per_day=100.0), 500.0, 0.0, 0.0, True, "either is enough"),
+        (Limits(spend_per_event=0.0), 1.0, 0.0, 0.0, True, "nothing may be spent"),
+    ],
+)
+def test_spend(
+    limits: Limits, amount: float | None, spent_event: float, spent_today: float, braked: bool, reason: str
+) -> None:
+    view = SendingView(spent_event=spent_event, spent_today=spent_today)
+    brake = brake_in_transaction(a_write("boost"), amount, limits, NOW, view)
+    assert (brake is not None) is braked, reason
+    if brake is not None:
+        assert (brake.reason, brake.until) == ("spend", None)
+
+
+def test_the_hour_is_asked_before_the_budget() -> None:
+    view = SendingView(sent_last_hour=(NOW,), spent_today=9.0)
+    brake = brake_in_transaction(a_write("boost"), 1.0, Limits(writes_per_hour=1, spend_per_day=1.0), NOW, view)
+    assert brake is not None
+    assert brake.reason == "writes_per_hour"

@@ -1,0 +1,492 @@
+"""Every guard: what it objects to, by which reason code, and how."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+import pytest
+
+from tests.builders import (
+    LIMITS,
+    MISSING_GAP,
+    NOW,
+    NULL_GAP,
+    PARTNER,
+    RULE,
+    a_fact,
+    a_situation,
+    a_write,
+    budget_range_fact,
+    event_fact,
+    partner_fact,
+    setup_fact,
+    unreadable,
+)
+from worker.guards.checks import (
+    AFTER_READING,
+    BEFORE_READING,
+    budget_in_range,
+    budget_of,
+    condition_holds,
+    created_here,
+    credentials,
+    first_no,
+    halted,
+    held_back_off,
+    product_on,
+    sequence,
+    target_free,
+    target_says,
+    vouched,
+)
+from worker.guards.situation import No, Situation
+from worker.model.commits import Halt
+from worker.model.facts import Fact, Json
+from worker.model.ids import PartnerId, RuleId, WriteId
+from worker.model.records import REASONS
+from worker.model.rules import Judgement, Truth
+from worker.model.writes import UNSETTLED, State, Write
+
+Way = Literal["hold", "skip", "refuse", "ask", "confirm"]
+SOON = NOW + timedelta(seconds=1)
+
+
+def said(no: No | None) -> tuple[Way, str] | None:
+    """How a guard objects and by which code; None where it does not."""
+    if no is None:
+        return None
+    assert no.reason in REASONS, "every reason is documented"
+    assert no.why, "every no says why"
+    return no.way, no.reason
+
+
+def another(named: str, state: State, number: int = 7, **changes: Any) -> Write:  # noqa: ANN401 - fields of Write
+    """Another write on the same event, named by its action and, after a colon, its value."""
+    action, _, value = named.partition(":")
+    params: Mapping[str, Json] = {"value": value} if value else {}
+    return a_write(action, state, params=params, id=WriteId(number), **changes)
+
+
+@pytest.mark.parametrize("action", ["pause", "optimisation", "boost"])
+def test_nothing_objects_to_an_ordinary_write(action: str) -> None:
+    situation = a_situation(a_write(action, params={} if action != "optimisation" else {"value": "OFF"}))
+    assert first_no(BEFORE_READING, situation) is None
+    assert first_no(AFTER_READING, situation) is None
+
+
+# --- before anything is read ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("held_by", "until", "objects", "reason"),
+    [
+        ("backoff", SOON, True, "the back-off is not over"),
+        ("credentials", SOON, True, "five minutes are not over"),
+        ("backoff", NOW, False, "it is over now"),
+        ("backoff", None, False, "a hold without a time is judged by what holds"),
+        ("writes_per_hour", SOON, False, "brakes are judged anew each time"),
+        (None, None, False, "nothing holds it"),
+    ],
+)
+def test_a_hold_with_its_own_time_lasts_until_then(
+    held_by: str | None, until: datetime | None, objects: bool, reason: str
+) -> None:
+    no = held_back_off(a_situation(a_write(held_by=held_by, held_until=until)))
+    assert said(no) == (("hold", str(held_by)) if objects else None), reason
+    if no is not None:
+        assert no.until == SOON
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "expected", "reason"),
+    [
+        ("planned", "condition", ("hold", "sequence"), "the step before was not sent yet"),
+        ("waiting", "mode", ("hold", "sequence"), "the step before waits for a person"),
+        ("sending", "condition", ("hold", "sequence"), "the step before is under way"),
+        ("applied", "accepted", ("hold", "sequence"), "accepted is not confirmed"),
+        ("unknown", "ambiguous", ("hold", "sequence"), "nobody knows of the step before"),
+        ("needs_human", "attempts", ("hold", "sequence"), "the step before is for a person"),
+        ("confirmed", "read", None, "the step before is done"),
+        ("skipped", "already_so", None, "it was so already: the next one starts"),
+        ("skipped", "nothing_to_pause", None, "there was nothing to pause: the next one starts"),
+        ("skipped", "no_longer_holds", ("skip", "sequence"), "any other end stops the sequence"),
+        ("skipped", "superseded", ("skip", "sequence"), "any other end stops the sequence"),
+        ("rejected", "refused_by_service", ("skip", "sequence"), "any other end stops the sequence"),
+        ("refused", "no_draft", ("skip", "sequence"), "any other end stops the sequence"),
+        ("unconfirmed", "never_confirmed", ("skip", "sequence"), "any other end stops the sequence"),
+        ("cancelled", "person", ("skip", "sequence"), "any other end stops the sequence"),
+        ("shadowed", "mode", ("skip", "sequence"), "any other end stops the sequence"),
+    ],
+)
+def test_a_step_starts_when_the_ones_before_are_done(
+    state: State, code: str, expected: tuple[Way, str] | None, reason: str
+) -> None:
+    earlier = another("pause", state, reason=code)
+    assert said(sequence(a_situation(a_write("boost"), earlier=(earlier,)))) == expected, reason
+
+
+def test_every_step_before_counts() -> None:
+    done, open_one = another("pause", "confirmed", 2), another("run", "applied", 3)
+    assert said(sequence(a_situation(a_write("boost"), earlier=(done, open_one)))) == ("hold", "sequence")
+    assert sequence(a_situation(a_write("boost"), earlier=(done, done))) is None
+    assert sequence(a_situation(a_write("boost"))) is None
+
+
+def a_halt(partner: str | None = None, rule: str | None = None) -> Halt:
+    return Halt(
+        id=1,
+        partner=None if partner is None else PartnerId(partner),
+        rule=None if rule is None else RuleId(rule),
+        until=SOON,
+        because="budget review",
+        by="ann",
+        at=NOW,
+    )
+
+
+@pytest.mark.parametrize(
+    ("halt", "objects", "reason"),
+    [
+        (a_halt(), True, "everything is halted"),
+        (a_halt(partner=PARTNER), True, "this partner"),
+        (a_halt(rule=RULE), True, "this rule"),
+        (a_halt(partner=PARTNER, rule=RULE), True, "this rule of this partner"),
+        (a_halt(partner="other"), False, "another partner"),
+        (a_halt(rule="other"), False, "another rule"),
+        (a_halt(partner=PARTNER, rule="other"), False, "another rule of this partner"),
+        (a_halt(partner="other", rule=RULE), False, "this rule of another partner"),
+    ],
+)
+def test_a_halt_holds_what_it_covers(halt: Halt, objects: bool, reason: str) -> None:
+    no = halted(a_situation(a_write(), halts=(a_halt(partner="elsewhere"), halt)))
+    assert said(no) == (("hold", "halt") if objects else None), reason
+    if no is not None:
+        assert no.until == SOON
+        assert "ann" in no.why
+        assert "budget review" in no.why
+
+
+def test_an_assumption_nobody_vouched_for_holds_and_is_named() -> None:
+    no = vouched(a_situation(a_write(), unvouched=("boost.body", "setup.draft")))
+    assert said(no) == ("hold", "assumption")
+    assert no is not None
+    assert "boost.body, setup.draft" in no.why
+    assert vouched(a_situation(a_write())) is None
+
+
+@pytest.mark.parametrize(("until", "objects"), [(None, False), (NOW, False), (SOON, True)])
+def test_refused_credentials_hold_the_partners_writes_until_then(until: datetime | None, objects: bool) -> None:
+    no = credentials(a_situation(a_write(), credentials_until=until))
+    assert said(no) == (("hold", "credentials") if objects else None)
+    if no is not None:
+        assert no.until == SOON
+
+
+# --- one target ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", sorted(UNSETTLED))
+@pytest.mark.parametrize(
+    ("write", "other", "goes", "reason"),
+    [
+        ("pause", "run", True, "what only stops spending overtakes its opposite"),
+        ("pause", "pause", False, "one attempt at the same thing is enough"),
+        ("run", "pause", False, "what spends never overtakes"),
+        ("run", "run", False, "what spends never overtakes"),
+        ("optimisation:OFF", "optimisation:ON", True, "what only stops spending overtakes its opposite"),
+        ("optimisation:ON", "optimisation:OFF", False, "what spends never overtakes"),
+        ("ad_optimisation:OFF", "ad_optimisation:ON", True, "what only stops spending overtakes its opposite"),
+        ("frontend_status:HIDDEN", "frontend_status:FLAGGED", False, "it stops no spending"),
+        ("boost", "create_draft", False, "it spends"),
+    ],
+)
+def test_only_what_stops_spending_overtakes(state: State, write: str, other: str, goes: bool, reason: str) -> None:
+    situation = a_situation(another(write, "planned", 1), on_target=(another(other, state, 7),))
+    assert said(target_free(situation)) == (None if goes else ("hold", "target_busy")), reason
+
+
+def test_one_that_may_be_overtaken_does_not_hide_one_that_may_not() -> None:
+    situation = a_situation(
+        another("pause", "planned", 1), on_target=(another("run", "unknown"), another("pause", "applied", 8))
+    )
+    assert said(target_free(situation)) == ("hold", "target_busy")
+
+
+@pytest.mark.parametrize(
+    ("state", "proved", "free", "reason"),
+    [
+        ("needs_human", True, True, "its last attempt is proved absent: it no longer holds its target"),
+        ("needs_human", False, False, "it may still take effect"),
+        ("unknown", True, False, "an unknown one will be sent again"),
+    ],
+)
+def test_a_write_before_a_person_frees_its_target_once_proved_absent(
+    state: State, proved: bool, free: bool, reason: str
+) -> None:
+    situation = a_situation(a_write("run"), on_target=(another("pause", state, absent_proved=proved),))
+    assert said(target_free(situation)) == (None if free else ("hold", "target_busy")), reason
+
+
+def test_a_write_does_not_stand_in_its_own_way() -> None:
+    write = a_write("run", "unknown")
+    assert target_free(a_situation(write, on_target=(write,))) is None
+
+
+# --- after reading -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fact", "expected", "reason"),
+    [
+        (partner_fact(), None, "the product is on"),
+        (partner_fact(campaign_recommendations=False), ("hold", "product_off"), "it is off"),
+        (a_fact({"id": "x"}), ("hold", "fact_unknown"), "the record lacks it"),
+        (partner_fact(campaign_recommendations=None), ("hold", "fact_unknown"), "null is not on"),
+        (partner_fact(campaign_recommendations="yes"), ("hold", "fact_unknown"), "a text is not on"),
+        (a_fact("x"), ("hold", "fact_unknown"), "no record"),
+        (unreadable(), ("hold", "fact_unknown"), "unreadable"),
+    ],
+)
+def test_nothing_is_sent_unless_the_product_is_known_to_be_on(
+    fact: Fact, expected: tuple[Way, str] | None, reason: str
+) -> None:
+    assert said(product_on(a_situation(a_write(), facts={"partner": fact}))) == expected, reason
+
+
+@pytest.mark.parametrize(
+    ("truth", "expected"),
+    [
+        (Truth.TRUE, None),
+        (Truth.FALSE, ("hold", "no_longer_holds")),
+        (Truth.UNKNOWN, ("hold", "fact_unknown")),
+    ],
+)
+def test_the_condition_must_be_definitely_true(truth: Truth, expected: tuple[Way, str] | None) -> None:
+    judgement = Judgement(truth=truth, why="event.status is active")
+    assert said(condition_holds(a_situation(a_write(), judgement=judgement))) == expected
+
+
+def test_a_condition_that_was_not_judged_is_unknown() -> None:
+    assert said(condition_holds(Situation(write=a_write(), now=NOW, limits=LIMITS))) == ("hold", "fact_unknown")
+
+
+NULL_STATUS = event_fact(gaps={"client_campaign_status": NULL_GAP})
+
+
+@pytest.mark.parametrize(
+    ("action", "facts", "expected", "reason"),
+    [
+        ("pause", {"event": event_fact()}, None, "running: there is something to pause"),
+        ("pause", {"event": event_fact(client_campaign_status="PAUSED")}, ("skip", "already_so"), "already so"),
+        ("pause", {"event": NULL_STATUS}, ("skip", "nothing_to_pause"), "null: nothing to pause"),
+        ("run", {"event": NULL_STATUS}, None, "null is not running"),
+        ("run", {"event": event_fact()}, ("skip", "already_so"), "already so"),
+        (
+            "pause",
+            {"event": event_fact(gaps={"client_campaign_status": MISSING_GAP})},
+            ("hold", "target_unreadable"),
+            "the field is missing",
+        ),
+        ("pause", {"event": unreadable()}, ("hold", "target_unreadable"), "the event cannot be read"),
+        ("create_draft", {"setup": setup_fact("NONE")}, None, "there is none yet"),
+        ("create_draft", {"setup": setup_fact("DRAFT")}, ("skip", "already_so"), "a setup exists"),
+        ("create_draft", {"setup": setup_fact("PUBLISHED")}, ("skip", "already_so"), "a setup exists"),
+        ("create_draft", {"setup": unreadable()}, ("hold", "target_unreadable"), "whether one exists is not known"),
+        ("boost", {"setup": setup_fact("DRAFT")}, None, "there is a draft to publish"),
+        ("boost", {"setup": setup_fact("NONE")}, ("refuse", "no_draft"), "no draft"),
+        ("boost", {"setup": setup_fact("PUBLISHED")}, ("skip", "already_so"), "already published"),
+        ("boost", {"setup": unreadable()}, ("hold", "target_unreadable"), "the setup cannot be read"),
+    ],
+)
+def test_what_the_target_says_before_a_write(
+    action: str, facts: Mapping[str, Fact], expected: tuple[Way, str] | None, reason: str
+) -> None:
+    assert said(target_says(a_situation(a_write(action), facts=facts))) == expected, reason
+
+
+def test_what_cannot_be_read_back_is_never_already_so() -> None:
+    write = a_write("frontend_status", params={"value": "HIDDEN"}, item="cr")
+    situation = a_situation(write, facts={"event": event_fact(frontend_status="HIDDEN")})
+    assert target_says(situation) is None
+
+
+def test_nothing_is_skipped_as_already_so_while_the_target_is_unsettled() -> None:
+    so = {"event": event_fact(client_campaign_status="PAUSED")}
+    situation = a_situation(a_write("pause"), facts=so, on_target=(another("run", "unknown"),))
+    assert said(target_says(situation)) == ("hold", "target_busy")
+    alone = a_situation(a_write("pause"), facts=so, on_target=(a_write("pause"),))
+    assert said(target_says(alone)) == ("skip", "already_so"), "the write itself is not another"
+
+
+def test_what_was_sent_before_and_is_there_after_all_is_confirmed() -> None:
+    sent = a_write("pause", attempt=1, extra_attempts=1)
+    so = {"event": event_fact(client_campaign_status="PAUSED")}
+    assert said(target_says(a_situation(sent, facts=so))) == ("confirm", "read")
+    never_left = replace(sent, uncounted=1)
+    assert said(target_says(a_situation(never_left, facts=so))) == ("skip", "already_so"), "it was never sent"
+
+
+# --- drafts and budgets --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("setup", "expected", "reason"),
+    [
+        (setup_fact("DRAFT"), None, "the draft that was created"),
+        (setup_fact("DRAFT", total_budget=500, name="x"), None, "the same values"),
+        (setup_fact("DRAFT", total_budget=900.0), ("refuse", "other_value"), "somebody changed its budget"),
+        (setup_fact("DRAFT", goal="VISIBILITY"), ("refuse", "other_value"), "somebody changed its goal"),
+        (unreadable(), None, "an unreadable target is another guard's no"),
+        (a_fact("x"), None, "so is one of no usable form"),
+    ],
+)
+def test_after_create_draft_only_the_created_draft_is_boosted(
+    setup: Fact, expected: tuple[Way, str] | None, reason: str
+) -> None:
+    made = another("create_draft", "confirmed")
+    situation = a_situation(a_write("boost"), earlier=(another("pause", "confirmed", 2), made), facts={"setup": setup})
+    assert said(created_here(situation)) == expected, reason
+
+
+def test_a_boost_without_create_draft_takes_any_draft() -> None:
+    facts = {"setup": setup_fact("DRAFT", total_budget=900.0)}
+    assert created_here(a_situation(a_write("boost"), facts=facts)) is None
+    assert created_here(a_situation(a_write("boost"), facts=facts, earlier=(another("pause", "confirmed"),))) is None
+
+
+def test_only_a_boost_needs_the_draft_that_was_created() -> None:
+    made = another("create_draft", "confirmed")
+    facts = {"setup": setup_fact("DRAFT", total_budget=900.0)}
+    assert created_here(a_situation(a_write("pause"), facts=facts, earlier=(made,))) is None
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected", "reason"),
+    [
+        (100.0, None, "the lowest is in range"),
+        (1000.0, None, "the highest is in range"),
+        (99.9, ("refuse", "budget_range"), "too low"),
+        (1000.1, ("refuse", "budget_range"), "too high"),
+    ],
+)
+def test_a_budget_outside_the_range_is_refused(budget: float, expected: tuple[Way, str] | None, reason: str) -> None:
+    own = a_write("create_draft", params={"total_budget": budget})
+    assert said(budget_in_range(a_situation(own))) == expected, reason
+    drafts = {"setup": setup_fact("DRAFT", total_budget=budget)}
+    assert said(budget_in_range(a_situation(a_write("boost"), facts=drafts))) == expected, reason
+
+
+@pytest.mark.parametrize(
+    ("fact", "reason"),
+    [
+        (unreadable(), "the range cannot be read"),
+        (a_fact([]), "it has no usable form"),
+        (a_fact({"lower_limit": 1}), "it lacks its upper end"),
+        (a_fact({"upper_limit": 1}), "it lacks its lower end"),
+        (a_fact({"lower_limit": None, "upper_limit": 9}), "null is no limit"),
+    ],
+)
+def test_a_range_that_is_not_known_holds(fact: Fact, reason: str) -> None:
+    situation = a_situation(a_write("create_draft"), facts={"budget_range": fact})
+    assert said(budget_in_range(situation)) == ("hold", "fact_unknown"), reason
+
+
+@pytest.mark.parametrize(
+    ("write", "setup", "reason"),
+    [
+        (a_write("boost"), setup_fact("DRAFT", gaps={"total_budget": MISSING_GAP}), "the draft's budget is missing"),
+        (a_write("boost"), setup_fact("DRAFT", total_budget=True), "a boolean is no budget"),
+        (a_write("boost"), unreadable(), "the draft cannot be read"),
+        (a_write("create_draft", params={"total_budget": "500"}), setup_fact("NONE"), "a text is no budget"),
+    ],
+)
+def test_a_budget_that_is_not_known_holds(write: Write, setup: Fact, reason: str) -> None:
+    situation = a_situation(write, facts={"setup": setup})
+    assert said(budget_in_range(situation)) == ("hold", "target_unreadable"), reason
+    assert budget_of(situation) is None
+
+
+def test_what_commits_no_budget_has_no_range() -> None:
+    assert budget_in_range(a_situation(a_write("pause"), facts={"budget_range": unreadable()})) is None
+
+
+# --- order ---------------------------------------------------------------------------------------------------------
+
+Changes = Callable[[Situation], Situation]
+
+
+def with_facts(**facts: Fact) -> Changes:
+    return lambda situation: replace(situation, facts={**situation.facts, **facts})
+
+
+def with_earlier(earlier: Write) -> Changes:
+    return lambda situation: replace(situation, earlier=(earlier,))
+
+
+BEFORE: list[tuple[str, Changes]] = [
+    ("backoff", lambda one: replace(one, write=replace(one.write, held_by="backoff", held_until=SOON))),
+    ("sequence", with_earlier(another("pause", "planned"))),
+    ("halt", lambda one: replace(one, halts=(a_halt(),))),
+    ("assumption", lambda one: replace(one, unvouched=("boost.body",))),
+    ("credentials", lambda one: replace(one, credentials_until=SOON)),
+    ("target_busy", lambda one: replace(one, on_target=(another("create_draft", "unknown", 8),))),
+]
+AFTER: list[tuple[str, Changes]] = [
+    ("product_off", with_facts(partner=partner_fact(campaign_recommendations=False))),
+    ("no_draft", with_facts(setup=setup_fact("NONE"))),
+    ("no_longer_holds", lambda one: replace(one, judgement=Judgement(truth=Truth.FALSE, why="no"))),
+    ("other_value", with_earlier(a_write("create_draft", "confirmed", params={"total_budget": 1.0}))),
+    ("budget_range", with_facts(budget_range=budget_range_fact(1.0, 2.0))),
+]
+
+
+@pytest.mark.parametrize(("guards", "objections"), [(BEFORE_READING, BEFORE), (AFTER_READING, AFTER)])
+def test_the_first_guard_that_objects_wins(
+    guards: tuple[Callable[[Situation], No | None], ...], objections: list[tuple[str, Changes]]
+) -> None:
+    assert len(guards) == len(objections), "every guard has its place here"
+    for first in range(len(objections)):
+        situation = a_situation(a_write("boost"))
+        for _, change in objections[first:]:
+            situation = change(situation)
+        no = first_no(guards, situation)
+        assert no is not None
+        assert no.reason == objections[first][0]
+
+
+# --- held for too long ---------------------------------------------------------------------------------------------
+
+LIMIT = timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("age", "expected", "reason"),
+    [
+        (LIMIT, ("hold", "halt"), "an hour is not longer than an hour"),
+        (LIMIT + timedelta(seconds=1), ("ask", "gap"), "after that it would go off at an odd hour"),
+    ],
+)
+def test_a_write_held_for_too_long_waits_for_approval(age: timedelta, expected: tuple[Way, str], reason: str) -> None:
+    situation = a_situation(a_write(changed_at=NOW - age), halts=(a_halt(),))
+    assert said(first_no(BEFORE_READING, situation)) == expected, reason
+
+
+def test_what_waits_for_approval_says_what_held_it() -> None:
+    no = first_no(BEFORE_READING, a_situation(a_write(changed_at=NOW - 2 * LIMIT), halts=(a_halt(),)))
+    assert no is not None
+    assert "halt: halted by ann" in no.why
+
+
+def test_an_old_write_that_nothing_holds_any_more_goes() -> None:
+    assert first_no(BEFORE_READING, a_situation(a_write(changed_at=NOW - 2 * LIMIT))) is None
+
+
+def test_an_unknown_write_never_waits_for_approval() -> None:
+    write = a_write(state="unknown", changed_at=NOW - 2 * LIMIT)
+    assert said(first_no(BEFORE_READING, a_situation(write, halts=(a_halt(),)))) == ("hold", "halt")
+
+
+def test_what_ends_a_write_ends_it_however_old_it_is() -> None:
+    situation = a_situation(a_write("boost", changed_at=NOW - 2 * LIMIT), facts={"setup": setup_fact("NONE")})
+    assert said(first_no(AFTER_READING, situation)) == ("refuse", "no_draft")

@@ -1,0 +1,289 @@
+"""The words themselves: closed lists, stable spellings, and tables that agree with each other."""
+
+from collections.abc import Sequence
+from dataclasses import FrozenInstanceError, dataclass
+
+import pytest
+
+from tests.builders import EVENT, NOW, PARTNER, RULE, a_fact, a_rule, a_step, a_write, an_observation, event_fact
+from worker.model.actions import ACTIONS
+from worker.model.commits import Commit
+from worker.model.document import EVENT_FIELDS, GOALS, PARTNER_FIELDS, SETUP_FIELDS
+from worker.model.errors import (
+    InputErrors,
+    LedgerUnwritable,
+    NotFound,
+    NotSafe,
+    Problem,
+    SendingUnmarked,
+    StateConflict,
+    UsageError,
+    WorkerError,
+)
+from worker.model.exchange import Urgency, WriteRequest
+from worker.model.facts import UNREAD, Fact, FactKey, Json
+from worker.model.ids import RuleId, WriteId
+from worker.model.memory import PartnerMemory, RuleMemory
+from worker.model.records import KINDS, REASONS, Record, of_write
+from worker.model.rules import Judgement, RuleSet, Scope, Step, Truth, Watch
+from worker.model.writes import FINAL, State
+
+# --- facts ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        (FactKey(name="event"), "event"),
+        (
+            FactKey(name="suggested_tcs", params=(("budget", 500.0), ("goal", "ROAS"))),
+            "suggested_tcs?budget=500.0&goal=ROAS",
+        ),
+    ],
+)
+def test_a_fact_key_has_a_stable_spelling(key: FactKey, text: str) -> None:
+    assert key.text == text
+
+
+def test_a_fact_asked_with_other_parameters_is_another_fact() -> None:
+    one = FactKey(name="expected_value", params=(("budget", 500.0),))
+    assert one != FactKey(name="expected_value", params=(("budget", 600.0),))
+
+
+def test_what_was_not_read_is_unread_and_never_a_default() -> None:
+    observation = an_observation({"event": event_fact()})
+    assert observation.get(FactKey(name="event")) == event_fact()
+    assert observation.get(FactKey(name="setup")) == UNREAD
+
+
+def test_a_scope_knows_only_facts_whose_parameters_are_resolved() -> None:
+    scope = Scope(observation=an_observation({"event": event_fact()}), keys={"event": FactKey(name="event")}, now=NOW)
+    facts: Sequence[Fact] = (scope.fact("event"), scope.fact("expected_value"))
+    assert facts == (event_fact(), UNREAD)
+
+
+def test_where_a_fact_came_from_makes_it_no_other_fact() -> None:
+    assert a_fact({"x": 1}, began=1.0) == a_fact({"x": 1}, began=2.0), "the trace is for the log"
+
+
+def test_facts_and_writes_are_frozen() -> None:
+    with pytest.raises(FrozenInstanceError):
+        a_write().state = "confirmed"  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        event_fact().value = None  # type: ignore[misc]
+
+
+# --- rules ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A condition and a computed value in one: all that matters here is what it mentions."""
+
+    names: frozenset[str]
+    source: str = "…"
+
+    def judge(self, scope: Scope) -> Judgement:
+        return Judgement(truth=Truth.TRUE, why=scope.now.isoformat())
+
+    def value(self, scope: Scope) -> Json:
+        return scope.now.isoformat()
+
+
+def test_a_rule_names_the_facts_of_its_condition_its_watches_and_its_computed_values() -> None:
+    rule = a_rule(
+        Step(action="create_draft", params={"goal": "ROAS", "total_budget": Named(names=frozenset({"defaults"}))}),
+        when=Named(names=frozenset({"event", "now"})),
+        on_change=(Watch(fact="suggested_tcs", by=("tc",)),),
+    )
+    assert rule.names == {"event", "now", "suggested_tcs", "defaults"}
+
+
+def test_a_rule_of_plain_steps_names_nothing() -> None:
+    assert a_rule(a_step("pause")).names == frozenset()
+
+
+def test_a_rule_set_finds_a_rule_by_its_id() -> None:
+    rule = a_rule(a_step("pause"))
+    rules = RuleSet(rules=(rule,), hash="h")
+    assert rules.get(RULE) is rule
+    assert rules.get(RuleId("gone")) is None
+
+
+# --- actions and documented fields ---------------------------------------------------------------------------------
+
+
+def test_every_action_stands_under_its_own_name_and_names_real_fields() -> None:
+    tables = {"event": EVENT_FIELDS, "setup": SETUP_FIELDS}
+    for name, action in ACTIONS.items():
+        assert action.name == name
+        assert name in action.example
+        assert set(action.reads) <= set(tables), "a target is shown by a documented fact"
+        for fact, field in action.writes:
+            assert field in tables[fact], f"{name} writes {fact}.{field}"
+
+
+def test_a_word_takes_nothing_and_a_value_takes_one() -> None:
+    for name, action in ACTIONS.items():
+        if action.shape == "word":
+            assert not action.params, name
+        if action.shape == "value":
+            assert set(action.params) == {"value"}, name
+
+
+def test_the_actions_that_may_cost_money_are_those_of_the_contract() -> None:
+    spending = {name for name, action in ACTIONS.items() if action.spends}
+    assert spending == {"run", "optimisation", "ad_optimisation", "create_draft", "boost"}
+
+
+def test_sets_of_values_are_the_documents() -> None:
+    assert EVENT_FIELDS["frontend_status"].values == ("DEFAULT", "FLAGGED", "HIDDEN", "CANCELLED")
+    assert EVENT_FIELDS["client_campaign_status"].values == ("RUNNING", "PAUSED")
+    assert EVENT_FIELDS["status"].open_set, "values beyond the three are possible"
+    assert SETUP_FIELDS["goal"].values == GOALS
+    assert PARTNER_FIELDS["campaign_recommendations"].type == "boolean"
+
+
+# --- writes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", sorted(FINAL))
+def test_final_writes_know_it(state: State) -> None:
+    assert a_write(state=state).final
+
+
+@pytest.mark.parametrize(
+    ("attempt", "uncounted", "counted", "sent", "reason"),
+    [
+        (0, 0, 0, False, "none was made"),
+        (1, 0, 1, True, "one may have had an effect"),
+        (1, 1, 0, False, "the one made is proven not sent"),
+        (3, 1, 2, True, "two may have had an effect"),
+    ],
+)
+def test_attempts_proven_unsent_count_nowhere(
+    attempt: int, uncounted: int, counted: int, sent: bool, reason: str
+) -> None:
+    write = a_write(attempt=attempt, uncounted=uncounted)
+    assert (write.counted, write.sent, write.final) == (counted, sent, False), reason
+
+
+# --- commits and requests ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("commit", "empty"),
+    [
+        (Commit(at=NOW), True),
+        (Commit(at=NOW, records=(Record(at=NOW, kind="started"),)), False),
+        (Commit(at=NOW, memory=(RuleMemory(partner=PARTNER, event=EVENT, rule=RULE),)), False),
+        (Commit(at=NOW, partner=PartnerMemory(partner=PARTNER)), False),
+    ],
+)
+def test_a_commit_is_empty_where_it_stores_nothing(commit: Commit, empty: bool) -> None:
+    assert commit.empty is empty
+
+
+def test_a_request_is_logged_without_headers() -> None:
+    request = WriteRequest(host="api", method="PUT", path="/x", query=(("a", "b"),), body={"goal": "ROAS"})
+    assert request.as_json("https://h/x?a=b") == {"method": "PUT", "url": "https://h/x?a=b", "body": {"goal": "ROAS"}}
+
+
+def test_writes_and_their_evidence_go_first() -> None:
+    assert sorted(Urgency) == [
+        Urgency.WRITE,
+        Urgency.EVIDENCE,
+        Urgency.PREFLIGHT,
+        Urgency.LISTING,
+        Urgency.FACT,
+    ]
+
+
+# --- records -------------------------------------------------------------------------------------------------------
+
+
+def test_kinds_and_reasons_are_closed_lists() -> None:
+    with pytest.raises(ValueError, match="not a kind"):
+        Record(at=NOW, kind="perhaps")
+    with pytest.raises(ValueError, match="not a reason"):
+        Record(at=NOW, kind="held", reason="a feeling")
+
+
+def test_every_kind_and_reason_is_explained() -> None:
+    assert all(KINDS.values())
+    assert all(REASONS.values())
+
+
+def test_the_kinds_of_the_contract_are_all_there() -> None:
+    told = (
+        "observed fired held evidence approved resolved again undone halted resumed started stopped rules_loaded "
+        "rules_refused ledger_restored"
+    )
+    assert set(told.split()) <= set(KINDS)
+
+
+def test_the_reasons_of_the_contract_are_all_there() -> None:
+    told = (
+        "condition for cooldown limit writes_per_hour surge spend gap reset restored mode halt conflict target_busy "
+        "target_unreadable fact_unknown assumption product_off credentials backoff no_draft budget_range already_so "
+        "no_longer_holds sequence attempts no_evidence"
+    )
+    assert set(told.split()) <= set(REASONS)
+
+
+def test_a_record_about_a_write_that_made_no_attempt_has_no_attempt() -> None:
+    record = of_write(a_write(id=WriteId(4)), at=NOW, kind="held", reason="halt", why="x")
+    assert (record.write, record.attempt) == (4, None)
+
+
+# --- errors --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (WorkerError("x"), 1),
+        (NotFound("x"), 1),
+        (StateConflict("x"), 1),
+        (UsageError("x"), 2),
+        (InputErrors(()), 2),
+        (NotSafe("x"), 3),
+        (LedgerUnwritable("x"), 3),
+        (SendingUnmarked("x", write=a_write(state="sending")), 3),
+    ],
+)
+def test_each_error_has_the_exit_code_of_what_was_known(error: WorkerError, code: int) -> None:
+    assert error.exit_code == code
+
+
+def test_an_error_says_what_to_do_now() -> None:
+    assert NotSafe("held by pid 7", hint="stop it first").hint == "stop it first"
+    assert WorkerError("x").hint == ""
+
+
+def test_a_sending_row_without_its_mark_is_an_unwritable_ledger_that_names_the_row() -> None:
+    write = a_write(state="sending")
+    error = SendingUnmarked("the mark cannot be replaced", write=write, hint="free some space")
+    assert isinstance(error, LedgerUnwritable)
+    assert (error.write, error.hint) == (write, "free some space")
+
+
+@pytest.mark.parametrize(
+    ("problem", "text"),
+    [
+        (Problem(file="r.yaml", line=3, column=7, message="unknown key"), "r.yaml:3:7: unknown key"),
+        (Problem(file="r.yaml", message="cannot be read"), "r.yaml: cannot be read"),
+        (
+            Problem(file="r.yaml", line=1, column=1, message="never true", severity="warning"),
+            "r.yaml:1:1: warning: never true",
+        ),
+    ],
+)
+def test_a_problem_says_where(problem: Problem, text: str) -> None:
+    assert str(problem) == text
+
+
+def test_all_mistakes_of_a_text_are_said_at_once() -> None:
+    problems = (Problem(file="a", message="one"), Problem(file="b", message="two"))
+    assert str(InputErrors(problems)) == "a: one\nb: two"
+    assert InputErrors(problems).problems == problems

@@ -1,0 +1,255 @@
+"""From an action to the writes it plans: target, wish, wanted values, and whether it spends."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from tests.builders import RULE, a_fact, a_rule, a_scope, a_step, an_intent
+from worker.model.actions import ACTIONS
+from worker.model.facts import Json, Known
+from worker.model.rules import Scope, Step
+from worker.writes.intents import (
+    NotComputable,
+    Wish,
+    amount_of,
+    plan_steps,
+    reads_back,
+    wish_of,
+    wishes_of,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sum:
+    """A computed value: a default plus something, or an error."""
+
+    plus: float = 0.0
+
+    @property
+    def source(self) -> str:
+        return f"=defaults + {self.plus}"
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset({"defaults"})
+
+    def value(self, scope: Scope) -> Json:
+        fact = scope.fact("defaults")
+        default = fact.value if isinstance(fact, Known) else None
+        if default is None:
+            raise ValueError("defaults: not read yet")
+        return float(str(default)) + self.plus
+
+
+def a_computed_draft(plus: float = 0.0) -> Step:
+    return Step(action="create_draft", params={"goal": "ROAS", "total_budget": Sum(plus=plus)})
+
+
+@pytest.mark.parametrize(
+    ("action", "params", "target", "wanted", "money"),
+    [
+        ("pause", {}, "client_campaign_status", {"client_campaign_status": "PAUSED"}, "only stops spending"),
+        ("run", {}, "client_campaign_status", {"client_campaign_status": "RUNNING"}, "spends"),
+        (
+            "optimisation",
+            {"value": "ON"},
+            "campaign_optimisation_status",
+            {"campaign_optimisation_status": "ON"},
+            "spends",
+        ),
+        (
+            "optimisation",
+            {"value": "OFF"},
+            "campaign_optimisation_status",
+            {"campaign_optimisation_status": "OFF"},
+            "only stops spending",
+        ),
+        (
+            "ad_optimisation",
+            {"value": "ON"},
+            "ad_campaign_optimisation_status",
+            {"ad_campaign_optimisation_status": "ON"},
+            "spends",
+        ),
+        (
+            "ad_optimisation",
+            {"value": "OFF"},
+            "ad_campaign_optimisation_status",
+            {"ad_campaign_optimisation_status": "OFF"},
+            "only stops spending",
+        ),
+        (
+            "frontend_status",
+            {"value": "HIDDEN"},
+            "frontend_status",
+            {"frontend_status": "HIDDEN"},
+            "neither",
+        ),
+        (
+            "create_draft",
+            {"goal": "ROAS", "total_budget": 500.0, "name": "x"},
+            "setup",
+            {"goal": "ROAS", "total_budget": 500.0},
+            "spends",
+        ),
+        ("boost", {}, "setup", {"state": "PUBLISHED"}, "spends"),
+    ],
+)
+def test_what_each_action_wants(
+    action: str, params: Mapping[str, Json], target: str, wanted: object, money: str
+) -> None:
+    intent = an_intent(action, params)
+    assert (intent.target, intent.wanted) == (target, wanted)
+    assert (intent.spends, intent.stops) == (money == "spends", money == "only stops spending")
+
+
+def test_every_action_of_the_table_can_be_planned() -> None:
+    for action in ACTIONS:
+        assert an_intent(action, {"value": "ON"} if ACTIONS[action].shape == "value" else {}).action == action
+
+
+def test_frontend_status_is_two_writes_in_order() -> None:
+    planned = plan_steps(a_rule(a_step("frontend_status", {"value": "HIDDEN"}), a_step("pause")), a_scope(), {})
+    assert [(one.position, one.item, one.intent.order) for one in planned] == [
+        (0, "event", 0),
+        (0, "cr", 1),
+        (1, "", 2),
+    ]
+    assert planned[1].intent.wanted == {}, "what cannot be read back has no evidence"
+    assert planned[0].intent.wish == planned[1].intent.wish
+
+
+@pytest.mark.parametrize(
+    ("action", "item", "readable", "reason"),
+    [
+        ("frontend_status", "event", True, "the event's field shows it"),
+        ("frontend_status", "cr", False, "the event-ingest service shows nothing"),
+        ("pause", "", True, "the event's field shows it"),
+        ("boost", "", True, "the setup shows it"),
+    ],
+)
+def test_only_the_second_frontend_status_write_cannot_be_read_back(
+    action: str, item: str, readable: bool, reason: str
+) -> None:
+    assert reads_back(an_intent(action, {"value": "HIDDEN"}, item), item) is readable, reason
+
+
+def test_writes_carry_the_rules_text_and_the_firings_context() -> None:
+    (planned,) = plan_steps(a_rule(a_step("pause"), do_hash="abc"), a_scope(), {"previous": {"suggested_tcs": []}})
+    assert planned.intent.do_hash == "abc"
+    assert planned.intent.context == {"previous": {"suggested_tcs": []}}
+
+
+# --- computed values -----------------------------------------------------------------------------------------------
+
+
+def test_computed_values_are_computed_at_the_firing() -> None:
+    (planned,) = plan_steps(a_rule(a_computed_draft(20.0)), a_scope({"defaults": a_fact(100.0)}), {})
+    assert planned.intent.params == {"goal": "ROAS", "total_budget": 120.0}
+    assert planned.intent.wanted == {"goal": "ROAS", "total_budget": 120.0}
+
+
+def test_what_cannot_be_computed_plans_nothing() -> None:
+    rule = a_rule(a_step("pause"), a_computed_draft())
+    with pytest.raises(NotComputable, match=rf"rule {RULE}: create_draft.total_budget = =defaults .*not read yet"):
+        plan_steps(rule, a_scope(), {})
+
+
+def test_a_computed_value_makes_no_standing_wish() -> None:
+    rule = a_rule(a_step("pause"), a_computed_draft())
+    assert [wish.target for wish in wishes_of(rule)] == ["client_campaign_status"], "it differs by event"
+
+
+# --- wishes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "opposite", "reason"),
+    [
+        (wish_of("pause", {}), wish_of("run", {}), True, "opposite values of one field"),
+        (wish_of("pause", {}), wish_of("pause", {}), False, "equal"),
+        (wish_of("pause", {}), wish_of("optimisation", {"value": "ON"}), False, "another target"),
+        (
+            wish_of("optimisation", {"value": "ON"}),
+            wish_of("optimisation", {"value": "OFF"}),
+            True,
+            "opposite values of one field",
+        ),
+        (
+            wish_of("optimisation", {"value": "ON"}),
+            wish_of("ad_optimisation", {"value": "OFF"}),
+            False,
+            "another field",
+        ),
+        (
+            wish_of("frontend_status", {"value": "HIDDEN"}),
+            wish_of("frontend_status", {"value": "FLAGGED"}),
+            True,
+            "two values of one field",
+        ),
+        (
+            wish_of("create_draft", {"goal": "ROAS", "total_budget": 500.0}),
+            wish_of("boost", {}),
+            False,
+            "a draft is made in order to be published",
+        ),
+        (
+            wish_of("create_draft", {"goal": "ROAS", "total_budget": 500.0}),
+            wish_of("create_draft", {"goal": "ROAS", "total_budget": 600.0}),
+            True,
+            "one event has one draft",
+        ),
+        (
+            wish_of("create_draft", {"goal": "ROAS", "total_budget": 500.0}),
+            wish_of("create_draft", {"total_budget": 500.0, "goal": "ROAS"}),
+            False,
+            "equal, in another order",
+        ),
+    ],
+)
+def test_which_wishes_are_opposite(one: Wish, other: Wish, opposite: bool, reason: str) -> None:
+    assert one.opposes(other) is opposite, reason
+    assert other.opposes(one) is opposite, reason
+
+
+@pytest.mark.parametrize(
+    ("action", "params", "stops"),
+    [
+        ("pause", {}, True),
+        ("run", {}, False),
+        ("optimisation", {"value": "OFF"}, True),
+        ("ad_optimisation", {"value": "OFF"}, True),
+        ("optimisation", {"value": "ON"}, False),
+        ("frontend_status", {"value": "CANCELLED"}, False),
+        ("boost", {}, False),
+        ("create_draft", {"goal": "ROAS"}, False),
+    ],
+)
+def test_which_wishes_only_stop_spending(action: str, params: Mapping[str, Json], stops: bool) -> None:
+    assert wish_of(action, params).stops is stops
+
+
+def test_the_wish_stored_with_a_write_is_the_rules_wish() -> None:
+    rule = a_rule(a_step("pause"), a_step("boost"))
+    assert [wish.text for wish in wishes_of(rule)] == [one.intent.wish for one in plan_steps(rule, a_scope(), {})]
+
+
+# --- amounts -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("action", "params", "amount", "reason"),
+    [
+        ("create_draft", {"total_budget": 500}, 500.0, "its own budget"),
+        ("create_draft", {"total_budget": 12.5}, 12.5, "its own budget"),
+        ("create_draft", {"total_budget": "500"}, None, "a text is no budget"),
+        ("create_draft", {"total_budget": True}, None, "nor is a boolean"),
+        ("boost", {}, None, "the draft's, which the guard reads"),
+        ("pause", {}, None, "none"),
+    ],
+)
+def test_the_budget_that_a_write_commits(
+    action: str, params: Mapping[str, Json], amount: float | None, reason: str
+) -> None:
+    assert amount_of(an_intent(action, params)) == amount, reason

@@ -1,0 +1,114 @@
+"""A person's verdict, and what ends a write that nobody wants any more."""
+
+import pytest
+
+from tests.builders import a_policy, a_write
+from tests.unit.writes.course import ACCEPTED, DENIED, LOST, NO_CONNECTION, Course, after_lost_attempt
+from worker.model.writes import State
+from worker.writes.life import Settling, Step, Unwanted, Verdict, attempts_left
+
+UNWANTED = Unwanted(reason="no_longer_holds", why="the condition is false")
+PROOF = Settling(ended=0.0, absent=3, last_read=200.0)
+
+
+# --- the verdict ---------------------------------------------------------------------------------------------------
+
+
+def test_applied_confirms_by_the_person() -> None:
+    course = Course(a_write(state="needs_human"))
+    step = course.verdict(applied=True)
+    assert (course.state(), course.write.confirmed_by, course.write.reason) == ("confirmed", "person", "person")
+    assert course.write.why == "looked it up"
+    assert (step.settling, step.then) == (None, "rest")
+
+
+def test_not_applied_plans_it_again_through_all_guards() -> None:
+    course = Course(a_write(state="needs_human", absent_proved=True))
+    step = course.verdict(applied=False)
+    assert (course.state(), course.write.reason, step.then) == ("planned", "person", "send")
+    assert not course.write.absent_proved
+    assert step.settling is None
+
+
+@pytest.mark.parametrize("made", [1, 2, 3, 5])
+@pytest.mark.parametrize("allowed", [1, 3, 10])
+def test_not_applied_grants_exactly_one_more_attempt(made: int, allowed: int) -> None:
+    policy = a_policy(max_attempts=allowed)
+    course = Course(a_write(state="needs_human", attempt=made), policy)
+    course.verdict(applied=False)
+    assert attempts_left(course.write, policy)
+    course.attempt(LOST)
+    assert not attempts_left(course.write, policy)
+    course.proved_absent()
+    assert (course.state(), course.write.reason) == ("needs_human", "attempts")
+
+
+def test_the_granted_attempt_is_not_used_up_by_one_that_was_not_sent() -> None:
+    course = Course(a_write(state="needs_human", attempt=3))
+    course.verdict(applied=False)
+    course.attempt(NO_CONNECTION)
+    course.attempt(DENIED)
+    assert course.state() == "planned"
+    assert attempts_left(course.write, course.policy)
+    course.attempt(ACCEPTED)
+    assert course.state() == "applied"
+
+
+def test_each_verdict_grants_one() -> None:
+    course = Course(a_write(state="needs_human", attempt=3))
+    for made in (4, 5):
+        course.verdict(applied=False)
+        course.attempt(LOST)
+        course.proved_absent()
+        assert (course.state(), course.write.counted) == ("needs_human", made)
+
+
+# --- unwanted ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("state", "settling", "absent_proved", "ends", "reason"),
+    [
+        ("planned", None, False, True, "nothing was sent"),
+        ("waiting", None, False, True, "nothing was sent"),
+        ("sending", None, False, False, "it is on its way"),
+        ("applied", PROOF, False, False, "the service took it: only reads settle it"),
+        ("unknown", PROOF, False, True, "proved absent"),
+        ("unknown", Settling(ended=0.0, absent=2, last_read=200.0), False, False, "the row is short"),
+        ("unknown", Settling(ended=0.0, absent=3, last_read=100.0), False, False, "settle is not over"),
+        ("unknown", Settling(ended=0.0), False, False, "nothing was read"),
+        ("unknown", None, False, False, "this process has looked at nothing"),
+        ("needs_human", None, True, True, "its last attempt is proved absent"),
+        ("needs_human", PROOF, False, False, "not proved absent yet"),
+        ("confirmed", None, False, False, "it is final"),
+        ("skipped", None, False, False, "it is final"),
+    ],
+)
+def test_unwanted_ends_only_what_had_no_effect(
+    state: State, settling: Settling | None, absent_proved: bool, ends: bool, reason: str
+) -> None:
+    course = Course(a_write(state=state, absent_proved=absent_proved), settling=settling)
+    step = course.take(UNWANTED)
+    assert (step.move is not None) is ends, reason
+    if ends:
+        assert (course.state(), course.write.reason, course.write.why) == (
+            "skipped",
+            "no_longer_holds",
+            "the condition is false",
+        )
+        assert (step.settling, step.then) == (None, "rest")
+    else:
+        assert (step.settling, step.then) == (settling, "read")
+
+
+def test_an_unwanted_write_that_is_not_proved_absent_goes_on_being_settled() -> None:
+    course = after_lost_attempt(a_write())
+    course.take(UNWANTED)
+    course.proved_absent().take(UNWANTED)
+    assert course.state() == "skipped"
+
+
+def test_a_verdict_is_about_the_write_not_about_this_process() -> None:
+    course = Course(a_write(state="needs_human"), settling=PROOF)
+    step: Step = course.take(Verdict(applied=True, because="seen in the console"))
+    assert step.settling is None

@@ -1,0 +1,222 @@
+"""What holds of a write's life whatever happens to it, found out by trying.
+
+A life is a list of happenings; each is turned into the input that the shells would give in the state the write is in.
+Beside it runs an oracle that knows nothing of the code: the list of looks since the end of the last attempt.
+"""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.builders import a_policy, a_write
+from tests.unit.writes.course import ACCEPTED, BROKEN, DENIED, LOST, NO_CONNECTION, REFUSED, STALE, Course
+from worker.model.outcomes import Outcome
+from worker.model.records import REASONS, Says
+from worker.writes.life import Policy, TaskFailed, Unwanted, attempts_left
+from worker.writes.states import MOVES
+
+pytestmark = pytest.mark.timeout(60)  # hundreds of lives each
+
+OUTCOMES: Final[tuple[Outcome, ...]] = (ACCEPTED, REFUSED, DENIED, NO_CONNECTION, STALE, LOST, BROKEN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happening:
+    """``what`` happens ``wait`` seconds after the one before; the rest is read where it applies."""
+
+    what: Literal["look", "answer", "restart", "unwanted", "task_failed", "verdict", "person_says_no"]
+    wait: float
+    says: Says = "not_there"
+    third: bool = False
+    running: bool = False
+    took: float = 0.0
+    outcome: Outcome = LOST
+
+
+WAITS: Final = st.sampled_from([0.0, 0.5, 1.0, 2.9, 3.0, 3.1, 6.0, 10.0, 40.0, 200.0])
+LOOKS: Final = st.builds(
+    Happening,
+    what=st.just("look"),
+    wait=WAITS,
+    says=st.sampled_from(["not_there", "not_there", "not_there", "not_there", "cannot_tell", "there"]),
+    third=st.sampled_from([False, False, False, True]),
+    running=st.sampled_from([False, False, False, True]),
+    took=st.sampled_from([0.0, 0.0, 0.5, 5.0, 60.0]),
+)
+OTHERS: Final = st.builds(
+    Happening,
+    what=st.sampled_from(["answer", "answer", "restart", "unwanted", "task_failed"]),
+    wait=WAITS,
+    outcome=st.sampled_from(OUTCOMES),
+)
+VERDICTS: Final = st.builds(Happening, what=st.sampled_from(["verdict", "person_says_no"]), wait=WAITS)
+ABSENT: Final = st.builds(Happening, what=st.just("look"), wait=st.sampled_from([2.0, 3.0, 6.0, 40.0]))
+WITHOUT_PERSON: Final = st.lists(ABSENT | ABSENT | LOOKS | OTHERS, max_size=40)
+WITH_PERSON: Final = st.lists(ABSENT | ABSENT | LOOKS | OTHERS | VERDICTS, max_size=40)
+POLICIES: Final = st.builds(
+    a_policy,
+    settle=st.sampled_from([0, 5, 30]).map(lambda seconds: timedelta(seconds=seconds)),
+    evidence_reads=st.integers(1, 4),
+    max_attempts=st.integers(1, 4),
+    interval=st.sampled_from([3, 10]).map(lambda seconds: timedelta(seconds=seconds)),
+    evidence_within=st.sampled_from([60, 900]).map(lambda seconds: timedelta(seconds=seconds)),
+    ask=st.sampled_from([False, False, False, True]),
+    toggle=st.sampled_from([False, False, False, True]),
+    reads_back=st.sampled_from([True, True, True, False]),
+)
+
+
+@dataclass(slots=True)
+class Oracle:
+    """What an onlooker knows: when the attempt ended (or the process began), and what each look since then said."""
+
+    ended: float
+    looks: list[tuple[float, bool]] = field(default_factory=list)
+
+    def proves_absence(self, policy: Policy) -> bool:
+        """A row of *not there* looks at the end of the list, each an interval apart, the last after settle."""
+        row: list[float] = []
+        for began, absent in sorted(self.looks):
+            if not absent:
+                row = []
+            elif not row or began - row[-1] >= policy.interval.total_seconds():
+                row.append(began)
+        return len(row) >= policy.evidence_reads and row[-1] - self.ended >= policy.settle.total_seconds()
+
+
+class Life(Course):
+    """A course that turns happenings into what the shells would do, and checks every step against the oracle."""
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__(a_write(), policy)
+        self.oracle = Oracle(ended=self.now_s)
+        self.sends = 0
+        self.verdicts = 0
+
+    def meets(self, happening: Happening) -> None:
+        """One happening, in the state the write is in now; what that state does not know is left out."""
+        self.after(happening.wait)
+        state = self.state()
+        if happening.what == "restart":
+            self.restart()
+            self.oracle = Oracle(ended=self.now_s)
+        elif happening.what == "unwanted":
+            self.take(Unwanted(reason="no_longer_holds", why="no"))
+        elif happening.what == "answer" and state in ("planned", "sending"):
+            self.sends_and_hears(happening.outcome)
+        elif happening.what == "task_failed" and state in ("applied", "unknown"):
+            self.take(TaskFailed(state="FAILURE"))
+        elif happening.what == "look" and state in ("applied", "unknown", "needs_human"):
+            self.looks(happening)
+        elif happening.what in ("verdict", "person_says_no") and state == "needs_human":
+            self.verdicts += 1
+            self.verdict(applied=happening.what == "verdict")
+
+    def sends_and_hears(self, outcome: Outcome) -> None:
+        """An attempt, recorded and ended."""
+        if self.state() != "sending":
+            self.send()
+            self.sends += 1
+        self.answer(outcome)
+        self.oracle = Oracle(ended=self.now_s)
+
+    def looks(self, happening: Happening) -> None:
+        """One read; and where the code says that the write may be sent again, it is."""
+        began = self.now_s - happening.took
+        third = "third_value" if happening.third and happening.says == "cannot_tell" else None
+        known = self.settling is not None
+        if not known:
+            self.oracle = Oracle(ended=self.now_s)
+        if began >= self.oracle.ended:
+            absent = happening.says == "not_there" and not happening.running
+            self.oracle.looks.append((began, absent))
+        unknown = self.state() == "unknown"
+        self.look(happening.says, third=third, ago=happening.took, running=happening.running)
+        if self.follows() == "send":
+            assert unknown, "only an unknown write is ever sent again on evidence"
+            assert self.state() == "unknown"
+            assert self.oracle.proves_absence(self.policy), "sent again without a row that proves absence"
+            assert attempts_left(self.write, self.policy)
+            self.sends_and_hears(LOST)
+
+
+def lived(happenings: list[Happening], policy: Policy) -> Life:
+    """A whole life: the first attempt is lost, then everything else happens."""
+    life = Life(policy)
+    life.sends_and_hears(LOST)
+    for happening in happenings:
+        life.meets(happening)
+    return life
+
+
+@settings(max_examples=400, deadline=None)
+@given(WITHOUT_PERSON, POLICIES)
+def test_an_unknown_write_is_sent_again_only_by_a_row_of_absence(happenings: list[Happening], policy: Policy) -> None:
+    life = lived(happenings, policy)
+    assert life.write.counted <= policy.max_attempts, "and never more often than allowed"
+
+
+@settings(max_examples=200, deadline=None)
+@given(WITH_PERSON, POLICIES)
+def test_each_attempt_beyond_the_allowed_ones_was_granted_by_a_person(
+    happenings: list[Happening], policy: Policy
+) -> None:
+    life = lived(happenings, policy)
+    assert life.write.counted <= policy.max_attempts + life.verdicts
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(LOOKS | OTHERS, max_size=40).map(lambda all_of: [one for one in all_of if one.what != "look"]), POLICIES
+)
+def test_without_looks_nothing_unknown_is_ever_sent_again(happenings: list[Happening], policy: Policy) -> None:
+    life = Life(policy)
+    life.sends_and_hears(LOST)
+    for happening in happenings:
+        life.meets(happening)
+        assert life.state() in ("unknown", "needs_human")
+        assert life.follows() != "send"
+
+
+@settings(max_examples=200, deadline=None)
+@given(WITHOUT_PERSON, POLICIES, st.booleans())
+def test_presence_always_confirms(happenings: list[Happening], policy: Policy, running: bool) -> None:
+    life = lived(happenings, policy)
+    unsettled = life.state() in ("applied", "unknown", "needs_human")
+    if unsettled:
+        life.after(3.0).look("there", running=running)
+        assert life.state() == "confirmed"
+        assert life.write.confirmed_by == "read"
+
+
+@settings(max_examples=300, deadline=None)
+@given(WITH_PERSON, POLICIES)
+def test_every_step_is_a_move_of_the_table_with_its_record(happenings: list[Happening], policy: Policy) -> None:
+    life = Life(policy)
+    life.sends_and_hears(LOST)
+    for happening in happenings:
+        before = life.write
+        life.meets(happening)  # an IllegalMove would end the test here
+        if before.final:
+            assert life.write == before, "what is final stays as it is"
+        assert life.write.reason in REASONS
+        assert life.write.state in MOVES
+        assert life.write.attempt == life.sends, "attempt grows at sending and nowhere else"
+        assert 0 <= life.write.uncounted <= life.write.attempt
+
+
+@settings(max_examples=200, deadline=None)
+@given(WITH_PERSON, POLICIES)
+def test_a_write_that_nobody_wants_ends_only_where_it_had_no_effect(
+    happenings: list[Happening], policy: Policy
+) -> None:
+    life = lived(happenings, policy)
+    before, proved = life.write, life.oracle.proves_absence(policy)
+    life.take(Unwanted(reason="no_longer_holds", why="no"))
+    if life.write is not before:
+        assert life.state() == "skipped"
+        assert before.state in ("planned", "waiting") or before.absent_proved or proved

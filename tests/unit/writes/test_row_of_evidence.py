@@ -1,0 +1,349 @@
+"""Presence is proof, absence is not: what reads make of an unsettled write."""
+
+from datetime import timedelta
+
+import pytest
+
+from tests.builders import NOW, a_policy, a_write
+from tests.unit.writes.course import ACCEPTED, LOST, Course, after_lost_attempt
+from worker.model.records import Says
+from worker.model.writes import State
+from worker.writes.life import Settling, TaskFailed, attempts_left, may_resend
+
+SHORT = a_policy(settle=timedelta(seconds=6))
+"""Three reads, three seconds apart, six seconds after the attempt."""
+
+
+# --- the row -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("looks", "sendable", "reason"),
+    [
+        ([(3, "not_there"), (6, "not_there"), (9, "not_there")], True, "three reads, apart, the last after settle"),
+        (
+            [(0, "not_there"), (3, "not_there"), (6, "not_there")],
+            True,
+            "exactly an interval and exactly settle suffice",
+        ),
+        ([(3, "not_there"), (6, "not_there")], False, "two reads are no row of three"),
+        ([(1, "not_there"), (2, "not_there"), (7, "not_there")], False, "reads too close together count once"),
+        ([(5, "not_there"), (6, "not_there"), (7, "not_there"), (8, "not_there")], False, "a burst counts as two"),
+        (
+            [(0, "not_there"), (2.9, "not_there"), (5.9, "not_there"), (9, "not_there")],
+            True,
+            "the close one is left out",
+        ),
+        ([(3, "not_there"), (6, "not_there"), (9, "cannot_tell"), (12, "not_there")], False, "the row starts anew"),
+        (
+            [(3, "not_there"), (6, "cannot_tell"), (9, "not_there"), (12, "not_there"), (15, "not_there")],
+            True,
+            "three in a row after the one that could not tell",
+        ),
+        (
+            [(3, "not_there"), (6, "not_there"), (9, "cannot_tell")],
+            False,
+            "a read that cannot tell is not the third",
+        ),
+        ([(100, "not_there")], False, "time alone makes nothing sendable"),
+        ([(100, "cannot_tell"), (200, "cannot_tell"), (300, "cannot_tell")], False, "nothing was learnt"),
+    ],
+)
+def test_a_write_is_sendable_only_by_a_whole_row(looks: list[tuple[float, Says]], sendable: bool, reason: str) -> None:
+    course = after_lost_attempt(a_write(), SHORT)
+    ended = course.now_s
+    for at, says in looks:
+        course.now_s = ended + at
+        course.look(says)
+    assert course.state() == "unknown"
+    assert (course.follows() == "send") is sendable, reason
+
+
+def test_the_last_read_of_the_row_comes_at_least_settle_after_the_attempt() -> None:
+    course = after_lost_attempt(a_write(), a_policy(settle=timedelta(seconds=60)))
+    ended = course.now_s
+    course.absent(15)
+    assert course.now_s == ended + 45
+    assert course.follows() == "read", "fifteen reads before settle are over prove nothing"
+    course.now_s = ended + 60
+    course.look("not_there")
+    assert course.follows() == "send"
+
+
+def test_settle_counts_by_when_the_read_began() -> None:
+    course = after_lost_attempt(a_write(), SHORT).absent(2, apart=2.9)
+    course.after(3.0).look("not_there", ago=3.0)
+    assert course.follows() == "read", "a read that began before settle says nothing of after it"
+
+
+def test_settle_counts_from_the_end_of_the_attempt_not_from_its_start() -> None:
+    course = Course(a_write(), SHORT).send().after(30.0)
+    course.answer(LOST)
+    course.absent(1)
+    assert course.follows() == "read"
+    assert course.settling == Settling(ended=1030.0, absent=1, last_read=1033.0)
+
+
+@pytest.mark.parametrize("says", ["there", "not_there", "cannot_tell"])
+def test_a_read_older_than_the_attempt_says_nothing(says: Says) -> None:
+    course = after_lost_attempt(a_write(), SHORT)
+    before = course.settling
+    step = course.after(1.0).look(says, ago=2.0)
+    assert step.move is None
+    assert course.settling == before
+    assert step.then == "read"
+
+
+def test_a_read_whose_task_still_runs_cannot_tell() -> None:
+    course = after_lost_attempt(a_write(), SHORT).absent(2)
+    course.after(3.0).look("not_there", running=True)
+    assert course.follows() == "read"
+    course.absent(2)
+    assert course.follows() == "read", "the row began anew"
+    course.absent(1)
+    assert course.follows() == "send"
+
+
+@pytest.mark.parametrize("reads", [1, 2, 5])
+def test_the_row_is_as_long_as_the_config_says(reads: int) -> None:
+    policy = a_policy(settle=timedelta(0), evidence_reads=reads, interval=timedelta(seconds=10))
+    course = after_lost_attempt(a_write(), policy).absent(reads - 1, apart=10.0)
+    assert course.follows() != "send"
+    course.absent(1, apart=10.0)
+    assert course.follows() == "send"
+
+
+def test_the_back_off_must_be_over_as_well() -> None:
+    policy = a_policy(settle=timedelta(0), evidence_reads=1)
+    course = after_lost_attempt(a_write(), policy).absent(1)
+    assert course.follows() == "read", "three seconds after the first attempt, five are waited for"
+    course.absent(1)
+    assert course.follows() == "send"
+
+
+def test_the_back_off_grows_with_each_attempt() -> None:
+    settling = Settling(ended=0.0, absent=3, last_read=200.0)
+    twice = a_write(state="unknown", attempt=2)
+    assert not may_resend(twice, settling, a_policy(), 9.9)
+    assert may_resend(twice, settling, a_policy(), 10.0)
+
+
+def test_each_attempt_needs_a_row_of_its_own() -> None:
+    course = after_lost_attempt(a_write(), SHORT).absent(4)
+    assert course.follows() == "send"
+    course.attempt(LOST)
+    course.absent(2)
+    assert course.follows() == "read", "what proved the first attempt absent says nothing of the second"
+
+
+# --- restarts ------------------------------------------------------------------------------------------------------
+
+
+def test_after_a_restart_settle_and_the_row_begin_anew() -> None:
+    course = after_lost_attempt(a_write(), SHORT).absent(2).restart()
+    course.after(1000.0).look("not_there", ago=1000.0)
+    assert course.follows() == "read"
+    course.settling = Settling(ended=course.now_s)
+    course.absent(2)
+    assert course.follows() == "read", "reads of the process before count no more"
+    course.absent(1)
+    assert course.follows() == "send"
+
+
+def test_a_process_that_knows_nothing_of_a_write_trusts_only_reads_begun_now() -> None:
+    course = Course(a_write(state="unknown"), SHORT)
+    step = course.look("there", ago=0.5)
+    assert step.move is None, "when the attempt ended is not known, so the read may be older than it"
+    assert step.settling == Settling(ended=course.now_s)
+
+
+@pytest.mark.parametrize("state", ["unknown", "sending"])
+def test_restarts_and_time_alone_make_nothing_sendable(state: State) -> None:
+    course = Course(a_write(state=state), a_policy(settle=timedelta(0), evidence_within=timedelta(days=365)))
+    for _ in range(50):
+        course.restart().after(3600.0).look("not_there", ago=3600.0)
+        course.after(3600.0).look("cannot_tell")
+        assert course.state() == "unknown"
+        assert course.follows() != "send"
+
+
+# --- presence ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", ["applied", "unknown", "needs_human"])
+@pytest.mark.parametrize("running", [False, True])
+def test_presence_confirms_from_every_unsettled_state(state: State, running: bool) -> None:
+    course = Course(a_write(state=state, absent_proved=state == "needs_human"))
+    step = course.look("there", running=running)
+    assert (course.state(), course.write.confirmed_by, course.write.reason) == ("confirmed", "read", "read")
+    assert not course.write.absent_proved
+    assert (step.settling, step.then) == (None, "rest")
+
+
+@pytest.mark.parametrize("absent", [0, 1, 3, 10])
+def test_presence_confirms_after_any_number_of_absent_reads(absent: int) -> None:
+    course = after_lost_attempt(a_write()).absent(absent, apart=60.0)
+    course.after(3.0).look("there")
+    assert course.state() == "confirmed"
+
+
+def test_presence_at_the_very_end_of_the_attempt_confirms() -> None:
+    course = after_lost_attempt(a_write())
+    course.look("there")
+    assert course.state() == "confirmed"
+
+
+# --- to a person ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", ["third_value", "other_value"])
+def test_a_third_value_goes_to_a_person_at_once(code: str) -> None:
+    course = after_lost_attempt(a_write())
+    course.after(3.0).look("cannot_tell", third=code)
+    assert (course.state(), course.write.reason) == ("needs_human", code)
+    assert not course.write.absent_proved
+
+
+def test_a_third_value_after_a_whole_row_still_goes_to_a_person() -> None:
+    course = after_lost_attempt(a_write(), SHORT).absent(3)
+    assert course.follows() == "send"
+    course.after(3.0).look("cannot_tell", third="third_value")
+    assert course.state() == "needs_human"
+
+
+def test_when_the_attempts_are_used_up_absence_goes_to_a_person() -> None:
+    course = Course(a_write(), SHORT)
+    for attempt in (1, 2, 3):
+        course.attempt(LOST)
+        assert course.write.attempt == attempt
+        course.absent(7)
+    assert (course.state(), course.write.reason) == ("needs_human", "attempts")
+    assert course.write.absent_proved, "its target is free: the last attempt is proved absent"
+
+
+def test_before_absence_is_proved_used_up_attempts_go_to_nobody() -> None:
+    course = Course(a_write(), a_policy(max_attempts=1))
+    course.attempt(LOST)
+    course.absent(5)
+    assert course.state() == "unknown", "it may still be there"
+
+
+@pytest.mark.parametrize(
+    ("attempt", "uncounted", "extra", "left", "reason"),
+    [
+        (0, 0, 0, True, "none was made"),
+        (2, 0, 0, True, "two of three"),
+        (3, 0, 0, False, "three of three"),
+        (9, 7, 0, True, "those proven not sent do not count"),
+        (3, 0, 1, True, "a person granted one"),
+        (4, 0, 1, False, "which is used up"),
+        (1, 0, -1, True, "a person granted one after the first"),
+        (2, 0, -1, False, "and exactly one"),
+    ],
+)
+def test_attempts_left(attempt: int, uncounted: int, extra: int, left: bool, reason: str) -> None:
+    write = a_write(state="unknown", attempt=attempt, uncounted=uncounted, extra_attempts=extra)
+    assert attempts_left(write, a_policy(max_attempts=3)) is left, reason
+
+
+@pytest.mark.parametrize("says", ["not_there", "cannot_tell"])
+def test_a_write_unknown_for_longer_than_evidence_within_goes_to_a_person(says: Says) -> None:
+    course = after_lost_attempt(a_write(), a_policy(settle=timedelta(hours=1)))
+    course.after(15 * 60 - 1).look(says)
+    assert course.state() == "unknown"
+    course.after(1).look(says)
+    assert (course.state(), course.write.reason) == ("needs_human", "no_evidence")
+    assert not course.write.absent_proved
+
+
+def test_what_was_proved_absent_and_stayed_unsent_goes_to_a_person_as_absent() -> None:
+    course = after_lost_attempt(a_write(), SHORT).absent(3)
+    assert course.follows() == "send", "but the condition does not hold"
+    course.after(15 * 60).look("not_there")
+    assert (course.state(), course.write.reason) == ("needs_human", "no_evidence")
+    assert course.write.absent_proved
+
+
+def test_a_long_outage_before_a_restart_leaves_the_new_process_a_fair_time_to_look() -> None:
+    since = NOW - timedelta(days=1)
+    course = Course(a_write(state="unknown", unknown_since=since), SHORT, settling=Settling(ended=1000.0))
+    course.absent(2)
+    assert course.state() == "unknown", "it may yet be proved absent, by reads of this process alone"
+    course.absent(1)
+    assert course.follows() == "send"
+    course.after(3.0).look("cannot_tell")
+    assert course.state() == "needs_human", "a day and twice settle are long enough"
+
+
+def test_an_unknown_write_without_a_date_is_unknown_since_now() -> None:
+    course = Course(a_write(state="unknown", unknown_since=None), SHORT, settling=Settling(ended=1000.0))
+    course.absent(4)
+    assert course.state() == "unknown"
+
+
+# --- applied -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("says", ["not_there", "cannot_tell"])
+def test_an_applied_write_that_reads_never_confirm_becomes_unconfirmed(says: Says) -> None:
+    course = Course(a_write())
+    course.attempt(ACCEPTED)
+    course.after(120.0).look(says)
+    assert (course.state(), course.follows()) == ("applied", "read")
+    course.after(1.0).look(says)
+    assert (course.state(), course.write.reason, course.follows()) == ("unconfirmed", "never_confirmed", "rest")
+
+
+def test_an_applied_write_is_never_sent_again() -> None:
+    course = Course(a_write(), SHORT)
+    course.attempt(ACCEPTED)
+    for _ in range(100):
+        if course.write.final:
+            break
+        course.after(3.0).look("not_there")
+        assert course.follows() != "send"
+    assert course.state() == "unconfirmed"
+
+
+def test_a_failed_task_after_a_2xx_goes_to_a_person() -> None:
+    course = Course(a_write())
+    course.attempt(ACCEPTED)
+    step = course.take(TaskFailed(state="FAILURE"))
+    assert (course.state(), course.write.reason, step.then) == ("needs_human", "task_failed", "read")
+    assert "FAILURE" in course.write.why
+    assert step.settling is not None, "it is still watched"
+
+
+@pytest.mark.parametrize("state", ["unknown", "needs_human"])
+def test_a_failed_task_proves_nothing_where_there_was_no_2xx(state: State) -> None:
+    course = Course(a_write(state=state))
+    step = course.take(TaskFailed(state="FAILURE"))
+    assert (step.move, step.then) == (None, "read")
+
+
+# --- for a person, and still watched -------------------------------------------------------------------------------
+
+
+def test_absence_never_makes_a_write_sendable_that_is_before_a_person() -> None:
+    course = Course(a_write(state="needs_human"), SHORT, settling=Settling(ended=1000.0))
+    for _ in range(20):
+        course.after(3.0).look("not_there")
+        assert (course.state(), course.follows()) == ("needs_human", "read")
+
+
+def test_absence_that_is_proved_frees_the_target_of_what_is_before_a_person() -> None:
+    course = Course(a_write(state="needs_human"), SHORT, settling=Settling(ended=1000.0)).absent(2)
+    assert not course.write.absent_proved
+    course.absent(1)
+    assert course.write.absent_proved
+
+
+def test_a_proof_that_a_later_read_shakes_is_taken_back() -> None:
+    course = Course(a_write(state="needs_human"), SHORT, settling=Settling(ended=1000.0)).absent(3)
+    course.after(3.0).look("cannot_tell")
+    assert not course.write.absent_proved
+
+
+def test_a_proof_that_stands_is_not_stored_again() -> None:
+    course = Course(a_write(state="needs_human"), SHORT, settling=Settling(ended=1000.0)).absent(3)
+    assert course.after(3.0).look("not_there").move is None

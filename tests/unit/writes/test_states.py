@@ -1,0 +1,135 @@
+"""The state table is the contract's, and there is one door."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import get_args
+
+import pytest
+
+from tests.builders import NOW, a_write
+from worker.model.records import KINDS
+from worker.model.writes import FINAL, UNSENT, UNSETTLED, State
+from worker.writes.states import MOVES, IllegalMove, hold, move, note
+
+STATES: tuple[State, ...] = get_args(State)
+LATER = NOW + timedelta(seconds=30)
+
+CONTRACT: Mapping[State, frozenset[State]] = {
+    "planned": frozenset({"waiting", "sending", "refused", "skipped", "cancelled", "confirmed"}),
+    "waiting": frozenset({"planned", "cancelled", "skipped"}),
+    "sending": frozenset({"applied", "unknown", "rejected", "planned"}),
+    "applied": frozenset({"confirmed", "unconfirmed", "needs_human"}),
+    "unknown": frozenset({"confirmed", "sending", "skipped", "cancelled", "needs_human"}),
+    "needs_human": frozenset({"confirmed", "planned", "skipped", "cancelled"}),
+}
+
+BEYOND: Mapping[tuple[State, State], str] = {
+    ("sending", "confirmed"): "a 2xx of what cannot be read back is its confirmation",
+    ("sending", "needs_human"): "an unknown outcome that nothing can settle, or that is put before a person at once",
+    ("applied", "planned"): "an overtaken opposite write landed afterwards: sent anew",
+    ("unknown", "planned"): "an overtaken opposite write landed afterwards: sent anew",
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_the_moves_from_a_state_are_those_of_the_contract(state: State) -> None:
+    beyond = {to for start, to in BEYOND if start == state}
+    assert set(MOVES[state]) == CONTRACT.get(state, frozenset()) | beyond
+
+
+def test_what_goes_beyond_the_contract_does_not_repeat_it() -> None:
+    for (start, to), reason in BEYOND.items():
+        assert to not in CONTRACT[start], reason
+
+
+def test_every_state_has_its_row_and_its_kind_of_record() -> None:
+    assert set(MOVES) == set(STATES)
+    assert set(STATES) <= set(KINDS)
+
+
+def test_only_final_states_have_no_way_on() -> None:
+    assert {state for state in STATES if not MOVES[state]} == FINAL
+
+
+def test_the_groups_of_states_are_those_of_the_contract() -> None:
+    assert set(FINAL) == {"confirmed", "unconfirmed", "rejected", "refused", "skipped", "shadowed", "cancelled"}
+    assert set(UNSETTLED) == {"sending", "applied", "unknown", "needs_human"}, "these hold their target"
+    assert set(UNSENT) == {"planned", "waiting"}
+
+
+def test_no_state_that_held_an_effect_leads_back_to_waiting() -> None:
+    assert [state for state in UNSETTLED if "waiting" in MOVES[state]] == []
+
+
+@pytest.mark.parametrize(("start", "to"), [(start, to) for start in STATES for to in STATES], ids=str)
+def test_the_door_lets_through_what_the_table_has_and_nothing_else(start: State, to: State) -> None:
+    write = a_write(state=start)
+    if to in MOVES[start]:
+        assert move(write, to, at=LATER, reason="person", why="said so").after.state == to
+    else:
+        with pytest.raises(IllegalMove, match=f"from {start} to {to}"):
+            move(write, to, at=LATER, reason="person", why="said so")
+
+
+def test_a_move_carries_its_record_with_all_ids() -> None:
+    write = a_write(state="sending")
+    done = move(write, "applied", at=LATER, reason="accepted", why="204", denied=0)
+    (record,) = done.records
+    assert done.before is write
+    assert (done.after.state, done.after.reason, done.after.why, done.after.changed_at) == (
+        "applied",
+        "accepted",
+        "204",
+        LATER,
+    )
+    assert (record.kind, record.reason, record.why, record.at) == ("applied", "accepted", "204", LATER)
+    assert (record.partner, record.event, record.rule) == (write.key.partner, write.key.event, write.key.rule)
+    assert (record.write, record.attempt, record.action, record.by) == (write.id, 1, "pause", "worker")
+
+
+def test_a_hold_ends_with_every_change_of_state() -> None:
+    held = a_write(held_by="halt", held_until=LATER)
+    after = move(held, "skipped", at=LATER, reason="already_so", why="so already").after
+    assert (after.held_by, after.held_until) == (None, None)
+
+
+def test_a_move_can_begin_a_hold() -> None:
+    after = move(
+        a_write(state="sending"), "planned", at=NOW, reason="denied", why="401", held_by="credentials", held_until=LATER
+    ).after
+    assert (after.held_by, after.held_until) == ("credentials", LATER)
+
+
+def test_a_hold_keeps_the_state_and_says_what_holds_until_when() -> None:
+    write = a_write()
+    held = hold(write, at=LATER, reason="halt", why="halted by ann", until=LATER)
+    assert held is not None
+    assert (held.after.state, held.after.held_by, held.after.held_until) == ("planned", "halt", LATER)
+    assert held.after.changed_at == write.changed_at, "the age of a hold counts from the state, not from the last word"
+    assert [(record.kind, record.reason) for record in held.records] == [("held", "halt")]
+
+
+def test_a_hold_for_another_reason_is_recorded() -> None:
+    held = hold(a_write(held_by="halt"), at=LATER, reason="target_busy", why="write 7")
+    assert held is not None
+    assert [record.reason for record in held.records] == ["target_busy"]
+
+
+def test_a_hold_that_only_lasts_longer_is_stored_without_a_record() -> None:
+    held = hold(
+        a_write(held_by="writes_per_hour", held_until=NOW), at=NOW, reason="writes_per_hour", why="", until=LATER
+    )
+    assert held is not None
+    assert held.after.held_until == LATER
+    assert held.records == (), "a record is logged when the reason changes"
+
+
+def test_a_hold_that_says_nothing_new_is_nothing() -> None:
+    assert hold(a_write(held_by="halt", held_until=LATER), at=NOW, reason="halt", why="again", until=LATER) is None
+
+
+def test_a_note_changes_fields_and_makes_no_record() -> None:
+    noted = note(a_write(state="needs_human"), absent_proved=True)
+    assert noted.after.absent_proved
+    assert noted.after.state == "needs_human"
+    assert noted.records == ()
