@@ -1,0 +1,148 @@
+"""The register of what is assumed: whole, typed, and honest about who vouched for what."""
+
+import pytest
+
+from worker.api.assumptions import ASSUMPTIONS, SETTLE, Assumptions, assumptions_from, vouched_keys
+from worker.api.shapes import objection
+from worker.model.actions import ACTIONS
+from worker.model.facts import Json
+
+KEYS = {
+    "events.page_parameter",
+    "auth.refresh",
+    "auth.denied",
+    "client_campaign_status.query",
+    "campaign_optimisation_status.query",
+    "ad_campaign_optimisation_status.query",
+    "client_campaign_status.semantics",
+    "campaign_optimisation_status.semantics",
+    "ad_campaign_optimisation_status.semantics",
+    "frontend_status.query",
+    "frontend_status.body",
+    "last_updated_on_fe.query",
+    "last_updated_on_fe.body",
+    "task.succeeded",
+    "task.failed",
+    "setup.state_field",
+    "setup.draft",
+    "setup.published",
+    "setup.after_publish",
+    "boost.body",
+    "create_campaign.query",
+    "campaigns.items",
+    "adplatform.connected",
+}
+
+
+def test_every_open_point_has_a_key_and_each_key_says_what_it_is_about() -> None:
+    assert set(ASSUMPTIONS) == KEYS
+    for row in ASSUMPTIONS.values():
+        assert row.origin.startswith("section "), row.key
+        assert row.about, row.key
+        assert row.needed_by, row.key
+
+
+@pytest.mark.parametrize("key", sorted(KEYS))
+def test_every_default_has_its_own_shape(key: str) -> None:
+    assert objection(ASSUMPTIONS[key].shape, ASSUMPTIONS[key].default) is None
+
+
+def test_every_action_leans_on_keys_that_exist() -> None:
+    for action in ACTIONS.values():
+        assert set(action.assumptions) <= KEYS, action.name
+
+
+def test_nothing_written_means_defaults_that_nobody_vouches_for() -> None:
+    made, wrong = assumptions_from({})
+
+    assert not wrong
+    assert made.vouched == frozenset()
+    assert made.text("events.page_parameter") == "page"
+    assert made.denied_statuses() == {401, 403}
+    assert made.unvouched(("boost.body", "setup.draft")) == ("boost.body", "setup.draft")
+
+
+def test_what_is_written_is_vouched_for_even_if_it_is_the_default() -> None:
+    made, wrong = assumptions_from({"events.page_parameter": "page"})
+
+    assert not wrong
+    assert made.vouched == {"events.page_parameter"}
+
+
+def test_a_body_settles_the_query_that_it_replaces() -> None:
+    made, wrong = assumptions_from({"frontend_status.body": {"frontend_status": "{value}"}})
+
+    assert not wrong
+    assert made.template("frontend_status.query") is None
+    assert made.vouched == {"frontend_status.query", "frontend_status.body"}
+
+
+def test_query_and_body_may_both_be_written() -> None:
+    made, wrong = assumptions_from({"frontend_status.body": {"a": "{value}"}, "frontend_status.query": {"b": "x"}})
+
+    assert not wrong
+    assert made.template("frontend_status.query") == {"b": "x"}
+
+
+def test_a_part_of_auth_denied_that_is_left_out_keeps_its_default() -> None:
+    made, _ = assumptions_from({"auth.denied": {"status": [401]}})
+
+    assert made.denied_statuses() == {401}
+    assert "error.unauthorized" in made.denied_codes()
+
+
+def test_an_unknown_key_is_an_error_with_the_nearest_name() -> None:
+    made, wrong = assumptions_from({"setup.after_publsh": "absent"})
+
+    assert [(one.key, one.hint) for one in wrong] == [("setup.after_publsh", "did you mean setup.after_publish?")]
+    assert made.vouched == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("events.page_parameter", "", "a name"),
+        ("events.page_parameter", 3, "a name"),
+        ("task.succeeded", "SUCCESS", "a list of words"),
+        ("task.succeeded", [], "a list of words"),
+        ("task.failed", [True], "a list of words"),
+        ("client_campaign_status.semantics", "flip", "set or toggle"),
+        ("client_campaign_status.query", "status", "a mapping"),
+        ("client_campaign_status.query", {"status": 5}, "a mapping"),
+        ("client_campaign_status.query", {"status": "{valeu}"}, "nothing fills in {valeu}"),
+        ("client_campaign_status.query", {"status": "PAUSED"}, "does not carry {value}"),
+        ("frontend_status.query", None, "neither it nor frontend_status.body"),
+        ("boost.body", {"a": ["{what}"]}, "nothing fills in {what}"),
+        ("campaigns.items", "a b", "not a JMESPath"),
+        ("campaigns.items", None, "a JMESPath"),
+        ("setup.after_publish", "gone", "readable or absent"),
+        ("setup.published", ["DRAFT"], "DRAFT stands in setup.draft and in setup.published"),
+        ("auth.refresh", {"path": "/auth/refresh"}, "{path, body}"),
+        ("auth.refresh", {"path": "auth", "body": {}}, "begins with /"),
+        ("auth.refresh", {"path": "/auth", "body": "x"}, "body is a mapping"),
+        ("auth.denied", [401], "{status"),
+        ("auth.denied", {"status": [429]}, "without 408, 425 and 429"),
+        ("auth.denied", {"status": [500]}, "from 400 to 499"),
+        ("auth.denied", {"status": [True]}, "from 400 to 499"),
+        ("auth.denied", {"codes": "error"}, "a list of error codes"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_an_error(key: str, value: Json, words: str) -> None:
+    _, wrong = assumptions_from({key: value})
+
+    assert len(wrong) == 1, wrong
+    assert words in wrong[0].message
+    assert wrong[0].hint
+
+
+def test_a_toggle_needs_no_value_in_its_query() -> None:
+    _, wrong = assumptions_from(
+        {"client_campaign_status.semantics": "toggle", "client_campaign_status.query": {"action": "toggle"}}
+    )
+
+    assert not wrong
+
+
+def test_settle_is_vouched_for_where_the_config_writes_it() -> None:
+    assert SETTLE in vouched_keys(Assumptions(), {"settle": "2m"})
+    assert SETTLE not in vouched_keys(Assumptions(), {"max_attempts": 3})

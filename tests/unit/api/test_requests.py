@@ -1,0 +1,210 @@
+"""The request of each write, to the letter; and that a name is one segment, whatever it holds."""
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.api import addresses
+from worker.api.addresses import exact_url, hosts_from, segment, target_of
+from worker.api.assumptions import Assumptions, assumptions_from
+from worker.api.endpoints import ENDPOINTS, endpoint
+from worker.api.requests import write_request
+from worker.model.actions import ACTIONS
+from worker.model.errors import UsageError
+from worker.model.exchange import WriteRequest
+from worker.model.facts import Json
+from worker.model.ids import EventId
+from worker.model.writes import Intent
+
+BASE = "https://api.example/api/v3"
+
+
+def made(action: str, params: dict[str, Json] | None = None, item: str = "", **changes: Json) -> WriteRequest:
+    assumptions, wrong = assumptions_from({key.replace("__", "."): value for key, value in changes.items()})
+    assert not wrong
+    intent = Intent(action=action, target="t", wish="w", params=params or {})
+    return write_request(EventId("e 1"), intent, item, assumptions)
+
+
+@pytest.mark.parametrize(
+    ("action", "params", "item", "expected"),
+    [
+        ("pause", {}, "", "api PUT /events/e%201/client_campaign_status?client_campaign_status=PAUSED"),
+        ("run", {}, "", "api PUT /events/e%201/client_campaign_status?client_campaign_status=RUNNING"),
+        (
+            "optimisation",
+            {"value": "OFF"},
+            "",
+            "api PUT /events/e%201/campaign_optimisation_status?campaign_optimisation_status=OFF",
+        ),
+        (
+            "ad_optimisation",
+            {"value": "ON"},
+            "",
+            "api PUT /events/e%201/ad_campaign_optimisation_status?ad_campaign_optimisation_status=ON",
+        ),
+        (
+            "frontend_status",
+            {"value": "HIDDEN"},
+            "event",
+            "api PUT /events/e%201/setup_frontend_status?frontend_status=HIDDEN",
+        ),
+        ("frontend_status", {"value": "HIDDEN"}, "cr", "cr PUT /events/last_updated_on_fe/e%201?status=RUNNING"),
+        ("frontend_status", {"value": "FLAGGED"}, "cr", "cr PUT /events/last_updated_on_fe/e%201?status=RUNNING"),
+        ("frontend_status", {"value": "DEFAULT"}, "cr", "cr PUT /events/last_updated_on_fe/e%201?status=RUNNING"),
+        ("frontend_status", {"value": "CANCELLED"}, "cr", "cr PUT /events/last_updated_on_fe/e%201?status=CANCELLED"),
+        ("create_draft", {"goal": "ROAS", "total_budget": 500.0}, "", "api POST /setup_processes/e%201"),
+        ("boost", {}, "", "api POST /setup_processes/e%201/boost"),
+    ],
+)
+def test_each_write_is_the_documents_request(action: str, params: dict[str, Json], item: str, expected: str) -> None:
+    request = made(action, params, item)
+
+    assert f"{request.host} {request.method} {target_of(request.path, request.query)}" == expected
+    assert request.body == (params if action == "create_draft" else None)
+
+
+def test_every_action_has_a_request() -> None:
+    for name in ACTIONS:
+        item = "event" if name == "frontend_status" else ""
+        params: dict[str, Json] = {"value": "ON"} if ACTIONS[name].shape == "value" else {}
+        assert made(name, params, item).path
+
+
+def test_what_the_operator_vouches_for_goes_into_the_request() -> None:
+    paused = made("pause", client_campaign_status__query={"action": "set", "to": "x-{value}"})
+    shown = made("frontend_status", {"value": "HIDDEN"}, "event", frontend_status__body={"is": ["{value}", 1]})
+    boosted = made("boost", boost__body={"event": "{eid}", "now": True})
+
+    assert paused.query == (("action", "set"), ("to", "x-PAUSED"))
+    assert (shown.query, shown.body) == ((), {"is": ["HIDDEN", 1]})
+    assert boosted.body == {"event": "e 1", "now": True}
+
+
+def test_more_than_the_document_names_may_go_into_a_draft() -> None:
+    assert made("create_draft", {"goal": "ROAS", "total_budget": 5, "name": "x"}).body == {
+        "goal": "ROAS",
+        "total_budget": 5,
+        "name": "x",
+    }
+
+
+@pytest.mark.parametrize(
+    ("action", "params", "item"),
+    [("notify", {}, ""), ("frontend_status", {"value": "HIDDEN"}, ""), ("optimisation", {}, "")],
+)
+def test_what_makes_no_request_says_so(action: str, params: dict[str, Json], item: str) -> None:
+    with pytest.raises(UsageError):
+        made(action, params, item)
+
+
+@pytest.mark.parametrize(
+    ("name", "encoded"),
+    [
+        ("e1", "e1"),
+        ("a/b", "a%2Fb"),
+        ("a%2Fb", "a%252Fb"),
+        ("..", "%2E%2E"),
+        (".", "%2E"),
+        ("...", "..."),
+        ("a&b=c?d#e", "a%26b%3Dc%3Fd%23e"),
+        ("a b+c", "a%20b%2Bc"),
+        ("München", "M%C3%BCnchen"),
+        ("東京", "%E6%9D%B1%E4%BA%AC"),
+        ("a\r\nb", "a%0D%0Ab"),
+        ("{eid}", "%7Beid%7D"),
+    ],
+)
+def test_a_name_is_one_segment_and_the_library_leaves_it_so(name: str, encoded: str) -> None:
+    url = exact_url(BASE, target_of(f"/events/{segment(name)}/x", [("q", name)]))
+
+    assert segment(name) == encoded
+    assert url.raw_path.startswith(f"/api/v3/events/{encoded}/x?q=".encode())
+
+
+@given(st.text(min_size=1, max_size=30))
+def test_any_name_arrives_as_one_segment(name: str) -> None:
+    url = exact_url(BASE, target_of(f"/events/{segment(name)}", [(name, name)]))
+
+    assert url.raw_path.decode().partition("?")[0].count("/") == 4
+    assert httpx.Request("PUT", url).url.raw_path == url.raw_path
+
+
+def test_a_target_that_the_library_would_change_is_not_sent() -> None:
+    with pytest.raises(UsageError, match="would not be sent as it is"):
+        exact_url(BASE, "/events/../partners/")
+
+
+def test_an_array_repeats_its_key() -> None:
+    assert target_of("/x", [("city", "a"), ("city", "b&c")]) == "/x?city=a&city=b%26c"
+
+
+def test_a_value_with_braces_is_not_filled_in_again() -> None:
+    assert addresses.filled({"a": "{value}-{eid}"}, {"value": "{eid}", "eid": "e1"}) == (("a", "{eid}-e1"),)
+
+
+@pytest.mark.parametrize(
+    ("base", "media"),
+    [
+        ("https://h.example/api/v3", "https://h.example/api/media"),
+        ("https://h.example/api/v3/", "https://h.example/api/media"),
+        ("http://127.0.0.1:8080/api/v3", "http://127.0.0.1:8080/api/media"),
+    ],
+)
+def test_media_is_on_the_main_host_beside_the_version(base: str, media: str) -> None:
+    assert hosts_from(base).media == media
+
+
+@pytest.mark.parametrize(
+    ("base", "reason"),
+    [
+        ("api.example/api/v3", "no scheme"),
+        ("ftp://api.example", "another protocol"),
+        ("https://me:s3cret@api.example/api/v3", "a password would stand in every log line"),
+        ("https://api.example/api?x=1", "a query"),
+        ("", "nothing"),
+    ],
+)
+def test_what_is_no_address_is_refused_without_its_password(base: str, reason: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        hosts_from(base)
+    assert "s3cret" not in str(caught.value), reason
+
+
+def test_a_host_that_is_not_configured_says_which_key_is_missing() -> None:
+    with pytest.raises(UsageError) as caught:
+        hosts_from(BASE).base("cr")
+    assert "api.cr_url" in caught.value.hint
+
+
+def test_the_table_holds_every_row_of_the_document() -> None:
+    sections = [row.section for row in ENDPOINTS]
+
+    assert {section: sections.count(section) for section in sorted(set(sections))} == {
+        "4.1": 9,
+        "4.2": 16,
+        "4.3": 5,
+        "4.4": 7,
+        "4.5": 20,
+    }
+    assert len({(row.method, row.path, row.host) for row in ENDPOINTS}) == len(ENDPOINTS)
+    assert [row.path for row in ENDPOINTS if row.admin] == [
+        "/partners/",
+        "/partners/",
+        "/auth/users/csv_export",
+        "/rest_demo_data/{rest}",
+    ]
+    assert [row.path for row in ENDPOINTS if not row.auth] == ["/status/", "/auth"]
+    assert sum(row.unlisted for row in ENDPOINTS) == 6
+
+
+def test_a_row_that_does_not_exist_is_not_found() -> None:
+    with pytest.raises(KeyError):
+        endpoint("GET", "/nowhere")
+
+
+def test_defaults_make_a_request_without_any_vouching() -> None:
+    intent = Intent(action="pause", target="t", wish="w")
+
+    assert write_request(EventId("e1"), intent, "", Assumptions()).query == (("client_campaign_status", "PAUSED"),)
