@@ -69,6 +69,7 @@ class Pacing(Protocol):
     def throttled(self, partner: PartnerId, *, began: float, retry_after: timedelta | None) -> None: ...
     def answered(self, partner: PartnerId, *, began: float) -> None: ...
     def blocked_until(self, partner: PartnerId) -> float: ...
+    def budget(self, partner: PartnerId) -> float: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +184,10 @@ class ApiService:
     def url(self, request: WriteRequest) -> str:
         """The whole address of a write. Raises `UsageError` where its host is not configured."""
         return self._exchanges.url(request)
+
+    def budget(self, partner: PartnerId) -> float:
+        """Requests per minute that the partner may make now."""
+        return self._pacing.budget(partner)
 
     async def ready_to_write(self, partner: PartnerId) -> None:
         """Waits for a token, the back-off and the budget, in this order: the budget's place is not held for long."""

@@ -5,7 +5,8 @@ know: it would answer the first page for ever, and every event beyond it would s
 complete only if its pages say so themselves: their numbers, their total, and no event twice. A well-formed item is a
 fact for its event whatever the rest of the list is like; only absence needs a whole list.
 
-The pages may change while they are read. That makes a list incomplete, never wrong.
+The pages may change while they are read. That makes a list incomplete, never wrong. One page that the service cannot
+give does not hide the events of the others; where it asks for patience or refuses us, the rest is not asked for.
 """
 
 import asyncio
@@ -109,6 +110,7 @@ class Assembly:
         try:
             if not reply.ok:
                 self._failed(number, reply.why or f"status {reply.status}", "denied" if reply.denied else "unreadable")
+                self.worth_going_on = reply.verdict == "failed" and reply.status is not None
                 return None
             if isinstance(reply.content, Malformed):
                 raise reply.content
@@ -120,7 +122,6 @@ class Assembly:
     def _failed(self, number: int, why: str, code: UnknownCode) -> None:
         self.faults.append(f"page {number}: {why}")
         self.code = self.code or code
-        self.worth_going_on = False
 
     def _is_first_again(self, number: int, page: Page) -> bool:
         if number == 1 or self.first is None or not self.first.ids:

@@ -1,0 +1,377 @@
+"""Signing in: one token for all, one request at a time, and nothing secret in any message."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+
+from tests.unit.api.test_wire import ANY_JSON
+from tests.unit.reading.virtual import VirtualClock, no_chance
+from worker.api import tokens
+from worker.api.assumptions import Assumptions, assumptions_from
+from worker.api.auth import AuthAnswer, Credentials, SignIn
+from worker.api.secret import Secret
+from worker.api.wire import Malformed
+from worker.model.errors import NotSafe, Unreachable, WorkerError
+from worker.model.facts import Json
+
+LIFETIME_S = 3600
+
+
+def jwt(claims: Json, *, padding: bool = False) -> str:
+    payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode()
+    return f"head.{payload if padding else payload.rstrip('=')}.signature"
+
+
+def signed_in(number: int = 1, **changes: Json) -> AuthAnswer:
+    body: dict[str, Json] = {
+        "AccessToken": f"access-{number}",
+        "IdToken": jwt({"idp:groups": ["partner-id-hall", "staff"]}),
+        "RefreshToken": "refresh-1",
+        "ExpiresIn": LIFETIME_S,
+        "TokenType": "Bearer",
+        **changes,
+    }
+    return AuthAnswer(status=200, content=json.dumps(body).encode())
+
+
+class Door:
+    """A sign-in on a virtual clock. ``answer`` gives the answer to the n-th request; each takes a second."""
+
+    def __init__(self, answer: Callable[[int], AuthAnswer] = signed_in, assumptions: Assumptions | None = None) -> None:
+        self.clock = VirtualClock()
+        self.answer = answer
+        self.posts: list[tuple[float, str, Json]] = []
+        self.sign_in = SignIn(
+            post=self.post,
+            credentials=Credentials(username=Secret("me"), password=Secret("s3cret")),
+            clock=self.clock,
+            chance=no_chance,
+            assumptions=assumptions or Assumptions(),
+        )
+
+    async def post(self, path: str, body: Json) -> AuthAnswer:
+        self.posts.append((self.clock.monotonic(), path, body))
+        await self.clock.sleep(1.0)
+        return self.answer(len(self.posts))
+
+    async def token(self) -> str:
+        return (await self.sign_in.token()).reveal()
+
+    async def error(self) -> WorkerError:
+        with pytest.raises(WorkerError) as caught:
+            await self.sign_in.token()
+        return caught.value
+
+    def times(self) -> list[float]:
+        return [at for at, _, _ in self.posts]
+
+
+def refreshing() -> Assumptions:
+    made, wrong = assumptions_from(
+        {"auth.refresh": {"path": "/auth/refresh", "body": {"RefreshToken": "{refresh_token}"}}}
+    )
+    assert not wrong
+    return made
+
+
+def test_many_who_need_a_token_share_one_sign_in() -> None:
+    door = Door()
+
+    async def story() -> set[str]:
+        return set(await asyncio.gather(*(door.token() for _ in range(20))))
+
+    assert door.clock.run(story()) == {"access-1"}
+    assert door.posts == [(0.0, "/auth", {"username": "me", "password": "s3cret"})]
+
+
+def test_who_gives_up_does_not_take_the_sign_in_from_the_others() -> None:
+    door = Door()
+
+    async def story() -> str:
+        first, second = asyncio.ensure_future(door.token()), asyncio.ensure_future(door.token())
+        await door.clock.sleep(0.5)
+        first.cancel()
+        return await second
+
+    assert door.clock.run(story()) == "access-1"
+
+
+def test_the_token_is_renewed_at_four_fifths_of_its_life_counted_from_the_request() -> None:
+    door = Door()
+
+    async def story() -> list[str]:
+        seen = [await door.token()]
+        await door.clock.sleep(0.8 * LIFETIME_S - 1.0 - 0.5)
+        seen.append(await door.token())
+        await door.clock.sleep(1.0)
+        seen.append(await door.token())
+        return seen
+
+    assert door.clock.run(story()) == ["access-1", "access-1", "access-2"]
+    assert door.times() == [0.0, 0.8 * LIFETIME_S + 0.5]
+
+
+def test_a_renewal_that_fails_leaves_the_old_token_in_use_and_is_tried_again() -> None:
+    door = Door(lambda number: AuthAnswer(status=503) if number == 2 else signed_in(number))
+
+    async def story() -> list[str]:
+        seen = [await door.token()]
+        await door.clock.sleep(0.8 * LIFETIME_S)
+        seen.append(await door.token())
+        seen.append(await door.token())
+        await door.clock.sleep(6.0)
+        seen.append(await door.token())
+        return seen
+
+    assert door.clock.run(story()) == ["access-1", "access-1", "access-1", "access-3"]
+    assert len(door.posts) == 3
+
+
+def test_an_expired_token_is_not_given_out() -> None:
+    door = Door(lambda number: signed_in(1) if number == 1 else AuthAnswer(status=503))
+
+    async def story() -> WorkerError:
+        await door.token()
+        await door.clock.sleep(LIFETIME_S)
+        return await door.error()
+
+    assert isinstance(door.clock.run(story()), Unreachable)
+
+
+def test_a_token_that_the_service_refused_is_replaced_but_not_within_five_seconds() -> None:
+    door = Door()
+
+    async def story() -> str:
+        door.sign_in.refused(await door.sign_in.token())
+        return await door.token()
+
+    assert door.clock.run(story()) == "access-2"
+    assert door.times() == [0.0, 5.0]
+
+
+def test_a_token_that_was_replaced_already_is_refused_without_harm() -> None:
+    door = Door()
+
+    async def story() -> str:
+        old = await door.sign_in.token()
+        door.sign_in.refused(old)
+        new = await door.sign_in.token()
+        door.sign_in.refused(old)
+        assert door.sign_in.renewable(old), "there is another one to try with"
+        assert not door.sign_in.renewable(new), "it is only seconds old"
+        return await door.token()
+
+    assert door.clock.run(story()) == "access-2"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+def test_refused_credentials_are_not_tried_again_for_five_minutes(status: int) -> None:
+    door = Door(lambda _: AuthAnswer(status=status, content=b'{"password": "s3cret"}'))
+
+    async def story() -> list[WorkerError]:
+        seen = [await door.error(), await door.error()]
+        await door.clock.sleep(299)
+        seen.append(await door.error())
+        await door.clock.sleep(1)
+        seen.append(await door.error())
+        return seen
+
+    seen = door.clock.run(story())
+
+    assert all(isinstance(error, NotSafe) for error in seen)
+    assert "s3cret" not in f"{seen[0]} {seen[0].hint} {seen[0]!r}"
+    assert str(status) in str(seen[0])
+    assert door.times() == [0.0, 301.0]
+
+
+def test_a_service_that_does_not_answer_is_tried_again_with_longer_and_longer_waits() -> None:
+    door = Door(lambda _: AuthAnswer(status=None, why="ConnectError: refused"))
+
+    async def story() -> WorkerError:
+        error = await door.error()
+        while door.clock.monotonic() < 150:
+            await door.clock.sleep(1.0)
+            error = await door.error()
+        return error
+
+    error = door.clock.run(story())
+
+    assert isinstance(error, Unreachable)
+    assert "refused" in str(error)
+    gaps = [round(b - a) for a, b in zip(door.times(), door.times()[1:], strict=False)]
+    assert gaps == [6, 11, 21, 41, 61]
+
+
+def test_a_sign_in_that_is_too_much_waits_as_long_as_it_is_told() -> None:
+    door = Door(lambda number: AuthAnswer(status=429, retry_after=timedelta(seconds=90 if number == 1 else 10**7)))
+
+    async def story() -> None:
+        for _ in range(1200):
+            await door.error()
+            await door.clock.sleep(1.0)
+
+    door.clock.run(story())
+
+    assert door.times() == [0.0, 91.0, 992.0], "ninety seconds, and then never more than a quarter of an hour"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        AuthAnswer(status=200, content=b"<html>s3cret"),
+        AuthAnswer(status=200, content=b'["s3cret"]'),
+        signed_in(AccessToken=None),
+        signed_in(AccessToken="s3cret\r\nX: y"),
+        signed_in(ExpiresIn=0),
+        signed_in(ExpiresIn="3600"),
+        signed_in(ExpiresIn=True),
+        AuthAnswer(status=302),
+    ],
+)
+def test_a_sign_in_that_is_not_understood_is_a_failure_that_quotes_nothing(answer: AuthAnswer) -> None:
+    door = Door(lambda _: answer)
+
+    error = door.clock.run(door.error())
+
+    assert isinstance(error, Unreachable)
+    assert "s3cret" not in str(error)
+
+
+def test_a_refresh_is_used_where_the_operator_vouches_for_one() -> None:
+    answers = {1: signed_in(1), 2: signed_in(2, IdToken=None, RefreshToken=None), 3: signed_in(3)}
+    door = Door(lambda number: answers[number], refreshing())
+
+    async def story() -> tuple[str, ...]:
+        await door.token()
+        for _ in range(2):
+            await door.clock.sleep(0.8 * LIFETIME_S)
+            await door.token()
+        return tuple(await door.sign_in.partners())
+
+    assert door.clock.run(story()) == ("partner-id-hall",), "who we are is known from the sign-in"
+    assert [(path, body) for _, path, body in door.posts[1:]] == [
+        ("/auth/refresh", {"RefreshToken": "refresh-1"}),
+        ("/auth/refresh", {"RefreshToken": "refresh-1"}),
+    ], "a refresh token does not rotate"
+
+
+def test_a_refresh_that_fails_is_followed_by_a_sign_in() -> None:
+    door = Door(lambda number: AuthAnswer(status=401) if number == 2 else signed_in(number), refreshing())
+
+    async def story() -> str:
+        await door.token()
+        await door.clock.sleep(0.8 * LIFETIME_S)
+        return await door.token()
+
+    assert door.clock.run(story()) == "access-3"
+    assert [path for _, path, _ in door.posts] == ["/auth", "/auth/refresh", "/auth"]
+    assert door.times()[2] - door.times()[1] == 5.0
+
+
+def test_credentials_that_cannot_be_read_are_a_clear_error() -> None:
+    door = Door()
+
+    def missing() -> str:
+        raise FileNotFoundError("s3cret")
+
+    door.sign_in._credentials = Credentials(username=Secret("me"), password=Secret(missing))
+
+    error = door.clock.run(door.error())
+
+    assert isinstance(error, NotSafe)
+    assert "cannot be read" in str(error)
+    assert door.posts == []
+
+
+def test_a_lifetime_that_is_left_out_is_the_documented_one() -> None:
+    body = {"AccessToken": "a"}
+
+    assert tokens.tokens_from(json.dumps(body).encode()).lifetime == timedelta(seconds=3600)
+
+
+@given(ANY_JSON)
+def test_any_answer_is_tokens_or_malformed(value: Json) -> None:
+    for content in (value, {"AccessToken": value, "ExpiresIn": value, "IdToken": value}):
+        try:
+            found = tokens.tokens_from(json.dumps(content).encode())
+        except Malformed:
+            continue
+        try:
+            tokens.groups_in(found.identity)
+        except NotSafe:
+            continue
+
+
+@pytest.mark.parametrize(
+    ("claims", "reason"),
+    [
+        ({}, "no claim"),
+        ({"idp:groups": "partner-id-hall"}, "a text is no list"),
+        ({"idp:groups": ["partner-id-hall", 7]}, "not all texts"),
+        ({"idp:groups": None}, "null"),
+        (["partner-id-hall"], "no object"),
+    ],
+)
+def test_groups_that_are_no_list_of_texts_are_a_clear_error(claims: Json, reason: str) -> None:
+    with pytest.raises(NotSafe) as caught:
+        tokens.groups_in(Secret(jwt(claims)))
+    assert "idp:groups" in str(caught.value), reason
+    assert "partners:" in caught.value.hint
+
+
+@pytest.mark.parametrize("identity", ["", "one", "a.b", "a.%%%.c", "a." + "é" * 5 + ".c", "..", "a.e30"])
+def test_an_identity_that_cannot_be_decoded_is_a_clear_error(identity: str) -> None:
+    with pytest.raises(NotSafe):
+        tokens.groups_in(Secret(identity))
+
+
+@pytest.mark.parametrize("padding", [True, False])
+def test_groups_are_read_with_and_without_padding_in_any_script(padding: bool) -> None:
+    for name in ("partner-id-a", "partner-id-ab", "ÿþ>?", "東京"):
+        assert tokens.groups_in(Secret(jwt({"idp:groups": [name]}, padding=padding))) == (name,)
+
+
+@pytest.mark.parametrize(
+    ("group", "is_partner", "reason"),
+    [
+        ("partner-id-hall", True, "the documented form"),
+        ("partner-id-the-hall_2.b", True, "a slug with parts"),
+        ("op-17", True, "the operator's prefix and digits"),
+        ("partner-id-", False, "no slug"),
+        ("partner-id-a b", False, "a space would break the header"),
+        ("partner-id-a\r\nX: y", False, "so would this, and worse"),
+        ("partner-id-ä", False, "a header is ASCII"),
+        ("my-partner-id-hall", False, "it must be the whole of it"),
+        ("op-admin", False, "staff may act as any partner, but names none"),
+        ("op-", False, "no digits"),
+        ("op-1x", False, "not only digits"),
+        ("op-١٢", False, "not these digits"),
+        ("opx17", False, "the prefix is a text, not a pattern"),
+        ("newsletter", False, "some other group"),
+    ],
+)
+def test_partners_are_the_groups_of_the_documented_forms(group: str, is_partner: bool, reason: str) -> None:
+    assert (tokens.partners_in([group], "op-") == (group,)) is is_partner, reason
+
+
+def test_without_a_prefix_only_slugs_are_partners_each_once() -> None:
+    assert tokens.partners_in(["partner-id-b", "17", "partner-id-a", "partner-id-b"], None) == (
+        "partner-id-b",
+        "partner-id-a",
+    )
+
+
+def test_a_secret_never_shows_itself() -> None:
+    secret = Secret("s3cret")
+    shown = (
+        f"{secret} {secret!r} {Credentials(username=secret, password=secret)} {tokens.tokens_from(signed_in().content)}"
+    )
+
+    assert secret.reveal() == "s3cret"
+    assert "s3cret" not in shown
+    assert "access-1" not in shown

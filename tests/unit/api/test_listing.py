@@ -1,0 +1,156 @@
+"""The list of events: any well-formed item is a fact, and absence means something only in a whole list."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from worker.api.listing import PAGES_MAX, listing_of
+from worker.api.replies import Reply
+from worker.api.wire import Malformed
+from worker.model.exchange import Listing
+from worker.model.facts import Json, Trace
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+LIMIT = 2
+
+
+def reply(content: Json | Malformed, status: int | None = 200, **changes: bool) -> Reply:
+    trace = Trace(get="/events/", status=status)
+    why = "" if status == 200 else f"the service answered {status}"
+    return Reply(status=status, read_at=NOW, trace=trace, content=content, why=why, **changes)  # type: ignore[arg-type]
+
+
+def envelope(ids: list[Json], page: Json, total: Json, limit: Json = LIMIT) -> dict[str, Json]:
+    return {"total": total, "limit": limit, "page": page, "items": [{"id": eid} for eid in ids]}
+
+
+def pages_of(ids: list[str], limit: int = LIMIT) -> Callable[[int], Reply]:
+    """A service that pages well."""
+
+    def page(number: int) -> Reply:
+        part: list[Json] = list(ids[(number - 1) * limit : number * limit])
+        return reply(envelope(part, number, len(ids), limit))
+
+    return page
+
+
+def listed(service: Callable[[int], Reply]) -> tuple[Listing, list[int]]:
+    asked: list[int] = []
+
+    async def ask(number: int) -> Reply:
+        asked.append(number)
+        return service(number)
+
+    return asyncio.run(listing_of(ask, lambda: NOW)), asked
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 11, 20])
+def test_a_service_that_pages_well_gives_a_whole_list(count: int) -> None:
+    ids = [f"e{number}" for number in range(count)]
+
+    found, asked = listed(pages_of(ids))
+
+    assert sorted(found.events) == sorted(ids)
+    assert found.complete, found.why
+    assert found.why == ""
+    assert asked == list(range(1, max(1, -(-count // LIMIT)) + 1))
+
+
+def test_the_page_count_follows_the_answers_limit_and_not_what_was_asked_for() -> None:
+    found, asked = listed(pages_of(["e1", "e2", "e3"], limit=1))
+
+    assert found.complete
+    assert asked == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [
+        (envelope(["e1", "e2"], 1, 9), "the service does not know the parameter"),
+        (envelope(["e1", "e2"], 2, 9), "the number is right, the events are not"),
+        (envelope(["e3", "e4"], 1, 9), "the events are others, the number is not"),
+    ],
+)
+def test_a_second_page_that_is_the_first_again_names_the_assumption(second: Json, reason: str) -> None:
+    found, asked = listed(lambda number: reply(envelope(["e1", "e2"], 1, 9) if number == 1 else second))
+
+    assert not found.complete, reason
+    assert "events.page_parameter" in found.why
+    assert asked == [1, 2], "no further page is worth a request"
+
+
+@pytest.mark.parametrize(
+    ("pages", "words", "events", "reason"),
+    [
+        ([envelope(["e1", "e2"], 1, 4), envelope(["e3", "e4"], 2, 5)], "changed while", 4, "one came in"),
+        ([envelope(["e1", "e2"], 1, 4), envelope(["e3", "e4"], 2, 4, 3)], "changed while", 4, "other page size"),
+        ([envelope(["e1", "e2"], 1, 4), envelope(["e2", "e3"], 2, 4)], "twice", 3, "one moved over the edge"),
+        ([envelope(["e1", "e1"], 1, 2)], "twice", 1, "one twice on a page"),
+        ([envelope(["e1", "e2"], 1, 4), envelope(["e3"], 2, 4)], "3 events where the total is 4", 3, "too few"),
+        ([envelope(["e1", "e2", "e3"], 1, 2)], "3 events where the total is 2", 3, "too many"),
+        ([envelope([], 1, 1)], "0 events where the total is 1", 0, "none where there is one"),
+        ([envelope(["e1", None], 1, 2)], "item 2", 1, "an ill-formed item"),
+        ([envelope(["e1"], 1, None)], "total is None", 1, "no total"),
+        ([envelope(["e1"], 1, 1, 0)], "limit is 0", 1, "no page size"),
+        ([envelope(["e1"], None, 1)], "calls itself None", 1, "no number"),
+        ([envelope(["e1"], "1", 1)], "calls itself None", 1, "a text for a number"),
+    ],
+)
+def test_a_list_with_any_doubt_is_incomplete_and_its_events_are_facts_all_the_same(
+    pages: list[Json], words: str, events: int, reason: str
+) -> None:
+    found, _ = listed(lambda number: reply(pages[number - 1]))
+
+    assert not found.complete, reason
+    assert words in found.why
+    assert len(found.events) == events
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "goes_on", "reason"),
+    [
+        (reply(None, 500), "unreadable", True, "one broken record must not hide all events behind it"),
+        (reply(Malformed("the answer is not JSON")), "malformed", True, "the same"),
+        (reply([]), "malformed", True, "the same"),
+        (reply({"total": 1}), "malformed", True, "the same"),
+        (reply(None, None), "unreadable", False, "the service is not there"),
+        (reply(None, 429), "unreadable", False, "it asks for patience"),
+        (reply(None, 403, denied=True), "denied", False, "it refuses us"),
+    ],
+)
+@pytest.mark.parametrize("failing", [1, 2, 3])
+def test_a_page_that_cannot_be_read_leaves_the_others_facts(
+    answer: Reply, code: str, goes_on: bool, reason: str, failing: int
+) -> None:
+    good = pages_of([f"e{number}" for number in range(8)])
+
+    found, asked = listed(lambda number: answer if number == failing else good(number))
+
+    assert not found.complete
+    assert found.code == code
+    assert f"page {failing}" in found.why
+    if failing == 1:
+        assert asked == [1], "without the first, nobody knows how many there are"
+    elif goes_on:
+        assert (asked, len(found.events)) == ([1, 2, 3, 4], 6), reason
+    elif failing == 2:
+        assert (asked, len(found.events)) == ([1, 2], 2), reason
+
+
+def test_a_list_without_end_is_cut() -> None:
+    def endless(number: int) -> Reply:
+        return reply(envelope([f"e{number}"], number, 10**9, 1))
+
+    found, asked = listed(endless)
+
+    assert len(asked) == PAGES_MAX
+    assert not found.complete
+    assert "pages" in found.why
+
+
+def test_many_faults_are_told_briefly() -> None:
+    found, _ = listed(lambda _: reply({"total": 20, "limit": 20, "page": 1, "items": [None] * 20}))
+
+    assert "and 17 more" in found.why
