@@ -37,14 +37,22 @@ class Happening:
     outcome: Outcome = LOST
 
 
+def _alone(happening: Happening) -> list[Happening]:
+    return [happening]
+
+
+def _flat(parts: list[list[Happening]]) -> list[Happening]:
+    return [happening for part in parts for happening in part]
+
+
 WAITS: Final = st.sampled_from([0.0, 0.5, 1.0, 2.9, 3.0, 3.1, 6.0, 10.0, 40.0, 200.0])
 LOOKS: Final = st.builds(
     Happening,
     what=st.just("look"),
     wait=WAITS,
-    says=st.sampled_from(["not_there", "not_there", "not_there", "not_there", "cannot_tell", "there"]),
-    third=st.sampled_from([False, False, False, True]),
-    running=st.sampled_from([False, False, False, True]),
+    says=st.sampled_from(["not_there", "not_there", "not_there", "cannot_tell", "cannot_tell", "there"]),
+    third=st.sampled_from([False] * 7 + [True]),
+    running=st.sampled_from([False] * 7 + [True]),
     took=st.sampled_from([0.0, 0.0, 0.5, 5.0, 60.0]),
 )
 OTHERS: Final = st.builds(
@@ -54,9 +62,16 @@ OTHERS: Final = st.builds(
     outcome=st.sampled_from(OUTCOMES),
 )
 VERDICTS: Final = st.builds(Happening, what=st.sampled_from(["verdict", "person_says_no"]), wait=WAITS)
-ABSENT: Final = st.builds(Happening, what=st.just("look"), wait=st.sampled_from([2.0, 3.0, 6.0, 40.0]))
-WITHOUT_PERSON: Final = st.lists(ABSENT | ABSENT | LOOKS | OTHERS, max_size=40)
-WITH_PERSON: Final = st.lists(ABSENT | ABSENT | LOOKS | OTHERS | VERDICTS, max_size=40)
+ROWS: Final = st.builds(
+    lambda wait, reads: [Happening(what="look", wait=wait)] * reads,
+    st.sampled_from([2.0, 3.0, 6.0, 40.0]),
+    st.integers(2, 6),
+)
+"""Reads that all say *not there*: without them hardly any life would see a second attempt."""
+WITHOUT_PERSON: Final = st.lists(ROWS | ROWS | LOOKS.map(_alone) | OTHERS.map(_alone), max_size=12).map(_flat)
+WITH_PERSON: Final = st.lists(
+    ROWS | ROWS | LOOKS.map(_alone) | OTHERS.map(_alone) | VERDICTS.map(_alone), max_size=12
+).map(_flat)
 POLICIES: Final = st.builds(
     a_policy,
     settle=st.sampled_from([0, 5, 30]).map(lambda seconds: timedelta(seconds=seconds)),
@@ -64,9 +79,9 @@ POLICIES: Final = st.builds(
     max_attempts=st.integers(1, 4),
     interval=st.sampled_from([3, 10]).map(lambda seconds: timedelta(seconds=seconds)),
     evidence_within=st.sampled_from([60, 900]).map(lambda seconds: timedelta(seconds=seconds)),
-    ask=st.sampled_from([False, False, False, True]),
-    toggle=st.sampled_from([False, False, False, True]),
-    reads_back=st.sampled_from([True, True, True, False]),
+    ask=st.sampled_from([False] * 7 + [True]),
+    toggle=st.sampled_from([False] * 7 + [True]),
+    reads_back=st.sampled_from([True] * 7 + [False]),
 )
 
 
