@@ -203,9 +203,9 @@ def _became_unknown(write: Write, reason: str, why: str, policy: Policy, now: da
         (policy.ask, "ask", "and such outcomes are put before a person by configuration"),
     ):
         if applies:
-            up = move(write, "needs_human", at=now, reason=code, why=f"{why}; {words}", unknown_since=since)
+            up = move(write, "needs_human", at=now, reason=code, why=f"{why}; {words}", unknown_since=since, denied=0)
             return Step(move=up, settling=Settling(ended=monotonic), then="read")
-    lost = move(write, "unknown", at=now, reason=reason, why=why, unknown_since=since)
+    lost = move(write, "unknown", at=now, reason=reason, why=why, unknown_since=since, denied=0)
     return Step(move=lost, settling=Settling(ended=monotonic), then="read")
 
 

@@ -174,12 +174,15 @@ def test_each_further_denial_holds_again() -> None:
     [
         (NO_CONNECTION, "an attempt that met nobody was not refused"),
         (STALE, "an attempt that was not made was not refused"),
+        (LOST, "an attempt with an unknown outcome was not refused"),
     ],
 )
-def test_denials_that_are_not_in_a_row_hold_nothing(between: NotSent, reason: str) -> None:
+def test_denials_that_are_not_in_a_row_hold_nothing(between: Outcome, reason: str) -> None:
     course = Course(a_write())
     course.attempt(DENIED)
     course.attempt(between)
+    if between is LOST:
+        course.proved_absent()
     course.attempt(DENIED)
     assert course.write.held_by is None, reason
 
