@@ -231,11 +231,15 @@ def _after_look(write: Write, settling: Settling, look: Looked, policy: Policy, 
 
 
 def _counted(settling: Settling, look: Looked, policy: Policy) -> Settling:
-    """The row of reads with this one: *cannot tell* starts it anew; reads too close together count once."""
+    """The row of reads with this one: *cannot tell* starts it anew; reads too close together count once.
+
+    The order is that in which reads began: an answer that comes late never stands behind one that began after it.
+    """
+    last = settling.last_read
     if look.evidence.says == "cannot_tell" or look.running:
-        return replace(settling, absent=0, last_read=look.began)
-    apart = settling.last_read is None or look.began - settling.last_read >= policy.interval.total_seconds()
-    if not apart and settling.absent > 0:
+        return replace(settling, absent=0, last_read=look.began if last is None else max(last, look.began))
+    least = policy.interval.total_seconds() if settling.absent > 0 else 0.0
+    if last is not None and look.began - last < least:
         return settling
     return replace(settling, absent=settling.absent + 1, last_read=look.began)
 

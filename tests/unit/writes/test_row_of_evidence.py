@@ -94,6 +94,25 @@ def test_a_read_older_than_the_attempt_says_nothing(says: Says) -> None:
     assert step.then == "read"
 
 
+def test_a_read_begun_before_one_that_could_not_tell_is_no_part_of_the_new_row() -> None:
+    policy = a_policy(settle=timedelta(0), evidence_reads=2)
+    course = after_lost_attempt(a_write(), policy).after(10.0)
+    course.look("cannot_tell")
+    course.after(1.0).look("not_there", ago=8.0)
+    course.after(1.0).look("not_there", ago=4.0)
+    assert course.follows() == "read", "both began before it, and only their answers came late"
+    course.after(2.0).look("not_there")
+    course.after(3.0).look("not_there")
+    assert course.follows() == "send"
+
+
+def test_a_late_answer_that_cannot_tell_still_starts_the_row_anew() -> None:
+    course = after_lost_attempt(a_write(), SHORT).absent(2)
+    course.after(1.0).look("cannot_tell", ago=2.0)
+    course.absent(1)
+    assert course.follows() == "read"
+
+
 def test_a_read_whose_task_still_runs_cannot_tell() -> None:
     course = after_lost_attempt(a_write(), SHORT).absent(2)
     course.after(3.0).look("not_there", running=True)
