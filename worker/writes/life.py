@@ -197,16 +197,24 @@ def _not_sent(write: Write, outcome: NotSent, now: datetime) -> Step:
 
 def _became_unknown(write: Write, reason: str, why: str, policy: Policy, now: datetime, monotonic: float) -> Step:
     since = write.unknown_since or now
-    for applies, code, words in (
-        (not policy.reads_back, "no_readback", "and this effect cannot be read back"),
-        (policy.toggle, "toggle", "and sending a toggle again would undo it"),
-        (policy.ask, "ask", "and such outcomes are put before a person by configuration"),
-    ):
-        if applies:
-            up = move(write, "needs_human", at=now, reason=code, why=f"{why}; {words}", unknown_since=since, denied=0)
-            return Step(move=up, settling=Settling(ended=monotonic), then="read")
+    asked = _for_a_person(policy)
+    if asked is not None:
+        code, words = asked
+        up = move(write, "needs_human", at=now, reason=code, why=f"{why}; {words}", unknown_since=since, denied=0)
+        return Step(move=up, settling=Settling(ended=monotonic), then="read")
     lost = move(write, "unknown", at=now, reason=reason, why=why, unknown_since=since, denied=0)
     return Step(move=lost, settling=Settling(ended=monotonic), then="read")
+
+
+def _for_a_person(policy: Policy) -> tuple[str, str] | None:
+    """Why an unknown outcome of this kind is never settled by reading alone: the reason code, and the words."""
+    if not policy.reads_back:
+        return "no_readback", "and this effect cannot be read back"
+    if policy.toggle:
+        return "toggle", "and sending a toggle again would undo it"
+    if policy.ask:
+        return "ask", "and such outcomes are put before a person by configuration"
+    return None
 
 
 def _after_look(write: Write, settling: Settling, look: Looked, policy: Policy, at: tuple[datetime, float]) -> Step:
@@ -261,20 +269,34 @@ def _still_applied(write: Write, settling: Settling, policy: Policy, at: tuple[d
 
 def _still_unknown(write: Write, settling: Settling, look: Looked, policy: Policy, at: tuple[datetime, float]) -> Step:
     now, monotonic = at
-    if look.evidence.third is not None:
-        up = move(write, "needs_human", at=now, reason=look.evidence.third, why=look.evidence.why)
-        return Step(move=up, settling=settling, then="read")
-    if _proved_absent(settling, policy) and not attempts_left(write, policy):
-        why = f"{write.counted} attempts are proved to have had no effect, and no more are allowed"
-        up = move(write, "needs_human", at=now, reason="attempts", why=why, absent_proved=True)
-        return Step(move=up, settling=settling, then="read")
-    if _too_long(write, settling, policy, now, monotonic):
-        why = f"for {policy.evidence_within} reads could not settle whether it took effect: {look.evidence.why}"
+    given_up = _given_up(write, settling, look, policy, at)
+    if given_up is not None:
+        code, why = given_up
         proved = _proved_absent(settling, policy)
-        up = move(write, "needs_human", at=now, reason="no_evidence", why=why, absent_proved=proved)
+        up = move(write, "needs_human", at=now, reason=code, why=why, absent_proved=proved)
         return Step(move=up, settling=settling, then="read")
     then: Then = "send" if may_resend(write, settling, policy, monotonic) else "read"
     return Step(move=None, settling=settling, then=then)
+
+
+def _given_up(
+    write: Write, settling: Settling, look: Looked, policy: Policy, at: tuple[datetime, float]
+) -> tuple[str, str] | None:
+    """Why a person must tell: the reason code, and the words. None while reads may still settle it."""
+    if look.evidence.third is not None:
+        return look.evidence.third, look.evidence.why
+    asked = _for_a_person(policy)
+    if asked is not None:
+        code, words = asked
+        return code, f"whether it took effect is not known, {words}"
+    if _proved_absent(settling, policy) and not attempts_left(write, policy):
+        return "attempts", f"{write.counted} attempts are proved to have had no effect, and no more are allowed"
+    if _too_long(write, settling, policy, *at):
+        return (
+            "no_evidence",
+            f"for {policy.evidence_within} reads could not settle whether it took effect: {look.evidence.why}",
+        )
+    return None
 
 
 def _too_long(write: Write, settling: Settling, policy: Policy, now: datetime, monotonic: float) -> bool:

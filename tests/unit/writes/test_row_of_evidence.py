@@ -1,5 +1,6 @@
 """Presence is proof, absence is not: what reads make of an unsettled write."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -298,6 +299,25 @@ def test_an_unknown_write_without_a_date_is_unknown_since_now() -> None:
     course = Course(a_write(state="unknown", unknown_since=None), SHORT, settling=Settling(ended=1000.0))
     course.absent(4)
     assert course.state() == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("stricter", "code", "reason"),
+    [
+        ({"toggle": True}, "toggle", "a second send would undo the first, whenever that became known"),
+        ({"ask": True}, "ask", "on_unknown: ask, also where the rule or the config said so only later"),
+        ({"reads_back": False}, "no_readback", "no read can tell"),
+    ],
+)
+def test_an_unknown_write_goes_to_a_person_once_that_is_asked_for(
+    stricter: dict[str, bool], code: str, reason: str
+) -> None:
+    course = after_lost_attempt(a_write(), SHORT).absent(3)
+    assert course.follows() == "send"
+    course.policy = replace(SHORT, **stricter)  # type: ignore[arg-type]
+    course.after(3.0).look("not_there")
+    assert (course.state(), course.write.reason, course.follows()) == ("needs_human", code, "read"), reason
+    assert course.write.absent_proved
 
 
 # --- applied -------------------------------------------------------------------------------------------------------
