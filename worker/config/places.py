@@ -95,13 +95,17 @@ def pydantic_problem(places: Places, error: ErrorDetails) -> Problem:
 def known_keys(loc: Loc) -> tuple[str, ...]:
     """The keys of the section at a path, from the models."""
     model: Any = ConfigText
-    for part in loc:
-        if isinstance(part, int) or not (isinstance(model, type) and issubclass(model, BaseModel)):
-            continue
-        name = "facts" if part == "facts" else part
-        known = model.model_fields.get(name)
+    for part in _without_names(loc):
+        known = model.model_fields.get(part) if isinstance(model, type) and issubclass(model, BaseModel) else None
         model = _section(known.annotation) if known is not None else None
     return tuple(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else ()
+
+
+def _without_names(loc: Loc) -> list[str]:
+    """The keys that the models know: not the numbers of items, and not the names of facts."""
+    return [
+        part for index, part in enumerate(loc) if isinstance(part, str) and (index == 0 or loc[index - 1] != "facts")
+    ]
 
 
 def _section(annotation: Any) -> Any:  # noqa: ANN401 - annotations have no common type

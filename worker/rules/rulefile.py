@@ -150,6 +150,8 @@ class RuleReader:
         if entries is None:
             return None
         fact, by = entries.get("fact"), present(entries).get("by")
+        if fact is not None and not isinstance(fact, Scalar):
+            self.form.note(fact, "on_change.fact must be the name of a fact")
         if not isinstance(fact, Scalar) or not self._fact(fact):
             return None
         names = self.form.texts(by, "by") if by is not None else ()

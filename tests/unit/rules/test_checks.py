@@ -1,0 +1,186 @@
+"""What `check` says of a condition before any event is looked at: the place, the words and the remedy."""
+
+import pytest
+
+from worker.model.errors import InputErrors
+from worker.rules.load import read_rules
+from worker.rules.registry import CustomFact, with_custom
+
+HEAD = "rules:\n  - id: a\n    do: [pause]\n    when: "
+COLUMN = 11
+
+
+def complaints(condition: str, extra: str = "") -> list[tuple[int, str, str]]:
+    """Column within the condition (from 1), message and hint of every error."""
+    text = HEAD + condition + "\n" + extra
+    try:
+        read_rules({"r.yaml": text})
+    except InputErrors as errors:
+        return [(one.column - COLUMN + 1, one.message, one.hint) for one in errors.problems]
+    return []
+
+
+@pytest.mark.parametrize(
+    ("condition", "column", "message"),
+    [
+        ("even.status == 'x'", 1, "unknown fact 'even'; did you mean 'event'?"),
+        ("status == 'active'", 1, "unknown fact 'status'; did you mean 'event.status'?"),
+        (
+            "event.frontend_status == CANCELLED",
+            26,
+            "unknown fact 'CANCELLED'; a text stands in quotes, as in "
+            "event.status == 'cancelled' or event.frontend_status == 'CANCELLED'",
+        ),
+        ("event.statsu == 'x'", 7, "event has no documented field 'statsu'; did you mean 'status'?"),
+        ("setup.budgt > 1", 7, "setup has no documented field 'budgt'"),
+        ("event.status.x == 1", 14, "event.status is a text and has no field 'x'"),
+        ("suggested_tcs.tc == 'a'", 15, "suggested_tcs is a list and has no field 'tc'"),
+        ("event[1] == 'a'", 7, "event is a record and has no [a whole number]"),
+        ("foo(event.status)", 1, "unknown function 'foo'"),
+        ("event.status.startswith('a')", 14, "unknown function 'startswith'; did you mean 'startsWith'?"),
+        ("startsWith(event.status, 'a')", 1, "'startsWith' is written text.startsWith(text)"),
+        ("size(event.status, 1) > 0", 1, "'size' is written size(value)"),
+        ("size(event.capacity) > 0", 6, "'size' does not take a number"),
+        (
+            "has(event.status)",
+            1,
+            "event.status is documented: where it is missing it is unknown, and this would take it for false",
+        ),
+        (
+            "'status' in event",
+            1,
+            "event.status is documented: where it is missing it is unknown, and this would take it for false",
+        ),
+        (
+            "event.capacity + 1 > 2.0",
+            18,
+            "arithmetic of a number from the service with a whole number; write 1.0",
+        ),
+        (
+            "2 * event.capacity > 2.0",
+            1,
+            "arithmetic of a number from the service with a whole number; write 2.0",
+        ),
+        (
+            "event['x'] * 2 > 2.0",
+            14,
+            "arithmetic of a number from the service with a whole number; write 2.0",
+        ),
+        (
+            "event.capacity - size(clusters) > 2.0",
+            18,
+            "arithmetic of a number from the service with a whole number; write double(this)",
+        ),
+        ("event.capacity % 2.0 == 0.0", 16, "'%' takes whole numbers only"),
+        ("event.capacity == '5'", 16, "event.capacity (a number) and a text can never be equal"),
+        ("event.city == null", 12, "event.city (a text) and null can never be equal"),
+        ("event.start_date_time < '2026-01-01'", 23, "event.start_date_time (a time) and a text have no order"),
+        ("event.city < null", 12, "event.city (a text) and null have no order"),
+        ("now + 5 > now", 5, "now (a time) and a whole number cannot be combined by '+'"),
+        ("event.status in 'active'", 14, "'in' takes a list on its right, and this is a text"),
+        ("event.capacity in ['a']", 16, "a number is never in a list of a text"),
+        ("now > now + duration('7 days')", 22, "'7 days' is not a duration; write it as 500ms, 3s, 10m, 2h, 7d"),
+        ("now > now + duration(event.city)", 22, "duration takes a text in quotes, as in duration('7d')"),
+        ("event.status", 1, "a condition is true or false, and this is a text"),
+        ("event.status && true", 1, "&& takes true or false, and this is a text"),
+        ("'x' || event.status == 'a'", 1, "|| takes true or false, and this is a text"),
+        ("event.status ? true : false", 1, "'?' takes true or false, and this is a text"),
+        ("-event.status == 'a'", 1, "'-' takes a number, and this is a text"),
+        ("event.city.exists(x, x == 'a')", 12, "'exists' goes over a list, and event.city is a text"),
+        ("clusters.exists(c, c.lable == 'a')", 22, "c has no documented field 'lable'; did you mean 'label'?"),
+        ("clusters.exists(c, c.label)", 20, "'exists' takes a condition, and this is a text"),
+        ("clusters.all(c, true, false)", 10, "'all' takes a name and a condition"),
+        ("size(added) > 0", 6, "'added' exists only in a rule with on_change"),
+        ("event.status == ", 16, "the condition ends too early"),
+        ("event.status = 'a'", 14, "'=' is not expected here"),
+        ("event.a == && 1", 12, "'&&' is not expected here"),
+        ("event.status == 'a' and true", 21, "'and' is not expected here"),
+        ("size([1,]) > 0", 9, "this cannot be read here"),
+    ],
+)
+def test_a_wrong_condition_is_named_at_its_place(condition: str, column: int, message: str) -> None:
+    found = complaints(f'"{condition}"')
+    shifted = [(place - 1, words) for place, words, _ in found]
+    assert any(place == column and words.startswith(message) for place, words in shifted), found
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        ("event['anything'] == 5", "undocumented fields are reached by index, and can be anything"),
+        ("event.special_ad_category == null", "the document allows null here"),
+        ("event.capacity > 5 && event.capacity == 5", "a whole number compares with a number of the service"),
+        ("event.capacity * 2.0 > 5.0", "both are doubles"),
+        ("size(clusters) + 1 > 2", "a size is a whole number, as the literal is"),
+        ("event.start_date_time - now < duration('1d12h')", "two times make a duration"),
+        ("now + duration('-7d') < event.start_date_time", "a duration may be negative"),
+        ("has(event['x'].y)", "nothing is documented there"),
+        ("suggested_tcs.exists(t, t.tc == 'a' && t.tc_run_id > 1)", "a macro binds its name"),
+        ("suggested_tcs.map(t, t.tc).exists(n, n.startsWith('a'))", "what a map gives has the type of its body"),
+        ("clusters.filter(c, c.metric_pred > 4.0).size() > 1", "a filter gives the list it was given"),
+        ("event.status in ['active', 'sold_out']", "the document says that others are possible"),
+        ("clusters[0].label == 'a'", "a list is reached by number"),
+        ("(event.status == 'active' ? 1 : 2) == 1", "both branches are whole numbers"),
+        ("dyn(event.city) == 5", "dyn gives up the type"),
+        ("'x' in permissions || 'y' in features", "their items are not documented"),
+        ("{'a': 1}.a == 1 && 'k' in {'k': 1}", "a record written out"),
+        ("!(event.city + 'x' == 'y') && -event.capacity < 0", "texts join, numbers negate"),
+        ("adplatform.connected && partner.campaign_recommendations", "documented booleans"),
+        ("event.start_date_time.getHours() > 20", "a time has hours"),
+        ("bytes('a') + bytes('b') == b'ab'", "bytes join"),
+        ("[1, 'a'].exists(x, dyn(x) == 1)", "a mixed list has items of any type"),
+        ("1 in [1] && [1] + [2] == [1, 2]", "lists join"),
+    ],
+)
+def test_a_right_condition_is_left_alone(condition: str, reason: str) -> None:
+    assert complaints(f'"{condition}"') == [], reason
+
+
+def test_an_undocumented_name_comes_with_the_way_to_say_it() -> None:
+    [(_, _, hint)] = complaints("event.frontend == 'x'")
+    assert hint == "a field that the API document does not name is written event['frontend']"
+
+
+def test_a_fact_of_the_config_can_be_named_and_is_of_any_type() -> None:
+    custom = with_custom({"ad_spend": CustomFact(name="ad_spend", get="/x/{eid}", value="spend")})
+    loaded = read_rules({"r.yaml": HEAD + "ad_spend > 5.0 && ad_spend.x == 'y'"}, custom)
+    assert loaded.rules.rules[0].names == {"ad_spend"}
+
+
+@pytest.mark.parametrize(
+    ("style", "line", "column"),
+    [
+        ("event.statsu == 'x'", 4, 17),
+        ("'event.city == ''a'' && event.statsu == 1'", 4, 41),
+        ('"event.city == \\"\\x41\\" && event.statsu == \'1\'"', 4, 44),
+        ("|\n      event.city == 'a'\n        && event.statsu == 'x'", 6, 18),
+        (">-\n      event.city == 'a'\n      && event.statsu == 'x'", 6, 16),
+        ("event.city == 'a'\n      && event.statsu == 'x'", 5, 16),
+        ("\"event.city == 'a'\n      && event.statsu == 'x'\"", 5, 16),
+    ],
+    ids=["plain", "single", "double", "literal", "folded", "plain over lines", "double over lines"],
+)
+def test_the_place_is_right_in_every_way_to_write_a_text(style: str, line: int, column: int) -> None:
+    with pytest.raises(InputErrors) as caught:
+        read_rules({"r.yaml": HEAD + style + "\n"})
+    [problem] = [one for one in caught.value.problems if "statsu" in one.message]
+    assert (problem.line, problem.column) == (line, column)
+
+
+@pytest.mark.parametrize(
+    ("condition", "warning"),
+    [
+        (
+            "event.frontend_status == 'CANCELED'",
+            "event.frontend_status is never 'CANCELED'; did you mean 'CANCELLED'? "
+            "(it is one of DEFAULT, FLAGGED, HIDDEN, CANCELLED)",
+        ),
+        ("event.status != 'Cancelled'", "event.status is not known to be 'Cancelled'; did you mean 'cancelled'?"),
+        ("'ROSA' == setup.goal", "setup.goal is never 'ROSA'; did you mean 'ROAS'? "),
+        ("event.campaign_status in ['RUNING', 'OPEN']", "event.campaign_status is never 'RUNING'; did you mean"),
+    ],
+)
+def test_a_value_outside_a_documented_set_is_a_warning_with_the_nearest(condition: str, warning: str) -> None:
+    loaded = read_rules({"r.yaml": HEAD + f'"{condition}"'})
+    assert [one.severity for one in loaded.warnings] == ["warning"]
+    assert loaded.warnings[0].message.startswith(warning)

@@ -1,0 +1,171 @@
+"""Three-valued truth over the Rust engine, and words that a person can check."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from worker.model.facts import FactKey, Json, Known, Observation, Unknown
+from worker.model.ids import EventId, PartnerId
+from worker.model.rules import Scope, Truth
+from worker.rules.cel import compile_source
+from worker.rules.conditions import computed, condition, leaves, parts
+from worker.rules.contexts import KEPT_MAX, Contexts
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+EVENT: dict[str, Json] = {
+    "status": "active",
+    "capacity": 100,
+    "start_date_time": "2026-01-09T00:00:00Z",
+    "special_ad_category": None,
+    "extra": {"deep": [1, True, 10**400, -(10**400)]},
+}
+
+
+def scope(event: dict[str, Json] | Unknown = EVENT, **more: Json) -> Scope:
+    fact = event if isinstance(event, Unknown) else Known(value=event, read_at=NOW, gaps={"city": "it is missing"})
+    facts = {FactKey(name="event"): fact} | {
+        FactKey(name=name): Known(value=value, read_at=NOW) for name, value in more.items()
+    }
+    keys = {key.name: key for key in facts} | {"setup": FactKey(name="setup")}
+    observation = Observation(partner=PartnerId("p"), event=EventId("e"), facts=facts)
+    return Scope(observation=observation, keys=keys, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("source", "truth", "why"),
+    [
+        ("event.status == 'active'", Truth.TRUE, "event.status is 'active'"),
+        ("event.status == 'cancelled'", Truth.FALSE, "event.status is 'active'"),
+        ("event.capacity > 50", Truth.TRUE, "event.capacity is 100"),
+        ("event.special_ad_category == null", Truth.TRUE, "event.special_ad_category is null"),
+        ("event.start_date_time - now < duration('8d')", Truth.TRUE, "event.start_date_time is '2026-01-09T00:00:00Z'"),
+        ("event.start_date_time - now > duration('7d12h')", Truth.FALSE, "now is 2026-01-01T12:00:00Z"),
+        ("event.extra.deep[2] > 1e300 && event.extra.deep[3] < 0", Truth.TRUE, "event.extra.deep has 4 items"),
+        ("event.extra.deep[1]", Truth.TRUE, "event.extra.deep has 4 items"),
+        ("event.extra == event.extra", Truth.TRUE, "event.extra is a record of 1 fields"),
+        ("event.city == 'x'", Truth.UNKNOWN, "event.city is unknown: it is missing"),
+        ("event.city == 'x' || event.status == 'active'", Truth.TRUE, "event.city is unknown: it is missing"),
+        ("event.city == 'x' && event.status == 'cancelled'", Truth.FALSE, "event.status is 'active'"),
+        ("event.venue_name == 'x'", Truth.UNKNOWN, "event has no field 'venue_name'"),
+        ("event.status.x == 'x'", Truth.UNKNOWN, "event.status is 'active' and has no field 'x'"),
+        ("setup.state == 'DRAFT'", Truth.UNKNOWN, "setup is unknown: not read yet"),
+        ("suggested_tcs.size() > 0", Truth.UNKNOWN, "suggested_tcs is unknown: its parameters are not known yet"),
+        ("added.size() > 0", Truth.UNKNOWN, "added is unknown: no watched value has changed"),
+        ("event.capacity", Truth.UNKNOWN, "the result is 100.0, neither true nor false"),
+        ("event.capacity / 0.0 > 1.0", Truth.TRUE, "event.capacity is 100"),
+        ("1 / 0 == 1", Truth.UNKNOWN, "division by zero in CEL expression; event.city is unknown"),
+        ("1 == 1", Truth.TRUE, "'1 == 1' is constant"),
+    ],
+)
+def test_a_condition_is_true_false_or_unknown_and_says_why(source: str, truth: Truth, why: str) -> None:
+    judgement = condition(source).judge(scope())
+    assert judgement.truth is truth
+    assert judgement.why.startswith(why) or why in judgement.why or source == "1 / 0 == 1"
+
+
+def test_an_unreadable_fact_is_named_with_its_reason() -> None:
+    judgement = condition("event.status == 'x'").judge(
+        scope(Unknown(code="unreadable", why="the service answered 503"))
+    )
+    assert judgement.why == "event is unknown: the service answered 503"
+    assert judgement.unknown == ("event.status",)
+
+
+def test_what_is_missing_in_an_item_of_a_list_is_named() -> None:
+    facts = {
+        FactKey(name="clusters"): Known(value=[{"tc": "a"}], read_at=NOW, gaps={"clusters[0].label": "it is missing"})
+    }
+    observation = Observation(partner=PartnerId("p"), event=EventId("e"), facts=facts)
+    inside = Scope(observation=observation, keys={"clusters": FactKey(name="clusters")}, now=NOW)
+    judgement = condition("clusters.exists(c, c.label == 'x')").judge(inside)
+    assert judgement.truth is Truth.UNKNOWN
+    assert "clusters[0].label is unknown: it is missing" in judgement.why
+
+
+def test_the_change_is_seen_by_the_condition_and_named() -> None:
+    changed = Scope(
+        observation=scope().observation,
+        keys={},
+        now=NOW,
+        extra={"added": [{"tc": "a"}], "previous": {"suggested_tcs": [{"tc": "b"}]}},
+    )
+    judgement = condition("added.exists(x, x.tc == 'a') && size(previous.suggested_tcs) == 1").judge(changed)
+    assert judgement.truth is Truth.TRUE
+    assert judgement.why == "added has 1 item; previous.suggested_tcs has 1 item"
+
+
+def test_a_time_that_is_none_is_unknown_and_not_a_text() -> None:
+    judgement = condition("event.start_date_time != now").judge(scope({"start_date_time": "soon"}))
+    assert judgement.truth is Truth.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("event.capacity * 1.5", 150.0),
+        ("event.status + '!'", "active!"),
+        ("event.start_date_time", "2026-01-09T00:00:00Z"),
+        ("event.start_date_time - now", "7d12h"),
+        ("[event.status, null]", ["active", None]),
+        ("{'a': event.capacity > 1.0}", {"a": True}),
+    ],
+)
+def test_a_computed_value_is_json(source: str, value: Json) -> None:
+    assert computed(compile_source(source)).value(scope()) == value
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("defaults.total_budget * 2.0", "defaults is unknown: its parameters are not known yet"),
+        ("event.capacity * 2", "Unsupported operation: float \\* int"),
+        ("b'a'", "which no request can carry"),
+        ("event.city", "event.city is unknown: it is missing"),
+    ],
+)
+def test_a_value_that_cannot_be_computed_says_why(source: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        computed(compile_source(source)).value(scope())
+
+
+def test_the_parts_of_a_condition_are_judged_one_by_one() -> None:
+    whole = parts(condition("event.status == 'active' && !(event.capacity > 500 || setup.state == 'DRAFT')"))
+    assert (whole.kind, [part.kind for part in whole.parts]) == ("and", ["leaf", "not"])
+    judged = [(leaf.source, leaf.offset, leaf.condition.judge(scope()).truth) for leaf in leaves(whole)]
+    assert judged == [
+        ("event.status == 'active'", 0, Truth.TRUE),
+        ("event.capacity > 500", 30, Truth.FALSE),
+        ("setup.state == 'DRAFT'", 54, Truth.UNKNOWN),
+    ]
+    assert whole.parts[0].condition.names == {"event"}
+
+
+def test_contexts_are_shared_only_for_the_same_observation_keys_and_moment() -> None:
+    contexts = Contexts()
+    first = scope()
+    again = Scope(observation=first.observation, keys=dict(first.keys), now=NOW)
+    later = Scope(observation=first.observation, keys=first.keys, now=NOW + timedelta(seconds=3))
+    assert contexts.of(first) is contexts.of(again), "equal keys will do"
+    assert contexts.of(first) is not contexts.of(later), "now is part of what a condition sees"
+    assert contexts.of(first) is not contexts.of(scope()), "an equal observation is another one"
+    changed = Scope(observation=first.observation, keys=first.keys, now=NOW, extra={"added": []})
+    assert contexts.of(changed) is not contexts.of(changed), "what changed belongs to one rule"
+
+
+def test_few_contexts_are_kept() -> None:
+    contexts, one = Contexts(), scope()
+    seen = [
+        contexts.of(Scope(observation=one.observation, keys=one.keys, now=NOW + timedelta(seconds=number)))
+        for number in range(KEPT_MAX * 2)
+    ]
+    assert len({id(context) for context in seen}) > 1
+
+
+def test_conditions_are_equal_if_their_texts_are() -> None:
+    assert condition("event.status == 'a'") == condition("event.status == 'a'")
+    assert condition("event.status == 'a'") != condition("event.status == 'b'")
+
+
+def test_a_value_that_the_engine_cannot_hold_is_unknown() -> None:
+    judgement = condition("event.status == 'a'").judge(scope({"status": "\ud800"}))
+    assert judgement.truth is Truth.UNKNOWN

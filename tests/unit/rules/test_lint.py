@@ -1,0 +1,143 @@
+"""Warnings: rules that are correct and probably not meant so."""
+
+from pathlib import Path
+
+import pytest
+
+from worker.rules.lint import lint
+from worker.rules.load import load, read_rules
+
+STARTER = Path(__file__).parents[3] / "rules"
+
+
+def warnings(*rules: str) -> list[str]:
+    found = lint(read_rules({"r.yaml": "rules:\n" + "".join(f"  - {rule}\n" for rule in rules)}))
+    assert all(one.severity == "warning" for one in found)
+    return [one.message for one in found]
+
+
+def when(condition: str) -> str:
+    return f'{{id: a, do: [pause], when: "{condition}"}}'
+
+
+@pytest.mark.parametrize(
+    ("condition", "word"),
+    [
+        ("true", "always"),
+        ("!(1 == 1)", "never"),
+        ("1 != 2 || event.status == 'a'", "always"),
+        ("false && event.status == 'a'", "never"),
+        ("true && true", "always"),
+        ("event.frontend_status in ['GONE']", "never"),
+        ("event.frontend_status != 'GONE'", "always"),
+        ("event.status == 'a' && event.status == 'b'", "never"),
+        ("event.status in ['a', 'b'] && 'c' == event.status", "never"),
+        ("event.status != 'a' || event.status != 'b'", "always"),
+        ("event.campaign_optimisation_status == 'ON' || event.campaign_optimisation_status == 'OFF'", "always"),
+        ("event.campaign_optimisation_status != 'ON' && event.campaign_optimisation_status != 'OFF'", "never"),
+        ("!(event.status == 'a') || event.status == 'a'", "always"),
+    ],
+)
+def test_a_condition_that_cannot_change_is_told(condition: str, word: str) -> None:
+    assert f"rule 'a': this condition is {word} true" in warnings(when(condition))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "event.status == 'a' && event.city == 'b'",
+        "event.status == 'a' || event.status == 'b'",
+        "event.status != 'a' && event.status != 'b'",
+        "event.status in ['a', event.city] && event.status == 'b'",
+        "event.status in permissions && event.status == 'b'",
+        "event.frontend_status == event.city",
+        "event.capacity > 5 || event.capacity <= 5",
+        "!(event.city == 'x')",
+        "suggested_tcs[0].tc == 'a' && event.city == 'x'",
+        "event.special_ad_category == null || event.city == 'x'",
+        "event.city.startsWith('x') && true",
+        "event.x1 == 'a'".replace(".x1", "['x1']['y']"),
+    ],
+)
+def test_a_condition_that_depends_on_facts_is_left_alone(condition: str) -> None:
+    assert not [one for one in warnings(when(condition)) if "condition is" in one]
+
+
+def test_a_condition_without_a_fact_is_told() -> None:
+    assert warnings(when("size([1, 2]) > 1")) == ["rule 'a': this condition names no fact"]
+
+
+def test_looking_at_what_the_rule_itself_writes_is_told() -> None:
+    own = "rule 'a' looks at event.client_campaign_status, which its own 'pause' writes"
+    assert own in warnings(when("event.client_campaign_status == 'RUNNING'"))
+    assert not warnings("{id: a, on_change: setup, when: event.status == 'a' && setup.state == 'DRAFT', do: [boost]}")
+
+
+def test_a_request_for_every_event_is_told_where_nothing_narrows_it() -> None:
+    costly = "rule 'a' reads setup of every event, at a request each"
+    assert costly in warnings(when("setup.goal == 'ROAS'"))
+    assert costly in warnings("{id: a, on_change: setup, do: [boost]}")
+    assert costly not in warnings(when("event.status == 'x' && setup.goal == 'ROAS'"))
+
+
+def test_a_parameter_that_nothing_takes_is_told() -> None:
+    rule = "{id: a, when: event.status == 'x', do: [pause], with: {budget: 5}}"
+    assert warnings(rule) == ["rule 'a': no fact that it names takes 'budget'"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        ("do: [pause]", "do: [run]", "equal priority: the one that spends loses"),
+        ("do: [pause], priority: 3", "do: [run]", "'a' wins by priority"),
+        ("do: [optimisation: OFF]", "do: [optimisation: ON]", "equal priority"),
+        ("do: [pause]", "do: [pause]", ""),
+        ("do: [pause]", "do: [optimisation: ON]", ""),
+        ("do: [pause], enabled: false", "do: [run]", ""),
+        ("do: [pause], partners: [p]", "do: [run], partners: [q]", ""),
+        ("do: [pause], partners: [p]", "do: [run], partners: [q, p]", "equal priority"),
+        ("do: [frontend_status: HIDDEN]", "do: [frontend_status: '=event.city']", ""),
+    ],
+)
+def test_rules_that_want_opposite_things_are_told(first: str, second: str, told: str) -> None:
+    found = warnings(
+        f"{{id: a, when: event.status == 'x', {first}}}", f"{{id: b, when: event.status == 'y', {second}}}"
+    )
+    assert [told in one for one in found] == ([True] if told else [])
+
+
+def test_one_rule_may_pause_and_then_run() -> None:
+    assert warnings("{id: a, when: event.status == 'x', do: [pause, run]}") == []
+
+
+RULES = (
+    "rules:\n  - {id: a, when: event.status == 'x', do: [pause]}\n  - {id: b, when: event.status == 'y', do: [pause]}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("tests", "untested"),
+    [
+        ("tests: [{name: t, rules: [a]}]", ["no rule test reaches rule 'b'"]),
+        ("tests: [{name: t, rules: [a, b]}]", []),
+        ("tests: [{name: t}]", []),
+        ("tests: [", ["no rule test reaches rule 'a'", "no rule test reaches rule 'b'"]),
+        ("tests: x", ["no rule test reaches rule 'a'", "no rule test reaches rule 'b'"]),
+    ],
+)
+def test_rules_that_no_test_reaches_are_told(tmp_path: Path, tests: str, untested: list[str]) -> None:
+    (tmp_path / "a.yaml").write_text(RULES)
+    assert lint(load(tmp_path), tmp_path) == (), "without a folder of tests nothing is said"
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "t.yaml").write_text(tests)
+    assert [one.message for one in lint(load(tmp_path), tmp_path)] == untested
+
+
+def test_a_file_with_another_ending_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.yml").write_text(RULES)
+    [one] = lint(load(tmp_path), tmp_path)
+    assert str(one) == f"{tmp_path / 'a.yml'}: warning: is not read; name it .yaml"
+
+
+def test_the_starter_rules_have_no_warnings() -> None:
+    assert lint(load(STARTER), STARTER) == ()

@@ -1,0 +1,313 @@
+"""A folder of rules is loaded whole, or every mistake in it is told at its place."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from worker.model.errors import InputErrors
+from worker.model.ids import PartnerId
+from worker.model.rules import Computed, Rule, RuleSet, Surge, Watch
+from worker.rules import load as loading
+from worker.rules.load import files_hash, load, load_rules, read_rules
+from worker.rules.rulefile import cron_error
+
+HEAD = "rules:\n  - id: a\n    when: event.status == 'x'\n    do: [pause]\n"
+
+
+def mistakes(text: str) -> list[str]:
+    try:
+        read_rules({"r.yaml": text})
+    except InputErrors as errors:
+        return [str(one) for one in errors.problems]
+    return []
+
+
+def one(extra: str = "", do: str = "[pause]") -> Rule:
+    text = f"rules:\n  - id: a\n    when: event.status == 'x'\n    do: {do}\n{extra}"
+    return read_rules({"r.yaml": text}).rules.rules[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- a", "r.yaml:1:1: a rule file begins with `rules:`"),
+        ("rule: []", "r.yaml:1:1: unknown key 'rule' in a rule file; did you mean 'rules'?"),
+        ("rules: x", "r.yaml:1:8: rules must be a list"),
+        ("rules: [x]", "r.yaml:1:9: a rule is a mapping that begins with `id:`"),
+        ("rules: [{}]", "r.yaml:1:9: a rule needs `id`"),
+        ("rules: [{}]", "r.yaml:1:9: a rule needs `when`, `on_change` or both"),
+        ("rules: [{}]", "r.yaml:1:9: a rule needs `do`"),
+        ("rules: [{id: a b}]", "r.yaml:1:14: an id has no spaces and at most 100 characters"),
+        ("rules: [{id: []}]", "r.yaml:1:14: id must be a text"),
+        ("rules: [{id: a, id: b}]", "r.yaml:1:17: 'id' is given twice; first on line 1"),
+        ("rules: [{[a]: b}]", "r.yaml:1:10: a key must be a word"),
+        ("rules: [{<<: x}]", "r.yaml:1:14: '<<' merges a mapping, or a list of mappings"),
+        ("rules: [", "r.yaml:1:9: not valid YAML: while parsing a flow node"),
+        ("rules: \x07", "r.yaml:1:8: not valid YAML: the character U+0007 is not allowed"),
+        ("a: *b", "r.yaml:1:4: not valid YAML: found undefined alias 'b'"),
+        ("&a [*a]", "r.yaml:1:1: nested too deeply"),
+        ("[" * 3000, "r.yaml:1:1: nested too deeply"),
+        (HEAD + "    cooldwn: 1h", "r.yaml:5:5: unknown key 'cooldwn' in a rule; did you mean 'cooldown'?"),
+        (
+            HEAD + "    cooldown: 10",
+            "r.yaml:5:15: cooldown: '10' is not a duration; write it as 500ms, 3s, 10m, 2h, 7d",
+        ),
+        (HEAD + "    cooldown: [1h]", "r.yaml:5:15: cooldown must be a duration, such as 10m"),
+        (HEAD + "    cooldown: 9999d", "r.yaml:5:15: cooldown: '9999d' is longer than ten years"),
+        (HEAD + "    for: 0s", "r.yaml:5:10: for must be longer than that; '0s' is too short"),
+        (HEAD + "    repeat: twice", "r.yaml:5:13: repeat is one of once, enforce, not 'twice'"),
+        (
+            HEAD + "    repeat: enforce\n    cooldown: 30s",
+            "r.yaml:6:15: with repeat: enforce the cooldown is 1m or more",
+        ),
+        (
+            HEAD + "    repeat: enforce\n    on_change: clusters",
+            "r.yaml:5:13: enforce goes with a condition, not with on_change",
+        ),
+        (HEAD + "    limit: 3", "r.yaml:5:12: limit must be a mapping with per_event_per_day"),
+        (HEAD + "    limit: {}", "r.yaml:5:12: limit lacks 'per_event_per_day'"),
+        (HEAD + "    limit: {per_event_per_day: 0}", "r.yaml:5:32: limit.per_event_per_day must be 1 or more, not 0"),
+        (HEAD + "    priority: high", "r.yaml:5:15: priority must be a whole number"),
+        (HEAD + "    partners: []", "r.yaml:5:15: partners must be a list of texts"),
+        (HEAD + "    partners: [[]]", "r.yaml:5:16: an item of partners must be a text"),
+        (HEAD + "    enabled: maybe", "r.yaml:5:14: enabled must be true or false"),
+        (HEAD + '    enabled: "true"', "r.yaml:5:14: enabled must be true or false"),
+        (
+            HEAD + "    mode: approved",
+            "r.yaml:5:11: mode is one of shadow, approve, live, not 'approved'; did you mean 'app",
+        ),
+        (HEAD + "    mode: []", "r.yaml:5:11: mode is one of shadow, approve, live, not a list or mapping"),
+        (HEAD + "    surge: {events: 5}", "r.yaml:5:12: surge lacks 'within'"),
+        (HEAD + "    on_unknown: no", "r.yaml:5:17: on_unknown is one of settle, ask, not 'no'"),
+        (HEAD + "    with: {budget: -1}", "r.yaml:5:20: with.budget must be a number above 0"),
+        (HEAD + "    with: {budget: lots}", "r.yaml:5:20: with.budget must be a number above 0"),
+        (
+            HEAD + "    with: {goal: revenue}",
+            "r.yaml:5:18: with.goal is one of UTILIZATION, ROAS, VISIBILITY, LINK_CLICKS",
+        ),
+        (HEAD + "    with: {runtime_in_days: 0}", "r.yaml:5:29: with.runtime_in_days must be 1 or more, not 0"),
+        (HEAD + "    with: {gaol: ROAS}", "r.yaml:5:12: unknown key 'gaol' in with; did you mean 'goal'?"),
+        (HEAD + "    at: '0 8 * * *'", "r.yaml:5:9: `at` is not supported in this version"),
+        (HEAD + "    at: '0 8 * *'", "r.yaml:5:9: a cron expression has five fields, and this has 4"),
+        (HEAD + "    at: []", "r.yaml:5:9: at must be a cron expression of five fields"),
+        (HEAD + "    timezone: Europe/Berlin", "r.yaml:5:15: timezone goes with `at`"),
+        (HEAD + "    timezone: Berlin", "r.yaml:5:15: timezone must be the name of a time zone, such as Europe/Berlin"),
+        (HEAD + "    on_change: []", "r.yaml:5:16: on_change names at least one fact"),
+        (
+            HEAD + "    on_change: cluster",
+            "r.yaml:5:16: 'cluster' is no fact that can be watched; did you mean 'clusters'?",
+        ),
+        (HEAD + "    on_change: now", "r.yaml:5:16: 'now' is no fact that can be watched"),
+        (HEAD + "    on_change: event.status", "r.yaml:5:16: 'event.status' is no fact that can be watched"),
+        (HEAD + "    on_change: [clusters, clusters]", "r.yaml:5:27: 'clusters' is watched twice"),
+        (HEAD + "    on_change: {by: [tc]}", "r.yaml:5:16: on_change lacks 'fact'"),
+        (HEAD + "    on_change: {fact: [x]}", "r.yaml:5:23: on_change.fact must be the name of a fact"),
+        (HEAD + "    on_change: [[x]]", "r.yaml:5:17: on_change must be a mapping with fact, by"),
+        (
+            HEAD + "    on_change: {fact: event, by: [statsu]}",
+            "r.yaml:5:35: no documented field 'statsu'; did you mean 'status'?",
+        ),
+        (HEAD + "    on_change: {fact: event, by: status}", "r.yaml:5:34: by must be a list of texts"),
+        (HEAD + f"    description: {'x' * 10_001}", "r.yaml:5:18: description is longer than 10000 characters"),
+        (HEAD.replace("event.status == 'x'", "[a]"), "r.yaml:3:11: when must be a condition in one text"),
+        (HEAD.replace("[pause]", "pause"), "r.yaml:4:9: do must be a list of actions"),
+        (HEAD.replace("[pause]", "{}"), "r.yaml:4:9: do must be a list of actions"),
+        (HEAD.replace("[pause]", "[]"), "r.yaml:4:9: do must have 1 to 20 actions"),
+        (HEAD.replace("[pause]", "[puase]"), "r.yaml:4:10: unknown action 'puase'; did you mean 'pause'?"),
+        (HEAD.replace("[pause]", "[[pause]]"), "r.yaml:4:10: an action is a word, or one key with its value"),
+        (HEAD.replace("[pause]", "[puase: 1]"), "r.yaml:4:10: unknown action 'puase'; did you mean 'pause'?"),
+        (HEAD.replace("[pause]", "[pause: 1]"), "r.yaml:4:17: 'pause' takes nothing"),
+        (HEAD.replace("[pause]", "[notify: hi]"), "r.yaml:4:10: the action 'notify' is not in this version"),
+        (HEAD.replace("[pause]", "[reset_setup]"), "r.yaml:4:10: the action 'reset_setup' is not in this version"),
+        (HEAD.replace("[pause]", "[optimisation]"), "r.yaml:4:10: 'optimisation' needs a value"),
+        (HEAD.replace("[pause]", "[optimisation: false]"), "r.yaml:4:24: optimisation is one of ON, OFF, not 'false'"),
+        (
+            HEAD.replace("[pause]", "[optimisation: off]"),
+            "r.yaml:4:24: optimisation is one of ON, OFF, not 'off'; did you",
+        ),
+        (HEAD.replace("[pause]", "[frontend_status: GONE]"), "r.yaml:4:27: frontend_status is one of DEFAULT, FLAGGED"),
+        (HEAD.replace("[pause]", "[create_draft: x]"), "r.yaml:4:24: 'create_draft' takes a mapping"),
+        (HEAD.replace("[pause]", "[create_draft: {goal: ROAS}]"), "r.yaml:4:24: 'create_draft' lacks 'total_budget'"),
+        (
+            HEAD.replace("[pause]", "[create_draft: {goal: ROAS, total_budget: 0}]"),
+            "r.yaml:4:51: create_draft.total_budget must be a number above 0",
+        ),
+        (
+            HEAD.replace("[pause]", "[create_draft: {goal: ROAS, total_budget: 5, x: {y: [=1]}}]"),
+            "r.yaml:4:62: create_draft.x: only a whole value can be computed, not a part of one",
+        ),
+        (
+            HEAD.replace("[pause]", "[create_draft: {goal: ROAS, total_budget: '=defaults.x'}]"),
+            "r.yaml:4:62: defaults has no documented field 'x'",
+        ),
+        (HEAD + HEAD.removeprefix("rules:\n"), "r.yaml:5:9: the id 'a' is used already, in r.yaml:2"),
+    ],
+)
+def test_each_mistake_is_told_with_file_line_and_column(text: str, message: str) -> None:
+    found = mistakes(text)
+    assert any(complaint.startswith(message) for complaint in found), found
+
+
+def test_every_mistake_is_told_at_once_in_the_order_of_the_file() -> None:
+    text = "rules:\n  - {id: a, do: [x], when: y}\n  - {id: b b, do: [z], when: '1 +'}"
+    lines = [line.split(": ")[0] for line in mistakes(text)]
+    assert lines == ["r.yaml:2:18", "r.yaml:2:28", "r.yaml:3:10", "r.yaml:3:20", "r.yaml:3:34"]
+
+
+def test_a_rule_has_all_it_was_given() -> None:
+    rule = one(
+        "    description: why\n    on_change: [{fact: clusters, by: [tc, label]}, suggested_tcs]\n    for: 10m\n"
+        "    cooldown: 1h30m\n    limit: {per_event_per_day: 3}\n    priority: -2\n    partners: [p1, 2, 007]\n"
+        "    enabled: no\n    mode: shadow\n    surge: {events: 5, within: 2h}\n    on_unknown: ask\n    repeat: once\n"
+        "    with: {budget: 500, goal: ROAS, runtime_in_days: 3}\n",
+        "[boost, {optimisation: OFF}, {ad_optimisation: 'ON'}, {frontend_status: HIDDEN}]",
+    )
+    assert rule.description == "why"
+    assert rule.on_change == (Watch(fact="clusters", by=("tc", "label")), Watch(fact="suggested_tcs"))
+    assert (rule.hold_for, rule.cooldown) == (timedelta(minutes=10), timedelta(minutes=90))
+    assert (rule.per_event_per_day, rule.priority, rule.enabled) == (3, -2, False)
+    assert rule.partners == frozenset(map(PartnerId, ("p1", "2", "007")))
+    assert (rule.mode, rule.on_unknown, rule.repeat) == ("shadow", "ask", "once")
+    assert rule.surge == Surge(events=5, within=timedelta(hours=2))
+    assert rule.parameters == {"budget": 500.0, "goal": "ROAS", "runtime_in_days": 3}
+    assert [(step.action, dict(step.params)) for step in rule.do] == [
+        ("boost", {}),
+        ("optimisation", {"value": "OFF"}),
+        ("ad_optimisation", {"value": "ON"}),
+        ("frontend_status", {"value": "HIDDEN"}),
+    ]
+
+
+def test_enforce_and_its_cooldown() -> None:
+    assert one("    repeat: enforce\n    cooldown: 1m").repeat == "enforce"
+
+
+def test_what_begins_with_an_equals_sign_is_computed_and_the_rest_is_passed_on() -> None:
+    rule = one(do="[{create_draft: {goal: ROAS, total_budget: '=defaults.total_budget * 1.2', note: {deep: [1, x]}}}]")
+    params = rule.do[0].params
+    budget = params["total_budget"]
+    assert isinstance(budget, Computed)
+    assert budget.source == "defaults.total_budget * 1.2"
+    assert (params["goal"], params["note"]) == ("ROAS", {"deep": [1, "x"]})
+    assert rule.names == {"event", "defaults"}
+
+
+def test_a_change_alone_is_a_rule_and_its_condition_sees_the_change() -> None:
+    text = "rules: [{id: a, on_change: suggested_tcs, do: [boost], when: 'added.exists(x, x.tc == \"a\")'}]"
+    assert read_rules({"r.yaml": text}).rules.rules[0].when is not None
+    assert mistakes("rules: [{id: a, on_change: {fact: event, by: [status]}, do: [boost]}]") == []
+    watched = "[event, clusters, suggested_tcs, expected_value]"
+    many = f"rules: [{{id: a, on_change: {watched}, do: [boost], when: size(added) > 0}}]"
+    assert mistakes(many) == []
+    wrong = "rules: [{id: a, on_change: suggested_tcs, do: [boost], when: size(previous.clusters) > 1}]"
+    assert "previous has no documented field 'clusters'" in mistakes(wrong)[0]
+
+
+def test_anchors_and_merged_keys_are_understood() -> None:
+    text = (
+        "rules:\n  - &base {id: a, when: event.status == 'x', do: [pause], cooldown: 1h}\n"
+        "  - {<<: *base, id: b}\n  - {<<: [*base, {priority: 3}], id: c, cooldown: 2h}\n"
+    )
+    found = {str(rule.id): rule for rule in read_rules({"r.yaml": text}).rules.rules}
+    assert found["b"].cooldown == timedelta(hours=1)
+    assert (found["c"].cooldown, found["c"].priority) == (timedelta(hours=2), 3)
+
+
+def test_hashes_follow_what_they_are_of() -> None:
+    plain, other = one(), one(do="[run]")
+    assert plain.when_hash == other.when_hash
+    assert plain.do_hash != other.do_hash
+    assert plain.do_hash != one("    with: {budget: 5}").do_hash, "parameters are part of what is done"
+    assert plain.do_hash == one("    description: x\n", "[ pause ]").do_hash, "spacing is not"
+
+
+def test_a_folder_is_read_without_its_tests_and_hidden_folders(tmp_path: Path) -> None:
+    for name in ("b.yaml", "sub/a.yaml", "tests/t.yaml", "sub/tests/t.yaml", ".old/x.yaml", "c.yml"):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        rule_id = name.replace("/", "-")
+        file.write_text(f"rules: [{{id: {rule_id}, when: event.status == 'x', do: [pause]}}]")
+    loaded = load(tmp_path)
+    assert [rule.id for rule in loaded.rules.rules] == ["b.yaml", "sub-a.yaml"]
+    assert loaded.rules.rules[1].file == str(tmp_path / "sub" / "a.yaml")
+    assert loaded.rules.hash == files_hash(tmp_path)
+    (tmp_path / "b.yaml").write_text("\ufeffrules:\n")
+    assert load_rules(tmp_path).hash != loaded.rules.hash
+    assert [rule.id for rule in load_rules(tmp_path / "sub" / "a.yaml").rules] == ["sub-a.yaml"]
+
+
+def test_the_hash_does_not_depend_on_where_the_folder_lies(tmp_path: Path) -> None:
+    for place in ("one", "another"):
+        (tmp_path / place / "deep").mkdir(parents=True)
+        (tmp_path / place / "a.yaml").write_text(HEAD)
+        (tmp_path / place / "deep" / "b.yaml").write_text("")
+    assert files_hash(tmp_path / "one") == files_hash(tmp_path / "another")
+
+
+def test_an_empty_folder_is_an_empty_set(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("# nothing\n")
+    assert load_rules(tmp_path).rules == ()
+    assert load_rules(tmp_path / "a.yaml") == RuleSet(hash=files_hash(tmp_path / "a.yaml"))
+
+
+def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputErrors, match="there is no such file or folder"):
+        load(tmp_path / "nowhere")
+    (tmp_path / "a.yaml").write_bytes(b"rules: \xff")
+    (tmp_path / "b.yaml").write_bytes(b"#" * (loading.FILE_BYTES_MAX + 1))
+    with pytest.raises(InputErrors) as caught:
+        load(tmp_path)
+    assert [one.message for one in caught.value.problems] == [
+        "is not UTF-8: byte 8 cannot be read",
+        f"larger than {loading.FILE_BYTES_MAX} bytes",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("*/5 8-18 1,15 jan-mar mon-fri", ""),
+        ("60 * * * *", "'60' is no minute of a cron expression (0 to 59)"),
+        ("* * * * x", "'x' is no weekday of a cron expression (0 to 7)"),
+        ("*/0 * * * *", "'*/0' is no minute of a cron expression (0 to 59)"),
+        ("1-2-3 * * * *", "'1-2-3' is no minute of a cron expression (0 to 59)"),
+    ],
+)
+def test_a_cron_expression_is_checked(text: str, wrong: str) -> None:
+    assert cron_error(text) == wrong
+
+
+def refused(errors: InputErrors) -> None:
+    """A refusal says where and what, or it is no better than a crash."""
+    assert errors.problems
+    assert all(problem.line and problem.message for problem in errors.problems)
+
+
+YAMLISH = st.text(alphabet=st.sampled_from(list("rules:-idwhenodo [pause]{}'\"\n  &*|>#=<.,é\t!")), max_size=200)
+
+
+@pytest.mark.timeout(60)
+@settings(max_examples=150, deadline=None)
+@given(st.one_of(st.text(max_size=200), YAMLISH, YAMLISH.map(lambda text: HEAD + text)))
+def test_no_text_crashes_the_loader(text: str) -> None:
+    try:
+        assert isinstance(read_rules({"r.yaml": text}).rules, RuleSet)
+    except InputErrors as errors:
+        refused(errors)
+
+
+CELISH = st.text(alphabet=st.sampled_from(list("event.status=='x'&|!()[]{}<>+-*/%?:,0123 nowcldta\n")), max_size=80)
+
+
+@pytest.mark.timeout(60)
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(CELISH, CELISH.map(lambda text: "event.status == " + text), st.text(max_size=60)))
+def test_no_condition_crashes_the_loader(text: str) -> None:
+    spelled = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    try:
+        read_rules({"r.yaml": f'rules: [{{id: a, do: [pause], when: "{spelled}"}}]'})
+    except InputErrors as errors:
+        refused(errors)

@@ -1,0 +1,49 @@
+"""The schemas name what the loader knows, because both are made from one registry."""
+
+import json
+
+import pytest
+
+from worker.config import schema
+from worker.config.schema import SchemaOf
+from worker.model.actions import ACTIONS
+from worker.rules.functions import FUNCTIONS
+from worker.rules.registry import BUILT_IN, LATER_ACTIONS, RULE_KEYS, CustomFact, with_custom
+from worker.rules.schema import rule_tests_schema, rules_schema
+
+
+@pytest.mark.parametrize("of", ["config", "rules", "tests"])
+def test_a_schema_is_json_of_the_named_dialect(of: SchemaOf) -> None:
+    found = json.loads(json.dumps(schema(of)))
+    assert found["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert found["additionalProperties"] is False
+
+
+def test_every_key_of_a_rule_is_described() -> None:
+    properties = rules_schema()["$defs"]["rule"]["properties"]
+    assert set(properties) == set(RULE_KEYS)
+    assert all(one["description"] for one in properties.values())
+
+
+def test_every_action_can_be_written() -> None:
+    text = json.dumps(rules_schema()["$defs"]["action"])
+    assert all(f'"{name}"' in text for name in ACTIONS)
+
+
+def test_every_key_of_the_config_is_described_and_defaults_are_spelled_as_people_do() -> None:
+    found = schema("config")
+    sections = [found, *found["$defs"].values()]
+    assert all(one.get("description") for section in sections for one in section["properties"].values())
+    assert found["$defs"]["Poll"]["properties"]["interval"]["default"] == "3s"
+
+
+def test_facts_of_a_config_are_completed_too() -> None:
+    registry = with_custom({"spend": CustomFact(name="spend", get="/x")})
+    assert "spend" in rule_tests_schema(registry)["properties"]["tests"]["items"]["properties"]["given"]["properties"]
+    assert registry.facts["spend"].level == "partner", "without {eid} it is one for all events"
+
+
+def test_the_registry_explains_every_name() -> None:
+    assert all(fact.about and fact.example for fact in BUILT_IN.values())
+    assert all(function.about for function in FUNCTIONS.values())
+    assert not LATER_ACTIONS & set(ACTIONS), "an action is in this version or in a later one"

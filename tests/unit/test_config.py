@@ -1,0 +1,232 @@
+"""The config: every mistake at its place, every default as documented, and no secret in the clear."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from worker.config import Assumed, Config, Secret, load_config, read_config, resolve
+from worker.config import load as loading
+from worker.model.errors import InputErrors, UsageError
+from worker.model.facts import Json
+
+SHIPPED = Path(__file__).parents[2] / "config.yaml"
+REMOTE = "api: {base_url: https://host/api/v3}\n"
+
+
+def read(text: str) -> Config:
+    return read_config(Path("folder/c.yaml"), text)
+
+
+def mistakes(text: str) -> list[str]:
+    try:
+        read(text)
+    except InputErrors as errors:
+        return [str(one).removeprefix("folder/") for one in errors.problems]
+    return []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- a", "c.yaml:1:1: a config is a mapping, such as `mode: live`"),
+        ("a: [", "c.yaml:1:5: not valid YAML: while parsing a flow node"),
+        ("pol: {}", "c.yaml:1:1: unknown key 'pol' in the config; did you mean 'poll'?"),
+        ("poll: {intervall: 3s}", "c.yaml:1:8: unknown key 'intervall' in poll; did you mean 'interval'?"),
+        ("safety:\n  gap: {than: ask}", "c.yaml:2:9: unknown key 'than' in safety.gap; did you mean 'then'?"),
+        ("facts: {a: {gte: /x}}", "c.yaml:1:13: unknown key 'gte' in facts.a; did you mean 'get'?"),
+        ("web: {lisen: x}", "c.yaml:1:7: unknown key 'lisen' in web; did you mean 'listen'?"),
+        ("notify: [{url: {env: A}, onn: [x]}]", "c.yaml:1:26: unknown key 'onn' in notify.0; did you mean 'on'?"),
+        ("poll: 3s", "c.yaml:1:7: poll must be a mapping with interval, page_size"),
+        ("poll: {interval: 2s}", "c.yaml:1:18: poll.interval: must be 3s or more; the service asks for no faster"),
+        ("poll: {interval: 3}", "c.yaml:1:18: poll.interval: a duration has a unit; write it as 500ms, 3s, 10m, 2h"),
+        ("stop_within: soon", "c.yaml:1:14: stop_within: 'soon' is not a duration; write it as 500ms, 3s, 10m, 2h, 7d"),
+        ("poll: {page_size: 0}", "c.yaml:1:19: poll.page_size must be 1 or more"),
+        ("poll: {page_size: 5000}", "c.yaml:1:19: poll.page_size must be 1000 or less"),
+        ("requests: {per_minute: 1.5}", "c.yaml:1:24: requests.per_minute must be a whole number"),
+        ("mode: alive", "c.yaml:1:7: mode is one of shadow, approve, live, not 'alive'; did you mean 'live'?"),
+        ("mode: zzz", "c.yaml:1:7: mode is one of shadow, approve, live, not 'zzz'"),
+        ("partners: discovr", "c.yaml:1:11: partners: write `discover` or a list of partner ids"),
+        ("partners: []", "c.yaml:1:11: partners: write `discover` or a list of partner ids"),
+        ("partners: [[a]]", "c.yaml:1:12: partners.0 must be a text"),
+        ("safety: {spend: {per_day: -1}}", "c.yaml:1:27: safety.spend.per_day must be more than 0"),
+        ("safety: {spend: {per_day: x}}", "c.yaml:1:27: safety.spend.per_day must be a number"),
+        ("safety: {settle: 0s}", "c.yaml:1:18: safety.settle must be longer than 0s"),
+        ("rules: ''", "c.yaml:1:8: rules must not be empty"),
+        ("assumptions: [a]", "c.yaml:1:14: assumptions must be a mapping"),
+        ("notify: {}", "c.yaml:1:9: notify must be a list"),
+        ("notify: [{url: {env: A}}]", "c.yaml:1:10: notify.0 lacks 'on'"),
+        ("notify: [{url: 'tel://1', on: [surge]}]", "c.yaml:1:16: notify.0.url must not stand in the file itself"),
+        ("web: {listen: 8080}", "c.yaml:1:15: web.listen must be a text"),
+        ("web: {listen: here}", "c.yaml:1:15: web.listen must be HOST:PORT, such as 127.0.0.1:8080"),
+        ("facts: {a: {}}", "c.yaml:1:12: facts.a lacks 'get'"),
+        ("facts: {event: {get: /x}}", "c.yaml:1:9: the fact's name 'event' is taken"),
+        ("facts: {in: {get: /x}}", "c.yaml:1:9: the fact's name 'in' is taken"),
+        ("facts: {a-b: {get: /x}}", "c.yaml:1:9: the fact's name 'a-b' is no name: letters, digits and _"),
+        ("facts: {a: {get: x}}", "c.yaml:1:18: facts.a.get must be a path that begins with /"),
+        ("facts: {a: {get: /auth/x}}", "c.yaml:1:18: facts.a.get must not be a path of /auth"),
+        (
+            'facts: {a: {get: "/x/{id}"}}',
+            "c.yaml:1:18: facts.a.get: unknown placeholder {id}; known: {client_id}, {eid}, {partner_id}",
+        ),
+        ('facts: {a: {get: /x, value: "a["}}', "c.yaml:1:29: facts.a.value is not a JMESPath: "),
+        ("ledger: postgresql://x", "c.yaml:1:9: ledger must be sqlite:///FILE"),
+        ("ledger: 'sqlite:///'", "c.yaml:1:9: ledger must be sqlite:///FILE"),
+        ("api: {base_url: sandbx}", "c.yaml:1:17: api.base_url is not an address"),
+        ("api: {base_url: 'https://[x'}", "c.yaml:1:17: api.base_url is not an address"),
+        ("api: {base_url: http://host/api/v3}", "c.yaml:1:17: api.base_url must begin with https://"),
+        ("api: {cr_url: 'https://u:p@host'}", "c.yaml:1:15: api.cr_url must not hold a user name or password"),
+        ("api: {media_url: 'https://host?x=1'}", "c.yaml:1:18: api.media_url must not have a query or fragment"),
+        (
+            REMOTE + "credentials: {username: bob}",
+            "c.yaml:2:25: credentials.username must not stand in the file itself",
+        ),
+        (
+            REMOTE + "credentials: {password: {env: A, file: b}}",
+            "c.yaml:2:25: credentials.password is either {env: NAME} or {file: PATH}",
+        ),
+        ("credentials: {password: {}}", "c.yaml:1:25: credentials.password is either {env: NAME} or {file: PATH}"),
+    ],
+)
+def test_each_mistake_is_told_with_line_and_column(text: str, message: str) -> None:
+    found = mistakes(text)
+    assert any(complaint.startswith(message) for complaint in found), found
+
+
+def test_the_shipped_config_is_the_defaults() -> None:
+    shipped, plain = load_config(SHIPPED), read("")
+    for key in ("api", "username", "password", "partners", "mode", "poll", "requests", "safety", "stop_within", "web"):
+        assert getattr(shipped, key) == getattr(plain, key), key
+    assert shipped.unused_keys() == {}
+    assert shipped.vouched == frozenset()
+    assert shipped.embedded
+
+
+def test_what_is_left_out_has_the_documented_default() -> None:
+    config = read("api:\npoll: null\n")
+    assert config.poll.interval == timedelta(seconds=3)
+    assert config.safety.settle == timedelta(minutes=2)
+    assert (config.safety.surge.events, config.safety.gap.then) == (25, "ask")
+    assert (config.rules, config.folder) == (Path("folder/rules"), Path("folder"))
+    assert config.ledger == "sqlite:///worker.db"
+    assert config.partners is None
+    assert config.username == Secret(key="credentials.username", env="CAMPAIGN_WORKER_USERNAME")
+
+
+def test_partner_ids_are_texts_however_they_look() -> None:
+    assert read("partners: [partner-id-a, 12, 007]").partners == ("partner-id-a", "12", "007")
+
+
+@pytest.mark.parametrize(
+    ("base_url", "local", "media"),
+    [
+        ("sandbox", True, None),
+        ("http://127.0.0.1:8080/api/v3", True, "http://127.0.0.1:8080/api/media"),
+        ("http://localhost/api/v3/", True, "http://localhost/api/media"),
+        ("http://[::1]:9/v3", True, "http://[::1]:9/media"),
+        ("https://host/api/v3", False, "https://host/api/media"),
+        ("https://host/x", False, "https://host/api/media"),
+    ],
+)
+def test_what_follows_from_the_address(base_url: str, local: bool, media: str | None) -> None:
+    config = read(f"api: {{base_url: '{base_url}'}}")
+    assert (config.local, config.media_url, config.embedded) == (local, media, base_url == "sandbox")
+
+
+def test_a_literal_is_allowed_for_the_sandbox_and_never_shown() -> None:
+    config = read("credentials: {username: bob, password: hunter2}")
+    assert resolve(config.password, {}).reveal() == "hunter2"
+    assert "hunter2" not in repr(config) + str(resolve(config.password, {})) + repr(config.password)
+
+
+def test_a_mistake_beside_a_secret_does_not_show_it() -> None:
+    text = REMOTE + "credentials: {username: [hunter2], password: hunter2}"
+    assert mistakes(text)
+    assert "hunter2" not in "".join(mistakes(text))
+
+
+def test_a_secret_is_resolved_only_when_it_is_needed(tmp_path: Path) -> None:
+    (tmp_path / "pw").write_text("s3cret\n")
+    (tmp_path / "empty").write_text("\n")
+    (tmp_path / "bad").write_bytes(b"\xff")
+    assert resolve(Secret(key="k", env="A"), {"A": "x"}).reveal() == "x"
+    assert resolve(Secret(key="k", file=tmp_path / "pw"), {}).reveal() == "s3cret"
+    wrong: Mapping[str, Secret] = {
+        "k: the environment variable A is not set": Secret(key="k", env="A"),
+        "is empty": Secret(key="k", file=tmp_path / "empty"),
+        "cannot be read: No such file or directory": Secret(key="k", file=tmp_path / "none"),
+        "cannot be read: it is not UTF-8": Secret(key="k", file=tmp_path / "bad"),
+        "names neither a variable nor a file": Secret(key="k"),
+    }
+    for message, secret in wrong.items():
+        with pytest.raises(UsageError, match=message):
+            resolve(secret, {"A": ""})
+
+
+def test_a_secret_file_counts_from_the_folder_of_the_config() -> None:
+    assert read("credentials: {password: {file: pw}}").password.file == Path("folder/pw")
+
+
+def test_assumptions_are_checked_by_whoever_knows_them_and_told_at_their_key() -> None:
+    def check(given: Mapping[str, Json]) -> list[Assumed]:
+        return [Assumed(key=key, message=f"no {key}", hint="h") for key in given if key == "b.c"]
+
+    text = "assumptions:\n  setup.state_field: status\n  b.c: {x: 1}\n"
+    with pytest.raises(InputErrors) as caught:
+        read_config(Path("c.yaml"), text, check)
+    assert [str(one) for one in caught.value.problems] == ["c.yaml:3:3: no b.c"]
+    assert read(text).assumptions == {"setup.state_field": "status", "b.c": {"x": 1}}
+
+
+def test_what_is_written_is_vouched_for() -> None:
+    assert read("safety: {settle: 2m}\nassumptions: {boost.body: null}").vouched == {"safety.settle", "boost.body"}
+    assert read("safety: {max_attempts: 2}").vouched == frozenset()
+
+
+def test_keys_without_use_yet_are_named() -> None:
+    text = "web: {listen: '127.0.0.1:1'}\nnotify: [{url: {env: A}, on: [surge]}]\napi: {media_url: https://h/x}"
+    assert set(read(text).unused_keys()) == {"web", "notify", "api.media_url"}
+    assert read("web: null\nnotify: []").unused_keys() == {}
+
+
+def test_evidence_that_cannot_come_in_time_is_a_warning() -> None:
+    [warning] = read("safety: {evidence_within: 1m}").warnings
+    assert str(warning) == "folder/c.yaml:1:27: warning: safety.evidence_within is shorter than safety.settle"
+
+
+def test_facts_become_names_for_rules() -> None:
+    config = read('facts: {spend: {get: "/x/{eid}", value: a.b}}')
+    assert config.facts["spend"].value == "a.b"
+    assert config.registry.facts["spend"].per_event_request
+
+
+def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputErrors, match="the config cannot be read: No such file"):
+        load_config(tmp_path / "none.yaml")
+    (tmp_path / "bad.yaml").write_bytes(b"mode: \xff")
+    with pytest.raises(InputErrors, match="is not UTF-8: byte 7"):
+        load_config(tmp_path / "bad.yaml")
+    (tmp_path / "big.yaml").write_bytes(b"#" * (loading.FILE_BYTES_MAX + 1))
+    with pytest.raises(InputErrors, match="larger than"):
+        load_config(tmp_path / "big.yaml")
+
+
+KEYS = st.sampled_from(["api", "poll", "safety", "partners", "facts", "web", "notify", "credentials", "mode", "zz"])
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8)),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS | st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.mark.timeout(60)
+@settings(max_examples=100, deadline=None)
+@given(st.dictionaries(KEYS, VALUES, max_size=4))
+def test_no_config_crashes_the_reader(values: dict[str, object]) -> None:
+    with suppress(InputErrors):
+        assert isinstance(read(yaml.safe_dump(values)), Config)

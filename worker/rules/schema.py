@@ -1,0 +1,162 @@
+"""JSON Schema of rule files and rule tests, made from the registry: what editors complete is what `check` accepts.
+
+A schema cannot say everything (conditions, ids over files, which key goes with which): it is a help while typing, and
+`check` is the judge. It is data and nothing else.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from worker.model.actions import ACTIONS, Action, Param
+from worker.model.document import EVENT_FIELDS, GOALS
+from worker.rules.durations import EXAMPLES
+from worker.rules.registry import BUILT_IN_REGISTRY, PARAMETERS, RULE_KEYS, Registry
+
+Schema: TypeAlias = dict[str, Any]
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+DURATION: Schema = {
+    "type": "string",
+    "pattern": r"^(\d+(\.\d+)?(ms|s|m|h|d))+$",
+    "description": f"a duration: {EXAMPLES}",
+    "examples": ["10m", "2h"],
+}
+_TEXT: Schema = {"type": "string", "minLength": 1}
+_TEXTS: Schema = {"type": "array", "items": _TEXT, "minItems": 1}
+_COUNT: Schema = {"type": "integer", "minimum": 1}
+_COMPUTED: Schema = {"type": "string", "pattern": "^=", "description": "CEL, computed when the rule fires"}
+# YAML 1.1 reads a bare OFF as false; editors may, the loader does not. So a schema must let both pass.
+_ON_OFF: Schema = {"enum": ["ON", "OFF", True, False]}
+
+
+def rules_schema(registry: Registry = BUILT_IN_REGISTRY) -> Schema:
+    """The schema of a rule file."""
+    properties = {name: {**_rule_key(name, registry), **_explained(name)} for name in RULE_KEYS}
+    rule = {
+        **_record(properties, required=("id", "do")),
+        "anyOf": [{"required": ["when"]}, {"required": ["on_change"]}],
+        "description": "one rule",
+    }
+    whole = _record({"rules": {"type": ["array", "null"], "items": {"$ref": "#/$defs/rule"}}}, required=("rules",))
+    defs = {"rule": rule, "action": _actions()}
+    return {"$schema": DIALECT, "title": "Rules of campaign-worker", **whole, "$defs": defs}
+
+
+def rule_tests_schema(registry: Registry = BUILT_IN_REGISTRY) -> Schema:
+    """The schema of a file of rule tests."""
+    facts = {
+        name: {"description": fact.about} for name, fact in sorted(registry.facts.items()) if fact.level != "local"
+    }
+    given = {**_record(facts), "description": "facts by name; an event is known by its id"}
+    action: Schema = {"enum": sorted(ACTIONS)}
+    expected = _record({"rule": _TEXT, "action": action, "event": _TEXT}, required=("rule", "action"))
+    step = _record(
+        {
+            "at": {**DURATION, "description": "time since the first look; 0s is the first look itself"},
+            "set": {**given, "description": "what changes right before this look"},
+            "unknown": {"type": "array", "items": {"enum": sorted(facts)}, "description": "facts that cannot be read"},
+            "expect": {"type": "array", "items": expected, "description": "exactly what fired since the step before"},
+            "held": {"type": "array", "items": _record({"rule": _TEXT, "reason": _TEXT})},
+            "states": {"type": "array", "items": _record({"rule": _TEXT, "action": action, "state": _TEXT})},
+            "sent": {"type": "integer", "minimum": 0, "description": "attempts sent so far"},
+            "answers": {"type": "array", "items": _answer(action)},
+        },
+        required=("at",),
+    )
+    test = _record(
+        {
+            "name": {**_TEXT, "description": "what the test claims"},
+            "rules": {**_TEXTS, "description": "ids of the rules under test; default: all"},
+            "given": given,
+            "answers": {"type": "array", "items": _answer(action)},
+            "steps": {"type": "array", "items": step, "minItems": 1},
+        },
+        required=("name", "steps"),
+    )
+    whole = _record({"tests": {"type": "array", "items": test}}, required=("tests",))
+    return {"$schema": DIALECT, "title": "Rule tests of campaign-worker", **whole}
+
+
+def _answer(action: Schema) -> Schema:
+    return _record(
+        {
+            "action": action,
+            "answer": {"type": ["integer", "string"], "description": "a status, or how the connection fails"},
+            "effect": {"type": "string", "description": "hidden, none, or late and a duration"},
+        },
+        required=("action", "answer"),
+    )
+
+
+def _rule_key(name: str, registry: Registry) -> Schema:
+    watchable: Schema = {"enum": sorted(registry.watchable())}
+    watch = {"anyOf": [watchable, _record({"fact": watchable, "by": _TEXTS}, required=("fact",))]}
+    shapes: Mapping[str, Schema] = {
+        "id": {"type": "string", "pattern": r"^\S{1,100}$"},
+        "when": {"type": ["string", "boolean"]},
+        "on_change": {"anyOf": [*watch["anyOf"], {"type": "array", "items": watch, "minItems": 1}]},
+        "for": DURATION,
+        "cooldown": DURATION,
+        "repeat": {"enum": ["once", "enforce"]},
+        "limit": _record({"per_event_per_day": _COUNT}, required=("per_event_per_day",)),
+        "priority": {"type": "integer"},
+        "partners": {**_TEXTS, "items": {"type": ["string", "integer"]}},
+        "enabled": {"type": "boolean"},
+        "mode": {"enum": ["shadow", "approve", "live"]},
+        "surge": _record({"events": _COUNT, "within": DURATION}, required=("events", "within")),
+        "with": _record({key: {**_parameter(key), "description": about} for key, about in PARAMETERS.items()}),
+        "do": {"type": "array", "items": {"$ref": "#/$defs/action"}, "minItems": 1},
+        "on_unknown": {"enum": ["settle", "ask"]},
+    }
+    return shapes.get(name, {"type": "string"})
+
+
+def _parameter(key: str) -> Schema:
+    shapes: Mapping[str, Schema] = {
+        "budget": {"type": "number", "exclusiveMinimum": 0},
+        "goal": {"enum": list(GOALS)},
+        "runtime_in_days": _COUNT,
+    }
+    return dict(shapes[key])
+
+
+def _explained(name: str) -> Schema:
+    key = RULE_KEYS[name]
+    return {"description": f"{key.about} — {key.example}"}
+
+
+def _actions() -> Schema:
+    words = [name for name, action in ACTIONS.items() if action.shape == "word"]
+    about = "; ".join(f"{name}: {ACTIONS[name].about}" for name in words)
+    keyed = [_action(action) for action in ACTIONS.values() if action.shape != "word"]
+    return {"anyOf": [{"enum": words, "description": about}, *keyed], "description": "one action"}
+
+
+def _action(action: Action) -> Schema:
+    if action.shape == "value":
+        value = _param(next(iter(action.params.values())))
+    else:
+        fields = {name: {**_param(param), "description": param.about} for name, param in action.params.items()}
+        required = tuple(name for name, param in action.params.items() if param.required)
+        value = {**_record(fields, required=required), "additionalProperties": action.extra_params}
+    about = f"{action.about} — {action.example}"
+    return {**_record({action.name: value}, required=(action.name,)), "description": about}
+
+
+def _param(param: Param) -> Schema:
+    shapes: Mapping[str, Schema] = {
+        "string": _TEXT,
+        "number": {"type": "number", "exclusiveMinimum": 0},
+        "integer": {"type": "integer"},
+        "goal": {"enum": list(GOALS)},
+        "on_off": _ON_OFF,
+        "frontend_status": {"enum": list(EVENT_FIELDS["frontend_status"].values)},
+        "list": {"type": "array"},
+        "any": {},
+    }
+    return {"anyOf": [shapes[param.type], _COMPUTED]}
+
+
+def _record(properties: Mapping[str, Schema], required: tuple[str, ...] = ()) -> Schema:
+    found: Schema = {"type": "object", "additionalProperties": False, "properties": dict(properties)}
+    return {**found, "required": list(required)} if required else found
