@@ -68,6 +68,8 @@ def decode(cls: type[T], text: str) -> T:
 
 
 def _plain(value: object) -> object:
+    if value is None or isinstance(value, str | int | float):
+        return value
     if isinstance(value, datetime):
         return time_text(value)
     if is_dataclass(value) and not isinstance(value, type):

@@ -42,7 +42,7 @@ def place_of(url: str, folder: Path | None = None) -> LedgerPlace:
     try:
         parsed = make_url(url)
     except ArgumentError as error:
-        raise UsageError(f"ledger: {url!r} is not a URL", hint="write sqlite:///worker.db") from error
+        raise UsageError("ledger: this is not a URL", hint="write sqlite:///worker.db") from error
     if parsed.drivername not in ("sqlite", "sqlite+pysqlite"):
         backend = parsed.get_backend_name()
         raise UsageError(

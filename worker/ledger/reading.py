@@ -134,15 +134,23 @@ class LedgerReader:
 
     def log(self, wanted: LogFilter) -> Iterator[dict[str, Json]]:
         """Records as they are printed, oldest first; with ``limit`` the first that many after ``after_seq``."""
+        try:
+            yield from self._records(wanted)
+        except ValueError as error:
+            hint = "somebody changed it: `campaign-worker log --verify` says where"
+            raise NotSafe(f"the action log cannot be read: {error}", hint=hint) from error
+
+    def _records(self, wanted: LogFilter) -> Iterator[dict[str, Json]]:
         query, left = _narrowed(wanted), wanted.limit
         after = wanted.after_seq
         while left is None or left > 0:
             size = PAGE_RECORDS if left is None else min(left, PAGE_RECORDS)
-            page = self._page(query, after, size)
-            yield from page
+            with self._store.reading() as connection:
+                page = connection.execute(query.where(action_log.c.seq > after).limit(size)).all()
+            yield from map(printed, page)
             if len(page) < size:
                 return
-            after = cast(int, page[-1]["seq"])
+            after = page[-1].seq
             left = None if left is None else left - size
 
     def last_seq(self) -> int:
@@ -153,7 +161,7 @@ class LedgerReader:
     def verify(self) -> ChainBreak | None:
         """Recomputes the whole chain; the mark shows whether its end was cut off."""
         mark = None if self._store.place is None else read_mark(self._store.place)
-        reached = _Counted(self.log(LogFilter()))
+        reached = _Counted(self._records(LogFilter()))
         try:
             found = chain.verify(reached)
         except ValueError as error:
@@ -201,11 +209,6 @@ class LedgerReader:
     def _writes(self, query: Select[tuple[object, ...]]) -> tuple[Write, ...]:
         with self._store.reading() as connection:
             return tuple(write_of(row) for row in connection.execute(query))
-
-    def _page(self, query: Select[tuple[object, ...]], after: int, size: int) -> list[dict[str, Json]]:
-        with self._store.reading() as connection:
-            rows = connection.execute(query.where(action_log.c.seq > after).limit(size))
-            return [printed(row) for row in rows]
 
 
 class _Counted:

@@ -30,17 +30,17 @@ def revision_of(connection: Connection, name: str) -> str:
     return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one())
 
 
-def require_current(revision: str, name: str) -> None:
-    """Raises `NotSafe` unless it is the program's own revision."""
-    if revision == REVISION:
+def require_current(revision: str, name: str, known: tuple[str, ...] = REVISIONS) -> None:
+    """Raises `NotSafe` unless it is the program's own revision, the last of those it knows."""
+    if revision == known[-1]:
         return
-    if revision in REVISIONS:
+    if revision in known:
         raise NotSafe(
-            f"{name} has revision {revision}, this program needs {REVISION}",
+            f"{name} has revision {revision}, this program needs {known[-1]}",
             hint="take a backup with `campaign-worker ledger backup FILE`, then run `campaign-worker ledger upgrade`",
         )
     raise NotSafe(
-        f"{name} has revision {revision}, which is newer than this program's {REVISION}",
+        f"{name} has revision {revision}, which is newer than this program's {known[-1]}",
         hint="install the version of campaign-worker that wrote it, or restore the backup taken before the upgrade",
     )
 

@@ -206,10 +206,12 @@ def new_id(connection: Connection) -> str:
 def check_mark(store: Store, place: LedgerPlace) -> str:
     """Compares ledger and mark, gives a new ledger its mark, and returns the ledger's id.
 
-    The mark is read first: the ledger may be ahead of it, never behind. All in one writing transaction, so that it also
-    shows that the ledger can be written, and no other process can be between creating and marking.
+    The mark is read first: the ledger may be ahead of it, never behind. All in one writing transaction, so that no
+    other process can be between creating and marking; its first statement changes nothing but fails on a read-only
+    file, on which SQLite begins a transaction all the same.
     """
     with store.writing() as connection:
+        connection.execute(update(meta).values(id=meta.c.id))
         mark = read_mark(place)
         ledger_id = str(connection.execute(select(meta.c.ledger_id)).scalar_one())
         blank = _blank(connection)

@@ -1,0 +1,107 @@
+"""Writes, plans and moves for the ledger's tests: one place that knows how little a test has to say."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from worker.ledger.places import LedgerPlace
+from worker.ledger.sql import SqlLedger
+from worker.model.commits import Brake, Commit, Move, SendingView
+from worker.model.facts import Json
+from worker.model.ids import EventId, PartnerId, RuleId
+from worker.model.memory import RuleMemory
+from worker.model.records import Record, of_write
+from worker.model.writes import Intent, Plan, State, Write, WriteKey
+
+NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+ACME = PartnerId("partner-id-acme")
+E1 = EventId("e1")
+RULE = RuleId("pause-cancelled")
+URL = "sqlite:///worker.db"
+
+
+def after(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def place_in(folder: Path) -> LedgerPlace:
+    return LedgerPlace(file=folder / "worker.db")
+
+
+def open_ledger(folder: Path, now: datetime = NOW) -> SqlLedger:
+    return SqlLedger.open(URL, clock_now=lambda: now, folder=folder)
+
+
+def key(episode: int = 1, *, event: str = E1, rule: str = RULE, partner: str = ACME, position: int = 0) -> WriteKey:
+    return WriteKey(
+        partner=PartnerId(partner), event=EventId(event), rule=RuleId(rule), episode=episode, position=position
+    )
+
+
+def intent(action: str = "pause", *, budget: float | None = None, target: str | None = None) -> Intent:
+    params: dict[str, Json] = {} if budget is None else {"total_budget": budget}
+    stops = action == "pause"
+    default = "client_campaign_status" if stops else "setup"
+    return Intent(
+        action=action, target=target or default, wish=f"{action}:x", params=params, stops=stops, spends=not stops
+    )
+
+
+def plan(write_key: WriteKey | None = None, wanted: Intent | None = None, state: State = "planned") -> Plan:
+    return Plan(
+        key=write_key or key(), intent=wanted or intent(), state=state, reason="condition", why="status is cancelled"
+    )
+
+
+def planned(ledger: SqlLedger, *plans: Plan) -> tuple[Write, ...]:
+    return ledger.apply(Commit(at=NOW, plans=plans or (plan(),)))
+
+
+def moved(write: Write, to: State, at: datetime, **changes: object) -> Move:
+    new = replace(write, state=to, changed_at=at, **changes)  # type: ignore[arg-type] # fields of Write
+    return Move(before=write, after=new, records=(of_write(new, at=at, kind=to, reason="condition", why="as asked"),))
+
+
+def to_sending(write: Write, at: datetime) -> Move:
+    return moved(write, "sending", at, attempt=write.attempt + 1, last_sent_at=at)
+
+
+def sent(ledger: SqlLedger, write: Write, at: datetime) -> Write:
+    """Records the next attempt of a write and returns the row as it then stands."""
+    move = to_sending(write, at)
+    assert ledger.record_sending(move, no_brake) is None
+    return move.after
+
+
+def become(ledger: SqlLedger, write: Write, to: State, at: datetime, **changes: object) -> Write:
+    move = moved(write, to, at, **changes)
+    ledger.apply(Commit(at=at, moves=(move,)))
+    return move.after
+
+
+def no_brake(_: SendingView) -> Brake | None:
+    return None
+
+
+class Look:
+    """A brake that lets everything pass and keeps what it was shown."""
+
+    def __init__(self) -> None:
+        self.view = SendingView()
+
+    def __call__(self, view: SendingView) -> Brake | None:
+        self.view = view
+        return None
+
+
+def memory(episode: int = 1, *, event: str = E1, rule: str = RULE) -> RuleMemory:
+    return RuleMemory(partner=ACME, event=EventId(event), rule=RuleId(rule), episode=episode)
+
+
+def fired(at: datetime = NOW, *, event: str = E1, why: str = "", facts: dict[str, Json] | None = None) -> Record:
+    return Record(at=at, kind="fired", partner=ACME, event=EventId(event), rule=RULE, why=why, facts=facts)
+
+
+def kinds(records: Sequence[dict[str, Json]]) -> list[Json]:
+    return [record["kind"] for record in records]

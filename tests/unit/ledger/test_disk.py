@@ -1,0 +1,144 @@
+"""A disk that says no stops sending, leaves nothing half done, and is forgiven when there is room again."""
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.ledger.examples import (
+    NOW,
+    after,
+    fired,
+    no_brake,
+    open_ledger,
+    place_in,
+    plan,
+    planned,
+    sent,
+    to_sending,
+)
+from worker.ledger.mark import read_mark
+from worker.ledger.sql import SqlLedger
+from worker.model.commits import Commit
+from worker.model.errors import LedgerUnwritable
+
+LONG = "x" * 200_000
+
+
+def fill_disk(ledger: SqlLedger) -> None:
+    """No page more than there is: the limit belongs to the connection, so it goes when the connection is discarded."""
+    ledger._store.run_alone("PRAGMA max_page_count=1")
+
+
+def test_a_full_disk_undoes_the_commit_and_the_next_one_succeeds(ledger: SqlLedger) -> None:
+    fill_disk(ledger)
+
+    with pytest.raises(LedgerUnwritable) as caught:
+        ledger.apply(Commit(at=NOW, records=(fired(why=LONG),), plans=(plan(),)))
+
+    assert caught.value.exit_code == 3
+    assert "free some space" in caught.value.hint
+    assert ledger.last_seq() == 0
+    assert ledger.writes() == []
+    planned(ledger)
+    assert ledger.verify() is None
+
+
+def test_on_a_full_disk_nothing_is_recorded_as_sending_and_the_mark_stays(ledger: SqlLedger, tmp_path: Path) -> None:
+    (write,) = planned(ledger)
+    before = read_mark(place_in(tmp_path))
+    big = to_sending(write, after(1))
+    fill_disk(ledger)
+
+    with pytest.raises(LedgerUnwritable):
+        ledger.record_sending(type(big)(before=big.before, after=big.after, records=(fired(why=LONG),)), no_brake)
+
+    assert ledger.write(write.id) == write
+    assert read_mark(place_in(tmp_path)) == before
+    sent(ledger, write, after(2))
+
+
+def test_an_error_raised_by_the_check_leaves_nothing_behind(ledger: SqlLedger) -> None:
+    (write,) = planned(ledger)
+
+    def broken(_: object) -> None:
+        raise RuntimeError("a defect in a brake")
+
+    with pytest.raises(RuntimeError):
+        ledger.record_sending(to_sending(write, after(1)), broken)
+
+    assert ledger.write(write.id) == write
+    sent(ledger, write, after(2))
+
+
+def test_a_ledger_that_somebody_holds_too_long_is_unwritable_and_then_works_again(
+    ledger: SqlLedger, tmp_path: Path
+) -> None:
+    ledger._store.run_alone("PRAGMA busy_timeout=1")
+    other = sqlite3.connect(tmp_path / "worker.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    with pytest.raises(LedgerUnwritable, match="locked") as caught:
+        planned(ledger)
+
+    assert "another process" in caught.value.hint
+    other.execute("ROLLBACK")
+    other.close()
+    planned(ledger)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_ledger_taken_away_under_a_running_worker_is_written_to_no_more(
+    ledger: SqlLedger, tmp_path: Path, replaced: bool
+) -> None:
+    (write,) = planned(ledger)
+    ledger.backup(tmp_path / "backup.db")
+    (tmp_path / "worker.db").unlink()
+    if replaced:
+        (tmp_path / "backup.db").rename(tmp_path / "worker.db")
+
+    with pytest.raises(LedgerUnwritable, match="replaced or removed"):
+        ledger.record_sending(to_sending(write, after(1)), no_brake)
+
+
+UNDER_A_LIMIT = """
+import resource, sys
+sys.path.insert(0, sys.argv[2])
+from pathlib import Path
+from tests.unit.ledger.examples import NOW, fired, no_brake, open_ledger, planned, to_sending, after
+from worker.model.commits import Commit
+from worker.model.errors import LedgerUnwritable
+ledger = open_ledger(Path(sys.argv[1]))
+(write,) = planned(ledger)
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (1024, hard))
+for action in (
+    lambda: ledger.record_sending(to_sending(write, after(1)), no_brake),
+    lambda: ledger.apply(Commit(at=NOW, records=(fired(why="x" * 100_000),))),
+):
+    try:
+        action()
+    except LedgerUnwritable as error:
+        print("unwritable", bool(error.hint))
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+print(ledger.write(write.id) == write, ledger.last_seq(), ledger.verify())
+ledger.record_sending(to_sending(write, after(2)), no_brake)
+print(ledger.write(write.id).state, ledger.last_seq(), ledger.verify())
+"""
+
+
+@pytest.mark.timeout(20)
+def test_a_real_limit_on_file_size_is_met_and_left_behind(tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[3]
+
+    run = subprocess.run(
+        [sys.executable, "-c", UNDER_A_LIMIT, str(tmp_path), str(root)], capture_output=True, text=True, check=False
+    )
+
+    assert run.stdout.splitlines() == ["unwritable True", "unwritable True", "True 1 None", "sending 2 None"], (
+        run.stderr
+    )
+    with open_ledger(tmp_path) as ledger:
+        assert ledger.verify() is None

@@ -1,0 +1,206 @@
+"""The log is printed as the contract says, can be narrowed, and shows every hand laid on it."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.unit.ledger.examples import (
+    ACME,
+    NOW,
+    RULE,
+    after,
+    become,
+    fired,
+    key,
+    open_ledger,
+    plan,
+    planned,
+    sent,
+)
+from worker.ledger.chain import verify
+from worker.ledger.reading import FIELDS, PAGE_RECORDS
+from worker.ledger.sql import SqlLedger
+from worker.model.commits import ChainBreak, Commit, LogFilter
+from worker.model.errors import NotSafe
+from worker.model.ids import EventId, PartnerId, RuleId
+from worker.model.records import Record
+
+CONTRACT_FIELDS = [
+    *("seq", "at", "partner", "event", "rule", "episode", "write", "attempt", "action", "kind", "reason", "why"),
+    *("request", "before", "response", "evidence", "facts", "by", "prev", "hash"),
+]
+
+
+def tamper(folder: Path, statement: str, *values: object) -> None:
+    connection = sqlite3.connect(folder / "worker.db")
+    with connection:
+        connection.execute(statement, values)
+    connection.close()
+
+
+def story(ledger: SqlLedger, records: int = 6) -> None:
+    for number in range(1, records + 1):
+        ledger.apply(Commit(at=after(number), records=(fired(after(number), facts={"n": number}),)))
+
+
+def test_a_record_has_the_fields_of_the_contract_in_their_order(ledger: SqlLedger) -> None:
+    record = Record(
+        at=after(0.123456),
+        kind="sending",
+        reason="condition",
+        why="é",
+        partner=ACME,
+        request={"method": "PUT", "url": "/x", "body": None},
+        before="RUNNING",
+        facts={"event": {"n": 1, "f": 1.0}},
+        by="worker",
+    )
+
+    ledger.apply(Commit(at=NOW, records=(record,)))
+
+    (line,) = ledger.log(LogFilter())
+    assert list(line) == list(FIELDS) == CONTRACT_FIELDS
+    assert line["seq"] == 1
+    assert line["at"] == "2026-01-31T12:00:00.123Z"
+    assert line["request"] == {"method": "PUT", "url": "/x", "body": None}
+    assert line["before"] == "RUNNING"
+    assert json.dumps(line["facts"]) == '{"event": {"f": 1.0, "n": 1}}'
+    assert line["event"] is None
+    assert verify([json.loads(json.dumps(line))]) is None, "an exported line verifies by itself"
+
+
+@pytest.mark.parametrize(
+    ("why", "facts", "reason"),
+    [
+        ("\ud83d", {"x": "\ud83d"}, "half a surrogate pair can be in a service's answer"),
+        ("a\x00b", {"\x00": "\x00"}, "a zero byte"),
+        ("", {"x": float("inf"), "y": float("nan")}, "numbers that JSON does not have"),
+    ],
+)
+def test_nothing_that_a_service_answers_can_stop_the_log(
+    ledger: SqlLedger, why: str, facts: dict[str, object], reason: str
+) -> None:
+    ledger.apply(Commit(at=NOW, records=(fired(why=why, facts=facts),)))  # type: ignore[arg-type] # JSON of a kind
+
+    (line,) = ledger.log(LogFilter())
+
+    assert json.dumps(line, ensure_ascii=False, allow_nan=False).encode(), reason
+    assert ledger.verify() is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (LogFilter(partner="partner-id-acme"), [1, 3, 4, 5]),
+        (LogFilter(event="e1"), [1, 2, 4, 5]),
+        (LogFilter(rule=RULE), [1, 2, 3, 4, 5]),
+        (LogFilter(write=1), [4, 5]),
+        (LogFilter(since=after(3)), [3, 5]),
+        (LogFilter(after_seq=3), [4, 5]),
+        (LogFilter(limit=2), [1, 2]),
+        (LogFilter(after_seq=1, limit=2, event="e1"), [2, 4]),
+        (LogFilter(limit=0), []),
+        (LogFilter(rule="no-such-rule"), []),
+    ],
+)
+def test_the_log_can_be_narrowed(ledger: SqlLedger, wanted: LogFilter, expected: list[int]) -> None:
+    other = Record(at=after(2), kind="fired", partner=PartnerId("q"), event=EventId("e1"), rule=RULE)
+    ledger.apply(Commit(at=NOW, records=(fired(after(1)), other, fired(after(3), event="e2"))))
+    (write,) = planned(ledger)
+    become(ledger, write, "skipped", after(4))
+
+    assert [record["seq"] for record in ledger.log(wanted)] == expected
+
+
+def test_since_means_from_that_very_moment_on(ledger: SqlLedger) -> None:
+    ledger.apply(Commit(at=NOW, records=(fired(after(1.0005)),)))
+
+    assert len(list(ledger.log(LogFilter(since=after(1.0005))))) == 1
+    assert list(ledger.log(LogFilter(since=after(1.002)))) == []
+
+
+def test_a_log_longer_than_a_page_comes_whole_and_lets_others_write_meanwhile(ledger: SqlLedger) -> None:
+    ledger.apply(Commit(at=NOW, records=tuple(fired(after(n)) for n in range(PAGE_RECORDS + 3))))
+    lines = ledger.log(LogFilter())
+    first = next(lines)
+
+    ledger.apply(Commit(at=NOW, records=(fired(),)))
+
+    assert [first["seq"], *[line["seq"] for line in lines]] == list(range(1, PAGE_RECORDS + 5))
+
+
+def test_firings_are_the_records_that_say_so(ledger: SqlLedger) -> None:
+    ledger.apply(Commit(at=NOW, records=(fired(after(1)), fired(after(5), event="e2"))))
+    planned(ledger)
+
+    assert ledger.firings(ACME, after(2)) == [(RULE, EventId("e2"), after(5))]
+    assert len(ledger.firings(ACME, NOW)) == 2
+    assert ledger.firings(PartnerId("other"), NOW) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "seq", "reason"),
+    [
+        ("UPDATE action_log SET why = 'nothing happened' WHERE seq = 3", 3, "a changed word"),
+        ("UPDATE action_log SET at = '2026-01-31T12:00:09.000Z' WHERE seq = 2", 2, "a changed time"),
+        ("UPDATE action_log SET facts = '{\"n\":9}' WHERE seq = 4", 4, "changed facts"),
+        ('UPDATE action_log SET facts = \'{"n":9,"n":4}\' WHERE seq = 4', 4, "facts that readers read differently"),
+        ("UPDATE action_log SET facts = '{\"n\": 4}' WHERE seq = 4", 4, "spelled otherwise"),
+        ("UPDATE action_log SET facts = 'no json' WHERE seq = 5", 5, "no JSON at all"),
+        ("DELETE FROM action_log WHERE seq = 1", 1, "the first one taken out"),
+        ("DELETE FROM action_log WHERE seq = 3", 3, "one in the middle taken out"),
+        ("UPDATE action_log SET seq = 9 WHERE seq = 6", 6, "a hole before the last"),
+    ],
+)
+def test_verify_names_the_first_bad_record(
+    ledger: SqlLedger, tmp_path: Path, statement: str, seq: int, reason: str
+) -> None:
+    story(ledger)
+    assert ledger.verify() is None
+    ledger.close()
+
+    tamper(tmp_path, statement)
+
+    with SqlLedger.open_reading("sqlite:///worker.db", tmp_path) as reader:
+        found = reader.verify()
+    assert isinstance(found, ChainBreak), reason
+    assert found.seq == seq, reason
+
+
+def test_verify_shows_by_the_mark_that_the_end_was_cut_off(ledger: SqlLedger, tmp_path: Path) -> None:
+    (write,) = planned(ledger)
+    sent(ledger, write, after(1))
+    ledger.close()
+    tamper(tmp_path, "DELETE FROM action_log WHERE seq = 2")
+
+    with SqlLedger.open_reading("sqlite:///worker.db", tmp_path) as reader:
+        found = reader.verify()
+
+    assert found is not None
+    assert found.seq == 2
+    assert "cut off" in found.why
+
+
+def test_printing_a_log_that_somebody_spoiled_says_what_to_do(ledger: SqlLedger, tmp_path: Path) -> None:
+    story(ledger, records=2)
+    ledger.close()
+    tamper(tmp_path, "UPDATE action_log SET facts = '[' WHERE seq = 2")
+
+    with SqlLedger.open_reading("sqlite:///worker.db", tmp_path) as reader:
+        lines = reader.log(LogFilter())
+        assert next(lines)["seq"] == 1
+        with pytest.raises(NotSafe) as caught:
+            next(lines)
+    assert "--verify" in caught.value.hint
+
+
+def test_the_chain_goes_on_after_the_ledger_was_closed_and_opened(ledger: SqlLedger, tmp_path: Path) -> None:
+    story(ledger, records=2)
+    ledger.close()
+
+    with open_ledger(tmp_path) as again:
+        planned(again, plan(key(1, rule=RuleId("other"))))
+        assert again.verify() is None
+        assert again.last_seq() == 3

@@ -1,0 +1,255 @@
+"""Commands read beside a daemon, from what is not there yet, and from disks that nobody can write to."""
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.ledger.examples import (
+    ACME,
+    NOW,
+    URL,
+    after,
+    become,
+    fired,
+    intent,
+    key,
+    memory,
+    moved,
+    open_ledger,
+    place_in,
+    plan,
+    planned,
+    sent,
+)
+from worker.ledger.lock import holder
+from worker.ledger.reading import open_reading
+from worker.ledger.rows import writes_json
+from worker.ledger.sql import SqlLedger
+from worker.model.commits import Commit, DaemonStatus, LogFilter
+from worker.model.errors import LedgerUnwritable, NotFound, NotSafe
+
+CONTRACT_FIELDS = [
+    *("id", "state", "reason", "partner", "event", "rule", "rules", "episode", "position", "item", "action", "attempt"),
+    *("planned_at", "changed_at", "held_by", "held_until", "confirmed_by", "before", "why"),
+]
+NOBODY = 65534
+
+
+def test_what_does_not_exist_reads_as_empty_and_is_not_made(tmp_path: Path) -> None:
+    with open_reading(URL, tmp_path) as reader:
+        assert list(reader.log(LogFilter())) == []
+        assert reader.writes() == []
+        assert reader.state_counts() == {}
+        assert reader.status() is None
+        assert reader.halts(NOW) == ()
+        assert reader.verify() is None
+        assert reader.partner_memory(ACME) is None
+        with pytest.raises(NotFound):
+            reader.backup(tmp_path / "b.db")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_sees_what_a_daemon_commits_while_it_reads(ledger: SqlLedger, tmp_path: Path) -> None:
+    with open_reading(URL, tmp_path) as reader:
+        (write,) = planned(ledger)
+        assert reader.writes() == [write]
+        become(ledger, write, "skipped", after(1))
+        assert reader.state_counts() == {"skipped": 1}
+
+
+def test_a_reader_in_mid_transaction_holds_up_no_sending(ledger: SqlLedger, tmp_path: Path) -> None:
+    (write,) = planned(ledger)
+    with open_reading(URL, tmp_path) as reader, reader._store.reading() as connection:
+        count = "SELECT count(*) FROM action_log"
+        assert connection.exec_driver_sql(count).scalar_one() == 1
+        sent(ledger, write, after(1))
+        assert connection.exec_driver_sql(count).scalar_one() == 1, "one reader, one moment"
+
+
+def test_a_reader_cannot_write(ledger: SqlLedger, tmp_path: Path) -> None:
+    with (
+        open_reading(URL, tmp_path) as reader,
+        pytest.raises(LedgerUnwritable, match="readonly"),
+        reader._store.writing() as connection,
+    ):
+        connection.exec_driver_sql("DELETE FROM action_log")
+
+
+def test_reading_takes_no_lock_and_leaves_no_file(tmp_path: Path) -> None:
+    open_ledger(tmp_path).close()
+
+    with open_reading(URL, tmp_path) as reader:
+        reader.writes()
+
+    assert holder(place_in(tmp_path)) is None
+    assert not place_in(tmp_path).lock.exists()
+
+
+def test_a_write_is_printed_with_the_fields_of_the_contract(ledger: SqlLedger) -> None:
+    (write,) = planned(ledger, plan(key(4, position=2), intent("run")))
+    held = become(ledger, write, "planned", after(1), held_by="surge", held_until=after(60.5), before={"a": 1})
+
+    body = writes_json(held)
+
+    assert list(body) == CONTRACT_FIELDS
+    assert json.loads(json.dumps(body)) == {
+        "id": 1,
+        "state": "planned",
+        "reason": "condition",
+        "partner": "partner-id-acme",
+        "event": "e1",
+        "rule": "pause-cancelled",
+        "rules": [],
+        "episode": 4,
+        "position": 2,
+        "item": "",
+        "action": "run",
+        "attempt": 0,
+        "planned_at": "2026-01-31T12:00:00.000Z",
+        "changed_at": "2026-01-31T12:00:01.000Z",
+        "held_by": "surge",
+        "held_until": "2026-01-31T12:01:00.500Z",
+        "confirmed_by": None,
+        "before": {"a": 1},
+        "why": "status is cancelled",
+    }
+
+
+def test_writes_can_be_narrowed_and_come_oldest_first(ledger: SqlLedger) -> None:
+    one, two, three = planned(
+        ledger,
+        plan(key(1)),
+        plan(key(1, event="e2", rule="other"), state="waiting"),
+        plan(key(1, partner="partner-id-other")),
+    )
+
+    assert ledger.writes() == [one, two, three]
+    assert ledger.writes(state="waiting") == ledger.writes(event="e2") == ledger.writes(rule="other") == [two]
+    assert ledger.writes(partner=ACME, state="planned") == [one]
+
+
+def test_the_daemons_word_of_itself_replaces_the_one_before(ledger: SqlLedger) -> None:
+    ledger.save_status(DaemonStatus(pid=1, since=NOW, seen_at=NOW, body={"cycle_ms": 5}))
+    last = DaemonStatus(pid=2, since=NOW, seen_at=after(3), body={"cycle_ms": 7, "partners": {"p": {"n": 1.0}}})
+
+    ledger.save_status(last)
+
+    assert ledger.status() == last
+
+
+def test_a_backup_is_one_moment_and_opens_as_a_ledger(ledger: SqlLedger, tmp_path: Path) -> None:
+    (write,) = planned(ledger)
+    target = tmp_path / "backup.db"
+
+    with open_reading(URL, tmp_path) as reader:
+        reader.backup(target)
+    become(ledger, write, "skipped", after(1))
+
+    with open_reading("sqlite:///backup.db", tmp_path) as copy:
+        assert copy.writes() == [write]
+        assert copy.verify() is None
+    assert not list(tmp_path.glob(".backup*"))
+
+
+def test_a_backup_never_replaces_a_file(ledger: SqlLedger, tmp_path: Path) -> None:
+    target = tmp_path / "precious"
+    target.write_text("precious")
+
+    with pytest.raises(NotFound, match="exists already"):
+        ledger.backup(target)
+
+    assert target.read_text() == "precious"
+    assert not list(tmp_path.glob(".precious*"))
+
+
+def test_a_backup_that_cannot_be_written_says_so_and_leaves_nothing(ledger: SqlLedger, tmp_path: Path) -> None:
+    with pytest.raises(NotSafe):
+        ledger.backup(tmp_path / "nowhere" / "b.db")
+
+    assert not list(tmp_path.glob("**/*.new"))
+
+
+# On a disk that nobody can write to. A test run as root may write anywhere, so another user does the reading there.
+
+AS_ANOTHER = """
+import json, os, sys
+sys.path.insert(0, sys.argv[2])
+from datetime import UTC, datetime
+from pathlib import Path
+from worker.ledger.reading import open_reading
+from worker.ledger.sql import SqlLedger
+from worker.model.commits import LogFilter
+from worker.model.errors import NotSafe
+import worker.ledger.memory
+if os.getuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+folder = Path(sys.argv[1])
+with open_reading("sqlite:///worker.db", folder) as reader:
+    print(json.dumps([len(list(reader.log(LogFilter()))), len(reader.writes())]))
+try:
+    SqlLedger.open("sqlite:///worker.db", clock_now=lambda: datetime.now(UTC), folder=folder)
+except NotSafe as error:
+    print(error.exit_code)
+"""
+
+
+@pytest.fixture
+def shared_folder() -> Iterator[Path]:
+    """A folder that other users can look into, unlike pytest's own."""
+    folder = Path(tempfile.mkdtemp())
+    yield folder
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def read_as_another(folder: Path) -> list[object]:
+    for file in folder.iterdir():
+        file.chmod(0o444)
+    folder.chmod(0o555)
+    root = Path(__file__).resolve().parents[3]
+    run = subprocess.run(
+        [sys.executable, "-c", AS_ANOTHER, str(folder), str(root)], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+def fill(folder: Path) -> SqlLedger:
+    ledger = open_ledger(folder)
+    (write,) = planned(ledger)
+    ledger.apply(Commit(at=NOW, records=(fired(),), memory=(memory(1),), moves=(moved(write, "skipped", after(1)),)))
+    return ledger
+
+
+@pytest.mark.timeout(20)
+def test_a_ledger_left_tidily_is_read_from_a_read_only_disk_and_refused_for_writing(shared_folder: Path) -> None:
+    fill(shared_folder).close()
+    assert not place_in(shared_folder).wal.exists()
+
+    assert read_as_another(shared_folder) == [[3, 1], 3]
+
+
+@pytest.mark.timeout(20)
+def test_a_ledger_in_use_is_read_from_a_read_only_view_of_it(shared_folder: Path) -> None:
+    with fill(shared_folder):
+        assert read_as_another(shared_folder) == [[3, 1], 3]
+
+
+@pytest.mark.timeout(20)
+def test_what_a_crash_left_in_the_wal_is_read_from_a_read_only_disk_too(shared_folder: Path) -> None:
+    live = shared_folder / "live"
+    live.mkdir()
+    with fill(live):
+        copies = [shutil.copy(live / name, shared_folder / name) for name in ("worker.db", "worker.db-wal")]
+    shutil.rmtree(live)
+    assert all(Path(copy).stat().st_size for copy in copies)
+
+    assert read_as_another(shared_folder) == [[3, 1], 3]

@@ -1,0 +1,246 @@
+"""No byte without a row and a mark; and what the brakes are shown is true at that moment."""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.unit.ledger.examples import (
+    ACME,
+    E1,
+    NOW,
+    RULE,
+    Look,
+    after,
+    become,
+    intent,
+    key,
+    kinds,
+    no_brake,
+    open_ledger,
+    place_in,
+    plan,
+    planned,
+    sent,
+    to_sending,
+)
+from worker.ledger.mark import read_mark
+from worker.ledger.sql import SqlLedger
+from worker.model.commits import Brake, LogFilter, Move
+from worker.model.errors import SendingUnmarked, StateConflict
+from worker.model.ids import EventId, RuleId
+from worker.model.writes import State
+
+
+def test_a_sending_is_stored_and_marked_before_the_call_returns(ledger: SqlLedger, tmp_path: Path) -> None:
+    (write,) = planned(ledger)
+
+    row = sent(ledger, write, after(1))
+
+    mark = read_mark(place_in(tmp_path))
+    assert mark is not None
+    last = list(ledger.log(LogFilter()))[-1]
+    assert ledger.write(write.id) == row
+    assert (mark.seq, mark.hash) == (last["seq"], last["hash"])
+    assert last["kind"] == "sending"
+
+
+def test_a_brake_changes_nothing(ledger: SqlLedger, tmp_path: Path) -> None:
+    (write,) = planned(ledger)
+    before = read_mark(place_in(tmp_path))
+    brake = Brake(reason="halt", why="a person halted writes")
+
+    assert ledger.record_sending(to_sending(write, after(1)), lambda _: brake) == brake
+
+    assert ledger.write(write.id) == write
+    assert ledger.last_seq() == 1
+    assert read_mark(place_in(tmp_path)) == before
+    assert ledger.first_sendings(ACME, NOW) == {}
+
+
+def test_a_write_that_changed_meanwhile_is_not_recorded_as_sending(ledger: SqlLedger) -> None:
+    (write,) = planned(ledger)
+    become(ledger, write, "cancelled", after(1))
+
+    with pytest.raises(StateConflict):
+        ledger.record_sending(to_sending(write, after(2)), no_brake)
+
+
+@pytest.mark.parametrize(
+    ("to", "attempt", "reason"),
+    [("waiting", 1, "not a sending"), ("sending", 0, "not a new attempt"), ("sending", 2, "an attempt left out")],
+)
+def test_only_the_next_attempt_is_a_sending(ledger: SqlLedger, to: State, attempt: int, reason: str) -> None:
+    (write,) = planned(ledger)
+    move = to_sending(write, after(1))
+    bent = Move(before=write, after=replace(move.after, state=to, attempt=attempt))
+
+    with pytest.raises(ValueError, match="next attempt"):
+        ledger.record_sending(bent, no_brake)
+
+    assert ledger.write(write.id) == write, reason
+
+
+def test_a_mark_that_cannot_be_written_says_so_and_the_write_can_go_back_as_not_sent(
+    ledger: SqlLedger, tmp_path: Path
+) -> None:
+    (write,) = planned(ledger)
+    obstacle = tmp_path / "worker.db.mark.new"
+    obstacle.mkdir()
+
+    with pytest.raises(SendingUnmarked) as caught:
+        ledger.record_sending(to_sending(write, after(1)), no_brake)
+
+    assert caught.value.write == ledger.write(write.id)
+    assert caught.value.exit_code == 3
+    assert "space" in caught.value.hint
+    obstacle.rmdir()
+    back = become(ledger, caught.value.write, "planned", after(2), uncounted=1)
+    assert ledger.first_sendings(ACME, NOW) == {}, "an attempt proven unsent counts nowhere"
+    assert sent(ledger, back, after(3)).attempt == 2
+    ledger.close()
+    open_ledger(tmp_path).close()
+
+
+def test_other_unsettled_writes_of_the_target_are_shown_and_no_others(ledger: SqlLedger) -> None:
+    busy, mine, elsewhere, settled, otherwise = planned(
+        ledger,
+        plan(key(1)),
+        plan(key(2)),
+        plan(key(1, event="e2")),
+        plan(key(3)),
+        plan(key(4), intent("run", target="setup")),
+    )
+    rows = [sent(ledger, write, after(n)) for n, write in enumerate((busy, elsewhere, settled, otherwise), start=1)]
+    become(ledger, rows[2], "rejected", after(9))
+    look = Look()
+
+    ledger.record_sending(to_sending(mine, after(10)), look)
+
+    assert look.view.on_target == (rows[0],)
+
+
+def test_sends_of_the_last_hour_leave_out_what_only_stops_and_what_was_not_sent(ledger: SqlLedger) -> None:
+    old, stops, unsent, counts, mine, stranger = planned(
+        ledger,
+        plan(key(1), intent("run")),
+        plan(key(2), intent("pause")),
+        plan(key(3), intent("run")),
+        plan(key(4), intent("run")),
+        plan(key(5), intent("run")),
+        plan(key(6, partner="partner-id-other"), intent("run")),
+    )
+    sent(ledger, old, after(-3601))
+    sent(ledger, stops, after(-30))
+    sent(ledger, stranger, after(-20))
+    become(ledger, sent(ledger, unsent, after(-10)), "planned", after(-5), uncounted=1)
+    sent(ledger, counts, after(-3599))
+    look = Look()
+
+    ledger.record_sending(to_sending(mine, NOW), look)
+
+    assert look.view.sent_last_hour == (after(-3599),)
+
+
+@pytest.mark.parametrize(
+    ("then", "counts", "reason"),
+    [
+        ("sending", True, "nobody knows yet"),
+        ("unknown", True, "it may have taken effect"),
+        ("applied", True, "it was accepted"),
+        ("rejected", False, "the service said no"),
+        ("planned", False, "it was never sent"),
+    ],
+)
+def test_money_counts_as_sent_unless_it_is_known_not_to_be(
+    ledger: SqlLedger, then: State, counts: bool, reason: str
+) -> None:
+    first, mine = planned(
+        ledger, plan(key(1), intent("create_draft", budget=300.0)), plan(key(2), intent("create_draft", budget=1.0))
+    )
+    row = sent(ledger, first, after(1))
+    if then != "sending":
+        become(ledger, row, then, after(2))
+    look = Look()
+
+    ledger.record_sending(to_sending(mine, after(3)), look)
+
+    assert look.view.spent_today == (300.0 if counts else 0.0), reason
+    assert look.view.spent_event == (300.0 if counts else 0.0), reason
+
+
+def test_a_write_sent_again_counts_once_and_never_against_itself(ledger: SqlLedger) -> None:
+    first, other = planned(
+        ledger, plan(key(1), intent("create_draft", budget=300.0)), plan(key(2), intent("create_draft", budget=1.0))
+    )
+    unknown = become(ledger, sent(ledger, first, after(1)), "unknown", after(2))
+    again, look = Look(), Look()
+
+    move = to_sending(unknown, after(3))
+    ledger.record_sending(move, again)
+    ledger.record_sending(to_sending(other, after(4)), look)
+
+    assert again.view.spent_event == 0.0
+    assert look.view.spent_event == 300.0
+
+
+def test_a_boost_commits_the_budget_of_the_draft_that_it_found(ledger: SqlLedger) -> None:
+    boost, mine = planned(
+        ledger, plan(key(1), intent("boost")), plan(key(2, event="e2"), intent("create_draft", budget=1.0))
+    )
+    found = become(
+        ledger, boost, "planned", after(1), before={"state": "DRAFT", "total_budget": 250}, before_known=True
+    )
+    sent(ledger, found, after(2))
+    look = Look()
+
+    ledger.record_sending(to_sending(mine, after(3)), look)
+
+    assert look.view.spent_today == 250.0
+    assert look.view.spent_event == 0.0
+
+
+def test_a_day_of_spending_begins_at_midnight_utc_and_an_event_never_forgets(ledger: SqlLedger) -> None:
+    yesterday, mine = planned(
+        ledger, plan(key(1), intent("create_draft", budget=300.0)), plan(key(2), intent("create_draft", budget=1.0))
+    )
+    sent(ledger, yesterday, after(-13 * 3600))
+    look = Look()
+
+    ledger.record_sending(to_sending(mine, NOW), look)
+
+    assert look.view.spent_today == 0.0
+    assert look.view.spent_event == 300.0
+
+
+def test_an_episode_counts_from_its_first_attempt_that_was_sent(ledger: SqlLedger) -> None:
+    one, step, late, unsent = planned(
+        ledger, plan(key(1)), plan(key(1, position=1)), plan(key(2)), plan(key(1, event="e2", rule="other"))
+    )
+    become(ledger, sent(ledger, one, after(1)), "planned", after(2), uncounted=1)
+    sent(ledger, step, after(3))
+    sent(ledger, late, after(9))
+    sent(ledger, unsent, after(4))
+
+    assert ledger.first_sendings(ACME, NOW) == {
+        (E1, RULE): [after(3), after(9)],
+        (EventId("e2"), RuleId("other")): [after(4)],
+    }
+
+
+def test_a_later_step_of_an_episode_begun_earlier_is_no_new_beginning(ledger: SqlLedger) -> None:
+    one, step = planned(ledger, plan(key(1)), plan(key(1, position=1)))
+    sent(ledger, one, after(1))
+    sent(ledger, step, after(100))
+
+    assert ledger.first_sendings(ACME, NOW + timedelta(seconds=50)) == {}
+    assert ledger.first_sendings(ACME, after(1)) == {(E1, RULE): [after(1)]}
+
+
+def test_the_log_tells_the_whole_story(ledger: SqlLedger) -> None:
+    (write,) = planned(ledger)
+    become(ledger, sent(ledger, write, after(1)), "applied", after(2))
+
+    assert kinds(list(ledger.log(LogFilter()))) == ["planned", "sending", "applied"]
+    assert ledger.verify() is None
