@@ -37,6 +37,7 @@ def configure(*, verbose: bool = False, stream: TextIO | None = None) -> None:
         cache_logger_on_first_use=False,
     )
     logging.basicConfig(level=logging.WARNING, stream=stream, force=True)
+    logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)  # a cycle that is late shows in its took_ms
 
 
 def logger() -> FilteringBoundLogger:

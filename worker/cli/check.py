@@ -16,8 +16,12 @@ from worker.model.facts import Json
 @app.command("check")
 def check(
     context: typer.Context,
-    paths: Annotated[list[Path] | None, typer.Argument(help="Rule files or folders. Default: the config's rules.")] = None,
-    output: Annotated[Format, typer.Option("--format", help="table (file:line:column: message) or json.")] = Format.table,
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Rule files or folders. Default: the config's rules.")
+    ] = None,
+    output: Annotated[
+        Format, typer.Option("--format", help="table (file:line:column: message) or json.")
+    ] = Format.table,
 ) -> None:
     """Check config and rules without the network. Every mistake at once; errors exit 2, warnings alone 0."""
     problems: list[Problem] = []

@@ -6,16 +6,17 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from worker.cli.app import Invocation
-from worker.cli.wiring import ledger_url
-from worker.config import Config, load_config
+from worker.cli.wiring import config_from, ledger_url
+from worker.config import Config
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.errors import UsageError
 from worker.rules.durations import parse_duration
 from worker.system import utc_now
 
+
 def config_of(invocation: Invocation) -> Config:
     """The config, checked; every mistake at once as `InputErrors`."""
-    return load_config(invocation.config_path)
+    return config_from(invocation.config_path)
 
 
 def reader_of(invocation: Invocation) -> LedgerReader:

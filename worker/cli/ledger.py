@@ -17,9 +17,7 @@ app.add_typer(ledger_app, name="ledger")
 
 
 @ledger_app.command("backup")
-def backup(
-    context: typer.Context, file: Annotated[Path, typer.Argument(help="Where to; must not exist yet.")]
-) -> None:
+def backup(context: typer.Context, file: Annotated[Path, typer.Argument(help="Where to; must not exist yet.")]) -> None:
     """Copy the ledger as it is at one moment, also beside a running daemon."""
     with reader_of(invocation(context)) as ledger:
         ledger.backup(file)

@@ -26,9 +26,13 @@ def log(
     event: Annotated[str | None, typer.Option(help="Only this event.")] = None,
     rule: Annotated[str | None, typer.Option(help="Only this rule.")] = None,
     write: Annotated[int | None, typer.Option(help="Only this write: its whole life.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on printing new records until interrupted.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on printing new records until interrupted.")
+    ] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Recompute the hash chain; exit 1 where it breaks.")] = False,
-    output: Annotated[LogFormat, typer.Option("--format", help="table, json, jsonl (one record a line) or csv.")] = LogFormat.table,
+    output: Annotated[
+        LogFormat, typer.Option("--format", help="table, json, jsonl (one record a line) or csv.")
+    ] = LogFormat.table,
 ) -> None:
     """Print the action log: what was seen, decided, sent and proved, oldest first.
 

@@ -19,7 +19,9 @@ from worker.system import utc_now
 @app.command("resolve")
 def resolve(
     context: typer.Context,
-    ids: Annotated[list[int], typer.Argument(help="The writes, by number, as `writes --state needs_human` shows them.")],
+    ids: Annotated[
+        list[int], typer.Argument(help="The writes, by number, as `writes --state needs_human` shows them.")
+    ],
     because: Annotated[str, typer.Option(help="Why you know; it is kept in the log.")],
     applied: Annotated[bool, typer.Option("--applied", help="It took effect: the write is confirmed.")] = False,
     not_applied: Annotated[
@@ -33,7 +35,9 @@ def resolve(
     campaign-worker resolve 7 --applied --because "the event page shows PAUSED"
     """
     if applied == not_applied:
-        raise UsageError("say one of --applied and --not-applied", hint="look at `campaign-worker log --write ID` first")
+        raise UsageError(
+            "say one of --applied and --not-applied", hint="look at `campaign-worker log --write ID` first"
+        )
     if not because.strip():
         raise UsageError("--because is empty", hint="write how you know; an auditor will read it")
     asked = invocation(context)
@@ -43,7 +47,8 @@ def resolve(
         found = [_one(ledger.write(WriteId(number)), number) for number in dict.fromkeys(ids)]
         now = utc_now()
         moves = tuple(
-            resolved(write, applied=applied, because=because, by=operator(), now=now, settings=settings) for write in found
+            resolved(write, applied=applied, because=because, by=operator(), now=now, settings=settings)
+            for write in found
         )
         try:
             ledger.apply(Commit(at=now, moves=moves))

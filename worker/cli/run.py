@@ -49,7 +49,9 @@ class LogReporter:
 def run(
     context: typer.Context,
     lasting: Annotated[str | None, typer.Option("--for", help="End after that long, for instance 10m.")] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also log evidence, holds and observations.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also log evidence, holds and observations.")
+    ] = False,
 ) -> None:
     """Run the worker: look every poll.interval, decide by the rules, write with guards, and log it all.
 

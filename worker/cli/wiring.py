@@ -6,7 +6,7 @@ that `run`, `resolve` and `check` cannot read it differently.
 
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from worker.api.readings import CustomFact
 from worker.api.replies import Reply
 from worker.api.secret import Secret
 from worker.cli.rulesource import FolderSource
-from worker.config import Config, resolve
+from worker.config import Assumed, Config, load_config, resolve
 from worker.engine.daemon import Daemon, Reporter
 from worker.engine.looks import Settings
 from worker.engine.parts import Parts
@@ -34,10 +34,11 @@ from worker.model.facts import Json
 from worker.model.ids import PartnerId
 from worker.model.rules import Surge
 from worker.reading.gate import Gate
-from worker.reading.pacing import Pacer, budget_now
+from worker.reading.pacing import Pacer
 from worker.rules.lint import lint
 from worker.rules.load import load
 from worker.sandbox.server import Address, Time, built, serving
+from worker.sandbox.service import Service
 from worker.system import SystemClock, new_random, utc_now
 
 TOGGLED: Mapping[str, str] = {
@@ -53,9 +54,18 @@ FIRST_EVENT_IN = timedelta(days=30)
 """When the embedded sandbox's first event takes place, from today."""
 
 
+def config_from(path: Path) -> Config:
+    """The config of a file, its assumptions checked against the register. Raises `InputErrors` with every mistake."""
+
+    def check(given: Mapping[str, Json]) -> tuple[Assumed, ...]:
+        return tuple(Assumed(key=one.key, message=one.message, hint=one.hint) for one in assumptions_from(given)[1])
+
+    return load_config(path, check)
+
+
 def ledger_url(config: Config) -> str:
     """The config's ledger as a URL with an absolute path."""
-    return f"sqlite:///{config.ledger}"
+    return f"sqlite:///{place_of(config.ledger, config.folder).file}"
 
 
 def writer_of(config: Config) -> SqlLedger:
@@ -126,21 +136,26 @@ def unvouched_lines(config: Config) -> tuple[str, ...]:
 def checked_rules(path: Path, config: Config) -> tuple[int, tuple[Problem, ...]]:
     """How many rules a path holds, and the warnings about them. Raises `InputErrors` with every mistake."""
     loaded = load(path, config.registry)
-    return len(loaded.rules.rules), (*loaded.warnings, *lint(loaded, path))
+    return len(loaded.rules.rules), (*loaded.warnings, *lint(loaded, path, config.registry))
 
 
 @asynccontextmanager
-async def running_daemon(config: Config, *, reporter: Reporter, tell: Tell, pid: int) -> AsyncIterator[Daemon]:
-    """A daemon with everything it needs, ready to `run`; everything is closed at the end of the block.
+async def running_daemon(
+    config: Config, *, reporter: Reporter, tell: Tell, pid: int, address: Address | None = None
+) -> AsyncIterator[Daemon]:
+    """A daemon with everything it needs, ready to `run`; everything is closed at the end of the block. ``address``: an
+    embedded twin that runs already; without it one is started where the config asks for it.
 
     Raises `NotSafe` where the ledger is held, restored or cannot be written, and `UsageError` for missing credentials.
     """
     clock = SystemClock()
     async with AsyncExitStack() as stack:
-        address = await stack.enter_async_context(_embedded(config, clock))
+        if address is None and config.embedded:
+            twin = built(None, None, clock.now() + FIRST_EVENT_IN)
+            address = await stack.enter_async_context(twin_served(twin, clock))
         secrets = _credentials(config, embedded=address is not None)
-        config.ledger.parent.mkdir(parents=True, exist_ok=True)
-        stack.enter_context(SenderLock.acquire(place_of(ledger_url(config)), now=clock.now()))
+        place = place_of(config.ledger, config.folder)
+        stack.enter_context(SenderLock.acquire(place, now=clock.now()))
         ledger = stack.enter_context(writer_of(config))
         random = new_random()
         pacer = Pacer(per_minute=config.requests.per_minute, clock=clock, chance=random.random)
@@ -162,21 +177,15 @@ async def running_daemon(config: Config, *, reporter: Reporter, tell: Tell, pid:
         def budgets(partner: PartnerId) -> Mapping[str, Json]:
             return {
                 "requests_per_minute": config.requests.per_minute,
-                "budget": round(budget_now(pacer.pace(partner), clock.monotonic())),
+                "budget": round(pacer.budget(partner)),
             }
 
         yield Daemon(parts, source=source, reporter=reporter, pid=pid, budgets=budgets)
 
 
-@asynccontextmanager
-async def _embedded(config: Config, clock: SystemClock) -> AsyncIterator[Address | None]:
-    """The embedded twin on a free loopback port while the block lasts, where the config asks for it."""
-    if not config.embedded:
-        yield None
-        return
-    twin = built(None, None, clock.now() + FIRST_EVENT_IN)
-    async with serving(twin, time=Time(clock=clock.monotonic, sleep=clock.sleep)) as address:
-        yield address
+def twin_served(twin: Service, clock: SystemClock) -> AbstractAsyncContextManager[Address]:
+    """The twin on a free loopback port while the block lasts."""
+    return serving(twin, time=Time(clock=clock.monotonic, sleep=clock.sleep))
 
 
 def _credentials(config: Config, *, embedded: bool) -> Credentials:

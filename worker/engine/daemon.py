@@ -147,6 +147,10 @@ class Daemon:
             return
         try:
             report = await self._cycle.run(state)
+        except asyncio.CancelledError:
+            if self._stop.is_set():
+                return  # the scheduler ends the looks under way; what they would have seen is seen at the next start
+            raise
         except WorkerError as problem:
             state.last_error = str(problem)
             self._reporter.alarm("cycle_failed", partner=partner, error=str(problem), hint=problem.hint)

@@ -66,7 +66,7 @@ class Observer:
         for event, fact in listing.events.items():
             state.observe(event, EVENT, fact)
         in_sight = set(listing.events)
-        room = self._room(listing)
+        room = self._room(state, listing)
         records: list[Record] = []
         if listing.complete:
             memory, reset = self._reset(state, memory, in_sight, now)
@@ -99,9 +99,9 @@ class Observer:
             return memory
         return replace(memory, after_gap_at=began)
 
-    def _room(self, listing: Listing) -> int:
+    def _room(self, state: PartnerState, listing: Listing) -> int:
         pages = max(1, -(-len(listing.events) // self._settings.page_size))
-        return allowance(self._settings.requests_per_minute, self._settings.interval, pages)
+        return allowance(self._service.budget(state.partner), self._settings.interval, pages)
 
     def _reset(
         self, state: PartnerState, memory: PartnerMemory, listed: set[EventId], now: datetime

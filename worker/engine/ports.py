@@ -50,6 +50,10 @@ class Service(Protocol):
         ``not_after``. The pace must have been waited for before: see ``ready_to_write``."""
         ...
 
+    def budget(self, partner: PartnerId) -> float:
+        """Requests per minute that the partner may make now; it shrinks by itself on 429."""
+        ...
+
     async def ready_to_write(self, partner: PartnerId) -> None:
         """Waits until the partner's back-off is over and its budget has room for one write."""
         ...

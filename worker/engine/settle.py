@@ -81,8 +81,7 @@ class Settler:
         key = FactKey(name=fact_name(write.intent))
         seen = state.fact(write.key.event, key)
         newest = settling.last_read if settling.last_read is not None else settling.ended
-        new = isinstance(seen, Known) and seen.trace is not None and seen.trace.began > max(newest, settling.ended)
-        if new and key == EVENT:
+        if isinstance(seen, Known) and seen.trace is not None and seen.trace.began > max(newest, settling.ended):
             return seen
         fact = await self._service.read(write.key.partner, write.key.event, key, urgency=Urgency.EVIDENCE)
         state.observe(write.key.event, key, fact)

@@ -202,6 +202,10 @@ class Pacer:
         """Monotonic second until which a 429 forbids every request of the partner."""
         return self.pace(partner).blocked_until
 
+    def budget(self, partner: PartnerId) -> float:
+        """Requests per minute that the partner may make now."""
+        return budget_now(self.pace(partner), self._clock.monotonic())
+
     def budgets(self) -> Mapping[PartnerId, float]:
         """Requests per minute that each partner is allowed now; for `status`."""
         now = self._clock.monotonic()

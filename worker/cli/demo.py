@@ -1,0 +1,217 @@
+"""``demo``: the whole story in under two minutes, on the embedded sandbox.
+
+A real daemon, a real ledger in a temporary folder, a real socket to the twin; only the times of the ``safety`` section
+are shortened, so that a lost answer is settled in seconds instead of minutes. What it shows while it runs are the
+records of the action log as they are made, and what it says at the end comes from the twin's own books.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from worker.cli.app import app
+from worker.cli.output import print_table, say
+from worker.cli.wiring import FIRST_EVENT_IN, config_from, ledger_url, running_daemon, twin_served
+from worker.config import Config
+from worker.engine.cycle import CycleReport
+from worker.engine.daemon import Daemon
+from worker.ledger.reading import LedgerReader, open_reading
+from worker.ledger.rows import writes_json
+from worker.logs import configure
+from worker.model.commits import LogFilter
+from worker.model.errors import WorkerError
+from worker.model.facts import Json
+from worker.model.records import Record
+from worker.sandbox.server import built
+from worker.sandbox.service import Service
+from worker.system import SystemClock
+
+STORY = timedelta(seconds=60)
+LONGEST = timedelta(seconds=112)
+LOOK_EVERY_S = 0.5
+SETTLE = "8s"
+SHOWN_KINDS = frozenset(
+    {"fired", "sending", "applied", "unknown", "evidence", "confirmed", "needs_human", "rejected", "refused"}
+)
+COLOURS: Mapping[str, str] = {
+    "fired": "cyan",
+    "sending": "blue",
+    "unknown": "yellow",
+    "evidence": "magenta",
+    "confirmed": "green",
+    "needs_human": "red",
+}
+LOG_NAMES = ("seq", "at", "kind", "partner", "event", "write", "attempt", "action", "answer", "why")
+CONFIG = f"""\
+api: {{timeout: 5s}}
+ledger: sqlite:///demo.db
+safety: {{settle: {SETTLE}, evidence_within: 60s, confirm_within: 30s}}
+"""
+
+
+@dataclass(slots=True)
+class Stage:
+    """Where the story is shown: a progress bar below passing lines on a terminal, plain lines otherwise."""
+
+    console: Console
+    progress: Progress
+    clock: SystemClock
+    began: float
+    task: TaskID | None = None
+    troubles: list[str] = field(default_factory=list)
+
+    def tell(self, record: Record) -> None:
+        """One record of the action log, as it is made."""
+        if record.kind not in SHOWN_KINDS:
+            return
+        colour = COLOURS.get(record.kind, "white")
+        at = self.clock.monotonic() - self.began
+        who = f"{record.partner or ''}/{record.event or ''}".replace("partner-id-", "")
+        what = f"{record.action or record.rule or '':<8}"
+        why = (record.why[:100] + "…") if len(record.why) > 101 else record.why
+        self.console.print(f"{at:6.1f}s  ", end="", style="dim")
+        self.console.print(f"{record.kind:<12}", end="", style=colour)
+        self.console.print(f"{who:<17} {what} {why}", soft_wrap=True)
+
+    def cycle(self, report: CycleReport) -> None:
+        """A cycle is silent unless something is wrong."""
+        if report.error:
+            self.troubles.append(report.error)
+
+    def note(self, message: str, **_keys: object) -> None:
+        """Nothing that the audience needs."""
+
+    def alarm(self, message: str, **keys: object) -> None:
+        """A trouble, shown as it comes."""
+        self.troubles.append(f"{message} {keys}")
+        self.console.print(f"{message}: {keys}", style="red")
+
+
+@app.command("demo")
+def demo() -> None:
+    """Show the whole story on the embedded sandbox: events change, rules fire, answers get lost, nothing is repeated.
+
+    Takes about a minute and a half, and needs nothing: no account, no config, no network.
+    """
+    console = Console(stderr=True, highlight=False, markup=False)
+    configure(verbose=False)
+    with TemporaryDirectory(prefix="campaign-worker-demo-") as folder:
+        config = _prepared(Path(folder))
+        service = asyncio.run(_played(config, console))
+        with open_reading(ledger_url(config)) as ledger:
+            _closing(ledger, service)
+
+
+def _prepared(folder: Path) -> Config:
+    rules = folder / "rules"
+    rules.mkdir()
+    shipped = Path(__file__).parent / "demo_rules.yaml"
+    (rules / "demo.yaml").write_text(shipped.read_text("utf-8"), encoding="utf-8")
+    file = folder / "config.yaml"
+    file.write_text(CONFIG, encoding="utf-8")
+    return config_from(file)
+
+
+async def _played(config: Config, console: Console) -> Service:
+    clock = SystemClock()
+    service = built(None, None, clock.now() + FIRST_EVENT_IN)
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[said]}"),
+        console=console,
+        transient=True,
+    )
+    stage = Stage(console=console, progress=progress, clock=clock, began=clock.monotonic())
+    async with AsyncExitStack() as stack:
+        address = await stack.enter_async_context(twin_served(service, clock))
+        say(f"the sandbox plays at {address.base_url}; the worker looks every 3 s; its rules:")
+        say((config.rules / "demo.yaml").read_text("utf-8"))
+        daemon = await stack.enter_async_context(
+            running_daemon(config, reporter=stage, tell=stage.tell, pid=os.getpid(), address=address)
+        )
+        if console.is_terminal:
+            stack.enter_context(progress)
+            stage.task = progress.add_task("the story", total=LONGEST.total_seconds(), said="signing in")
+        running = asyncio.ensure_future(daemon.run(lasting=LONGEST))
+        await _until_told(config, stage, service, daemon, running)
+        await running
+    return service
+
+
+async def _until_told(
+    config: Config, stage: Stage, service: Service, daemon: Daemon, running: "asyncio.Future[None]"
+) -> None:
+    """Waits until the story is over and nothing is open any more."""
+    while not running.done():
+        await stage.clock.sleep(LOOK_EVERY_S)
+        at = stage.clock.monotonic() - stage.began
+        summary = service.books.summary()
+        if stage.task is not None:
+            said = f"{at:4.0f}s  sent {summary['writes_sent']}, effects {summary['effects']}"
+            stage.progress.update(stage.task, completed=at, said=said)
+        if at > STORY.total_seconds() + 6 and not _open(config):
+            daemon.stop()
+            return
+
+
+def _open(config: Config) -> bool:
+    with open_reading(ledger_url(config)) as ledger:
+        return bool(ledger.open_writes())
+
+
+def _closing(ledger: LedgerReader, service: Service) -> None:
+    """The action log, the writes, and the sandbox's own books as the last lines."""
+    records = [record for record in ledger.log(LogFilter()) if record["kind"] in SHOWN_KINDS]
+    print_table("the action log", LOG_NAMES, (_log_row(record) for record in records))
+    names = ("write", "partner", "event", "action", "state", "attempts", "confirmed by", "what its answers were")
+    print_table("the writes", names, (_write_row(ledger, writes_json(write)) for write in ledger.writes()))
+    met = sorted({f"{seen.fault} ({seen.method} {seen.path})" for seen in service.books.requests if seen.fault})
+    print("what the sandbox did to the worker: " + "; ".join(met))
+    broken = ledger.verify()
+    print(f"the log's chain {'holds' if broken is None else 'is BROKEN'}: {ledger.last_seq()} records")
+    print(f"manners the sandbox found wanting: {len(service.violations())}")
+    summary = service.books.summary()
+    left = ledger.open_writes()
+    print(f"writes sent {summary['writes_sent']}, effects {summary['effects']}, repeated {summary['repeated']}")
+    if summary["repeated"] or broken is not None or left or service.violations():
+        raise WorkerError(
+            f"the demo did not end as it should: {len(left)} writes open, {summary['repeated']} repeated",
+            hint="this is a defect; the table above shows the way to it",
+        )
+
+
+def _log_row(record: Mapping[str, Json]) -> list[Json]:
+    response = record["response"]
+    answer = response.get("status") or response.get("error") if isinstance(response, dict) else None
+    at = record["at"]
+    shown = {**record, "at": at[11:23] if isinstance(at, str) else at, "answer": answer}
+    return [shown[name] for name in LOG_NAMES]
+
+
+def _write_row(ledger: LedgerReader, write: Mapping[str, Json]) -> list[Json]:
+    number = write["id"]
+    answers = []
+    for record in ledger.log(LogFilter(write=number if isinstance(number, int) else 0)):
+        response = record["response"]
+        if isinstance(response, dict):
+            answers.append(str(response.get("status") or response.get("error")))
+    return [
+        number,
+        write["partner"],
+        write["event"],
+        write["action"],
+        write["state"],
+        write["attempt"],
+        write["confirmed_by"],
+        ", ".join(answers),
+    ]
