@@ -6,15 +6,16 @@ the shell shall do next. Time, a restart or a lost lock alone never makes an unk
 that all say *not there* does, and presence in any single read settles it for good.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias, assert_never
 
 from worker.model.commits import Move
 from worker.model.outcomes import Accepted, NotSent, Outcome, Refused, Uncertain
-from worker.model.writes import Write
+from worker.model.writes import State, Write
 from worker.writes.evidence import Evidence
-from worker.writes.states import move, note
+from worker.writes.states import IllegalMove, move, note
 
 BACKOFF_FIRST = timedelta(seconds=5)
 BACKOFF_MAX = timedelta(seconds=60)
@@ -118,6 +119,7 @@ def advance(write: Write, settling: Settling | None, event: Input, policy: Polic
     Raises `worker.writes.states.IllegalMove` for an input that the write's state does not allow.
     """
     now, monotonic = at
+    _must_take(write, event)
     if isinstance(event, Attempted):
         return _after_attempt(write, event.outcome, policy, now, monotonic)
     if isinstance(event, Looked):
@@ -132,6 +134,23 @@ def advance(write: Write, settling: Settling | None, event: Input, policy: Polic
     if isinstance(event, Unwanted):
         return _unwanted(write, settling, event, policy, now)
     assert_never(event)
+
+
+def _must_take(write: Write, event: Input) -> None:
+    """Refuses what only another state can meet. The table alone would let some of it through: a verdict on a write
+    that is being sent looks like an attempt that was not sent."""
+    states = _TAKEN_IN.get(type(event))
+    if states is not None and write.state not in states:
+        raise IllegalMove(f"a write that is {write.state} cannot meet {type(event).__name__}")
+
+
+_TAKEN_IN: Mapping[type, frozenset[State]] = {
+    Attempted: frozenset({"sending"}),
+    FoundSending: frozenset({"sending"}),
+    Looked: frozenset({"applied", "unknown", "needs_human"}),
+    Verdict: frozenset({"needs_human"}),
+}
+"""States in which each input means something; the others are taken in any state and may change nothing."""
 
 
 def may_resend(write: Write, settling: Settling, policy: Policy, monotonic: float) -> bool:
@@ -219,7 +238,7 @@ def _for_a_person(policy: Policy) -> tuple[str, str] | None:
 
 def _after_look(write: Write, settling: Settling, look: Looked, policy: Policy, at: tuple[datetime, float]) -> Step:
     now, _ = at
-    if look.began < settling.ended and write.state != "planned":
+    if look.began < settling.ended:
         return Step(move=None, settling=settling, then="read")
     if look.evidence.says == "there":
         done = move(
@@ -231,11 +250,9 @@ def _after_look(write: Write, settling: Settling, look: Looked, policy: Policy, 
         return _still_applied(write, counted, policy, at)
     if write.state == "unknown":
         return _still_unknown(write, counted, look, policy, at)
-    if write.state == "needs_human":
-        proved = _proved_absent(counted, policy)
-        change = note(write, absent_proved=proved) if proved != write.absent_proved else None
-        return Step(move=change, settling=counted, then="read")
-    return Step(move=None, settling=counted, then="rest")
+    proved = _proved_absent(counted, policy)
+    change = note(write, absent_proved=proved) if proved != write.absent_proved else None
+    return Step(move=change, settling=counted, then="read")
 
 
 def _counted(settling: Settling, look: Looked, policy: Policy) -> Settling:
