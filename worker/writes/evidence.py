@@ -54,10 +54,8 @@ def already_so(intent: Intent, fact: Fact) -> bool | None:
     readable, value = target_value(intent, fact)
     if not readable:
         return None
-    if intent.action in TOGGLES:
-        return value == intent.wanted.get(TOGGLES[intent.action][0])
     if not isinstance(value, Mapping):
-        return None
+        return value == intent.wanted.get(intent.target)
     if intent.action == "create_draft":
         return value.get("state") != "NONE"
     return value.get("state") == "PUBLISHED"
@@ -71,29 +69,36 @@ def judge(write: Write, fact: Fact) -> Evidence:
         return Evidence(says="cannot_tell", why=why)
     if _present(write.intent, value):
         return Evidence(says="there", value=value, why=f"the target reads {_spelled(value)}, as wanted")
-    if _lacks_wanted(write.intent, value):
-        return Evidence(says="cannot_tell", value=value, why="the answer lacks a field that was sent")
     if write.before_known and value == write.before:
         return Evidence(says="not_there", value=value, why=f"the target reads {_spelled(value)}, as before")
+    if _read_in_part(write, value):
+        return Evidence(says="cannot_tell", value=value, why="the answer lacks a field that would tell")
     third = "other_value" if write.intent.action == "create_draft" else "third_value"
     why = f"the target reads {_spelled(value)}: neither {_spelled(write.before)} as before nor what was wanted"
     return Evidence(says="cannot_tell", value=value, why=why, third=third)
 
 
 def _present(intent: Intent, value: Json) -> bool:
-    if intent.action in TOGGLES:
-        return value == intent.wanted.get(TOGGLES[intent.action][0])
     if not isinstance(value, Mapping):
-        return False
-    if intent.action == "create_draft" and value.get("state") == "NONE":
+        return value == intent.wanted.get(intent.target)
+    if value.get("state") == "NONE":
         return False
     return all(name in value and value[name] == wanted for name, wanted in intent.wanted.items())
 
 
-def _lacks_wanted(intent: Intent, value: Json) -> bool:
-    if intent.action in TOGGLES or not isinstance(value, Mapping) or value.get("state") == "NONE":
+def _read_in_part(write: Write, value: Json) -> bool:
+    """Whether what was read of the setup agrees, as far as it goes, with what was wanted or with what was before: then
+    a field that is missing on one side could make it either, and nothing else may be concluded."""
+    if not isinstance(value, Mapping) or value.get("state") == "NONE":
         return False
-    return any(name not in value for name in intent.wanted)
+    others = [write.intent.wanted]
+    if isinstance(write.before, Mapping):
+        others.append(write.before)
+    return any(_agree(other, value) for other in others)
+
+
+def _agree(one: Mapping[str, Json], other: Mapping[str, Json]) -> bool:
+    return all(one[name] == other[name] for name in one if name in other)
 
 
 def _spelled(value: Json) -> str:

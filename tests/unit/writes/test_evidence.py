@@ -118,6 +118,12 @@ DRAFT: Mapping[str, Json] = {"state": "DRAFT", "goal": "ROAS", "total_budget": 5
             None,
             "whether it is ours is not known",
         ),
+        (
+            setup_fact("DRAFT", gaps={"goal": MISSING_GAP}, total_budget=900.0),
+            "cannot_tell",
+            "other_value",
+            "one value that was not sent is enough: another setup",
+        ),
         (setup_fact(gaps={"state": MISSING_GAP}), "cannot_tell", None, "a setup in no known state"),
         (unreadable(), "cannot_tell", None, "it could not be read"),
         (a_fact("a text"), "cannot_tell", None, "no record at all"),
@@ -140,6 +146,19 @@ def test_what_a_setup_says_of_create_draft(fact: Fact, says: Says, third: str | 
         (setup_fact("DRAFT", name="renamed"), "not_there", None, "only what the document names is compared"),
         (setup_fact("DRAFT", total_budget=900.0), "cannot_tell", "third_value", "somebody changed the draft"),
         (setup_fact("NONE"), "cannot_tell", "third_value", "the draft is gone"),
+        (
+            setup_fact("DRAFT", gaps={"goal": MISSING_GAP}),
+            "cannot_tell",
+            None,
+            "a field that is missing is no new value",
+        ),
+        (setup_fact("DRAFT", gaps={"total_budget": NULL_GAP}), "cannot_tell", None, "nor is one of a wrong type"),
+        (
+            setup_fact("DRAFT", gaps={"goal": MISSING_GAP}, total_budget=900.0),
+            "cannot_tell",
+            "third_value",
+            "somebody changed what can be read of the draft",
+        ),
         (setup_fact(gaps={"state": MISSING_GAP}), "cannot_tell", None, "a setup in no known state"),
         (unreadable(), "cannot_tell", None, "it could not be read"),
     ],
@@ -170,6 +189,14 @@ def test_what_cannot_be_read_is_not_taken_for_so(action: str, fact: Fact) -> Non
     assert already_so(a_write(action, params=params_of("OFF")).intent, fact) is None
 
 
+def test_a_draft_that_was_read_in_part_before_is_as_before_only_in_the_same_part() -> None:
+    write = a_write("boost", "unknown", before={"state": "DRAFT", "goal": "ROAS"})
+    same = judge(write, setup_fact("DRAFT", gaps={"total_budget": MISSING_GAP}))
+    assert same.says == "not_there", "exactly as before"
+    more = judge(write, setup_fact("DRAFT"))
+    assert (more.says, more.third) == ("cannot_tell", None), "whether its budget was the same is not known"
+
+
 # --- in general ----------------------------------------------------------------------------------------------------
 
 
@@ -184,6 +211,7 @@ def test_without_a_before_nothing_is_proved_absent() -> None:
     write = a_write("pause", "unknown", before=None, before_known=False)
     assert judge(write, event_fact()).says == "cannot_tell"
     assert judge(write, event_fact(gaps={"client_campaign_status": NULL_GAP})).says == "cannot_tell"
+    assert judge(a_write("boost", "unknown", before=None, before_known=False), setup_fact()).says == "cannot_tell"
 
 
 @pytest.mark.parametrize(
