@@ -142,9 +142,13 @@ def created_here(situation: Situation) -> No | None:
     if made is None or made.state != "confirmed" or not isinstance(fact, Known) or not isinstance(fact.value, Mapping):
         return None
     for name, wanted in made.intent.wanted.items():
-        if fact.value.get(name) != wanted:
-            why = f"the draft's {name} is {fact.value.get(name)!r}, not {wanted!r} as created: somebody changed it"
+        if name in fact.value and fact.value[name] != wanted:
+            why = f"the draft's {name} is {fact.value[name]!r}, not {wanted!r} as created: somebody changed it"
             return No(way="refuse", reason="other_value", why=why)
+    missing = [name for name in made.intent.wanted if name not in fact.value]
+    if missing:
+        why = f"the draft's {' and '.join(missing)} cannot be read: it may be another than the one created"
+        return No(way="hold", reason="target_unreadable", why=why)
     return None
 
 

@@ -337,6 +337,16 @@ def test_what_was_sent_before_and_is_there_after_all_is_confirmed() -> None:
         (setup_fact("DRAFT", total_budget=500, name="x"), None, "the same values"),
         (setup_fact("DRAFT", total_budget=900.0), ("refuse", "other_value"), "somebody changed its budget"),
         (setup_fact("DRAFT", goal="VISIBILITY"), ("refuse", "other_value"), "somebody changed its goal"),
+        (
+            setup_fact("DRAFT", gaps={"goal": MISSING_GAP}),
+            ("hold", "target_unreadable"),
+            "whether it is ours is not known",
+        ),
+        (
+            setup_fact("DRAFT", gaps={"goal": MISSING_GAP}, total_budget=900.0),
+            ("refuse", "other_value"),
+            "its budget alone shows that it is another",
+        ),
         (unreadable(), None, "an unreadable target is another guard's no"),
         (a_fact("x"), None, "so is one of no usable form"),
     ],

@@ -150,7 +150,7 @@ def test_what_a_setup_says_of_create_draft(fact: Fact, says: Says, third: str | 
             setup_fact("DRAFT", gaps={"goal": MISSING_GAP}),
             "cannot_tell",
             None,
-            "a field that is missing is no new value",
+            "a missing field is no new value",
         ),
         (setup_fact("DRAFT", gaps={"total_budget": NULL_GAP}), "cannot_tell", None, "nor is one of a wrong type"),
         (
