@@ -133,13 +133,17 @@ def _so_already(situation: Situation) -> No:
 
 
 def created_here(situation: Situation) -> No | None:
-    """After ``create_draft`` in the same ``do``, the draft that is boosted must be the one that was created."""
+    """After ``create_draft`` in the same ``do``, the draft that is boosted must be the one that was created.
+
+    Where a draft was there already, it must at least be as the rule would have created it: else the rule would publish
+    a budget that it does not name.
+    """
     write = situation.write
     if write.intent.action != "boost":
         return None
     made = next((one for one in situation.earlier if one.intent.action == "create_draft"), None)
     fact = situation.fact("setup")
-    if made is None or made.state != "confirmed" or not isinstance(fact, Known) or not isinstance(fact.value, Mapping):
+    if made is None or not isinstance(fact, Known) or not isinstance(fact.value, Mapping):
         return None
     for name, wanted in made.intent.wanted.items():
         if name in fact.value and fact.value[name] != wanted:

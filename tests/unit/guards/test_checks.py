@@ -359,6 +359,21 @@ def test_after_create_draft_only_the_created_draft_is_boosted(
     assert said(created_here(situation)) == expected, reason
 
 
+@pytest.mark.parametrize(
+    ("setup", "expected", "reason"),
+    [
+        (setup_fact("DRAFT"), None, "the draft that was there already is as it would have been created"),
+        (setup_fact("DRAFT", total_budget=900.0), ("refuse", "other_value"), "nobody asked to publish this one"),
+    ],
+)
+def test_where_create_draft_was_skipped_the_draft_that_was_there_must_be_the_same(
+    setup: Fact, expected: tuple[Way, str] | None, reason: str
+) -> None:
+    skipped = another("create_draft", "skipped", reason="already_so")
+    situation = a_situation(a_write("boost"), earlier=(skipped,), facts={"setup": setup})
+    assert said(created_here(situation)) == expected, reason
+
+
 def test_a_boost_without_create_draft_takes_any_draft() -> None:
     facts = {"setup": setup_fact("DRAFT", total_budget=900.0)}
     assert created_here(a_situation(a_write("boost"), facts=facts)) is None
