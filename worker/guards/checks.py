@@ -223,7 +223,7 @@ def brake_in_transaction(
         if no is not None:
             return Brake(reason=no.reason, why=no.why, until=no.until)
     if not write.intent.stops and len(view.sent_last_hour) >= limits.writes_per_hour:
-        until = min(view.sent_last_hour) + HOUR
+        until = min(view.sent_last_hour) + HOUR if view.sent_last_hour else None
         why = f"{len(view.sent_last_hour)} writes in the last hour, {limits.writes_per_hour} are allowed"
         return Brake(reason="writes_per_hour", why=why, until=until)
     return _spend_brake(amount, limits, view)

@@ -69,6 +69,13 @@ def test_writes_per_hour(write: Write, sent: int, braked: bool, reason: str) -> 
         assert brake.reason == "writes_per_hour"
 
 
+def test_no_writes_per_hour_at_all_holds_everything_that_does_not_stop_spending() -> None:
+    brake = brake_in_transaction(a_write("run"), None, Limits(writes_per_hour=0), NOW, SendingView())
+    assert brake is not None
+    assert (brake.reason, brake.until) == ("writes_per_hour", None), "no time will make room"
+    assert brake_in_transaction(a_write("pause"), None, Limits(writes_per_hour=0), NOW, SendingView()) is None
+
+
 def test_the_brake_of_the_hour_says_when_there_is_room_again() -> None:
     oldest = NOW - timedelta(minutes=50)
     view = SendingView(sent_last_hour=(NOW - timedelta(minutes=1), oldest))
