@@ -4,11 +4,14 @@ import hashlib
 import json
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.ledger.chain import GENESIS, canonical, hash_of, verify
 from worker.model.facts import Json
+
+pytestmark = pytest.mark.timeout(20)  # a hundred examples each: slow under load and coverage, and never waiting
 
 Records = list[dict[str, Json]]
 words = st.text(max_size=6)

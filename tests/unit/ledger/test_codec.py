@@ -13,6 +13,8 @@ from worker.model.ids import EventId, PartnerId, RuleId
 from worker.model.memory import Baseline, PartnerMemory, RuleMemory
 from worker.model.writes import Intent
 
+pytestmark = pytest.mark.timeout(20)  # a hundred examples each: slow under load and coverage, and never waiting
+
 NOW = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
 
 moments = st.datetimes(timezones=st.just(UTC)).map(lambda moment: moment.replace(fold=0))  # UTC repeats no hour
