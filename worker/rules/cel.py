@@ -114,6 +114,8 @@ def _offset(source: str, line: int, column: int) -> int:
 def _said_plainly(source: str, offset: int, words: str) -> BadSyntax:
     """The engine's grammar talk in a person's words, with the remedy of the usual slips."""
     words = words.removeprefix("Syntax error: ")
+    if "recursion limit" in words.lower():
+        return BadSyntax(0, "the condition is nested too deeply", "split the rule")
     rest = source[offset:]
     word = re.match(r"\w+|&&|\|\||[=!<>]=|\S", rest)
     found = word.group() if word is not None else ""
@@ -125,7 +127,7 @@ def _said_plainly(source: str, offset: int, words: str) -> BadSyntax:
         if found in {"'", '"'}:
             return BadSyntax(offset, "this text is not closed, or has an escape that CEL does not know", _QUOTES)
         return BadSyntax(offset, f"'{found}' is not expected here", hint)
-    return BadSyntax(offset, words.replace("recursion limit exceeded", "nested too deeply"), hint)
+    return BadSyntax(offset, words, hint)
 
 
 @lru_cache(maxsize=1)

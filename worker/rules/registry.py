@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from worker.model.actions import ACTIONS
 from worker.model.document import (
     BUDGET_RANGE_FIELDS,
     CLUSTER_FIELDS,
@@ -298,11 +297,6 @@ class Registry:
     """The names of one installation: the built-in facts and the config's own."""
 
     facts: Mapping[str, FactName] = field(default_factory=lambda: BUILT_IN)
-
-    @property
-    def actions(self) -> frozenset[str]:
-        """The names that ``do`` can use in this version."""
-        return frozenset(ACTIONS)
 
     def watchable(self) -> frozenset[str]:
         """Facts that ``on_change`` can watch: all that are read."""

@@ -143,7 +143,7 @@ def compose(document: Document) -> Value | None:
     if len(document.text) > TEXT_MAX_BYTES:
         raise InputErrors((Problem(file=document.file, message=f"longer than {TEXT_MAX_BYTES} characters"),))
     try:
-        node = yaml.compose(document.text, Loader=yaml.SafeLoader)
+        node = yaml.compose(document.text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         words = ", ".join(part for part in (error.context, error.problem) if part)
@@ -152,8 +152,6 @@ def compose(document: Document) -> Value | None:
     except yaml.reader.ReaderError as error:
         message = f"not valid YAML: the character U+{int(error.character):04X} is not allowed"
         raise InputErrors((document.problem(int(error.position), message, code="yaml"),)) from None
-    except RecursionError:
-        raise InputErrors((document.problem(0, "nested too deeply", code="yaml"),)) from None
     if node is None:
         return None
     walk = _Walk(document)
@@ -161,6 +159,25 @@ def compose(document: Document) -> Value | None:
     if walk.problems:
         raise InputErrors(tuple(walk.problems))
     return value
+
+
+class _Loader(yaml.SafeLoader):
+    """Stops at the first level too deep: composing deep texts to the end takes the square of their length."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """The next node, as PyYAML composes it."""
+        self._depth += 1
+        if self._depth > DEPTH_MAX:
+            event = self.peek_event()  # type: ignore[no-untyped-call]  # the published types leave it out
+            raise yaml.MarkedYAMLError(problem="nested too deeply", problem_mark=event.start_mark)
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._depth -= 1
 
 
 class _Walk:

@@ -28,8 +28,10 @@ def complaints(condition: str, extra: str = "") -> list[tuple[int, str, str]]:
         (
             "event.frontend_status == CANCELLED",
             26,
-            "unknown fact 'CANCELLED'; a text stands in quotes, as in "
-            "event.status == 'cancelled' or event.frontend_status == 'CANCELLED'",
+            (
+                "unknown fact 'CANCELLED'; a text stands in quotes, as in "
+                "event.status == 'cancelled' or event.frontend_status == 'CANCELLED'"
+            ),
         ),
         ("event.statsu == 'x'", 7, "event has no documented field 'statsu'; did you mean 'status'?"),
         ("setup.budgt > 1", 7, "setup has no documented field 'budgt'"),
@@ -172,8 +174,10 @@ def test_the_place_is_right_in_every_way_to_write_a_text(style: str, line: int, 
     [
         (
             "event.frontend_status == 'CANCELED'",
-            "event.frontend_status is never 'CANCELED'; did you mean 'CANCELLED'? "
-            "(it is one of DEFAULT, FLAGGED, HIDDEN, CANCELLED)",
+            (
+                "event.frontend_status is never 'CANCELED'; did you mean 'CANCELLED'? "
+                "(it is one of DEFAULT, FLAGGED, HIDDEN, CANCELLED)"
+            ),
         ),
         ("event.status != 'Cancelled'", "event.status is not known to be 'Cancelled'; did you mean 'cancelled'?"),
         ("'ROSA' == setup.goal", "setup.goal is never 'ROSA'; did you mean 'ROAS'? "),

@@ -49,7 +49,7 @@ def one(extra: str = "", do: str = "[pause]") -> Rule:
         ("rules: \x07", "r.yaml:1:8: not valid YAML: the character U+0007 is not allowed"),
         ("a: *b", "r.yaml:1:4: not valid YAML: found undefined alias 'b'"),
         ("&a [*a]", "r.yaml:1:1: nested too deeply"),
-        ("[" * 3000, "r.yaml:1:1: nested too deeply"),
+        ("[" * 3000, "r.yaml:1:51: not valid YAML: nested too deeply"),
         (HEAD + "    cooldwn: 1h", "r.yaml:5:5: unknown key 'cooldwn' in a rule; did you mean 'cooldown'?"),
         (
             HEAD + "    cooldown: 10",

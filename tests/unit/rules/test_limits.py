@@ -1,0 +1,161 @@
+"""The edges: named limits, odd spellings, and files that cannot be read."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from worker.model.actions import ACTIONS, Param
+from worker.model.errors import InputErrors
+from worker.model.facts import FactKey, Known, Observation
+from worker.model.ids import EventId, PartnerId
+from worker.model.rules import Scope, Truth
+from worker.rules import actions, load
+from worker.rules.cel import SOURCE_LENGTH_MAX, BadSyntax, compile_source
+from worker.rules.checks import check_condition
+from worker.rules.conditions import condition
+from worker.rules.contexts import Contexts
+from worker.rules.durations import duration_text, parse_duration
+from worker.rules.expressions import Expressions
+from worker.rules.fields import Form
+from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY, CustomFact, with_custom
+from worker.rules.rulefile import RULES_MAX
+from worker.rules.scalars import offsets_of
+from worker.rules.yamltext import TEXT_MAX_BYTES, Document, Scalar, compose
+
+NAMES = {name: fact.type for name, fact in BUILT_IN.items()}
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("", "the condition is empty"),
+        ("a" * (SOURCE_LENGTH_MAX + 1), f"the condition is longer than {SOURCE_LENGTH_MAX} characters"),
+        ("!" * 2000 + "a", "the condition is nested too deeply"),
+        ("(" * 200 + "a" + ")" * 200, "nested too deeply"),
+        ("'a", "this text is not closed, or has an escape that CEL does not know"),
+        ("# x", "'#' is not expected here"),
+        ("has(a)", "invalid argument to has() macro"),
+    ],
+)
+def test_a_text_that_is_no_condition_says_so(source: str, message: str) -> None:
+    with pytest.raises(BadSyntax, match=message.replace("(", r"\(").replace(")", r"\)")):
+        compile_source(source)
+
+
+def test_a_message_with_named_fields_is_read_like_a_record() -> None:
+    assert [child.kind for child in compile_source("a.b{c: 1}").tree.children] == ["select", "literal"]
+
+
+@pytest.mark.parametrize(
+    ("source", "hint"),
+    [
+        ("event.start_date_time - now < '7d'", "write duration('7d')"),
+        ("adplatform.connected == 'true'", "write true or false without quotes"),
+        ("event.city in {'x': 1}", ""),
+    ],
+)
+def test_remedies(source: str, hint: str) -> None:
+    found = check_condition(compile_source(source).tree, NAMES)
+    assert [one.hint for one in found] == ([hint] if hint else [])
+
+
+def test_a_list_where_a_record_was_expected_is_named() -> None:
+    key, now = FactKey(name="event"), datetime(2026, 1, 1, tzinfo=UTC)
+    facts = {key: Known(value={"benchmark": [1]}, read_at=now)}
+    scope = Scope(
+        observation=Observation(partner=PartnerId("p"), event=EventId("e"), facts=facts), keys={"event": key}, now=now
+    )
+    judgement = condition("event.benchmark.prediction == 1.0").judge(scope)
+    assert judgement.truth is Truth.UNKNOWN
+    assert judgement.why == "event.benchmark is a list of 1 and has no field 'prediction'"
+
+
+def test_durations_are_spelled_as_they_are_read() -> None:
+    assert [duration_text(parse_duration(text)) for text in ("90s", "1.5h", "0s", "7d")] == [
+        "1m30s",
+        "1h30m",
+        "0s",
+        "7d",
+    ]
+    assert duration_text(-timedelta(minutes=1)) == "-1m"
+
+
+def test_a_place_is_never_invented() -> None:
+    assert offsets_of("abc", "xyz") is None
+    assert offsets_of('"a"', "abc") is None
+    scalar = Scalar(document=Document(file="f", text="abc"), text="xyz", plain=True, start=0, end=3)
+    assert scalar.index_of(2) == 0
+    assert offsets_of('"a\\\n  b"', "ab") == [1, 6, 7], "an escaped line break is nothing"
+
+
+def test_long_texts_and_many_rules_are_refused() -> None:
+    with pytest.raises(InputErrors, match="longer than"):
+        compose(Document(file="f", text=" " * (TEXT_MAX_BYTES + 1)))
+    with pytest.raises(InputErrors, match=f"more than {RULES_MAX} rules in a file"):
+        load.read_rules({"f": "rules: [" + "a," * (RULES_MAX + 1) + "]"})
+
+
+def test_a_good_time_zone_is_no_mistake_beside_the_unsupported_key() -> None:
+    text = "rules: [{id: a, when: event.city == 'x', do: [pause], at: '* * * * *', timezone: Europe/Berlin}]"
+    with pytest.raises(InputErrors) as caught:
+        load.read_rules({"f": text})
+    assert [one.code for one in caught.value.problems] == ["later"]
+
+
+def test_folders_beyond_reach_or_limit_are_told(tmp_path: Path) -> None:
+    for number in range(load.FILES_MAX + 1):
+        (tmp_path / f"{number}.yaml").touch()
+    with pytest.raises(InputErrors, match=f"more than {load.FILES_MAX} rule files"):
+        load.load(tmp_path)
+    with pytest.raises(InputErrors, match="cannot be read: File name too long"):
+        load.load(Path("x" * 5000))
+
+
+def test_a_dangling_link_is_no_rule_file(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").symlink_to(tmp_path / "none.yaml")
+    assert load.load_rules(tmp_path).rules == ()
+
+
+def test_the_hash_of_nested_files_is_of_their_names_below_the_folder() -> None:
+    one = load.read_rules({"a/x/1.yaml": "", "a/y/1.yaml": ""}).rules.hash
+    assert one == load.read_rules({"b/x/1.yaml": "", "b/y/1.yaml": ""}).rules.hash
+    assert one != load.read_rules({"a/x/1.yaml": "", "a/z/1.yaml": ""}).rules.hash
+
+
+def test_every_kind_of_parameter_is_read() -> None:
+    """No action of this version takes all of them; the next one will."""
+    text, count, many = Param(type="string", about=""), Param(type="integer", about=""), Param(type="list", about="")
+    action = replace(ACTIONS["create_draft"], params={"text": text, "count": count, "many": many}, extra_params=False)
+    form = Form()
+    expressions = Expressions(form, BUILT_IN_REGISTRY, Contexts(), ())
+    step = actions._mapping_step(action, _value("{text: a, count: 3, many: [1]}"), form, expressions)
+    assert step is not None
+    assert step.params == {"text": "a", "count": 3, "many": [1]}
+    actions._mapping_step(action, _value("{many: 1, other: 2}"), form, expressions)
+    assert [one.message for one in form.problems] == [
+        "unknown key 'other' in create_draft; known here: count, many, text",
+        "create_draft.many must be a list",
+    ]
+
+
+def test_any_field_of_a_fact_of_the_config_can_be_compared() -> None:
+    custom = with_custom({"spend": CustomFact(name="spend", get="/x")})
+    text = "rules: [{id: a, on_change: {fact: spend, by: [anything]}, do: [pause]}]"
+    assert load.read_rules({"f": text}, custom).rules.rules[0].on_change[0].by == ("anything",)
+
+
+def _value(text: str) -> Value:
+    value = compose(Document(file="f", text=text))
+    if value is None:
+        raise ValueError("nothing is written")
+    return value
+
+
+def test_a_form_notes_a_place_inside_a_text() -> None:
+    value = compose(Document(file="f", text="'a''b c'"))
+    assert value is not None
+    form = Form()
+    form.note(value, "here", offset=3)
+    assert str(form.problems[0]) == "f:1:6: here"
