@@ -192,7 +192,7 @@ def too_old(situation: Situation, no: No) -> No:
     """A write held for too long waits for a person instead of going off at an odd hour."""
     write = situation.write
     fresh = situation.now - write.changed_at <= situation.limits.held_longer_than
-    if no.way != "hold" or write.state != "planned" or write.sent or fresh:
+    if no.way != "hold" or write.state != "planned" or fresh:
         return no
     why = f"held for longer than {situation.limits.held_longer_than} ({no.reason}: {no.why})"
     return No(way="ask", reason="gap", why=why)

@@ -507,6 +507,19 @@ def test_an_old_write_that_nothing_holds_any_more_goes() -> None:
     assert first_no(BEFORE_READING, a_situation(a_write(changed_at=NOW - 2 * LIMIT))) is None
 
 
+@pytest.mark.parametrize(
+    ("write", "reason"),
+    [
+        (a_write(attempt=1, uncounted=1), "its only attempt was not sent"),
+        (a_write(attempt=2, uncounted=1), "its last attempt was not sent, the one before is proved absent"),
+        (a_write(attempt=1, extra_attempts=-1), "a person granted one more attempt, and it was held since"),
+    ],
+)
+def test_a_planned_write_that_was_attempted_before_waits_as_well(write: Write, reason: str) -> None:
+    situation = a_situation(replace(write, changed_at=NOW - 2 * LIMIT), halts=(a_halt(),))
+    assert said(first_no(BEFORE_READING, situation)) == ("ask", "gap"), reason
+
+
 def test_an_unknown_write_never_waits_for_approval() -> None:
     write = a_write(state="unknown", changed_at=NOW - 2 * LIMIT)
     assert said(first_no(BEFORE_READING, a_situation(write, halts=(a_halt(),)))) == ("hold", "halt")
