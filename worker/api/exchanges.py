@@ -15,10 +15,11 @@ from worker.api.replies import Reply
 from worker.api.secret import Secret
 from worker.api.transport import Sending, Whole, Wire, json_content
 from worker.api.wire import Malformed, parsed
+from worker.model.errors import UsageError
 from worker.model.exchange import Clock, WriteRequest
 from worker.model.facts import Json, Trace
 from worker.model.ids import PartnerId
-from worker.model.outcomes import Answered, Outcome, Uncertain
+from worker.model.outcomes import Answered, NotSent, Outcome, Uncertain
 
 REQUEST_ID_MAX = 200
 """Characters kept of ``x-request-id``; it goes into the log."""
@@ -83,10 +84,12 @@ class Exchanges:
         """One attempt on the wire. Only cancelling it raises, and then it may have been sent."""
         began = self._clock.monotonic()
         try:
-            more, content = json_content(request.body)
-            headers = {**_headers(partner, token), **more}
-            url = exact_url(self._hosts.base(request.host), target_of(request.path, request.query))
-            whole = await self._wire.write(Sending(method=request.method, url=url, headers=headers, content=content))
+            sending = self._sending(partner, token, request)
+        except Exception as error:  # noqa: BLE001  # a write never raises, and no byte of this one was even made
+            why = str(error) if isinstance(error, UsageError) else type(error).__name__
+            return NotSent(cause="connect", why=f"the request cannot be made: {why}")
+        try:
+            whole = await self._wire.write(sending)
         except Exception as error:  # noqa: BLE001  # a write never raises: what is not foreseen is uncertain
             return outcome_of_error(error)
         answer = Answered(
@@ -116,6 +119,11 @@ class Exchanges:
         """The whole address of a write, for the log. Raises `UsageError` for a host that is not configured."""
         target = target_of(request.path, request.query)
         return str(exact_url(self._hosts.base(request.host), target))
+
+    def _sending(self, partner: PartnerId, token: Secret, request: WriteRequest) -> Sending:
+        more, content = json_content(request.body)
+        url = exact_url(self._hosts.base(request.host), target_of(request.path, request.query))
+        return Sending(method=request.method, url=url, headers={**_headers(partner, token), **more}, content=content)
 
     def _retry_after(self, whole: Whole) -> timedelta | None:
         return retry_after(whole.headers.get("retry-after"), self._clock.now())

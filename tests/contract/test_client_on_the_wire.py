@@ -1,0 +1,176 @@
+"""What really leaves over a socket: the bytes of a path, one connection per write, and no second try.
+
+A transport that is a function cannot show what the library below it does with a connection, so these few claims are
+checked against a server that writes down the bytes it gets.
+"""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+
+from tests.unit.reading.virtual import VirtualClock
+from worker.api.addresses import Hosts
+from worker.api.assumptions import Assumptions
+from worker.api.exchanges import Ask, Exchanges
+from worker.api.secret import Secret
+from worker.api.transport import Transports, Wire
+from worker.model.exchange import WriteRequest
+from worker.model.ids import PartnerId
+from worker.model.outcomes import Accepted, NotSent, Outcome, Uncertain
+
+HALL = PartnerId("partner-id-hall")
+TOKEN = Secret("access-1")
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+
+class Server:
+    """Answers each request with fixed bytes and keeps what it got, one entry per connection."""
+
+    def __init__(self, made: bytes, *, keep: bool = False) -> None:
+        self.made = made
+        self.keep = keep
+        self.connections: list[list[str]] = []
+        self.served: list[asyncio.Task[None]] = []
+
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Begins a connection, and remembers it, so that the test ends only after it."""
+        self.served.append(asyncio.ensure_future(self.serve(reader, writer)))
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads: list[str] = []
+        self.connections.append(heads)
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+                writer.write(self.made)
+                await writer.drain()
+                if not self.keep:
+                    break
+        await closed(writer)
+
+
+async def closed(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+
+
+def exchanges(port: int, *, scheme: str = "http") -> tuple[Wire, Exchanges]:
+    wire = Wire(transports=Transports(), timeout_s=5.0)
+    hosts = Hosts(api=f"{scheme}://127.0.0.1:{port}/api/v3")
+    return wire, Exchanges(wire=wire, hosts=hosts, clock=VirtualClock(), assumptions=Assumptions())
+
+
+async def write_to(server: Server, paths: list[str], *, scheme: str = "http") -> list[Outcome]:
+    listening = await asyncio.start_server(server.accept, "127.0.0.1", 0)
+    wire, made = exchanges(listening.sockets[0].getsockname()[1], scheme=scheme)
+    async with listening:
+        outcomes = [
+            await made.write(HALL, TOKEN, WriteRequest(host="api", method="PUT", path=path, query=(("q", "a b&c"),)))
+            for path in paths
+        ]
+        await asyncio.gather(*server.served)
+    await wire.aclose()
+    return outcomes
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/events/a%2Fb/x",
+        "/events/a%252Fb/x",
+        "/events/%2E%2E/x",
+        "/events/%2E/x",
+        "/events/M%C3%BCnchen/x",
+        "/events/a%26b%3Fc%23d%20e/x",
+        "/events/%7Beid%7D/x",
+        "/events//x",
+    ],
+)
+def test_a_path_arrives_byte_for_byte(path: str) -> None:
+    server = Server(OK)
+
+    outcomes = asyncio.run(write_to(server, [path]))
+
+    assert isinstance(outcomes[0], Accepted)
+    line = server.connections[0][0].splitlines()[0]
+    assert line == f"PUT /api/v3{path}?q=a%20b%26c HTTP/1.1"
+
+
+def test_every_write_has_a_connection_of_its_own_though_the_service_would_keep_it() -> None:
+    server = Server(OK, keep=True)
+
+    asyncio.run(write_to(server, ["/a", "/b", "/c"]))
+
+    assert [len(heads) for heads in server.connections] == [1, 1, 1]
+    assert all("connection: close" in heads[0].lower() for heads in server.connections)
+
+
+@pytest.mark.parametrize(
+    ("made", "expected", "reason"),
+    [
+        (b"", Uncertain, "closed without a word, perhaps after it was done"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{}", Uncertain, "cut short"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n", Uncertain, "the last chunk is missing"),
+        (b"HTTP/1.1 307 T\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n", Uncertain, "a redirect"),
+        (b"HTTP/1.1 408 T\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", Uncertain, "tempting to repeat"),
+        (b"HTTP/1.1 429 T\r\nContent-Length: 0\r\n\r\n", Uncertain, "patience"),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", Uncertain, "not this protocol"),
+        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No\r\n\r\n", Accepted, "an interim answer is none"),
+    ],
+)
+def test_nothing_below_repeats_or_follows(made: bytes, expected: type, reason: str) -> None:
+    server = Server(made)
+
+    outcomes = asyncio.run(write_to(server, ["/a"]))
+
+    assert isinstance(outcomes[0], expected), reason
+    assert [len(heads) for heads in server.connections] == [1], reason
+
+
+def test_a_refused_connection_is_known_to_be_harmless() -> None:
+    async def story() -> Outcome:
+        listening = await asyncio.start_server(Server(OK).accept, "127.0.0.1", 0)
+        port = listening.sockets[0].getsockname()[1]
+        listening.close()
+        await listening.wait_closed()
+        return await exchanges(port)[1].write(HALL, TOKEN, WriteRequest(host="api", method="PUT", path="/a"))
+
+    outcome = asyncio.run(story())
+
+    assert isinstance(outcome, NotSent)
+    assert outcome.cause == "connect"
+
+
+def test_a_refused_tls_handshake_is_known_to_be_harmless() -> None:
+    server = Server(OK)
+
+    async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 this is no TLS\r\n\r\n")
+        await closed(writer)
+
+    server.serve = plain  # type: ignore[method-assign]  # another service on the same port
+
+    outcomes = asyncio.run(write_to(server, ["/a"], scheme="https"))
+
+    assert isinstance(outcomes[0], NotSent)
+
+
+def test_reads_share_connections() -> None:
+    server = Server(OK, keep=True)
+
+    async def story() -> None:
+        listening = await asyncio.start_server(server.accept, "127.0.0.1", 0)
+        wire, made = exchanges(listening.sockets[0].getsockname()[1])
+        for _ in range(3):
+            assert (await made.read(HALL, TOKEN, Ask(path="/events/e1"))).ok
+        await wire.aclose()
+        await asyncio.gather(*server.served)
+        listening.close()
+        await listening.wait_closed()
+
+    asyncio.run(story())
+
+    assert [len(heads) for heads in server.connections] == [3]

@@ -1,0 +1,434 @@
+"""The client's reads over its own transport, gate and pace: facts for every answer, and manners at all times."""
+
+import asyncio
+import json
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from tests.unit.api.world import CLUB, E1, FLOOR_S, HALL, Answer, Behaviour, World, answer, broken, event, page
+from worker.api import transport
+from worker.api.assumptions import Assumptions, assumptions_from
+from worker.api.readings import CustomFact
+from worker.model.errors import NotSafe, Unreachable, UsageError
+from worker.model.exchange import TaskState
+from worker.model.facts import Fact, Json, Known, Unknown
+from worker.model.ids import EventId, PartnerId
+
+TASK = "/events/e1/client_campaign_status/task"
+
+
+def assumed(key: str, value: Json) -> Assumptions:
+    made, wrong = assumptions_from({key: value})
+    assert not wrong
+    return made
+
+
+def code(fact: Fact) -> str:
+    return fact.code if isinstance(fact, Unknown) else "known"
+
+
+def test_a_fact_carries_where_it_came_from_and_when_its_request_began() -> None:
+    world = World()
+    world.on("/events/e1/suggested_tcs", world.slowly(2.0, answer([{"tc": "a", "tc_run_id": "1"}], x_request_id="r-1")))
+
+    async def story() -> Fact:
+        await world.clock.sleep(7.0)
+        return await world.read("suggested_tcs", params=(("budget", 500.0), ("goal", "ROAS")))
+
+    fact = world.clock.run(story())
+
+    assert isinstance(fact, Known)
+    assert fact.trace is not None
+    assert (fact.trace.get, fact.trace.status, fact.trace.x_request_id, fact.trace.began) == (
+        "/events/e1/suggested_tcs?budget=500&goal=ROAS",
+        200,
+        "r-1",
+        7.0,
+    )
+    assert fact.read_at.second == 7
+
+
+def test_every_read_says_who_asks_and_for_whom() -> None:
+    world = World()
+    world.on("/events/e1", answer(event()))
+
+    world.clock.run(world.read(partner=CLUB))
+
+    headers = world.seen[-1].headers
+    assert headers["authorization"] == "Bearer access-1"
+    assert headers["x-preferred-partner-id"] == CLUB
+    assert "authorization" not in world.seen[0].headers, "the sign-in has nothing to show yet"
+
+
+@pytest.mark.parametrize(
+    ("made", "expected", "reason"),
+    [
+        (answer(event()), "known", "an event"),
+        (answer({"detail": "no"}, 404), "gone", "a 404 where it is no answer"),
+        (answer(None, 500), "unreadable", "the service failed"),
+        (answer(None, 429), "unreadable", "the service asks for patience"),
+        (
+            answer(None, 302, location="https://api.example/api/v3/events/e1"),
+            "unreadable",
+            "redirects are not followed",
+        ),
+        (answer(None), "malformed", "null is no event"),
+        (httpx.Response(200, content=b"<html>"), "malformed", "not JSON"),
+        (httpx.Response(200, content=b'{"id": "e1", "capacity": NaN}'), "malformed", "not JSON either"),
+        (httpx.Response(204), "malformed", "nothing at all"),
+        (answer(event("e2")), "malformed", "another event than the one asked for"),
+        (answer({"status": "active"}), "malformed", "nobody's event"),
+        (httpx.ReadTimeout("slow"), "unreadable", "no answer in time"),
+        (httpx.ConnectError("refused"), "unreadable", "no connection"),
+        (RuntimeError("a fault of ours"), "unreadable", "a read never raises"),
+        (broken(), "unreadable", "the body breaks off"),
+    ],
+)
+def test_every_answer_is_a_fact(made: Answer | Behaviour, expected: str, reason: str) -> None:
+    world = World()
+    world.on("/events/e1", made)
+
+    fact = world.clock.run(world.read())
+
+    assert code(fact) == expected, reason
+    assert fact.trace is not None
+    assert len(world.asked("/events/e1")) == 1
+
+
+def test_an_answer_beyond_the_bound_is_unreadable() -> None:
+    world = World()
+    world.on("/events/e1", httpx.Response(200, content=b" " * (transport.READ_BYTES_MAX + 1)))
+
+    fact = world.clock.run(world.read())
+
+    assert isinstance(fact, Unknown)
+    assert "TooLong" in fact.why
+
+
+def test_the_floor_holds_whoever_asks() -> None:
+    world = World()
+    world.on("/events/e1", answer(event()))
+
+    async def story() -> None:
+        await asyncio.gather(*(world.read() for _ in range(5)))
+        await world.read()
+        await world.read(max_age_s=10)
+
+    world.clock.run(story())
+
+    assert world.asked("/events/e1") == [0.0, FLOOR_S]
+
+
+def test_two_partners_never_share_an_answer() -> None:
+    world = World()
+    world.on("/events/e1", answer(event(status="active")), answer(event(status="cancelled")))
+
+    async def story() -> list[Fact]:
+        return [await world.read(partner=HALL, max_age_s=60), await world.read(partner=CLUB, max_age_s=60)]
+
+    hall, club = world.clock.run(story())
+
+    assert isinstance(hall, Known)
+    assert isinstance(club, Known)
+    assert hall.value != club.value
+
+
+def test_a_429_slows_its_partner_and_no_other() -> None:
+    world = World()
+    world.on("/events/e1", answer(None, 429, retry_after="30"), answer(event()))
+    world.on("/events/e2", answer(event("e2")))
+
+    async def story() -> None:
+        await world.read()
+        await asyncio.gather(world.read(event=EventId("e2")), world.read(event=EventId("e2"), partner=CLUB))
+        await world.read()
+
+    world.clock.run(story())
+
+    assert world.asked("/events/e2") == [0.0, 30.0]
+    assert world.asked("/events/e1") == [0.0, 30.0]
+
+
+def test_a_429_whose_body_breaks_off_is_still_a_429() -> None:
+    world = World()
+    world.on("/events/e1", broken(429, retry_after="9"))
+
+    world.clock.run(world.read())
+
+    assert world.pacer.blocked_until(HALL) == 9.0
+
+
+@pytest.mark.parametrize(
+    ("denial", "reason"),
+    [
+        (answer(None, 401), "the token expired early"),
+        (answer(None, 403), "or was revoked"),
+        (answer({"errors": [{"code": "error.auth.missing_token"}]}, 400), "or so the body says"),
+    ],
+)
+def test_a_read_that_is_denied_is_repeated_once_with_a_new_token(denial: httpx.Response, reason: str) -> None:
+    world = World()
+    world.on("/events/e1", denial, answer(event()))
+
+    async def story() -> Fact:
+        await world.api.partners()
+        await world.clock.sleep(600.0)
+        return await world.read()
+
+    assert code(world.clock.run(story())) == "known", reason
+    assert world.asked("/events/e1") == [600.0, 603.0], "the repeat keeps the floor"
+    assert world.seen[-1].headers["authorization"] == "Bearer access-2"
+
+
+def test_a_denial_that_a_new_token_does_not_cure_is_no_reason_to_sign_in_again_and_again() -> None:
+    world = World()
+    world.on("/features", answer(None, 403))
+    world.on("/events/e1", answer(event()))
+
+    async def story() -> list[str]:
+        await world.api.partners()
+        await world.clock.sleep(600.0)
+        seen = []
+        while world.clock.monotonic() < 800.0:
+            seen.append(code(await world.read("features")))
+        seen.append(code(await world.read()))
+        return seen
+
+    seen = world.clock.run(story())
+
+    assert set(seen[:-1]) == {"denied"}
+    assert seen[-1] == "known"
+    assert len(world.asked("/auth")) == 2
+
+
+def test_a_token_of_a_moment_ago_is_not_renewed_for_a_denial() -> None:
+    world = World()
+    world.on("/features", answer(None, 403))
+
+    assert code(world.clock.run(world.read("features"))) == "denied"
+    assert len(world.asked("/auth")) == 1
+
+
+def test_many_denied_at_once_share_one_new_sign_in() -> None:
+    world = World()
+    for number in range(5):
+        world.on(f"/events/e{number}", answer(None, 401), answer(event(f"e{number}")))
+
+    async def story() -> list[Fact]:
+        await world.api.partners()
+        await world.clock.sleep(600.0)
+        return await asyncio.gather(*(world.read(event=EventId(f"e{number}")) for number in range(5)))
+
+    assert {code(fact) for fact in world.clock.run(story())} == {"known"}
+    assert len(world.asked("/auth")) == 2
+
+
+def test_refused_credentials_are_facts_that_are_denied_and_partners_that_are_an_error() -> None:
+    world = World()
+    world.on("/auth", answer({"password": "s3cret"}, 401))
+
+    async def story() -> Fact:
+        with pytest.raises(NotSafe) as caught:
+            await world.service.partners()
+        assert "s3cret" not in str(caught.value)
+        return await world.read()
+
+    assert code(world.clock.run(story())) == "denied"
+    assert len(world.asked("/auth")) == 1
+
+
+def test_a_service_that_is_not_there_is_unreachable_and_not_unsafe() -> None:
+    world = World()
+    world.on("/auth", httpx.ConnectError("refused"))
+
+    async def story() -> Fact:
+        with pytest.raises(Unreachable):
+            await world.service.partners()
+        return await world.read()
+
+    assert code(world.clock.run(story())) == "unreadable"
+
+
+def test_partners_are_discovered_or_named() -> None:
+    discovering, named = World(), World(partners=(PartnerId("partner-id-x"),))
+
+    assert discovering.clock.run(discovering.service.partners()) == (HALL, CLUB)
+    assert named.clock.run(named.service.partners()) == ("partner-id-x",)
+    assert len(named.asked("/auth")) == 1, "credentials are tried at start in both cases"
+
+
+@pytest.mark.parametrize("partner", ["a b", "ä", "a\nb"])
+def test_a_partner_that_is_no_header_is_refused_at_once(partner: str) -> None:
+    with pytest.raises(UsageError):
+        World(partners=(PartnerId(partner),))
+
+
+@pytest.mark.parametrize(
+    ("after_publish", "campaigns", "expected", "reason"),
+    [
+        ("readable", answer(None, 500), {"state": "NONE"}, "a 404 is an answer: no draft"),
+        ("absent", answer([{"tc": "a", "tc_run_id": 1}]), {"state": "PUBLISHED"}, "its campaigns tell"),
+        ("absent", answer([]), {"state": "NONE"}, "it has none"),
+        ("absent", answer(None, 500), None, "nobody knows"),
+    ],
+)
+def test_a_setup_that_answers_404(after_publish: str, campaigns: httpx.Response, expected: Json, reason: str) -> None:
+    world = World(assumptions=assumed("setup.after_publish", after_publish))
+    world.on("/events/e1/campaigns", campaigns)
+
+    fact = world.clock.run(world.read("setup"))
+
+    assert (fact.value if isinstance(fact, Known) else None) == expected, reason
+    assert fact.trace is not None
+    assert fact.trace.get == "/setup_processes/e1"
+
+
+def test_a_fact_of_ones_own_is_read_like_any_other() -> None:
+    own = CustomFact(name="ad_spend", get="/integrations/adplatform/events/{eid}/adplatform_insights", value="spend")
+    world = World(facts={"ad_spend": own})
+    world.on("/integrations/adplatform/events/e1/adplatform_insights", answer({"spend": 12.5}))
+
+    fact = world.clock.run(world.read("ad_spend"))
+
+    assert isinstance(fact, Known)
+    assert fact.value == 12.5
+
+
+def test_a_fact_that_cannot_be_asked_for_asks_nothing() -> None:
+    world = World()
+
+    assert code(world.clock.run(world.read("weather"))) == "unreadable"
+    assert world.seen == []
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (answer({"data": {"state": "SUCCESS"}}), TaskState(state="SUCCESS", verdict="succeeded")),
+        (answer({"data": {"state": "FAILURE"}}), TaskState(state="FAILURE", verdict="failed")),
+        (answer({"data": {"state": "PENDING"}}), TaskState(state="PENDING", verdict="running")),
+        (answer({"data": {"state": 1}}), TaskState(state="no data.state in the answer", verdict="unreadable")),
+        (answer({"data": None}), TaskState(state="no data.state in the answer", verdict="unreadable")),
+        (answer(None, 500), TaskState(state="the service answered 500", verdict="unreadable")),
+    ],
+)
+def test_the_state_of_a_task(made: httpx.Response, expected: TaskState) -> None:
+    world = World()
+    world.on(TASK, made)
+
+    assert world.clock.run(world.service.task_state(HALL, E1)) == expected
+
+
+def test_task_reads_wait_for_the_pace_and_not_for_the_floor() -> None:
+    world = World()
+    world.on(TASK, answer({"data": {"state": "PENDING"}}), answer(None, 429), answer({"data": {"state": "SUCCESS"}}))
+
+    async def story() -> None:
+        for _ in range(3):
+            await world.service.task_state(HALL, E1)
+
+    world.clock.run(story())
+
+    assert world.asked(TASK) == [0.0, 0.0, 5.0]
+
+
+def test_a_list_is_read_page_by_page_and_each_page_has_its_floor() -> None:
+    world = World(page_size=2)
+    by_page = {None: page("e1", "e2", total=3, limit=2), "2": page("e3", number=2, total=3, limit=2)}
+    world.on("/events/", lambda seen: by_page[dict(httpx.QueryParams(seen.target.partition("?")[2])).get("page")])
+
+    async def story() -> tuple[bool, bool]:
+        first, second = await world.service.listing(HALL), await world.service.listing(HALL)
+        return first.complete, second.complete
+
+    assert world.clock.run(story()) == (True, True)
+    targets = [(seen.at, seen.target) for seen in world.seen if seen.path == "/events/"]
+    assert targets == [
+        (0.0, "/api/v3/events/?limit=2"),
+        (0.0, "/api/v3/events/?limit=2&page=2"),
+        (3.0, "/api/v3/events/?limit=2"),
+        (3.0, "/api/v3/events/?limit=2&page=2"),
+    ]
+
+
+def test_the_page_parameter_is_an_assumption() -> None:
+    world = World(page_size=1, assumptions=assumed("events.page_parameter", "p"))
+    world.on("/events/", page("e1", total=2, limit=1), page("e2", number=2, total=2, limit=1))
+
+    assert world.clock.run(world.service.listing(HALL)).complete
+    assert world.seen[-1].target == "/api/v3/events/?limit=1&p=2"
+
+
+def test_a_service_that_does_not_know_the_page_parameter_never_makes_a_short_list() -> None:
+    world = World()
+    world.on("/events/", page("e1", total=500))
+
+    listing = world.clock.run(world.service.listing(HALL))
+
+    assert not listing.complete
+    assert "events.page_parameter" in listing.why
+    assert set(listing.events) == {"e1"}
+    assert len(world.asked("/events/")) == 2
+
+
+def test_a_refused_sign_in_makes_a_list_that_says_so() -> None:
+    world = World()
+    world.on("/auth", answer(None, 401))
+
+    listing = world.clock.run(world.service.listing(HALL))
+
+    assert (listing.complete, listing.code) == (False, "denied")
+    assert "401" in listing.why
+
+
+def test_nothing_is_asked_but_the_sign_in_before_a_new_process_has_waited_one_floor() -> None:
+    world = World(quiet_s=FLOOR_S)
+    world.on("/events/", page("e1"))
+
+    async def story() -> None:
+        await world.service.partners()
+        await world.service.listing(HALL)
+
+    world.clock.run(story())
+
+    assert [(seen.at, seen.path) for seen in world.seen] == [(0.0, "/auth"), (3.0, "/events/")]
+
+
+def test_an_ill_typed_field_is_a_gap_in_its_event_and_nothing_more() -> None:
+    world = World()
+    content = {"total": 1, "limit": 100, "page": 1, "items": [event(capacity="many")]}
+    world.on("/events/", httpx.Response(200, content=json.dumps(content).encode()))
+
+    listing = world.clock.run(world.service.listing(HALL))
+
+    assert listing.complete
+    assert "capacity" in listing.events[E1].gaps
+
+
+def test_a_token_that_grows_old_while_a_read_waits_is_renewed_before_it_leaves() -> None:
+    world = World()
+    world.on("/events/e1", answer(None, 429, retry_after="900"), answer(event()))
+    world.on("/auth", lambda seen: answer({"AccessToken": f"access-at-{seen.at:.0f}", "ExpiresIn": 600}))
+
+    async def story() -> None:
+        await world.read()
+        await world.read()
+
+    world.clock.run(story())
+
+    assert world.seen[-1].headers["authorization"] == "Bearer access-at-900"
+
+
+def test_closing_leaves_nothing_behind() -> None:
+    world = World()
+    world.on("/events/e1", answer(event()))
+
+    async def story() -> None:
+        await world.read(max_age_s=timedelta(seconds=1).total_seconds())
+        await world.gate.aclose()
+        await world.pacer.aclose()
+        await world.api.aclose()
+
+    world.clock.run(story())
