@@ -27,6 +27,10 @@ SETUP_FIELDS_COMPARED: tuple[str, ...] = ("state", "goal", "total_budget")
 """What of a setup counts for "exactly as before": the fields the document names."""
 
 
+EXACT_MAX = 1 << 53
+"""The largest whole number up to which every whole number is a double."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """What a rule wants a target to be. Two wishes on one target and axis are equal or opposite."""
@@ -69,8 +73,19 @@ def wish_of(action: str, params: Mapping[str, Json]) -> Wish:
     target = ACTIONS[action].target
     if action == "boost":
         return Wish(target=target, axis="publish", value="published", stops=False)
-    spelled = json.dumps(dict(params), sort_keys=True, ensure_ascii=False)
+    spelled = json.dumps(_as_doubles(dict(params)), sort_keys=True, ensure_ascii=False)
     return Wish(target=target, axis=action, value=spelled, stops=False)
+
+
+def _as_doubles(value: Json) -> Json:
+    """The value with every number as a double, so that a written 500 and a computed 500.0 are one wish."""
+    if isinstance(value, dict):
+        return {name: _as_doubles(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_as_doubles(part) for part in value]
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > EXACT_MAX:
+        return value
+    return float(value)
 
 
 def wishes_of(rule: Rule) -> tuple[Wish, ...]:

@@ -206,11 +206,42 @@ def test_a_computed_value_makes_no_standing_wish() -> None:
             False,
             "equal, in another order",
         ),
+        (
+            wish_of("create_draft", {"goal": "ROAS", "total_budget": 500}),
+            wish_of("create_draft", {"goal": "ROAS", "total_budget": 500.0}),
+            False,
+            "equal: a written 500 is a computed 500.0",
+        ),
+        (
+            wish_of("create_draft", {"goal": "ROAS", "total_budget": 500.0, "tcs": [{"share": 1.0}, 2]}),
+            wish_of("create_draft", {"goal": "ROAS", "total_budget": 500.0, "tcs": [{"share": 1}, 2.0]}),
+            False,
+            "equal, also inside",
+        ),
+        (
+            wish_of("create_draft", {"goal": "ROAS", "total_budget": 500, "flag": True}),
+            wish_of("create_draft", {"goal": "ROAS", "total_budget": 500, "flag": 1}),
+            True,
+            "a boolean is no number",
+        ),
     ],
 )
 def test_which_wishes_are_opposite(one: Wish, other: Wish, opposite: bool, reason: str) -> None:
     assert one.opposes(other) is opposite, reason
     assert other.opposes(one) is opposite, reason
+
+
+def test_equal_wishes_have_one_text() -> None:
+    whole = wish_of("create_draft", {"goal": "ROAS", "total_budget": 500})
+    assert whole.text == wish_of("create_draft", {"goal": "ROAS", "total_budget": 500.0}).text
+    assert whole.text != wish_of("create_draft", {"goal": "ROAS", "total_budget": 500.5}).text
+
+
+def test_numbers_too_large_for_a_double_are_still_told_apart() -> None:
+    large = [
+        wish_of("create_draft", {"goal": "ROAS", "total_budget": number}).text for number in (10**400, 10**400 + 1)
+    ]
+    assert len(set(large)) == 2
 
 
 @pytest.mark.parametrize(
