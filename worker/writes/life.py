@@ -338,7 +338,16 @@ def _verdict(write: Write, event: Verdict, policy: Policy, now: datetime) -> Ste
         done = move(write, "confirmed", at=now, reason="person", why=event.because, confirmed_by="person")
         return Step(move=done, settling=None, then="rest")
     extra = write.counted + 1 - policy.max_attempts
-    back = move(write, "planned", at=now, reason="person", why=event.because, extra_attempts=extra, absent_proved=False)
+    back = move(
+        write,
+        "planned",
+        at=now,
+        reason="person",
+        why=event.because,
+        extra_attempts=extra,
+        absent_proved=False,
+        unknown_since=None,
+    )
     return Step(move=back, settling=None, then="send")
 
 

@@ -1,8 +1,10 @@
 """A person's verdict, and what ends a write that nobody wants any more."""
 
+from datetime import timedelta
+
 import pytest
 
-from tests.builders import a_policy, a_write
+from tests.builders import NOW, a_policy, a_write
 from tests.unit.writes.course import ACCEPTED, DENIED, LOST, NO_CONNECTION, Course, after_lost_attempt
 from worker.model.writes import State
 from worker.writes.life import Settling, Step, Unwanted, Verdict, attempts_left
@@ -61,6 +63,16 @@ def test_each_verdict_grants_one() -> None:
         course.attempt(LOST)
         course.proved_absent()
         assert (course.state(), course.write.counted) == ("needs_human", made)
+
+
+def test_after_a_verdict_the_next_unknown_is_a_new_one() -> None:
+    long_ago = NOW - timedelta(days=2)
+    course = Course(a_write(state="needs_human", unknown_since=long_ago))
+    course.verdict(applied=False)
+    course.attempt(LOST)
+    assert course.write.unknown_since == NOW, "a person settled the one before"
+    course.after(14 * 60).look("cannot_tell")
+    assert course.state() == "unknown", "evidence_within counts from this attempt"
 
 
 # --- unwanted ------------------------------------------------------------------------------------------------------
