@@ -30,7 +30,7 @@ class CelCondition:
     """A compiled ``when``. Two are equal if their texts are."""
 
     program: Program
-    contexts: Contexts = field(compare=False, repr=False, default_factory=Contexts)
+    contexts: Contexts = field(compare=False, repr=False)
     names: frozenset[str]
     paths: tuple[Path, ...]
 
@@ -73,7 +73,7 @@ class ComputedValue:
     """A value of ``do`` that begins with ``=``."""
 
     program: Program
-    contexts: Contexts = field(compare=False, repr=False, default_factory=Contexts)
+    contexts: Contexts = field(compare=False, repr=False)
     names: frozenset[str]
     paths: tuple[Path, ...]
 
@@ -109,22 +109,14 @@ def condition(source: str, contexts: Contexts | None = None) -> CelCondition:
 
 def of_program(program: Program, contexts: Contexts | None = None) -> CelCondition:
     """The condition of a compiled text."""
-    return CelCondition(
-        program=program,
-        contexts=contexts if contexts is not None else Contexts(),
-        names=names_of(program.tree),
-        paths=_paths(program.tree),
-    )
+    paths, shared = _registered(program, contexts)
+    return CelCondition(program=program, contexts=shared, names=names_of(program.tree), paths=paths)
 
 
 def computed(program: Program, contexts: Contexts | None = None) -> ComputedValue:
     """The computed value of a compiled text."""
-    return ComputedValue(
-        program=program,
-        contexts=contexts if contexts is not None else Contexts(),
-        names=names_of(program.tree),
-        paths=_paths(program.tree),
-    )
+    paths, shared = _registered(program, contexts)
+    return ComputedValue(program=program, contexts=shared, names=names_of(program.tree), paths=paths)
 
 
 def parts(whole: CelCondition) -> Part:
@@ -146,8 +138,11 @@ def leaves(part: Part) -> Iterator[Part]:
         yield from leaves(one)
 
 
-def _paths(tree: Node) -> tuple[Path, ...]:
-    return tuple(dict.fromkeys(free_paths(tree)))
+def _registered(program: Program, contexts: Contexts | None) -> tuple[tuple[Path, ...], Contexts]:
+    paths = tuple(dict.fromkeys(free_paths(program.tree)))
+    shared = contexts if contexts is not None else Contexts()
+    shared.register(paths)
+    return paths, shared
 
 
 def _missing(path: Path, scope: Scope) -> str | None:

@@ -1,11 +1,13 @@
 """From facts to the values a condition sees, converted once for all the conditions of one event.
 
 Converting a record for the engine costs a hundred times what a condition costs, so contexts are kept and shared as long
-as the same observation is looked at with the same parameters at the same moment. That is a saving and nothing else: a
-context is only taken from the store when it would be built of the very same objects again.
+as the same observation is looked at with the same parameters at the same moment, and of a record only the fields that
+some condition names are converted. Both are savings and nothing else: a context is only taken from the store when it
+would be built of the very same objects again, and a field that no condition names is seen by none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
@@ -15,6 +17,7 @@ from worker.model.rules import Scope
 from worker.rules.cel import CelValue, Context, context_of
 from worker.rules.celtypes import Type
 from worker.rules.registry import BUILT_IN
+from worker.rules.syntax import Path
 
 KEPT_MAX = 16
 
@@ -32,33 +35,53 @@ class Contexts:
 
     def __init__(self) -> None:
         self._kept: list[_Kept] = []
+        self._fields: dict[str, set[str] | None] = {}
+
+    def register(self, paths: Iterable[Path]) -> None:
+        """Takes note of what a condition will look at: single fields, or the whole of a fact."""
+        for path in paths:
+            known = self._fields.setdefault(path.name, set())
+            if not path.fields:
+                self._fields[path.name] = None
+            elif known is not None:
+                known.add(path.fields[0])
+        self._kept = []
 
     def of(self, scope: Scope) -> Context:
         """The context of a scope. Raises `CannotEvaluate` where a value is beyond the engine."""
         if scope.extra:
-            return context_of(values_of(scope))
+            return context_of(values_of(scope, self._fields))
         for kept in self._kept:
             same = kept.observation is scope.observation and kept.now == scope.now
             if same and (kept.keys is scope.keys or kept.keys == scope.keys):
                 return kept.context
-        context = context_of(values_of(scope))
+        context = context_of(values_of(scope, self._fields))
         if len(self._kept) >= KEPT_MAX or (self._kept and self._kept[0].observation is not scope.observation):
             self._kept = []
         self._kept.append(_Kept(observation=scope.observation, keys=dict(scope.keys), now=scope.now, context=context))
         return context
 
 
-def values_of(scope: Scope) -> dict[str, CelValue]:
-    """The values by name. Unknown facts are left out: the engine then meets something undefined, which is unknown."""
+def values_of(scope: Scope, fields: Mapping[str, AbstractSet[str] | None]) -> dict[str, CelValue]:
+    """The values of the names, with these fields of records (None: all). Unknown facts are left out: the engine then
+    meets something undefined, which is unknown."""
     values: dict[str, CelValue] = {"now": scope.now}
     for name, key in scope.keys.items():
-        fact = scope.observation.get(key)
+        fact = scope.observation.get(key) if name in fields else None
         if isinstance(fact, Known):
             documented = BUILT_IN.get(name)
-            values[name] = _typed(fact.value, documented.type if documented is not None else None)
+            value = _named(fact.value, fields[name])
+            values[name] = _typed(value, documented.type if documented is not None else None)
     for name, value in scope.extra.items():
         values[name] = _plain(value)
     return values
+
+
+def _named(value: Json, fields: AbstractSet[str] | None) -> Json:
+    """A record without the fields that nobody looks at."""
+    if fields is None or not isinstance(value, dict):
+        return value
+    return {name: value[name] for name in fields if name in value}
 
 
 def _typed(value: Json, known: Type | None) -> CelValue:

@@ -161,6 +161,17 @@ def test_few_contexts_are_kept() -> None:
     assert len({id(context) for context in seen}) > 1
 
 
+def test_only_what_some_condition_names_is_converted() -> None:
+    contexts = Contexts()
+    narrow = condition("event.status == 'active'", contexts)
+    assert list(contexts.of(scope()).engine.variables["event"]) == ["status"]
+    whole = condition("'capacity' in event", contexts)
+    assert set(contexts.of(scope()).engine.variables["event"]) == set(EVENT)
+    condition("event.status == 'again'", contexts)
+    assert whole.judge(scope()).truth is Truth.TRUE, "a later, narrower condition takes nothing away"
+    assert narrow.judge(scope()).truth is Truth.TRUE
+
+
 def test_conditions_are_equal_if_their_texts_are() -> None:
     assert condition("event.status == 'a'") == condition("event.status == 'a'")
     assert condition("event.status == 'a'") != condition("event.status == 'b'")

@@ -22,7 +22,7 @@ from worker.rules.fields import Form
 from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY, CustomFact, with_custom
 from worker.rules.rulefile import RULES_MAX
 from worker.rules.scalars import offsets_of
-from worker.rules.yamltext import TEXT_MAX_BYTES, Document, Scalar, compose
+from worker.rules.yamltext import TEXT_MAX_BYTES, Document, Scalar, Value, compose
 
 NAMES = {name: fact.type for name, fact in BUILT_IN.items()}
 
