@@ -21,6 +21,7 @@ from worker.model.outcomes import Accepted, NotSent, Outcome, Uncertain
 
 HALL = PartnerId("partner-id-hall")
 TOKEN = Secret("access-1")
+LATE = 1e9
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
@@ -67,7 +68,9 @@ async def write_to(server: Server, paths: list[str], *, scheme: str = "http") ->
     wire, made = exchanges(listening.sockets[0].getsockname()[1], scheme=scheme)
     async with listening:
         outcomes = [
-            await made.write(HALL, TOKEN, WriteRequest(host="api", method="PUT", path=path, query=(("q", "a b&c"),)))
+            await made.write(
+                HALL, TOKEN, WriteRequest(host="api", method="PUT", path=path, query=(("q", "a b&c"),)), LATE
+            )
             for path in paths
         ]
         await asyncio.gather(*server.served)
@@ -129,13 +132,51 @@ def test_nothing_below_repeats_or_follows(made: bytes, expected: type, reason: s
     assert [len(heads) for heads in server.connections] == [1], reason
 
 
+class SleepyClock(VirtualClock):
+    """A process that is stopped for a hundred seconds after it has looked at the clock so many times."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self._looks = looks
+
+    def monotonic(self) -> float:
+        self._looks -= 1
+        return 0.0 if self._looks >= 0 else 100.0
+
+
+@pytest.mark.parametrize("looks", [0, 1, 2])
+def test_a_process_that_wakes_up_with_its_connection_made_does_not_send(looks: int) -> None:
+    server = Server(OK)
+
+    async def story() -> Outcome:
+        listening = await asyncio.start_server(server.accept, "127.0.0.1", 0)
+        port = listening.sockets[0].getsockname()[1]
+        made = Exchanges(
+            wire=Wire(transports=Transports(), timeout_s=5.0),
+            hosts=Hosts(api=f"http://127.0.0.1:{port}"),
+            clock=SleepyClock(looks),
+            assumptions=Assumptions(),
+        )
+        outcome = await made.write(HALL, TOKEN, WriteRequest(host="api", method="PUT", path="/a"), 10.0)
+        await asyncio.gather(*server.served)
+        listening.close()
+        await listening.wait_closed()
+        return outcome
+
+    outcome = asyncio.run(story())
+
+    assert isinstance(outcome, NotSent)
+    assert outcome.cause == "stale"
+    assert [heads for heads in server.connections if heads] == [], "a connection perhaps, but not one byte"
+
+
 def test_a_refused_connection_is_known_to_be_harmless() -> None:
     async def story() -> Outcome:
         listening = await asyncio.start_server(Server(OK).accept, "127.0.0.1", 0)
         port = listening.sockets[0].getsockname()[1]
         listening.close()
         await listening.wait_closed()
-        return await exchanges(port)[1].write(HALL, TOKEN, WriteRequest(host="api", method="PUT", path="/a"))
+        return await exchanges(port)[1].write(HALL, TOKEN, WriteRequest(host="api", method="PUT", path="/a"), LATE)
 
     outcome = asyncio.run(story())
 

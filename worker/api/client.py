@@ -204,11 +204,9 @@ class ApiService:
         except WorkerError as error:
             return NotSent(cause="connect", why=str(error))
         began = self._clock.monotonic()
-        if began > not_after:
-            return NotSent(cause="stale", why="too long after the attempt was recorded")
         if began < self._pacing.blocked_until(partner):
             return NotSent(cause="stale", why="the service asked for patience after the attempt was recorded")
-        outcome = await self._exchanges.write(partner, token, request)
+        outcome = await self._exchanges.write(partner, token, request, not_after)
         answer = outcome.answer
         if isinstance(outcome, NotSent) and outcome.cause == "denied":
             self._sign_in.refused(token)

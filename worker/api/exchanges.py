@@ -13,7 +13,7 @@ from worker.api.auth import AuthAnswer
 from worker.api.classify import is_denied, outcome_of_answer, outcome_of_error, retry_after, words_of
 from worker.api.replies import Reply
 from worker.api.secret import Secret
-from worker.api.transport import Sending, Whole, Wire, json_content
+from worker.api.transport import Sending, Stale, Whole, Wire, json_content
 from worker.api.wire import Malformed, parsed
 from worker.model.errors import UsageError
 from worker.model.exchange import Clock, WriteRequest
@@ -80,8 +80,9 @@ class Exchanges:
             retry_after=wait,
         )
 
-    async def write(self, partner: PartnerId, token: Secret, request: WriteRequest) -> Outcome:
-        """One attempt on the wire. Only cancelling it raises, and then it may have been sent."""
+    async def write(self, partner: PartnerId, token: Secret, request: WriteRequest, not_after: float) -> Outcome:
+        """One attempt on the wire, unless monotonic time is past ``not_after`` before its first byte. Only cancelling
+        it raises, and then it may have been sent."""
         began = self._clock.monotonic()
         try:
             sending = self._sending(partner, token, request)
@@ -89,7 +90,9 @@ class Exchanges:
             why = str(error) if isinstance(error, UsageError) else type(error).__name__
             return NotSent(cause="connect", why=f"the request cannot be made: {why}")
         try:
-            whole = await self._wire.write(sending)
+            whole = await self._wire.write(sending, lambda: self._clock.monotonic() > not_after)
+        except Stale:
+            return NotSent(cause="stale", why="too long after the attempt was recorded")
         except Exception as error:  # noqa: BLE001  # a write never raises: what is not foreseen is uncertain
             return outcome_of_error(error)
         answer = Answered(

@@ -9,8 +9,8 @@ It judges nothing: what an answer means is said elsewhere.
 
 import asyncio
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 import httpx
 
@@ -23,6 +23,10 @@ WHOLE_REQUEST = 3.0
 AGENT = "campaign-worker"
 
 TransportFactory = Callable[[], httpx.AsyncBaseTransport]
+
+
+class Stale(Exception):
+    """Too late to send, noticed before the first byte."""
 
 
 class TooLong(Exception):
@@ -55,6 +59,7 @@ class Sending:
     url: httpx.URL
     headers: dict[str, str] = field(default_factory=dict, repr=False)
     content: bytes | None = field(default=None, repr=False)
+    extensions: Mapping[str, object] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +94,18 @@ class Wire:
             self._reads = self._client(self._transports.reads)
         return await self._whole(self._reads, sending, READ_BYTES_MAX)
 
-    async def write(self, sending: Sending) -> Whole:
-        """One request over a connection of its own, which is closed after it."""
+    async def write(self, sending: Sending, late: Callable[[], bool]) -> Whole:
+        """One request over a connection of its own, which is closed after it. Raises `Stale` where ``late`` says so
+        before the first byte: making the connection may have taken long, or the process may have been stopped in it."""
+
+        async def before(step: str, _: Mapping[str, object]) -> None:
+            if step.endswith("send_request_headers.started") and late():
+                raise Stale
+
         headers = {**sending.headers, "Connection": "close", "Accept-Encoding": "identity"}
-        alone = Sending(method=sending.method, url=sending.url, headers=headers, content=sending.content)
+        alone = replace(sending, headers=headers, extensions={"trace": before})
+        if late():
+            raise Stale
         async with self._client(self._transports.writes) as client:
             return await self._whole(client, alone, WRITE_BYTES_MAX)
 
@@ -112,7 +125,13 @@ class Wire:
         )
 
     async def _whole(self, client: httpx.AsyncClient, sending: Sending, bytes_max: int) -> Whole:
-        request = client.build_request(sending.method, sending.url, headers=sending.headers, content=sending.content)
+        request = client.build_request(
+            sending.method,
+            sending.url,
+            headers=sending.headers,
+            content=sending.content,
+            extensions=dict(sending.extensions),
+        )
         async with asyncio.timeout(self._timeout_s * WHOLE_REQUEST):
             response = await client.send(request, stream=True)
             try:

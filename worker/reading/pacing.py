@@ -9,7 +9,8 @@ slows another, because no two paces share anything. It has no clock and no rando
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from heapq import heappop, heappush
@@ -148,6 +149,7 @@ class Pacer:
         self._lines: dict[PartnerId, list[tuple[Urgency, int, Turn]]] = {}
         self._walkers: dict[PartnerId, asyncio.Task[None]] = {}
         self._number = count()
+        self._left: dict[PartnerId, deque[float]] = {}
 
     async def turn(self, partner: PartnerId, urgency: Urgency) -> None:
         """Waits until a request of this urgency may leave, and counts it."""
@@ -159,8 +161,7 @@ class Pacer:
         now = self._clock.monotonic()
         pace = self.pace(partner)
         if not self._waiting(partner) and wait_s(pace, now) <= 0.0:
-            self._paces[partner] = taken(pace, now)
-            turn.granted.set_result(None)
+            self._grant(partner, turn, now)
             return turn
         heappush(self._lines.setdefault(partner, []), (urgency, next(self._number), turn))
         if partner not in self._walkers:
@@ -203,13 +204,13 @@ class Pacer:
         return self.pace(partner).blocked_until
 
     def budget(self, partner: PartnerId) -> float:
-        """Requests per minute that the partner may make now."""
+        """Requests per minute that the partner is allowed now; for `status`."""
         return budget_now(self.pace(partner), self._clock.monotonic())
 
-    def budgets(self) -> Mapping[PartnerId, float]:
-        """Requests per minute that each partner is allowed now; for `status`."""
-        now = self._clock.monotonic()
-        return {partner: budget_now(pace, now) for partner, pace in self._paces.items()}
+    def last_minute(self, partner: PartnerId) -> int:
+        """Requests of the partner that left in the last 60 seconds; for `status`."""
+        since = self._clock.monotonic() - 60.0
+        return sum(at > since for at in self._left.get(partner, ()))
 
     async def aclose(self) -> None:
         """Ends all waiting; whoever still waits is cancelled."""
@@ -229,18 +230,23 @@ class Pacer:
             heappop(line)
         return bool(line)
 
+    def _grant(self, partner: PartnerId, turn: Turn, now: float) -> None:
+        self._paces[partner] = taken(self.pace(partner), now)
+        left = self._left.setdefault(partner, deque())
+        left.append(now)
+        while left[0] <= now - 60.0:
+            left.popleft()
+        turn.granted.set_result(None)
+
     async def _walk(self, partner: PartnerId) -> None:
         """Serves one partner's line until it is empty."""
         try:
             while self._waiting(partner):
                 now = self._clock.monotonic()
-                pace = self.pace(partner)
-                wait = wait_s(pace, now)
+                wait = wait_s(self.pace(partner), now)
                 if wait > 0.0:
                     await self._clock.sleep(wait)
                     continue
-                turn = heappop(self._lines[partner])[2]
-                self._paces[partner] = taken(pace, now)
-                turn.granted.set_result(None)
+                self._grant(partner, heappop(self._lines[partner])[2], now)
         finally:
             self._walkers.pop(partner, None)

@@ -230,11 +230,21 @@ def test_closing_ends_all_waiting() -> None:
     assert clock.monotonic() == 0.0
 
 
-def test_status_sees_the_budget_of_each_partner() -> None:
+def test_status_sees_the_budget_of_each_partner_and_what_was_used_of_it() -> None:
     clock = VirtualClock()
     pacer = Pacer(per_minute=300, clock=clock, chance=no_chance)
-    pacer.throttled(HALL, began=0.0, retry_after=None)
-    pacer.answered(CLUB, began=0.0)
 
-    assert pacer.budgets() == {HALL: 150, CLUB: 300}
-    assert pacer.blocked_until(HALL) == 5.0
+    async def story() -> list[int]:
+        await pacer.turn(HALL, Urgency.FACT)
+        await clock.sleep(30.0)
+        await pacer.turn(HALL, Urgency.FACT)
+        seen = [pacer.last_minute(HALL), pacer.last_minute(CLUB)]
+        await clock.sleep(30.0)
+        seen.append(pacer.last_minute(HALL))
+        await pacer.turn(HALL, Urgency.FACT)
+        return [*seen, pacer.last_minute(HALL)]
+
+    assert clock.run(story()) == [2, 0, 1, 2]
+    pacer.throttled(HALL, began=60.0, retry_after=None)
+    assert (pacer.budget(HALL), pacer.budget(CLUB)) == (150, 300)
+    assert pacer.blocked_until(HALL) == 65.0
