@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worker.api import classify
@@ -47,6 +47,7 @@ def test_what_a_whole_answer_tells(status: int, content: bytes, expected: type, 
     assert found.answer.status == status
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.integers(min_value=100, max_value=999), st.binary(max_size=40))
 def test_only_listed_statuses_are_ever_harmless(status: int, content: bytes) -> None:
     found = outcome(status, content)
@@ -137,6 +138,7 @@ def test_the_wait_that_the_service_asks_for(header: str | None, expected: timede
     assert classify.retry_after(header, NOW) == expected, reason
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.text(max_size=40))
 def test_any_header_is_a_wait_ahead_or_none(header: str) -> None:
     found = classify.retry_after(header, NOW)

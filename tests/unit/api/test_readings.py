@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.api.test_wire import ANY_JSON
@@ -92,6 +92,7 @@ def test_a_number_goes_into_a_query_plainly(value: float | str, expected: str) -
     assert readings.spelled(value) == expected
 
 
+@settings(deadline=None, max_examples=50)
 @given(ANY_JSON, st.sampled_from(sorted(READINGS)))
 def test_any_answer_is_known_or_unknown(value: Json, name: str) -> None:
     for content in (value, {"clusters": value, "tc_run_id": 1, "expected_value": value, "id": "e1"}, [value]):

@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worker.api import addresses
@@ -123,6 +123,7 @@ def test_a_name_is_one_segment_and_the_library_leaves_it_so(name: str, encoded: 
     assert url.raw_path.startswith(f"/api/v3/events/{encoded}/x?q=".encode())
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.text(min_size=1, max_size=30))
 def test_any_name_arrives_as_one_segment(name: str) -> None:
     url = exact_url(BASE, target_of(f"/events/{segment(name)}", [(name, name)]))

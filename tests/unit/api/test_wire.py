@@ -5,7 +5,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worker.api import wire
@@ -50,6 +50,7 @@ def test_half_characters_that_no_store_can_keep_are_replaced() -> None:
     assert wire.parsed(b'{"title": "a\\ud800b"}') == {"title": "a\ufffdb"}
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_json_or_malformed(content: bytes) -> None:
     with suppress(Malformed):
@@ -141,6 +142,7 @@ def test_a_page_that_does_not_count_keeps_its_events(field: str, value: Json) ->
     assert page.faults
 
 
+@settings(deadline=None, max_examples=50)
 @given(ANY_JSON)
 def test_any_json_is_a_page_or_malformed(value: Json) -> None:
     items: Json = [value, {"id": "e1"}]
