@@ -7,7 +7,7 @@ from worker.guards.situation import Limits, No, Situation
 from worker.model.commits import Brake, Halt, SendingView
 from worker.model.facts import Known
 from worker.model.rules import Truth
-from worker.model.writes import UNSENT, Write
+from worker.model.writes import Write
 from worker.writes.evidence import already_so, fact_name, target_value
 from worker.writes.intents import amount_of, reads_back
 
@@ -241,4 +241,4 @@ def _spend_brake(amount: float | None, limits: Limits, view: SendingView) -> Bra
     return None
 
 
-__all__ = ["AFTER_READING", "BEFORE_READING", "UNSENT", "brake_in_transaction", "budget_of", "first_no"]
+__all__ = ["AFTER_READING", "BEFORE_READING", "brake_in_transaction", "budget_of", "first_no"]
