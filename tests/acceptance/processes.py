@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -70,12 +71,12 @@ class Sandbox:
         self.post("faults", {"kind": kind, "match": {"method": method, "path": path}, **more})
 
     def effects(self, target: str | None = None) -> list[dict[str, Any]]:
-        effects: list[dict[str, Any]] = self.get("books")["effects"]
+        effects: list[dict[str, Any]] = self.get("books")["list"]
         return [one for one in effects if target is None or one["target"] == target]
 
 
 @contextmanager
-def sandbox(folder: Path, *options: str, story: str | None = "steps: []\n") -> Iterator[Sandbox]:
+def sandbox(folder: Path, *options: str, story: str | None = "story: []\n") -> Iterator[Sandbox]:
     """A sandbox of its own on a free port; checked at the end for bad manners of its client."""
     arguments = [*WORKER, "sandbox", "--port", "0", *options]
     if story is not None:
@@ -98,6 +99,8 @@ def sandbox(folder: Path, *options: str, story: str | None = "steps: []\n") -> I
     finally:
         process.terminate()
         process.wait(timeout=20)
+        if process.stderr is not None:
+            process.stderr.close()
 
 
 @dataclass(slots=True)
@@ -143,12 +146,15 @@ class Home:
     @contextmanager
     def worker(self, *options: str) -> Iterator["Worker"]:
         """A running daemon, ended at the end of the block whatever happens."""
-        error_path = self.folder / f"stderr-{time.monotonic_ns()}.txt"
-        with error_path.open("w", encoding="utf-8") as errors:
-            process = subprocess.Popen(
-                [*WORKER, "--config", str(self.config), "run", *options], stderr=errors, env=self._environment()
-            )
-        running = Worker(process=process, error_path=error_path)
+        process = subprocess.Popen(
+            [*WORKER, "--config", str(self.config), "run", *options],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self._environment(),
+        )
+        running = Worker(process=process)
+        reader = threading.Thread(target=running.listen)
+        reader.start()
         try:
             yield running
         finally:
@@ -160,6 +166,9 @@ class Home:
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
+            reader.join(timeout=20)
+            if process.stderr is not None:
+                process.stderr.close()
 
     def _environment(self) -> dict[str, str]:
         return {
@@ -174,12 +183,17 @@ class Home:
 class Worker:
     """A running daemon."""
 
-    process: "subprocess.Popen[bytes]"
-    error_path: Path
+    process: "subprocess.Popen[str]"
+    lines: list[str] = field(default_factory=list)
+
+    def listen(self) -> None:
+        """Reads stderr to its end, in a thread of its own."""
+        for line in self.process.stderr or ():
+            self.lines.append(line)
 
     @property
     def errors(self) -> str:
-        return self.error_path.read_text(encoding="utf-8")
+        return "".join(self.lines)
 
     def kill(self) -> None:
         """kill -9."""
@@ -192,13 +206,15 @@ class Worker:
         return self.process.wait(timeout=40)
 
 
-def home(folder: Path, box: Sandbox, rules: Sequence[str] = (PAUSE,), **safety: Any) -> Home:
+def home(
+    folder: Path, box: Sandbox, rules: Sequence[str] = (PAUSE,), *, timeout: str = "3s", **safety: Any
+) -> Home:
     """A folder whose config points at a sandbox, with short times that a test can wait for."""
     where = Home(folder=folder)
     settings = {"settle": "2s", "evidence_within": "60s", "confirm_within": "30s", **safety}
     lines = "\n".join(f"  {name}: {value}" for name, value in settings.items())
     where.config.write_text(
-        f"api:\n  base_url: {box.base_url}\n  cr_url: {box.cr_url}\n  timeout: 3s\nsafety:\n{lines}\n", encoding="utf-8"
+        f"api:\n  base_url: {box.base_url}\n  cr_url: {box.cr_url}\n  timeout: {timeout}\nsafety:\n{lines}\n", encoding="utf-8"
     )
     (folder / "rules").mkdir(exist_ok=True)
     for number, text in enumerate(rules):

@@ -1,0 +1,210 @@
+"""Real processes over real sockets and files: killed, doubled, starved of disk, misconfigured, stopped.
+
+Everything is judged from outside: exit codes, the commands' own output, the sandbox's books.
+"""
+
+import json
+import resource
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.processes import BOOST, PAUSE, Home, Sandbox, home, sandbox, until
+
+pytestmark = pytest.mark.timeout(180)
+FIRST = "partner-id-aurora-live"
+
+
+def cancelled(box: Sandbox, event: str) -> None:
+    """The event is cancelled at its organiser's."""
+    box.post("change", {"event": event, "partner": FIRST, "set": {"status": "cancelled"}})
+
+
+def settled(where: Home, number: int = 1) -> bool:
+    """So many writes are confirmed, and none is open."""
+    found = where.writes()
+    return len(found) == number and all(one["state"] == "confirmed" for one in found)
+
+
+@pytest.mark.parametrize("kind", ["hang_before", "hang_after"])
+def test_kill_9_while_a_boost_is_in_flight_ends_in_one_effect(tmp_path: Path, kind: str) -> None:
+    with sandbox(tmp_path) as box:
+        where = home(tmp_path, box, [BOOST], timeout="30s")
+        box.fault(kind, "POST", "/boost$")
+        box.post("change", {"event": "e4", "partner": FIRST, "set": {"title": "boost me"}})
+        with where.worker() as first:
+            until(lambda: [one["state"] for one in where.writes()] == ["sending"], "a boost in flight")
+            first.kill()
+        assert [one["state"] for one in where.writes()] == ["sending"]
+        with where.worker() as second:
+            until(lambda: settled(where), "the boost is settled")
+            assert second.stop() == 0
+        boosts = [one for one in box.effects() if one["operation"] == "boost"]
+        assert len(boosts) == 1
+        assert box.get("books")["repeated"] == 0
+        assert where.writes()[0]["attempt"] == (2 if kind == "hang_before" else 1)
+        assert "the chain holds" in where.call("log", "--verify").stdout
+
+
+def test_a_second_process_on_the_same_ledger_exits_3_and_names_the_first(tmp_path: Path) -> None:
+    with sandbox(tmp_path) as box:
+        where = home(tmp_path, box)
+        with where.worker() as first:
+            until(lambda: where.json("status")["running"], "the first runs")
+            second = where.call("run", check=3)
+            assert str(first.process.pid) in second.stderr
+            assert first.process.poll() is None, "the first goes on"
+            until(lambda: where.call("status", "--healthy", check=None).returncode == 0, "it is healthy")
+            assert first.stop() == 0
+        assert where.json("status")["running"] is False
+        assert where.call("status", "--healthy", check=1).stderr.startswith("not healthy")
+
+
+def test_a_typing_slip_exits_2_with_file_line_column_and_the_nearest_name(tmp_path: Path) -> None:
+    with sandbox(tmp_path) as box:
+        where = home(tmp_path, box, [PAUSE.replace("event.status", "event.statsu")])
+        done = where.call("run", check=2)
+        assert "rules-0.yaml:4:17: " in done.stderr
+        assert "statsu" in done.stderr and "'status'" in done.stderr
+        assert where.call("check", check=2).stdout.count("rules-0.yaml:4:17: ") == 1
+
+
+def test_a_rule_file_broken_while_running_leaves_the_last_good_set_in_force(tmp_path: Path) -> None:
+    with sandbox(tmp_path) as box:
+        where = home(tmp_path, box)
+        with where.worker() as running:
+            until(lambda: where.json("status")["partners"], "it watches")
+            good = where.json("status")["rules"]["hash"]
+            where.rule("rules: [", "broken.yaml")
+            until(lambda: where.json("status")["rules"]["error"], "the error is said")
+            assert where.json("status")["rules"]["hash"] == good
+            assert [one["kind"] for one in where.log()].count("rules_refused") == 1
+            cancelled(box, "e3")
+            until(lambda: settled(where), "the last good set still pauses")
+            (where.folder / "rules" / "broken.yaml").unlink()
+            until(lambda: where.json("status")["rules"]["error"] is None, "the mended folder is taken up")
+            assert running.stop() == 0
+
+
+def test_a_full_disk_sends_nothing_and_the_worker_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    with sandbox(tmp_path) as box:
+        where = home(tmp_path, box)
+        with where.worker() as running:
+            until(lambda: where.json("status")["partners"], "it watches")
+            resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+            cancelled(box, "e3")
+            until(lambda: "ledger" in running.errors and "cannot be used" in running.errors, "the trouble is said")
+            requests = len(box.get("requests"))
+            until(lambda: len(box.get("requests")) > requests + 4, "it goes on looking")
+            assert box.get("books")["writes_sent"] == 0, "no ledger, no write"
+            everything = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+            resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, everything)
+            until(lambda: settled(where), "it goes on by itself")
+            assert running.stop() == 0
+        assert len(box.effects()) == 1
+        assert "the chain holds" in where.call("log", "--verify").stdout
+
+
+def test_a_ledger_that_cannot_be_written_exits_3_at_start(tmp_path: Path) -> None:
+    with sandbox(tmp_path) as box:
+        where = home(tmp_path, box)
+        with where.config.open("a", encoding="utf-8") as config:
+            config.write("ledger: sqlite:////proc/nowhere/worker.db\n")
+        done = where.call("run", check=3)
+        assert "error:" in done.stderr
+        assert box.get("books")["writes_sent"] == 0
+
+
+def test_refused_credentials_exit_3_and_show_no_secret(tmp_path: Path) -> None:
+    with sandbox(tmp_path) as box:
+        where = home(tmp_path, box)
+        where.environment["CAMPAIGN_WORKER_PASSWORD"] = "wrong-and-secret"  # noqa: S105 - made up
+        done = where.call("run", check=3)
+        assert "credentials" in done.stderr
+        assert "wrong-and-secret" not in done.stderr
+        sign_ins = [one for one in box.get("requests") if one["path"] == "/auth"]
+        assert len(sign_ins) == 1, "a refused sign-in is not repeated at start"
+
+
+def test_a_missing_credential_exits_2_and_names_the_variable(tmp_path: Path) -> None:
+    with sandbox(tmp_path) as box:
+        where = home(tmp_path, box)
+        where.environment["CAMPAIGN_WORKER_PASSWORD"] = ""
+        assert "CAMPAIGN_WORKER_PASSWORD" in where.call("run", check=2).stderr
+
+
+def test_a_service_that_cannot_be_reached_is_tried_on_and_status_says_so(tmp_path: Path) -> None:
+    where = Home(folder=tmp_path)
+    where.config.write_text("api: {base_url: 'http://127.0.0.1:9/api/v3'}\n", encoding="utf-8")
+    where.rule(PAUSE)
+    with where.worker() as running:
+        until(lambda: where.json("status")["unreachable"], "status says so")
+        assert running.process.poll() is None
+        assert running.stop() == 0
+
+
+FRONTEND = """
+rules:
+  - id: hide-archived
+    when: event.status == 'archived'
+    do: [{frontend_status: HIDDEN}]
+"""
+
+
+def archived_with_a_lost_second_answer(box: Sandbox, where: Home) -> None:
+    box.fault("answer_after", "PUT", "/last_updated_on_fe/", params={"status": 500})
+    box.post("change", {"event": "e3", "partner": FIRST, "set": {"status": "archived"}})
+    until(
+        lambda: [one["state"] for one in where.writes()] == ["confirmed", "needs_human"],
+        "the second write, which no read can show, is put before a person",
+    )
+
+
+@pytest.mark.parametrize(("verdict", "sent"), [("--applied", 2), ("--not-applied", 3)])
+def test_a_person_settles_what_no_read_can_show(tmp_path: Path, verdict: str, sent: int) -> None:
+    with sandbox(tmp_path) as box:
+        where = home(tmp_path, box, [FRONTEND])
+        with where.worker() as running:
+            archived_with_a_lost_second_answer(box, where)
+            unknown = where.call("resolve", "2", "99", verdict, "--because", "looked", check=1)
+            assert "99" in unknown.stderr
+            assert where.writes()[1]["state"] == "needs_human", "all of the given writes, or none"
+            where.call("resolve", "2", verdict, "--because", "looked at the page")
+            until(lambda: settled(where, 2), "it is settled")
+            where.call("resolve", "2", verdict, "--because", "again", check=1)
+            assert running.stop() == 0
+        assert box.get("books")["writes_sent"] == sent
+        resolved = [one for one in where.log("--write", "2") if one["kind"] == "resolved"]
+        assert len(resolved) == 1
+        assert resolved[0]["by"] not in (None, "worker")
+
+
+def test_the_log_shows_a_tampered_record_and_every_format_reads(tmp_path: Path) -> None:
+    with sandbox(tmp_path) as box:
+        where = home(tmp_path, box)
+        with where.worker("--for", "30s") as running:
+            cancelled(box, "e3")
+            until(lambda: settled(where), "one write is confirmed")
+            assert running.stop() == 0
+        records = where.log()
+        assert [one["seq"] for one in records] == list(range(1, len(records) + 1))
+        assert [one["kind"] for one in where.log("--write", "1")][:2] == ["planned", "sending"]
+        assert len(json.loads(where.call("log", "--format", "json").stdout)) == len(records)
+        assert where.call("log", "--format", "csv").stdout.startswith("seq,at,partner,")
+        assert "confirmed" in where.call("log", "--event", "e3").stdout
+        assert where.call("log", "--since", "1h", "--rule", "nobody").stdout.count("pause") == 0
+        with sqlite3.connect(where.folder / "worker.db") as ledger:
+            ledger.execute("UPDATE action_log SET why = 'nothing happened' WHERE seq = 3")
+        done = where.call("log", "--verify", check=1)
+        assert "seq 3" in done.stdout
+
+
+def test_commands_that_only_read_need_no_ledger_and_no_credentials(tmp_path: Path) -> None:
+    where = Home(folder=tmp_path, environment={"CAMPAIGN_WORKER_USERNAME": "", "CAMPAIGN_WORKER_PASSWORD": ""})
+    where.config.write_text("rules: rules\n", encoding="utf-8")
+    where.rule(PAUSE)
+    assert where.json("writes") == []
+    assert where.log() == []
+    assert where.json("status")["running"] is False
+    assert not (tmp_path / "worker.db").exists()
