@@ -4,6 +4,7 @@ Real core, real client, real ledger; the twin's books and manners judge at the e
 rules are, lets things happen at virtual seconds, and looks at what the books and the ledger then say.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -157,11 +158,7 @@ class Town:
         tasks = [task for state in worker.states.values() for task in state.running.values()]
         for task in tasks:
             task.cancel()
-        for task in tasks:
-            try:
-                await task
-            except BaseException:  # noqa: BLE001 - it was killed
-                continue
+        await asyncio.gather(*tasks, return_exceptions=True)
         await worker.gate.aclose()
         await worker.pacer.aclose()
         await worker.service.aclose()
@@ -194,9 +191,7 @@ class Town:
     def suggest(self, event: str, *runs: int, partner: PartnerId = PARTNER) -> None:
         """Other clusters are suggested for an event."""
         items = [{"tc": f"cluster {run}", "tc_run_id": str(run)} for run in runs]
-        self.twin.change(
-            EventChange(event=event, partner=partner, parts={"suggested_tcs": items}), self.loop.time()
-        )
+        self.twin.change(EventChange(event=event, partner=partner, parts={"suggested_tcs": items}), self.loop.time())
 
     def fault(self, kind: Kind, method: str | None = None, path: str | None = None, **more: Any) -> None:
         """Something goes wrong with the next requests that match."""

@@ -118,7 +118,9 @@ class Home:
         (self.folder / "rules").mkdir(exist_ok=True)
         (self.folder / "rules" / name).write_text(text, encoding="utf-8")
 
-    def call(self, *arguments: str, check: int | None = 0, limit_s: float = LIMIT_S) -> "subprocess.CompletedProcess[str]":
+    def call(
+        self, *arguments: str, check: int | None = 0, limit_s: float = LIMIT_S
+    ) -> "subprocess.CompletedProcess[str]":
         """Runs a command to its end; ``check`` is the exit code it must have."""
         done = subprocess.run(
             [*WORKER, "--config", str(self.config), *arguments],
@@ -206,15 +208,14 @@ class Worker:
         return self.process.wait(timeout=40)
 
 
-def home(
-    folder: Path, box: Sandbox, rules: Sequence[str] = (PAUSE,), *, timeout: str = "3s", **safety: Any
-) -> Home:
+def home(folder: Path, box: Sandbox, rules: Sequence[str] = (PAUSE,), *, timeout: str = "3s", **safety: Any) -> Home:
     """A folder whose config points at a sandbox, with short times that a test can wait for."""
     where = Home(folder=folder)
     settings = {"settle": "2s", "evidence_within": "60s", "confirm_within": "30s", **safety}
     lines = "\n".join(f"  {name}: {value}" for name, value in settings.items())
     where.config.write_text(
-        f"api:\n  base_url: {box.base_url}\n  cr_url: {box.cr_url}\n  timeout: {timeout}\nsafety:\n{lines}\n", encoding="utf-8"
+        f"api:\n  base_url: {box.base_url}\n  cr_url: {box.cr_url}\n  timeout: {timeout}\nsafety:\n{lines}\n",
+        encoding="utf-8",
     )
     (folder / "rules").mkdir(exist_ok=True)
     for number, text in enumerate(rules):

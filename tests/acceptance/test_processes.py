@@ -66,7 +66,8 @@ def test_a_typing_slip_exits_2_with_file_line_column_and_the_nearest_name(tmp_pa
         where = home(tmp_path, box, [PAUSE.replace("event.status", "event.statsu")])
         done = where.call("run", check=2)
         assert "rules-0.yaml:4:17: " in done.stderr
-        assert "statsu" in done.stderr and "'status'" in done.stderr
+        assert "statsu" in done.stderr
+        assert "'status'" in done.stderr
         assert where.call("check", check=2).stdout.count("rules-0.yaml:4:17: ") == 1
 
 
@@ -119,7 +120,7 @@ def test_a_ledger_that_cannot_be_written_exits_3_at_start(tmp_path: Path) -> Non
 def test_refused_credentials_exit_3_and_show_no_secret(tmp_path: Path) -> None:
     with sandbox(tmp_path) as box:
         where = home(tmp_path, box)
-        where.environment["CAMPAIGN_WORKER_PASSWORD"] = "wrong-and-secret"  # noqa: S105 - made up
+        where.environment["CAMPAIGN_WORKER_PASSWORD"] = "wrong-and-secret"
         done = where.call("run", check=3)
         assert "credentials" in done.stderr
         assert "wrong-and-secret" not in done.stderr

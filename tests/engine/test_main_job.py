@@ -1,4 +1,4 @@
-"""The main job, end to end in one process: events change, rules fire, writes are made once, whatever the answers are."""
+"""The main job, end to end in one process: events change, rules fire, writes are made once whatever is answered."""
 
 from pathlib import Path
 

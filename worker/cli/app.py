@@ -67,7 +67,7 @@ def invocation(context: typer.Context) -> Invocation:
 
 def main() -> None:
     """Runs the command line and exits. The one door where errors are told."""
-    from worker.cli import commands
+    from worker.cli import commands  # noqa: PLC0415 - the commands import the app
 
     commands.register()
     try:

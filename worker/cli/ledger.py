@@ -37,7 +37,7 @@ def upgrade(context: typer.Context) -> None:
 
 @ledger_app.command("accept-restore")
 def accept_restore(context: typer.Context) -> None:
-    """Go on with a restored, lost or exchanged ledger: what was open goes to a person, what fires waits for approval."""
+    """Go on with a restored, lost or exchanged ledger: what was open goes to a person, what fires waits."""
     config = config_of(invocation(context))
     done = upkeep.accept_restore(ledger_url(config), by=operator(), now=utc_now())
     say(f"accepted: {len(done.needs_human)} open writes are now before a person, {done.memories} memories start anew")

@@ -4,7 +4,7 @@ import csv
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
+from enum import StrEnum
 
 from rich.console import Console
 from rich.table import Table
@@ -12,14 +12,14 @@ from rich.table import Table
 from worker.model.facts import Json
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """``--format`` of commands that print data."""
 
     table = "table"
     json = "json"
 
 
-class LogFormat(str, Enum):
+class LogFormat(StrEnum):
     """``--format`` of ``log``."""
 
     table = "table"

@@ -7,8 +7,8 @@ import typer
 from worker.cli.app import app, invocation
 from worker.cli.common import config_of, operator
 from worker.cli.output import say
-from worker.engine.operators import resolved
 from worker.cli.wiring import engine_settings, writer_of
+from worker.engine.operators import resolved
 from worker.model.commits import Commit
 from worker.model.errors import NotFound, StateConflict, UsageError
 from worker.model.ids import WriteId

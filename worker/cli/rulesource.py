@@ -17,7 +17,7 @@ class FolderSource:
         self._registry = registry
 
     def files_hash(self) -> str:
-        """The hash of what is on disk now; of the trouble itself where it cannot be read, so that a load will say it."""
+        """The hash of what is on disk now; where it cannot be read, of the trouble, so that a load will say it."""
         try:
             return files_hash(self._path)
         except InputErrors as error:
