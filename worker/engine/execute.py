@@ -12,7 +12,7 @@ from worker.engine.parts import Parts
 from worker.engine.preflight import Fresh, Preflight
 from worker.engine.settings import policy_for
 from worker.engine.state import PartnerState
-from worker.guards.checks import AFTER_READING, BEFORE_READING, brake_in_transaction, budget_of, first_no
+from worker.guards.checks import AFTER_READING, BEFORE_READING, brake_in_transaction, braked, budget_of, first_no
 from worker.guards.situation import No, Situation
 from worker.model.commits import Commit, Move
 from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
@@ -75,7 +75,7 @@ class Executor:
             await self._record(state, sending.after, NotSent(cause="ledger", why=str(problem)))
             return
         if brake is not None:
-            self._store(hold(write, at=self._clock.now(), reason=brake.reason, why=brake.why, until=brake.until))
+            self._object(write, braked(ready.situation, brake))
             return
         not_after = recorded + self._settings.timeout.total_seconds()
         outcome = await self._service.send(write.key.partner, request, not_after=not_after)

@@ -80,6 +80,10 @@ class Ledger(Protocol):
 
     def episode_writes(self, partner: PartnerId, event: EventId, rule: RuleId, episode: int) -> tuple[Write, ...]: ...
 
+    def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]:
+        """Every write of a target, final ones too, oldest first."""
+        ...
+
     def first_sendings(
         self, partner: PartnerId, since: datetime
     ) -> Mapping[tuple[EventId, RuleId], Sequence[datetime]]:

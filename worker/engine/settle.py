@@ -5,7 +5,9 @@ for a setup says *not there* only if the event itself answered after it in the s
 a PUT that has one, with waits that double, a few times, and proves nothing by itself.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Literal
 
 from worker.engine.parts import Parts
 from worker.engine.ports import Urgency
@@ -15,7 +17,7 @@ from worker.model.commits import Commit, Move
 from worker.model.errors import StateConflict
 from worker.model.facts import Fact, FactKey, Json, Known
 from worker.model.records import Record, of_write
-from worker.model.writes import Write
+from worker.model.writes import UNSETTLED, Write
 from worker.writes.evidence import Evidence, fact_name, judge
 from worker.writes.life import FoundSending, Input, Looked, Settling, Step, TaskFailed, Then, advance
 from worker.writes.states import move
@@ -56,7 +58,13 @@ class Settler:
         evidence = judge(write, fact)
         if isinstance(fact, Known) and evidence.says == "not_there" and not await self._event_answers(write, fact):
             evidence = Evidence(says="cannot_tell", value=evidence.value, why="the event itself did not answer")
-        step = self._advanced(state, write, Looked(evidence=evidence, began=fact.trace.began, running=running))
+        look = Looked(
+            evidence=evidence,
+            began=fact.trace.began,
+            running=running,
+            overtook=overtaken(write, self._on_target(write)),
+        )
+        step = self._advanced(state, write, look)
         self._store(state, write, step, self._evidence_record(state, write, fact, evidence, step))
         return step.then
 
@@ -75,6 +83,12 @@ class Settler:
         policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
         now = (self._clock.now(), self._clock.monotonic())
         return advance(write, state.settling.get(write.id), event, policy, now)
+
+    def _on_target(self, write: Write) -> tuple[Write, ...]:
+        """The other writes of the target; asked for only where one of them could have been overtaken."""
+        if not write.intent.stops:
+            return ()
+        return self._ledger.target_writes(write.key.partner, write.key.event, write.intent.target)
 
     async def _target(self, state: PartnerState, write: Write, settling: Settling) -> Fact | None:
         """The newest fact of the target: this cycle's look where it is new enough, else a read of its own."""
@@ -147,6 +161,21 @@ class Settler:
             self._ledger.apply(Commit(at=self._clock.now(), moves=(change,)))
         except StateConflict:
             return  # somebody else moved it first
+
+
+def overtaken(write: Write, others: Iterable[Write]) -> Literal["unsettled", "landed"] | None:
+    """Whether the write went ahead of an opposite one, and what is known of that now."""
+    found: Literal["unsettled", "landed"] | None = None
+    for other in others:
+        sent = other.last_sent_at
+        opposite = other.id != write.id and other.intent.wish != write.intent.wish and not other.intent.stops
+        if not opposite or sent is None or write.last_sent_at is None or sent > write.last_sent_at:
+            continue
+        if other.state in UNSETTLED and not other.absent_proved:
+            return "unsettled"
+        if other.state == "confirmed" and other.changed_at > write.last_sent_at:
+            found = "landed"
+    return found
 
 
 def _spelled(fact: Fact, evidence: Evidence) -> dict[str, Json]:

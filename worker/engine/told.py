@@ -64,6 +64,10 @@ class ToldLedger:
         """See `Ledger`."""
         return self._ledger.episode_writes(partner, event, rule, episode)
 
+    def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]:
+        """See `Ledger`."""
+        return self._ledger.target_writes(partner, event, target)
+
     def first_sendings(
         self, partner: PartnerId, since: datetime
     ) -> Mapping[tuple[EventId, RuleId], Sequence[datetime]]:

@@ -103,6 +103,23 @@ def condition_holds(situation: Situation) -> No | None:
     return No(way="hold", reason=reason, why=judgement.why)
 
 
+def seen_after_all(situation: Situation) -> No | None:
+    """The effect of an earlier attempt of this very write is there: presence confirms, wanted still or not."""
+    write = situation.write
+    if not write.sent or not reads_back(write.intent, write.key.item) or _others_unsettled(situation):
+        return None
+    if not already_so(write.intent, situation.fact(fact_name(write.intent))):
+        return None
+    return No(way="confirm", reason="read", why="the target reads as wanted after all")
+
+
+def _others_unsettled(situation: Situation) -> bool:
+    return any(
+        other.id != situation.write.id and not (other.state == "needs_human" and other.absent_proved)
+        for other in situation.on_target
+    )
+
+
 def target_says(situation: Situation) -> No | None:
     """The target is readable, and does not have the wanted value already."""
     write = situation.write
@@ -123,12 +140,9 @@ def target_says(situation: Situation) -> No | None:
 
 
 def _so_already(situation: Situation) -> No:
-    write = situation.write
-    if any(other.id != write.id for other in situation.on_target):
+    if _others_unsettled(situation):
         why = "the target reads as wanted, but another write on it is not settled"
         return No(way="hold", reason="target_busy", why=why)
-    if write.sent:
-        return No(way="confirm", reason="read", why="the target reads as wanted after all")
     return No(way="skip", reason="already_so", why="the target already has the wanted value")
 
 
@@ -201,7 +215,19 @@ def too_old(situation: Situation, no: No) -> No:
 Guard = Callable[[Situation], No | None]
 
 BEFORE_READING: tuple[Guard, ...] = (held_back_off, sequence, halted, vouched, credentials, target_free)
-AFTER_READING: tuple[Guard, ...] = (product_on, target_says, condition_holds, created_here, budget_in_range)
+AFTER_READING: tuple[Guard, ...] = (
+    product_on,
+    seen_after_all,
+    condition_holds,
+    target_says,
+    created_here,
+    budget_in_range,
+)
+
+
+def braked(situation: Situation, brake: Brake) -> No:
+    """A brake of the transaction as a guard's no: it holds, and a hold that lasts too long asks a person."""
+    return too_old(situation, No(way="hold", reason=brake.reason, why=brake.why, until=brake.until))
 
 
 def first_no(guards: tuple[Guard, ...], situation: Situation) -> No | None:

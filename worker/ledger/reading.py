@@ -89,6 +89,11 @@ class LedgerReader:
             ALL_WRITES.where(w.partner == partner, w.event == event, w.rule == rule, w.episode == episode)
         )
 
+    def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]:
+        """Every write of a target, final ones too, oldest first."""
+        w = writes.c
+        return self._writes(ALL_WRITES.where(w.partner == partner, w.event == event, w.target == target))
+
     def writes(
         self,
         *,

@@ -65,11 +65,16 @@ class Attempted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """One read of the target, begun at monotonic ``began``, said this. ``running``: the service's task still runs."""
+    """One read of the target, begun at monotonic ``began``, said this. ``running``: the service's task still runs.
+
+    ``overtook``: the write went ahead of an opposite one that was not settled then; it is still ``unsettled``, or it
+    has ``landed`` meanwhile. None where it overtook nothing, or nothing that came to anything.
+    """
 
     evidence: Evidence
     began: float
     running: bool = False
+    overtook: Literal["unsettled", "landed"] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,11 +245,15 @@ def _after_look(write: Write, settling: Settling, look: Looked, policy: Policy, 
     now, _ = at
     if look.began < settling.ended:
         return Step(move=None, settling=settling, then="read")
+    if look.overtook == "unsettled" and (look.evidence.says == "there" or write.state == "applied"):
+        return Step(move=None, settling=replace(settling, absent=0, last_read=look.began), then="read")
     if look.evidence.says == "there":
         done = move(
             write, "confirmed", at=now, reason="read", why=look.evidence.why, confirmed_by="read", absent_proved=False
         )
         return Step(move=done, settling=None, then="rest")
+    if look.overtook == "landed" and write.state in ("applied", "unknown") and look.evidence.value is not None:
+        return _sent_anew(write, look, now)
     counted = _counted(settling, look, policy)
     if write.state == "applied":
         return _still_applied(write, counted, policy, at)
@@ -253,6 +262,15 @@ def _after_look(write: Write, settling: Settling, look: Looked, policy: Policy, 
     proved = _proved_absent(counted, policy)
     change = note(write, absent_proved=proved) if proved != write.absent_proved else None
     return Step(move=change, settling=counted, then="read")
+
+
+def _sent_anew(write: Write, look: Looked, now: datetime) -> Step:
+    """The opposite write that this one had overtaken landed after it: what stops spending is sent once more, which
+    does not count against the attempts."""
+    why = f"an opposite write that it had overtaken landed after it: {look.evidence.why}"
+    extra = write.extra_attempts + 1
+    back = move(write, "planned", at=now, reason="overtaken", why=why, extra_attempts=extra, unknown_since=None)
+    return Step(move=back, settling=None, then="send")
 
 
 def _counted(settling: Settling, look: Looked, policy: Policy) -> Settling:

@@ -26,6 +26,7 @@ from tests.builders import (
 from worker.guards.checks import (
     AFTER_READING,
     BEFORE_READING,
+    braked,
     budget_in_range,
     budget_of,
     condition_holds,
@@ -35,13 +36,14 @@ from worker.guards.checks import (
     halted,
     held_back_off,
     product_on,
+    seen_after_all,
     sequence,
     target_free,
     target_says,
     vouched,
 )
 from worker.guards.situation import No, Situation
-from worker.model.commits import Halt
+from worker.model.commits import Brake, Halt
 from worker.model.facts import Fact, Json
 from worker.model.ids import PartnerId, RuleId, WriteId
 from worker.model.records import REASONS
@@ -322,9 +324,19 @@ def test_nothing_is_skipped_as_already_so_while_the_target_is_unsettled() -> Non
 def test_what_was_sent_before_and_is_there_after_all_is_confirmed() -> None:
     sent = a_write("pause", attempt=1, extra_attempts=1)
     so = {"event": event_fact(client_campaign_status="PAUSED")}
-    assert said(target_says(a_situation(sent, facts=so))) == ("confirm", "read")
+    assert said(seen_after_all(a_situation(sent, facts=so))) == ("confirm", "read")
+    unwanted = a_situation(sent, facts=so, judgement=Judgement(truth=Truth.FALSE, why="no"))
+    no = first_no(AFTER_READING, unwanted)
+    assert no is not None
+    assert no.way == "confirm", "presence confirms also what is not wanted any more"
     never_left = replace(sent, uncounted=1)
+    assert seen_after_all(a_situation(never_left, facts=so)) is None
     assert said(target_says(a_situation(never_left, facts=so))) == ("skip", "already_so"), "it was never sent"
+    assert seen_after_all(a_situation(sent, facts={"event": event_fact(client_campaign_status="RUNNING")})) is None
+    beside = a_situation(sent, facts=so, on_target=(another("run", "unknown", 8),))
+    assert seen_after_all(beside) is None, "another write may have done it"
+    settled = a_situation(sent, facts=so, on_target=(replace(another("run", "needs_human", 8), absent_proved=True),))
+    assert said(seen_after_all(settled)) == ("confirm", "read"), "a write proved absent holds its target no more"
 
 
 # --- drafts and budgets --------------------------------------------------------------------------------------------
@@ -459,8 +471,8 @@ BEFORE: list[tuple[str, Changes]] = [
 ]
 AFTER: list[tuple[str, Changes]] = [
     ("product_off", with_facts(partner=partner_fact(campaign_recommendations=False))),
-    ("no_draft", with_facts(setup=setup_fact("NONE"))),
     ("no_longer_holds", lambda one: replace(one, judgement=Judgement(truth=Truth.FALSE, why="no"))),
+    ("no_draft", with_facts(setup=setup_fact("NONE"))),
     ("other_value", with_earlier(a_write("create_draft", "confirmed", params={"total_budget": 1.0}))),
     ("budget_range", with_facts(budget_range=budget_range_fact(1.0, 2.0))),
 ]
@@ -470,6 +482,7 @@ AFTER: list[tuple[str, Changes]] = [
 def test_the_first_guard_that_objects_wins(
     guards: tuple[Callable[[Situation], No | None], ...], objections: list[tuple[str, Changes]]
 ) -> None:
+    guards = tuple(guard for guard in guards if guard is not seen_after_all)
     assert len(guards) == len(objections), "every guard has its place here"
     for first in range(len(objections)):
         situation = a_situation(a_write("boost"))
@@ -478,6 +491,14 @@ def test_the_first_guard_that_objects_wins(
         no = first_no(guards, situation)
         assert no is not None
         assert no.reason == objections[first][0]
+
+
+def test_a_brake_of_the_transaction_that_lasts_too_long_asks_a_person() -> None:
+    brake = Brake(reason="spend", why="too much", until=None)
+    young = a_situation(a_write("boost"))
+    assert said(braked(young, brake)) == ("hold", "spend")
+    old = replace(young, now=young.write.changed_at + young.limits.held_longer_than + timedelta(seconds=1))
+    assert said(braked(old, brake)) == ("ask", "gap")
 
 
 # --- held for too long ---------------------------------------------------------------------------------------------

@@ -1,0 +1,89 @@
+"""A write that only stops spending overtakes an unsettled opposite one, and is watched until that one has settled."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Literal
+
+import pytest
+
+from tests.builders import NOW, a_policy, a_write, event_fact
+from worker.engine.settle import overtaken
+from worker.model.ids import WriteId
+from worker.model.writes import State, Write
+from worker.writes.evidence import judge
+from worker.writes.life import Looked, Settling, advance
+
+AFTER = NOW + timedelta(seconds=5)
+HERE = (AFTER, 1005.0)
+
+
+def looked(write: Write, status: str, overtook: Literal["unsettled", "landed"] | None) -> Looked:
+    """A look begun after the attempt that read this campaign status."""
+    return Looked(evidence=judge(write, event_fact(client_campaign_status=status)), began=1004.0, overtook=overtook)
+
+
+@pytest.mark.parametrize("state", ["applied", "unknown"])
+@pytest.mark.parametrize(
+    ("status", "overtook", "expected", "reason"),
+    [
+        ("PAUSED", None, "confirmed", "it overtook nothing"),
+        ("PAUSED", "unsettled", None, "the opposite write may still land: it is watched on"),
+        ("PAUSED", "landed", "confirmed", "the opposite one landed before it"),
+        ("RUNNING", "landed", "planned", "the opposite one landed after it: it is sent anew"),
+        ("RUNNING", None, None, "an ordinary look that does not show it"),
+    ],
+)
+def test_a_look_at_a_write_that_overtook(
+    state: State, status: str, overtook: Literal["unsettled", "landed"] | None, expected: str | None, reason: str
+) -> None:
+    pause = a_write("pause", state)
+    step = advance(pause, Settling(ended=1000.0), looked(pause, status, overtook), a_policy(), HERE)
+    assert (step.move.after.state if step.move else None) == expected, reason
+
+
+def test_an_applied_pause_waits_for_the_opposite_write_however_long_that_takes() -> None:
+    pause = a_write("pause", "applied")
+    late = (NOW + timedelta(hours=1), 4600.0)
+    look = replace(looked(pause, "RUNNING", "unsettled"), began=4599.0)
+    step = advance(pause, Settling(ended=1000.0), look, a_policy(), late)
+    assert step.move is None, "confirm_within does not run while the overtaken write is open"
+
+
+def test_sending_anew_does_not_count_against_the_attempts() -> None:
+    pause = a_write("pause", "applied", attempt=3)
+    step = advance(pause, Settling(ended=1000.0), looked(pause, "RUNNING", "landed"), a_policy(), HERE)
+    assert step.move is not None
+    assert step.move.after.reason == "overtaken"
+    assert step.move.after.counted < a_policy().max_attempts + step.move.after.extra_attempts
+
+
+def test_a_look_that_reads_nothing_sends_nothing_anew() -> None:
+    pause = a_write("pause", "applied")
+    look = Looked(evidence=judge(pause, event_fact(gaps={"client_campaign_status": "missing"})), began=1004.0)
+    step = advance(pause, Settling(ended=1000.0), replace(look, overtook="landed"), a_policy(), HERE)
+    assert step.move is None
+
+
+def the_run(state: State, **changes: object) -> Write:
+    """A run that was sent before the pause."""
+    earlier = NOW - timedelta(seconds=30)
+    run = a_write("run", state, id=WriteId(9), first_sent_at=earlier, last_sent_at=earlier, changed_at=earlier)
+    return replace(run, **changes)  # type: ignore[arg-type]  # fields of Write
+
+
+@pytest.mark.parametrize(
+    ("other", "expected", "reason"),
+    [
+        (the_run("unknown"), "unsettled", "it may still land"),
+        (the_run("needs_human"), "unsettled", "so may this"),
+        (the_run("needs_human", absent_proved=True), None, "proved absent"),
+        (the_run("confirmed", changed_at=AFTER), "landed", "it was confirmed after the pause was sent"),
+        (the_run("confirmed"), None, "it was settled before the pause was sent: nothing was overtaken"),
+        (the_run("rejected", changed_at=AFTER), None, "it came to nothing"),
+        (the_run("unknown", last_sent_at=AFTER), None, "it was sent after the pause"),
+        (the_run("planned", last_sent_at=None, first_sent_at=None, attempt=0), None, "it was never sent"),
+        (replace(a_write("pause", "unknown"), id=WriteId(9)), None, "the same wish"),
+    ],
+)
+def test_what_was_overtaken(other: Write, expected: str | None, reason: str) -> None:
+    assert overtaken(a_write("pause", "applied"), [other]) == expected, reason
