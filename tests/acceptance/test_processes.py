@@ -209,3 +209,37 @@ def test_commands_that_only_read_need_no_ledger_and_no_credentials(tmp_path: Pat
     assert where.log() == []
     assert where.json("status")["running"] is False
     assert not (tmp_path / "worker.db").exists()
+
+
+def test_what_waits_for_approval_is_let_go_or_dropped_by_a_person(tmp_path: Path) -> None:
+    with sandbox(tmp_path) as box:
+        where = home(tmp_path, box)
+        with where.config.open("a", encoding="utf-8") as config:
+            config.write("mode: approve\n")
+        with where.worker() as running:
+            cancelled(box, "e3")
+            cancelled(box, "e5")
+            until(lambda: [one["state"] for one in where.writes()] == ["waiting", "waiting"], "both wait")
+            where.call("approve", "1", "--because", "it is true")
+            where.call("reject", "2", "--because", "it is not")
+            until(lambda: [one["state"] for one in where.writes()] == ["confirmed", "cancelled"], "as decided")
+            where.call("approve", "2", check=1)
+            where.call("approve", check=2)
+            assert running.stop() == 0
+        assert len(box.effects()) == 1
+        assert [one["by"] == "worker" for one in where.log() if one["kind"] == "approved"] == [False]
+
+
+def test_nothing_is_sent_once_halt_has_returned(tmp_path: Path) -> None:
+    with sandbox(tmp_path) as box:
+        where = home(tmp_path, box)
+        with where.worker() as running:
+            until(lambda: where.json("status")["partners"], "it watches")
+            where.call("halt", "--because", "let me look")
+            cancelled(box, "e3")
+            until(lambda: [one["held_by"] for one in where.writes()] == ["halt"], "the write is held, and says so")
+            assert box.get("books")["writes_sent"] == 0
+            where.call("resume", "--because", "looked")
+            until(lambda: settled(where), "it goes on")
+            where.call("resume", "--because", "again", check=1)
+            assert running.stop() == 0

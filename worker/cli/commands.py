@@ -4,8 +4,10 @@
 def register() -> None:
     """Makes all commands known."""
     from worker.cli import (  # noqa: F401, PLC0415 - imported for what they register, and they import the app
+        approve,
         check,
         demo,
+        halt,
         ledger,
         log,
         resolve,

@@ -6,12 +6,11 @@ import typer
 
 from worker.cli.app import app, invocation
 from worker.cli.common import config_of, operator
-from worker.cli.output import say
-from worker.cli.wiring import engine_settings, writer_of
+from worker.cli.deciding import Chosen, decide
+from worker.cli.wiring import engine_settings
 from worker.engine.operators import resolved
-from worker.model.commits import Commit
-from worker.model.errors import NotFound, StateConflict, UsageError
-from worker.model.ids import WriteId
+from worker.model.commits import Move
+from worker.model.errors import UsageError
 from worker.model.writes import Write
 from worker.system import utc_now
 
@@ -43,27 +42,9 @@ def resolve(
     asked = invocation(context)
     config = config_of(asked)
     settings = engine_settings(config)
-    with writer_of(config) as ledger:
-        found = [_one(ledger.write(WriteId(number)), number) for number in dict.fromkeys(ids)]
-        now = utc_now()
-        moves = tuple(
-            resolved(write, applied=applied, because=because, by=operator(), now=now, settings=settings)
-            for write in found
-        )
-        try:
-            ledger.apply(Commit(at=now, moves=moves))
-        except StateConflict as conflict:
-            raise NotFound(f"nothing was changed: {conflict}", hint="look again: campaign-worker writes") from conflict
-    for one in moves:
-        say(f"write {one.after.id}: {one.before.state} -> {one.after.state}")
+    by, now = operator(), utc_now()
 
+    def verdict(write: Write) -> Move:
+        return resolved(write, applied=applied, because=because, by=by, now=now, settings=settings)
 
-def _one(write: Write | None, number: int) -> Write:
-    if write is None:
-        raise NotFound(f"there is no write {number}; nothing was changed", hint="campaign-worker writes lists them")
-    if write.state != "needs_human":
-        raise NotFound(
-            f"write {number} is {write.state}, not needs_human; nothing was changed",
-            hint=f"campaign-worker log --write {number} shows its life",
-        )
-    return write
+    decide(config, Chosen(ids=tuple(ids), states=("needs_human",)), verdict)

@@ -1,0 +1,38 @@
+"""``approve`` and ``reject``: a person decides what waits."""
+
+from typing import Annotated
+
+import typer
+
+from worker.cli.app import app, invocation
+from worker.cli.common import config_of, operator
+from worker.cli.deciding import Chosen, decide
+from worker.engine.operators import approved, rejected
+from worker.system import utc_now
+
+Ids = Annotated[list[int] | None, typer.Argument(help="The writes, by number, as `writes` shows them.")]
+RuleOption = Annotated[str | None, typer.Option("--rule", help="All of this rule instead: a whole burst.")]
+Because = Annotated[str, typer.Option("--because", help="Why; it is kept in the log.")]
+
+
+@app.command("approve")
+def approve(
+    context: typer.Context, ids: Ids = None, rule: RuleOption = None, because: Because = "no reason given"
+) -> None:
+    """Let waiting writes go. They still pass every guard: what is no longer true is not sent.
+
+    Example: campaign-worker approve --rule pause-cancelled --because "the storm is real"
+    """
+    by, now = operator(), utc_now()
+    chosen = Chosen(ids=tuple(ids or ()), rule=rule, states=("waiting",))
+    decide(config_of(invocation(context)), chosen, lambda write: approved(write, because=because, by=by, now=now))
+
+
+@app.command("reject")
+def reject(
+    context: typer.Context, ids: Ids = None, rule: RuleOption = None, because: Because = "no reason given"
+) -> None:
+    """Drop writes that wait, are planned, or need a person. They are not planned again in the same episode."""
+    by, now = operator(), utc_now()
+    chosen = Chosen(ids=tuple(ids or ()), rule=rule, states=("waiting", "planned", "needs_human"))
+    decide(config_of(invocation(context)), chosen, lambda write: rejected(write, because=because, by=by, now=now))

@@ -1,0 +1,65 @@
+"""What `approve`, `reject` and `resolve` share: which writes are meant, and all of them decided or none.
+
+The decision is a short transaction of the command's own; a running daemon sees it in its next cycle. A write that is in
+another state by then, or an unknown number, changes nothing at all.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from worker.cli.output import say
+from worker.cli.wiring import writer_of
+from worker.config import Config
+from worker.ledger.sql import SqlLedger
+from worker.model.commits import Commit, Move
+from worker.model.errors import NotFound, StateConflict, UsageError
+from worker.model.ids import WriteId
+from worker.model.writes import State, Write
+from worker.system import utc_now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """Writes by number, or all of one rule that are in one of the states."""
+
+    ids: tuple[int, ...] = ()
+    rule: str | None = None
+    states: tuple[State, ...]
+
+
+def decide(config: Config, chosen: Chosen, verdict: Callable[[Write], Move]) -> None:
+    """Decides every chosen write, or none. Raises `NotFound` for an unknown number or a wrong state."""
+    with writer_of(config) as ledger:
+        moves = tuple(verdict(write) for write in _found(ledger, chosen))
+        try:
+            ledger.apply(Commit(at=utc_now(), moves=moves))
+        except StateConflict as conflict:
+            raise NotFound(f"nothing was changed: {conflict}", hint="look again: campaign-worker writes") from conflict
+    for one in moves:
+        say(f"write {one.after.id}: {one.before.state} -> {one.after.state}")
+
+
+def _found(ledger: SqlLedger, chosen: Chosen) -> list[Write]:
+    if bool(chosen.ids) == (chosen.rule is not None):
+        raise UsageError(
+            "name writes by number, or all of a rule with --rule", hint="campaign-worker writes lists both"
+        )
+    if chosen.rule is None:
+        return [_one(ledger, number, chosen.states) for number in dict.fromkeys(chosen.ids)]
+    writes = [write for write in ledger.open_writes() if write.key.rule == chosen.rule and write.state in chosen.states]
+    if not writes:
+        states = " or ".join(chosen.states)
+        raise NotFound(f"rule {chosen.rule} has no write that is {states}", hint="campaign-worker writes lists them")
+    return writes
+
+
+def _one(ledger: SqlLedger, number: int, states: tuple[State, ...]) -> Write:
+    write = ledger.write(WriteId(number))
+    if write is None:
+        raise NotFound(f"there is no write {number}; nothing was changed", hint="campaign-worker writes lists them")
+    if write.state not in states:
+        raise NotFound(
+            f"write {number} is {write.state}, not {' or '.join(states)}; nothing was changed",
+            hint=f"campaign-worker log --write {number} shows its life",
+        )
+    return write

@@ -1,0 +1,70 @@
+"""``halt`` and ``resume``: no new write from now on, and the way back."""
+
+from typing import Annotated
+
+import typer
+
+from worker.cli.app import app, invocation
+from worker.cli.common import config_of, duration, operator
+from worker.cli.output import say
+from worker.cli.wiring import writer_of
+from worker.model.errors import NotFound
+from worker.model.ids import PartnerId, RuleId
+from worker.model.writes import UNSETTLED
+from worker.system import utc_now
+
+PartnerOption = Annotated[str | None, typer.Option("--partner", help="Only this partner.")]
+RuleOption = Annotated[str | None, typer.Option("--rule", help="Only this rule.")]
+
+
+@app.command("halt")
+def halt(
+    context: typer.Context,
+    because: Annotated[str, typer.Option(help="Why; it is kept in the log and shown with every held write.")],
+    partner: PartnerOption = None,
+    rule: RuleOption = None,
+    lasting: Annotated[
+        str | None, typer.Option("--for", help="Resume by itself after that long, for instance 2h.")
+    ] = None,
+) -> None:
+    """Stop new writes: once this has returned, none is sent, also by a running daemon. Reading and deciding go on.
+
+    Example: campaign-worker halt --rule boost-on-new-clusters --for 2h --because "wrong budget"
+    """
+    ends = duration(lasting, "--for")
+    now = utc_now()
+    with writer_of(config_of(invocation(context))) as ledger:
+        ledger.append_halt(
+            partner=None if partner is None else PartnerId(partner),
+            rule=None if rule is None else RuleId(rule),
+            until=None if ends is None else now + ends,
+            because=because,
+            by=operator(),
+            at=now,
+        )
+        flying = [write for write in ledger.open_writes() if write.state in UNSETTLED]
+    say(f"halted{'' if ends is None else f' until {now + ends:%Y-%m-%d %H:%M:%S} UTC'}")
+    for write in flying:
+        say(f"in flight or not settled: write {write.id}, {write.intent.action} of {write.key.event}: {write.state}")
+
+
+@app.command("resume")
+def resume(
+    context: typer.Context,
+    because: Annotated[str, typer.Option(help="Why; it is kept in the log.")],
+    partner: PartnerOption = None,
+    rule: RuleOption = None,
+) -> None:
+    """End halts: those that name this partner and this rule, or without either all of them."""
+    with writer_of(config_of(invocation(context))) as ledger:
+        ended = ledger.resume_halts(
+            partner=None if partner is None else PartnerId(partner),
+            rule=None if rule is None else RuleId(rule),
+            because=because,
+            by=operator(),
+            at=utc_now(),
+        )
+    if not ended:
+        raise NotFound("no such halt is in force", hint="campaign-worker status shows the halts")
+    for one in ended:
+        say(f"resumed: halt of {one.partner or 'every partner'}, {one.rule or 'every rule'} ({one.because})")
