@@ -176,7 +176,7 @@ async def running_daemon(
 
         def budgets(partner: PartnerId) -> Mapping[str, Json]:
             return {
-                "requests_per_minute": config.requests.per_minute,
+                "requests_per_minute": pacer.last_minute(partner),
                 "budget": round(pacer.budget(partner)),
             }
 

@@ -36,6 +36,7 @@ class CycleReport:
     fired: int
     open_writes: int
     took_ms: int
+    denied: bool = False
     error: str | None = None
 
 
@@ -88,6 +89,7 @@ class Cycle:
             fired=fired,
             open_writes=len(writes),
             took_ms=round((self._clock.monotonic() - began) * 1000),
+            denied=seen.denied,
             error=error,
         )
 

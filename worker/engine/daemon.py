@@ -26,6 +26,10 @@ from worker.model.writes import Write
 
 RELOAD_EVERY = timedelta(seconds=2)
 PARTNERS_EVERY = timedelta(seconds=60)
+DENIED_AGAIN = timedelta(minutes=5)
+"""How long a partner for which the service refuses our credentials is left in peace."""
+LATE = 3
+"""A job due later than this many intervals from now is due because the wall clock was set back."""
 SIGN_IN_AGAIN = timedelta(seconds=5)
 SIGN_IN_AGAIN_MAX = timedelta(seconds=60)
 
@@ -93,8 +97,10 @@ class Daemon:
         """Runs until `stop`, or for ``lasting``. Raises `NotSafe` where credentials are refused or nothing is found."""
         self._take_rules(self._source.load(), self._source.files_hash())
         self._record("started", f"pid {self._pid}")
-        ends = asyncio.ensure_future(self._end_after(lasting)) if lasting is not None else None
         scheduler = AsyncIOScheduler(timezone="UTC")
+        beside = [asyncio.ensure_future(self._keep_time(scheduler))]
+        if lasting is not None:
+            beside.append(asyncio.ensure_future(self._end_after(lasting)))
         try:
             await self._quiet(self._settings.interval)
             partners = await self._signed_in()
@@ -103,8 +109,8 @@ class Daemon:
                 scheduler.start()
             await self._stop.wait()
         finally:
-            if ends is not None:
-                ends.cancel()
+            for task in beside:
+                task.cancel()
             if scheduler.running:
                 scheduler.shutdown(wait=False)
             await self._finish()
@@ -143,7 +149,7 @@ class Daemon:
 
     async def _one_cycle(self, partner: PartnerId) -> None:
         state = self._states.get(partner)
-        if state is None or self._stop.is_set():
+        if state is None or self._stop.is_set() or self._clock.monotonic() < state.quiet_until:
             return
         try:
             report = await self._cycle.run(state)
@@ -157,6 +163,9 @@ class Daemon:
             return
         self._cycle_ms = report.took_ms
         self._reporter.cycle(report)
+        if report.denied:
+            state.quiet_until = self._clock.monotonic() + DENIED_AGAIN.total_seconds()
+            self._reporter.alarm("partner_denied", partner=partner, again_in=DENIED_AGAIN.total_seconds())
         self._save_status()
 
     def _defect(self, write: Write, defect: Exception) -> None:
@@ -255,6 +264,17 @@ class Daemon:
         for one in (sleeping, stopping):
             one.cancel()
 
+    async def _keep_time(self, scheduler: AsyncIOScheduler) -> None:
+        """The scheduler goes by the wall clock; where that was set back, its jobs are brought back to now."""
+        while not self._stop.is_set():
+            await self._clock.sleep(self._settings.interval.total_seconds())
+            now = self._clock.now()
+            for job in scheduler.get_jobs():
+                every = job.trigger.interval
+                if job.next_run_time is not None and job.next_run_time - now > LATE * every:
+                    self._reporter.note("clock_set_back", job=job.id)
+                    job.modify(next_run_time=now)
+
     async def _end_after(self, lasting: timedelta) -> None:
         await self._clock.sleep(lasting.total_seconds())
         self._stop.set()
@@ -262,7 +282,13 @@ class Daemon:
     async def _finish(self) -> None:
         """Awaits what is in flight, up to ``stop_within``; what is then still open is unknown at the next start."""
         self._stop.set()
-        flying = [task for state in self._states.values() for task in state.running.values()]
+        flying: list[asyncio.Task[None]] = []
+        for state in self._states.values():
+            for write_id, task in state.running.items():
+                if write_id in state.in_flight:
+                    flying.append(task)
+                else:
+                    task.cancel()
         if flying:
             limit = asyncio.ensure_future(self._clock.sleep(self._settings.stop_within.total_seconds()))
             await asyncio.wait([limit, asyncio.ensure_future(_all_of(flying))], return_when=asyncio.FIRST_COMPLETED)

@@ -78,8 +78,12 @@ class Executor:
             self._object(write, braked(ready.situation, brake))
             return
         not_after = recorded + self._settings.timeout.total_seconds()
-        outcome = await self._service.send(write.key.partner, request, not_after=not_after)
-        await self._record(state, sending.after, outcome)
+        state.in_flight.add(write.id)
+        try:
+            outcome = await self._service.send(write.key.partner, request, not_after=not_after)
+            await self._record(state, sending.after, outcome)
+        finally:
+            state.in_flight.discard(write.id)
 
     async def _record(self, state: PartnerState, sending: Write, outcome: Outcome) -> None:
         """Stores what the attempt told us, again and again until the ledger takes it."""

@@ -37,13 +37,15 @@ MEMORY_EVERY = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What one look saw. ``memory`` is the partner's new memory; ``store`` says whether it is worth a commit."""
+    """What one look saw. ``memory`` is the partner's new memory; ``store`` says whether it is worth a commit.
+    ``denied``: the service refused our credentials for this partner."""
 
     observations: Mapping[EventId, Observation]
     memory: PartnerMemory
     store: bool
     records: tuple[Record, ...]
     complete: bool
+    denied: bool = False
     why: str = ""
 
 
@@ -87,6 +89,7 @@ class Observer:
             store=_worth_storing(state.memory, memory),
             records=tuple(records),
             complete=listing.complete,
+            denied=listing.code == "denied",
             why=listing.why,
         )
 

@@ -32,6 +32,8 @@ class PartnerState:
 
     ``known``: events met so far. ``said``: what the last logged evidence of a write said. ``doing``: the value that a
     write of ours last put into a field of an event, to tell our own changes from others'.
+    ``in_flight``: writes whose attempt is recorded and whose outcome is not. ``quiet_until``: monotonic
+    second before which the partner is left in peace.
     """
 
     partner: PartnerId
@@ -46,6 +48,8 @@ class PartnerState:
     said: dict[WriteId, str] = field(default_factory=dict)
     running: dict[WriteId, asyncio.Task[None]] = field(default_factory=dict)
     doing: dict[tuple[EventId, str], Json] = field(default_factory=dict)
+    in_flight: set[WriteId] = field(default_factory=set)
+    quiet_until: float = float("-inf")
     credentials_until: datetime | None = None
     last_ok_at: datetime | None = None
     last_error: str | None = None

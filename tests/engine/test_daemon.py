@@ -1,0 +1,79 @@
+"""The daemon's own work: a partner that is closed to us, and stopping at once."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.worlds import PARTNER, Town, happening, town, world
+from worker.engine.cycle import CycleReport
+from worker.engine.daemon import Daemon
+from worker.engine.parts import Parts
+from worker.model.facts import Json
+from worker.model.ids import PartnerId
+from worker.model.rules import RuleSet
+
+
+class Told:
+    """Keeps what the daemon says."""
+
+    def __init__(self) -> None:
+        self.reports: list[CycleReport] = []
+        self.said: list[str] = []
+
+    def cycle(self, report: CycleReport) -> None:
+        self.reports.append(report)
+
+    def note(self, message: str, **_keys: object) -> None:
+        self.said.append(message)
+
+    def alarm(self, message: str, **_keys: object) -> None:
+        self.said.append(message)
+
+
+class NoRules:
+    """A folder that stays as it is."""
+
+    def files_hash(self) -> str:
+        return "same"
+
+    def load(self) -> RuleSet:
+        return RuleSet()
+
+
+def no_budget(_partner: PartnerId) -> Mapping[str, Json]:
+    return {}
+
+
+def test_a_partner_that_refuses_us_is_left_in_peace_for_five_minutes(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        here.fault("answer_before", "GET", "^/events/", times=100, status=403, code="error.unauthorized")
+        told = Told()
+        running = here.worker
+        parts = Parts(clock=here.clock, service=running.service, ledger=running.ledger, settings=here.settings)
+        daemon = Daemon(parts, source=NoRules(), reporter=told, pid=1, budgets=no_budget)
+        daemon.stop()
+        await daemon.run()
+        state = running.states[PARTNER]
+        report = await running.cycle.run(state)
+        assert report.denied
+        assert not report.complete
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_a_daemon_that_is_stopped_before_its_first_look_ends_at_once_and_says_so(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        running = here.worker
+        parts = Parts(clock=here.clock, service=running.service, ledger=running.ledger, settings=here.settings)
+        daemon = Daemon(parts, source=NoRules(), reporter=Told(), pid=4711, budgets=no_budget)
+        task = asyncio.ensure_future(daemon.run())
+        await asyncio.sleep(1)
+        daemon.stop()
+        await task
+        kinds = [record["kind"] for record in here.log()]
+        assert kinds == ["rules_loaded", "started", "stopped"]
+        assert here.twin.books.writes_sent == 0
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
