@@ -6,67 +6,73 @@ definitely false since: so reading eagerly and reading lazily decide alike. What
 yet is no value: it keeps everything as it was.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from worker.engine.episodes import ends_of
-from worker.engine.looks import Candidate, End, Glance, Glimpse, pace_brake
+from worker.engine.looks import REOBSERVED, Candidate, End, Glance, Glimpse, approval, pace_brake, reobserves
 from worker.model.actions import ACTIONS
 from worker.model.commits import Brake
 from worker.model.facts import Json, Known
 from worker.model.memory import Baseline, RuleMemory
 from worker.model.rules import Truth, Watch
-from worker.model.writes import UNSENT
+from worker.model.writes import UNSENT, Write
 from worker.rules.evaluate import difference, normalised, watch_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """The watched values that this look could see, by key text; and all key texts that could be resolved."""
+class Watched:
+    """What this look shows of the watched facts, before the condition is judged.
+
+    ``values`` and ``watches`` are by key text; ``memory`` has compared them; ``ends`` are unsent writes of a change
+    that was taken back.
+    """
 
     values: Mapping[str, Json]
     watches: Mapping[str, Watch]
-    resolved: bool
+    memory: RuleMemory
+    ends: tuple[End, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every remembered value has been seen at this look."""
+        return self.memory.baselines.keys() <= self.values.keys()
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """The pending values that this look could not see: they may be gone again."""
+        return tuple(sorted(self.memory.pending.keys() - self.values.keys()))
 
 
-def glance_at_change(glimpse: Glimpse) -> Glance:
-    """What one look does to a rule with ``on_change``."""
-    if glimpse.judgement.truth is Truth.FALSE:
-        return Glance(memory=_forgotten(glimpse), ends=ends_of(glimpse))
-    seen = _seen(glimpse)
-    memory, ends = _settled(glimpse, _kept(glimpse.memory, seen), seen)
-    memory = _compared(glimpse, memory, seen)
-    if glimpse.judgement.truth is Truth.TRUE:
+def watch(glimpse: Glimpse) -> Watched:
+    """Sees the watched values and compares them with what is remembered."""
+    values, watches, resolved = _seen(glimpse)
+    memory = _kept(glimpse.memory, watches) if resolved else glimpse.memory
+    memory, ends = _settled(glimpse, memory, values, watches)
+    memory = _compared(glimpse, memory, values)
+    if memory.baselines:
         memory = replace(memory, looked_at=glimpse.now)
-    if not memory.pending:
-        return Glance(memory=memory, ends=ends)
-    brake = pace_brake(glimpse, memory.pending_since)
-    if brake is not None:
-        return Glance(memory=replace(memory, pending_unheld_since=None), held=brake, ends=ends)
-    if glimpse.judgement.truth is Truth.UNKNOWN:
-        since = memory.pending_unheld_since or glimpse.now
-        held = Brake(reason="fact_unknown", why=glimpse.judgement.why)
-        return Glance(memory=replace(memory, pending_unheld_since=since), held=held, ends=ends)
-    return Glance(memory=memory, candidate=_candidate(glimpse, memory, seen), ends=ends)
+    return Watched(values=values, watches=watches, memory=memory, ends=ends)
 
 
-def change_facts(memory: RuleMemory, watches: Mapping[str, Watch]) -> dict[str, Json]:
+def change_facts(watched: Watched) -> dict[str, Json]:
     """``previous``, ``added`` and ``removed`` against the baseline before the firing; empty without a pending change.
 
     ``previous`` maps each watched fact to its remembered value; ``added`` and ``removed`` list the items of list facts.
     """
+    memory = watched.memory
     if not memory.pending:
         return {}
     previous: dict[str, Json] = {}
     added: list[Json] = []
     removed: list[Json] = []
     base = _base(memory)
-    for key, watch in watches.items():
+    for key, one in watched.watches.items():
         if key not in base:
             continue
         old = base[key].value
-        previous[watch.fact] = old
-        new = memory.pending.get(key, old)
+        previous[one.fact] = old
+        new = memory.pending.get(key, memory.baselines[key].value)
         if isinstance(old, list) and isinstance(new, list):
             plus, minus = difference(old, new)
             added.extend(plus)
@@ -74,29 +80,44 @@ def change_facts(memory: RuleMemory, watches: Mapping[str, Watch]) -> dict[str, 
     return {"previous": previous, "added": added, "removed": removed}
 
 
-def extra_facts(glimpse_memory: RuleMemory, glimpse: Glimpse) -> dict[str, Json]:
-    """The change facts a condition is judged with at this look, before the look has changed the memory."""
-    seen = _seen(glimpse)
-    return change_facts(_compared(glimpse, _kept(glimpse_memory, seen), seen), seen.watches)
+def glance_at_change(glimpse: Glimpse, watched: Watched) -> Glance:
+    """What one look does to a rule with ``on_change``."""
+    truth = glimpse.judgement.truth
+    if truth is Truth.FALSE:
+        return Glance(memory=_forgotten(glimpse), ends=ends_of(glimpse))
+    memory = watched.memory
+    if not memory.pending:
+        forced = None if watched.complete else memory.forced
+        return Glance(memory=replace(memory, forced=forced, held=None), ends=watched.ends)
+    brake = pace_brake(glimpse, memory.pending_since)
+    if brake is not None:
+        return Glance(memory=replace(memory, pending_unheld_since=None), held=brake, ends=watched.ends)
+    unheld = replace(memory, pending_unheld_since=memory.pending_unheld_since or glimpse.now)
+    if truth is Truth.UNKNOWN or watched.unseen:
+        why = glimpse.judgement.why if truth is Truth.UNKNOWN else f"not readable now: {', '.join(watched.unseen)}"
+        return Glance(memory=unheld, held=Brake(reason="fact_unknown", why=why), ends=watched.ends)
+    if reobserves(memory, glimpse.settings):
+        return Glance(memory=_consumed(watched), held=REOBSERVED, ends=watched.ends)
+    return Glance(memory=unheld, candidate=_candidate(glimpse, watched), ends=watched.ends)
 
 
-def _seen(glimpse: Glimpse) -> Seen:
+def _seen(glimpse: Glimpse) -> tuple[dict[str, Json], dict[str, Watch], bool]:
+    """The values that this look could see, the watches by key text, and whether all their parameters are known."""
     values: dict[str, Json] = {}
     watches: dict[str, Watch] = {}
     resolved = True
-    for watch in glimpse.rule.on_change:
-        key = glimpse.scope.keys.get(watch.fact)
+    for one in glimpse.rule.on_change:
+        key = glimpse.scope.keys.get(one.fact)
         if key is None:
             resolved = False
             continue
-        text = watch_key(key, watch)
-        watches[text] = watch
+        text = watch_key(key, one)
+        watches[text] = one
         fact = glimpse.scope.observation.get(key)
-        if isinstance(fact, Known):
-            value = normalised(fact, watch)
-            if value is not None:
-                values[text] = value
-    return Seen(values=values, watches=watches, resolved=resolved)
+        value = normalised(fact, one) if isinstance(fact, Known) else None
+        if value is not None:
+            values[text] = value
+    return values, watches, resolved
 
 
 def _forgotten(glimpse: Glimpse) -> RuleMemory:
@@ -115,81 +136,78 @@ def _forgotten(glimpse: Glimpse) -> RuleMemory:
     )
 
 
-def _kept(memory: RuleMemory, seen: Seen) -> RuleMemory:
+def _kept(memory: RuleMemory, watches: Mapping[str, Watch]) -> RuleMemory:
     """Baselines belong to their parameters: those of other parameters go, once the new ones are resolved."""
-    if not seen.resolved or set(memory.baselines) <= set(seen.watches):
+    if memory.baselines.keys() <= watches.keys():
         return memory
     return replace(
         memory,
-        baselines={key: value for key, value in memory.baselines.items() if key in seen.watches},
-        pending={key: value for key, value in memory.pending.items() if key in seen.watches},
-        before_firing={key: value for key, value in memory.before_firing.items() if key in seen.watches},
+        baselines={key: value for key, value in memory.baselines.items() if key in watches},
+        pending={key: value for key, value in memory.pending.items() if key in watches},
+        before_firing={key: value for key, value in memory.before_firing.items() if key in watches},
     )
 
 
-def _settled(glimpse: Glimpse, memory: RuleMemory, seen: Seen) -> tuple[RuleMemory, tuple[End, ...]]:
+def _settled(
+    glimpse: Glimpse, memory: RuleMemory, values: Mapping[str, Json], watches: Mapping[str, Watch]
+) -> tuple[RuleMemory, tuple[End, ...]]:
     """What became of the last firing: sent, ended, or unsent and perhaps no longer needed."""
     if not memory.open:
         return memory, ()
-    writes = glimpse.episode_writes(memory.episode)
-    own = any(write.sent for write in writes) and _writes_watched(glimpse, seen)
-    if own:
-        memory = _moved(memory, seen)
+    writes = glimpse.last_firing
+    sent = [write for write in writes if write.sent]
+    if sent:
+        baselines = {
+            key: replace(base, value=_with_own(base.value, values[key], watches[key], sent)) if key in values else base
+            for key, base in memory.baselines.items()
+        }
+        memory = replace(memory, baselines=baselines, before_firing={})
     if all(write.final for write in writes):
         return replace(memory, open=False, fired=False, before_firing={}), ()
-    if any(write.sent for write in writes):
-        return replace(memory, before_firing={}), ()
     before = memory.before_firing
-    back = bool(before) and all(key in seen.values and seen.values[key] == base.value for key, base in before.items())
-    if not back:
+    changed = {key: base for key, base in before.items() if memory.baselines[key].value != base.value}
+    if not changed or any(key not in values or values[key] != base.value for key, base in changed.items()):
         return memory, ()
     why = "the watched value is back where it was before the change"
-    ends = tuple(
-        End(write=write, reason="no_longer_holds", why=why) for write in glimpse.sequence if write.state in UNSENT
-    )
-    returned = replace(
-        memory, open=False, fired=False, baselines={**memory.baselines, **before}, before_firing={}, pending={}
-    )
-    return replace(returned, pending_since=None, pending_unheld_since=None), ends
+    unsent = [write for write in (*glimpse.sequence, *glimpse.joined) if write.state in UNSENT]
+    ends = tuple(End(write=write, reason="no_longer_holds", why=why) for write in unsent)
+    return replace(memory, open=False, fired=False, baselines={**memory.baselines, **before}, before_firing={}), ends
 
 
-def _writes_watched(glimpse: Glimpse, seen: Seen) -> bool:
-    """Whether the rule's own actions write a fact that it watches."""
-    written = {fact for step in glimpse.rule.do for fact, _ in ACTIONS[step.action].writes}
-    return any(watch.fact in written for watch in seen.watches.values())
+def _with_own(base: Json, value: Json, watch: Watch, sent: Sequence[Write]) -> Json:
+    """The baseline, moved by what the rule's own writes made; anything else that differs is still a change.
+
+    Where whole records are compared, the record moves with the effect: the service changes more of it than was asked.
+    """
+    if not isinstance(base, dict) or not isinstance(value, dict):
+        return base
+    own: dict[str, Json] = {}
+    for write in sent:
+        wanted = write.intent.wanted
+        for fact, name in ACTIONS[write.intent.action].writes:
+            landed = fact == watch.fact and name in value and value[name] == wanted.get(name, value[name])
+            if landed and value[name] != base.get(name):
+                own[name] = value[name]
+    return value if own and not watch.by else {**base, **own}
 
 
-def _moved(memory: RuleMemory, seen: Seen) -> RuleMemory:
-    """A change that the rule's own write made moves the baseline and fires nothing."""
-    moved = {
-        key: replace(base, value=seen.values[key]) if key in seen.values else base
-        for key, base in memory.baselines.items()
-    }
-    return replace(memory, baselines=moved, pending={}, pending_since=None, pending_unheld_since=None)
-
-
-def _compared(glimpse: Glimpse, memory: RuleMemory, seen: Seen) -> RuleMemory:
+def _compared(glimpse: Glimpse, memory: RuleMemory, values: Mapping[str, Json]) -> RuleMemory:
     baselines = dict(memory.baselines)
     pending = dict(memory.pending)
-    since, forced = memory.pending_since, memory.forced
-    for key, value in seen.values.items():
+    since = memory.pending_since
+    for key, value in values.items():
         base = baselines.get(key)
         if base is None:
             baselines[key] = Baseline(value=value, seen_at=glimpse.now)
         elif value == base.value:
             pending.pop(key, None)
         elif pending.get(key) != value:
-            forced = forced if pending else None
             pending[key] = value
             since = glimpse.now
-            forced = glimpse.after or forced
+    memory = replace(memory, baselines=baselines, pending=pending, forced=glimpse.after or memory.forced)
     if not pending:
-        return replace(
-            memory, baselines=baselines, pending={}, pending_since=None, pending_unheld_since=None, forced=None
-        )
-    if glimpse.after is not None and since is not None and since < glimpse.now:
-        since, forced = glimpse.now, glimpse.after
-    return replace(memory, baselines=baselines, pending=pending, pending_since=since, forced=forced)
+        return replace(memory, pending_since=None, pending_unheld_since=None)
+    return replace(memory, pending_since=since if glimpse.after is None else glimpse.now)
 
 
 def _base(memory: RuleMemory) -> Mapping[str, Baseline]:
@@ -197,44 +215,56 @@ def _base(memory: RuleMemory) -> Mapping[str, Baseline]:
     return {**memory.baselines, **memory.before_firing}
 
 
-def _candidate(glimpse: Glimpse, memory: RuleMemory, seen: Seen) -> Candidate:
-    now = glimpse.now
-    base = _base(memory)
+def _consumed(watched: Watched) -> RuleMemory:
+    """The memory after a change that was judged: what was pending is the baseline now."""
+    memory = watched.memory
     moved = {
-        key: Baseline(value=memory.pending[key], seen_at=now) if key in memory.pending else old
-        for key, old in memory.baselines.items()
+        key: Baseline(value=memory.pending[key], seen_at=memory.pending_since or base.seen_at)
+        if key in memory.pending
+        else base
+        for key, base in memory.baselines.items()
     }
-    dropped = replace(
+    return replace(
         memory,
         baselines=moved,
         pending={},
         pending_since=None,
         pending_unheld_since=None,
         before_firing={},
-        forced=None,
+        forced=None if watched.complete else memory.forced,
         held=None,
     )
+
+
+def _candidate(glimpse: Glimpse, watched: Watched) -> Candidate:
+    memory, now = watched.memory, glimpse.now
+    consumed = _consumed(watched)
     fired = replace(
-        dropped,
+        consumed,
         open=True,
         fired=True,
         episode=memory.episode + 1,
         fired_at=now,
-        before_firing={key: base[key] for key in moved if key in base},
+        before_firing=_base(memory),
         do_hash=glimpse.rule.do_hash,
     )
-    forced = memory.forced
-    unheld = memory.pending_unheld_since
-    if forced is None and unheld is not None and now - unheld > glimpse.settings.gap:
-        forced = "gap"
-    names = ", ".join(sorted({seen.watches[key].fact for key in memory.pending if key in seen.watches}))
+    names = ", ".join(sorted({watched.watches[key].fact for key in memory.pending}))
     return Candidate(
         glimpse=glimpse,
         episode=memory.episode + 1,
         reason="change",
         why=f"{names} changed; {glimpse.judgement.why}",
         fired=fired,
-        dropped=dropped,
-        extra=change_facts(memory, seen.watches),
-        forced=forced,
+        dropped=consumed,
+        extra=change_facts(watched),
+        forced=approval(memory.forced, glimpse.settings) or _overdue(glimpse, memory),
     )
+
+
+def _overdue(glimpse: Glimpse, memory: RuleMemory) -> Brake | None:
+    """A change that only something unknown kept for too long goes to a person, not off at an odd hour."""
+    since = memory.pending_unheld_since
+    if since is None or glimpse.now - since <= glimpse.settings.gap:
+        return None
+    why = f"it was kept for longer than {glimpse.settings.gap} because its condition or a value was unknown"
+    return Brake(reason="gap", why=why)

@@ -5,24 +5,33 @@ sort out the candidates, counts surges over all of them, and only then plans. Th
 simulation call this very function; what it gives is recorded in one transaction or not at all.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from worker.engine.changes import extra_facts, glance_at_change
-from worker.engine.conflicts import judge_conflicts, order_of, standing_wishes
+from worker.engine.changes import change_facts, glance_at_change, watch
+from worker.engine.conflicts import (
+    Standing,
+    in_force,
+    judge_conflicts,
+    order_of,
+    overruled,
+    standing_wishes,
+    wishes_in_force,
+)
 from worker.engine.episodes import glance_at_condition
-from worker.engine.looks import Candidate, Glance, Glimpse, Look, Settings, silence_before
+from worker.engine.looks import Candidate, End, Glimpse, Look, Settings, frozen, silence_before
 from worker.engine.overlay import overlaid
-from worker.engine.planning import Planner, strictest
+from worker.engine.planning import Planner, computed
 from worker.model.commits import Brake, Commit, Move
-from worker.model.ids import EventId, RuleId
+from worker.model.ids import EventId, RuleId, WriteId
 from worker.model.memory import RuleMemory
 from worker.model.records import Record
 from worker.model.rules import Judgement, Rule, RuleSet, Scope, Truth
-from worker.model.writes import Write
+from worker.model.writes import UNSENT, Write
 from worker.rules.evaluate import keys_for
-from worker.writes.states import move
+from worker.writes.intents import NotComputable, wishes_of
+from worker.writes.states import move, note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +51,12 @@ def decide(rules: RuleSet, look: Look, settings: Settings) -> Decision:
     for write in look.writes:
         writes.setdefault(write.key.event, []).append(write)
     run = _Pass(look=look, settings=settings)
+    run.freeze({rule.id for rule in active})
     winners: list[Candidate] = []
     for event in look.observations:
-        winners.extend(run.event(event, active, tuple(writes.get(event, ()))))
-    planner = Planner(look=look, settings=settings)
+        winners.extend(run.event(event, active, writes.get(event, [])))
+    wanted = [write for write in look.writes if write.id not in run.ended]
+    planner = Planner(look=look, rules=rules, settings=settings, writes=wanted)
     planner.plan(sorted(winners, key=lambda one: (one.event, order_of(one))))
     for candidate in winners:
         run.remember(candidate.glimpse, candidate.fired)
@@ -66,108 +77,141 @@ class _Pass:
         self._stored: dict[tuple[EventId, RuleId], RuleMemory] = {}
         self._judged: dict[tuple[EventId, RuleId], Judgement] = {}
         self._records: list[Record] = []
-        self._moves: dict[int, Move] = {}
+        self.ended: dict[WriteId, Move] = {}
 
-    def event(self, event: EventId, rules: list[Rule], writes: tuple[Write, ...]) -> list[Candidate]:
-        """Glances at one event with every rule; the candidates that may fire."""
+    def freeze(self, active: Collection[RuleId]) -> None:
+        """Marks the memory of rules that do not look now."""
+        for key, memory in self._look.memories.items():
+            if key[1] not in active and frozen(memory) != memory:
+                self._memories[key] = self._stored[key] = frozen(memory)
+
+    def event(self, event: EventId, rules: list[Rule], writes: list[Write]) -> list[Candidate]:
+        """Glances at one event with every rule; the candidates that fire."""
         candidates: list[Candidate] = []
+        ends: list[End] = []
         for rule in rules:
-            glimpse = self._glimpse(rule, event, tuple(write for write in writes if write.key.rule == rule.id))
-            glance = glance_at_change(glimpse) if rule.on_change else glance_at_condition(glimpse)
-            self._take(glimpse, glance)
-            if glance.candidate is not None:
-                candidates.append(glance.candidate)
-        self._spare_shared(writes)
-        if not candidates:
-            return []
+            candidate, ended = self._glance(rule, event, writes)
+            ends.extend(ended)
+            if candidate is not None:
+                candidates.append(candidate)
         memories = {rule.id: memory for rule in rules if (memory := self._memories.get((event, rule.id)))}
-        winners, losers = judge_conflicts(candidates, standing_wishes(rules, memories, writes))
+        for end in ends:
+            if not _wanting(end.write, memories):
+                self._end(end)
+        open_writes = [write for write in writes if write.id not in self.ended]
+        standing = standing_wishes(rules, memories, open_writes, self._settings)
+        winners, losers = judge_conflicts(candidates, standing)
         for candidate, brake in losers:
             self._hold(candidate.glimpse, candidate.dropped, brake)
-        return [candidate for candidate in winners if self._goes(candidate)]
+        self._overrule(rules, memories, open_writes, [*standing, *in_force(winners)])
+        return winners
 
     def remember(self, glimpse: Glimpse, memory: RuleMemory) -> None:
         """Keeps the memory; it is stored if it says more than when the rule was last looked at."""
         key = (memory.event, memory.rule)
-        self._memories[key] = memory
         known = self._look.memories.get(key)
-        quiet = known is not None and known.looked_at is not None and glimpse.after is None
-        if known is not None and quiet and replace(memory, looked_at=known.looked_at) == known:
+        if known is None and memory.looked_at is None:
             return
-        if known is None and memory.looked_at is None and not memory.baselines and not memory.open:
+        self._memories[key] = memory
+        quiet = known is not None and known.looked_at is not None and glimpse.after is None
+        if known is not None and (memory == known or (quiet and replace(memory, looked_at=known.looked_at) == known)):
             return
         self._stored[key] = memory
 
     def decision(self, planner: Planner) -> Decision:
         """Everything, as one commit."""
-        moves = {**self._moves}
-        for one in planner.moves:
-            moves.setdefault(int(one.before.id), one)
         commit = Commit(
             at=self._look.now,
             records=(*self._records, *planner.records),
             memory=tuple(self._stored.values()),
-            moves=tuple(moves.values()),
+            moves=(*self.ended.values(), *planner.moves),
             plans=tuple(planner.plans),
         )
         return Decision(commit=commit, memories=self._memories, judged=self._judged)
 
-    def _glimpse(self, rule: Rule, event: EventId, writes: tuple[Write, ...]) -> Glimpse:
+    def _glance(self, rule: Rule, event: EventId, writes: list[Write]) -> tuple[Candidate | None, tuple[End, ...]]:
+        """One rule's glance at one event: what may fire, with its values computed, and what it does not want now."""
+        glimpse = self._glimpse(rule, event, writes)
+        watched = watch(glimpse) if rule.on_change else None
+        if watched is not None:
+            glimpse = replace(glimpse, scope=replace(glimpse.scope, extra=change_facts(watched)))
+        if rule.when is not None:
+            glimpse = replace(glimpse, judgement=rule.when.judge(glimpse.scope))
+        self._judged[(event, rule.id)] = glimpse.judgement
+        glance = glance_at_condition(glimpse) if watched is None else glance_at_change(glimpse, watched)
+        candidate, held = glance.candidate, glance.held
+        if candidate is not None:
+            try:
+                candidate = computed(candidate)
+            except NotComputable as error:
+                candidate, held = None, Brake(reason="fact_unknown", why=str(error))
+        if held is not None:
+            self._hold(glimpse, glance.memory, held)
+        else:
+            self.remember(glimpse, glance.memory)
+        return candidate, glance.ends
+
+    def _glimpse(self, rule: Rule, event: EventId, writes: list[Write]) -> Glimpse:
+        """What the rule is given to look at, before its condition is judged."""
         look = self._look
         known = look.memories.get((event, rule.id))
         memory = known or RuleMemory(partner=look.partner, event=event, rule=rule.id)
         memory = replace(memory, when_hash=rule.when_hash)
+        own = tuple(write for write in writes if write.key.rule == rule.id)
+        running = [write for write in own if write.key.episode == memory.episode] if memory.open else []
         seen = look.observations[event]
-        running = tuple(write for write in writes if write.key.episode == memory.episode)
         observation = overlaid(seen, running, rule) if running else seen
-        scope = Scope(observation=observation, keys=keys_for(rule, observation, look.now), now=look.now)
-        glimpse = Glimpse(
+        return Glimpse(
             rule=rule,
             memory=memory,
-            scope=scope,
+            scope=Scope(observation=observation, keys=keys_for(rule, observation, look.now), now=look.now),
             judgement=Judgement(truth=Truth.TRUE, why="no condition"),
             now=look.now,
             settings=self._settings,
-            writes=writes,
+            writes=own,
+            joined=tuple(write for write in writes if write.key.rule != rule.id and rule.id in write.rules),
             sendings=look.sendings.get((event, rule.id), ()),
             after=silence_before(look.memory, known, event),
             episode_writes=lambda episode: look.ended(event, rule.id, episode),
         )
-        if rule.on_change:
-            scope = replace(scope, extra=extra_facts(memory, glimpse))
-        judgement = rule.when.judge(scope) if rule.when is not None else glimpse.judgement
-        self._judged[(event, rule.id)] = judgement
-        return replace(glimpse, scope=scope, judgement=judgement)
 
-    def _take(self, glimpse: Glimpse, glance: Glance) -> None:
-        for end in glance.ends:
-            step = move(end.write, "skipped", at=self._look.now, reason=end.reason, why=end.why)
-            self._moves[int(end.write.id)] = step
-        if glance.held is not None:
-            self._hold(glimpse, glance.memory, glance.held)
-        else:
-            self.remember(glimpse, glance.memory)
+    def _overrule(
+        self,
+        rules: list[Rule],
+        memories: Mapping[RuleId, RuleMemory],
+        writes: list[Write],
+        standing: list[Standing],
+    ) -> None:
+        """Ends unsent writes against which a stronger wish stands now: of what fired before it came, nothing goes out.
 
-    def _spare_shared(self, writes: tuple[Write, ...]) -> None:
-        """A write that stands for the wishes of several rules lives on while the episode of any of them is open."""
+        A ``when`` rule may fire again, in its next episode, once the other ends; a change is consumed.
+        """
         for write in writes:
-            others = (self._memories.get((write.key.event, rule)) for rule in write.rules if rule != write.key.rule)
-            if any(memory is not None and memory.open and memory.fired for memory in others):
-                self._moves.pop(int(write.id), None)
+            wanting = _wanting(write, memories)
+            behind = [rule for rule in rules if rule.id in wanting]
+            whys = [overruled(wishes_in_force(rule, self._settings), standing) for rule in behind]
+            if write.state not in UNSENT or write.sent or not whys or None in whys:
+                continue
+            self._end(End(write=write, reason="conflict", why=str(whys[0])))
+            for rule in behind:
+                key = (write.key.event, rule.id)
+                self._memories[key] = self._stored[key] = replace(
+                    self._memories[key], open=False, fired=False, before_firing={}
+                )
 
-    def _goes(self, candidate: Candidate) -> bool:
-        """After a silence, ``reobserve`` only remembers what would have fired."""
-        if candidate.forced != "gap" or self._settings.gap_then != "reobserve":
-            return True
-        why = "first look after a silence: remembered, not acted on"
-        self._hold(candidate.glimpse, candidate.dropped, Brake(reason="gap", why=why))
-        return False
+    def _end(self, end: End) -> None:
+        self.ended[end.write.id] = move(end.write, "skipped", at=self._look.now, reason=end.reason, why=end.why)
 
     def _hold(self, glimpse: Glimpse, memory: RuleMemory, brake: Brake) -> None:
         """Remembers what holds the firing; a record is made only when the reason changes."""
         if memory.held != brake.reason:
             self._records.append(_held_record(glimpse, memory, brake, self._look.now))
         self.remember(glimpse, replace(memory, held=brake.reason))
+
+
+def _wanting(write: Write, memories: Mapping[RuleId, RuleMemory]) -> list[RuleId]:
+    """The rules that stand behind a write: they have fired, and their episode is open."""
+    return [rule for rule in write.rules if rule in memories and memories[rule].open and memories[rule].fired]
 
 
 def _held_record(glimpse: Glimpse, memory: RuleMemory, brake: Brake, now: datetime) -> Record:
@@ -185,28 +229,45 @@ def _held_record(glimpse: Glimpse, memory: RuleMemory, brake: Brake, now: dateti
 
 
 def edited_writes(rules: RuleSet, writes: tuple[Write, ...], now: datetime) -> Iterator[tuple[Write, Move]]:
-    """Unsent writes whose rule is gone or whose ``do`` or ``with`` was edited: they are cancelled.
+    """Unsent writes whose rule is gone or whose ``do`` or ``with`` was edited: they are cancelled, or left to the other
+    rules that want them.
 
     Writes in flight or unsettled are left alone: they are settled by reading.
     """
     for write in writes:
-        if write.state not in ("planned", "waiting"):
+        if write.state not in UNSENT:
+            continue
+        others = tuple(rule for rule in write.rules if rule != write.key.rule and _wants(rules.get(rule), write))
+        if others and write.key.rule not in write.rules:
             continue
         rule = rules.get(write.key.rule)
         if rule is None:
-            why = f"rule {write.key.rule} was removed before this was sent"
-            yield write, move(write, "cancelled", at=now, reason="rule_gone", why=why)
+            reason, why = "rule_gone", f"rule {write.key.rule} was removed before this was sent"
         elif rule.enabled and rule.do_hash != write.intent.do_hash:
-            why = f"rule {rule.id} was edited before this was sent; it is planned anew"
-            yield write, move(write, "cancelled", at=now, reason="rule_edited", why=why)
+            reason, why = "rule_edited", f"rule {rule.id} was edited before this was sent; it is planned anew"
+        else:
+            continue
+        if others:
+            yield write, note(write, rules=others, reason=reason, why=why)
+        else:
+            yield write, move(write, "cancelled", at=now, reason=reason, why=why)
+
+
+def _wants(rule: Rule | None, write: Write) -> bool:
+    wish = (write.intent.target, write.intent.wish)
+    return rule is not None and rule.enabled and wish in [(one.target, one.text) for one in wishes_of(rule)]
 
 
 def reopened(memory: RuleMemory) -> RuleMemory:
     """The memory of a pair whose unsent writes were cancelled by an edit: the next true look is a new episode, and a
-    change is pending again."""
-    if memory.before_firing:
-        return replace(memory, open=False, fired=False, baselines=dict(memory.before_firing), before_firing={})
-    return replace(memory, open=False, fired=False, true_since=memory.true_since)
-
-
-__all__ = ["Decision", "decide", "edited_writes", "reopened", "strictest"]
+    change is pending again. Since when the condition or the new value has held stays known."""
+    changed = {key: memory.baselines[key] for key, old in memory.before_firing.items() if memory.baselines[key] != old}
+    return replace(
+        memory,
+        open=False,
+        fired=False,
+        baselines={**memory.baselines, **memory.before_firing},
+        before_firing={},
+        pending={**{key: new.value for key, new in changed.items()}, **memory.pending},
+        pending_since=memory.pending_since or max((new.seen_at for new in changed.values()), default=None),
+    )

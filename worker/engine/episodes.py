@@ -6,14 +6,25 @@ enforce`` a new episode opens while the condition holds and the target has drift
 
 from dataclasses import replace
 from datetime import datetime
+from typing import Literal
 
-from worker.engine.looks import ENFORCE_COOLDOWN, Candidate, End, Glance, Glimpse, pace_brake
+from worker.engine.looks import (
+    ENFORCE_COOLDOWN,
+    REOBSERVED,
+    Candidate,
+    End,
+    Glance,
+    Glimpse,
+    approval,
+    pace_brake,
+    reobserves,
+)
 from worker.model.commits import Brake
 from worker.model.memory import RuleMemory
 from worker.model.rules import Truth
-from worker.model.writes import UNSENT, Write
-from worker.writes.evidence import already_so, fact_name
-from worker.writes.intents import NotComputable, plan_steps
+from worker.model.writes import UNSENT, Intent, Write
+from worker.writes.evidence import already_so, fact_name, target_value
+from worker.writes.intents import NotComputable, plan_steps, reads_back
 
 BAD_ENDS = frozenset({"rejected", "refused", "unconfirmed", "cancelled"})
 """Ends after which ``enforce`` stops: the service, a guard or a person said no, or reads never agreed."""
@@ -43,52 +54,50 @@ def ends_of(glimpse: Glimpse) -> tuple[End, ...]:
     why = f"the condition no longer holds: {glimpse.judgement.why}"
     return tuple(
         End(write=write, reason="no_longer_holds", why=why)
-        for write in glimpse.writes
+        for write in (*glimpse.writes, *glimpse.joined)
         if write.state in UNSENT or (write.state == "needs_human" and write.absent_proved)
     )
 
 
 def _while_true(glimpse: Glimpse) -> Glance:
-    now, memory = glimpse.now, glimpse.memory
+    now, memory = glimpse.now, replace(glimpse.memory, looked_at=glimpse.now)
     if not memory.open:
-        memory = replace(
-            memory,
-            open=True,
-            fired=False,
-            episode=memory.episode + 1,
-            true_since=now,
-            forced=glimpse.after,
-        )
-    elif glimpse.after is not None:
-        memory = replace(memory, true_since=now, forced=glimpse.after if not memory.fired else memory.forced)
-    memory = replace(memory, looked_at=now)
+        memory = replace(memory, open=True, fired=False, episode=memory.episode + 1)
+    if glimpse.after is not None:
+        memory = replace(memory, true_since=now, forced=glimpse.after)
+    elif memory.true_since is None:
+        memory = replace(memory, true_since=now)
     if memory.fired:
         return _enforced(glimpse, memory) if glimpse.rule.repeat == "enforce" else Glance(memory=memory)
-    brake = pace_brake(glimpse, memory.true_since)
+    return _paced(glimpse, memory, memory, "condition", glimpse.judgement.why)
+
+
+def _paced(
+    glimpse: Glimpse, memory: RuleMemory, firing: RuleMemory, reason: Literal["condition", "drift"], why: str
+) -> Glance:
+    """The firing, unless a key of the rule or a silence before holds it."""
+    since = memory.true_since if reason == "condition" else None
+    brake = pace_brake(glimpse, since) or (REOBSERVED if reobserves(memory, glimpse.settings) else None)
     if brake is not None:
         return Glance(memory=memory, held=brake)
-    return Glance(memory=memory, candidate=_candidate(glimpse, memory, "condition", glimpse.judgement.why))
-
-
-def _candidate(glimpse: Glimpse, memory: RuleMemory, reason: str, why: str) -> Candidate:
-    fired = replace(memory, fired=True, fired_at=glimpse.now, held=None, do_hash=glimpse.rule.do_hash)
-    return Candidate(
+    candidate = Candidate(
         glimpse=glimpse,
-        episode=memory.episode,
-        reason="drift" if reason == "drift" else "condition",
+        episode=firing.episode,
+        reason=reason,
         why=why,
-        fired=fired,
+        fired=replace(firing, fired=True, fired_at=glimpse.now, held=None, do_hash=glimpse.rule.do_hash),
         dropped=memory,
-        forced=memory.forced,
+        forced=approval(memory.forced, glimpse.settings),
     )
+    return Glance(memory=memory, candidate=candidate)
 
 
 def _enforced(glimpse: Glimpse, memory: RuleMemory) -> Glance:
     """The target may have drifted: open the next episode, unless something says to leave it alone."""
     so = _as_wanted(glimpse)
     if so is True:
-        return Glance(memory=replace(memory, stopped=None, cleared=memory.episode, held=None))
-    writes = glimpse.episode_writes(memory.episode)
+        return Glance(memory=replace(memory, stopped=None, cleared=memory.episode, forced=None, held=None))
+    writes = glimpse.last_firing
     if so is None or any(not write.final for write in writes):
         return Glance(memory=memory)
     bad = _bad_end(writes) if memory.cleared < memory.episode else None
@@ -101,13 +110,8 @@ def _enforced(glimpse: Glimpse, memory: RuleMemory) -> Glance:
     if last is not None and glimpse.now < last + cooldown:
         brake = Brake(reason="cooldown", why=f"acted at {last:%H:%M:%S}, cooldown {cooldown}", until=last + cooldown)
         return Glance(memory=memory, held=brake)
-    brake_now = pace_brake(glimpse, None)
-    if brake_now is not None:
-        return Glance(memory=memory, held=brake_now)
     again = replace(memory, episode=memory.episode + 1)
-    return Glance(
-        memory=memory, candidate=_candidate(glimpse, again, "drift", "the target no longer has the wanted value")
-    )
+    return _paced(glimpse, memory, again, "drift", "the target no longer has the wanted value")
 
 
 def _bad_end(writes: tuple[Write, ...]) -> Write | None:
@@ -120,11 +124,15 @@ def _as_wanted(glimpse: Glimpse) -> bool | None:
         planned = plan_steps(glimpse.rule, glimpse.scope, {})
     except NotComputable:
         return None
-    answers = []
-    for one in planned:
-        if one.item == "cr":
-            continue
-        answers.append(already_so(one.intent, glimpse.scope.fact(fact_name(one.intent))))
+    answers = [_so(glimpse, one.intent) for one in planned if reads_back(one.intent, one.item)]
     if any(answer is False for answer in answers):
         return False
     return None if any(answer is None for answer in answers) else True
+
+
+def _so(glimpse: Glimpse, intent: Intent) -> bool | None:
+    """An event without campaigns has nothing to pause, so that is no drift."""
+    fact = glimpse.scope.fact(fact_name(intent))
+    if intent.action == "pause" and target_value(intent, fact) == (True, None):
+        return True
+    return already_so(intent, fact)

@@ -3,8 +3,8 @@
 Kept apart from the judgement itself so that episodes, changes and conflicts can each be read and tested alone.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -12,12 +12,15 @@ from worker.model.commits import Brake
 from worker.model.facts import Json, Observation
 from worker.model.ids import EventId, PartnerId, RuleId
 from worker.model.memory import PartnerMemory, RuleMemory
+from worker.model.records import REASONS
 from worker.model.rules import Judgement, Rule, Scope, Surge
 from worker.model.writes import Mode, Write
+from worker.writes.intents import Planned
 
 DAY = timedelta(hours=24)
 ENFORCE_COOLDOWN = timedelta(minutes=10)
 """How soon ``repeat: enforce`` may act again where the rule gives no ``cooldown``."""
+STRICTNESS: Mapping[Mode, int] = {"live": 0, "approve": 1, "shadow": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +37,9 @@ class Settings:
 class Look:
     """One look at one partner: everything `decide` may know. Nothing in it changes while it decides.
 
-    ``writes``: every write of the partner that is not final. ``sendings``: first attempts of episodes in the last 24
-    hours. ``firings``: firings within the longest surge window. ``ended``: the writes of one episode, final ones too.
+    ``writes``: every write of the partner that is not final. ``sendings``: first attempts of episodes, as far back as
+    `sendings_reach` says. ``firings``: firings within the longest surge window. ``ended``: the writes of one episode,
+    final ones too.
     """
 
     partner: PartnerId
@@ -52,7 +56,8 @@ class Look:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glimpse:
     """One rule meets one event: what a glance is made from. ``after``: why this look counts as the first after a
-    silence, as a reason code, or None."""
+    silence, as a reason code, or None. ``writes``: its own that are not final. ``joined``: those of other rules that
+    stand for its wish too."""
 
     rule: Rule
     memory: RuleMemory
@@ -61,6 +66,7 @@ class Glimpse:
     now: datetime
     settings: Settings
     writes: tuple[Write, ...] = ()
+    joined: tuple[Write, ...] = ()
     sendings: Sequence[datetime] = ()
     after: str | None = None
     episode_writes: Callable[[int], tuple[Write, ...]] = lambda _episode: ()
@@ -70,13 +76,18 @@ class Glimpse:
         """The writes of this rule's current episode that are not final."""
         return tuple(write for write in self.writes if write.key.episode == self.memory.episode)
 
+    @property
+    def last_firing(self) -> tuple[Write, ...]:
+        """What came of the current episode's firing: its own writes, final ones too, and those that it shares."""
+        return (*self.episode_writes(self.memory.episode), *self.joined)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A firing, before conflicts and surge have had their say.
 
     ``fired``: the memory if it fires; ``dropped``: the memory if it loses to a standing opposite wish.
-    ``forced``: the reason why its writes must wait for approval, or None.
+    ``forced``: why its writes must wait for approval, or None. ``steps``: what it would write, once computed.
     """
 
     glimpse: Glimpse
@@ -86,7 +97,8 @@ class Candidate:
     fired: RuleMemory
     dropped: RuleMemory
     extra: Mapping[str, Json] = field(default_factory=dict)
-    forced: str | None = None
+    forced: Brake | None = None
+    steps: tuple[Planned, ...] = ()
 
     @property
     def event(self) -> EventId:
@@ -105,12 +117,38 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glance:
-    """What one glance gives: the new memory, and either a candidate, a hold, or nothing; and writes that end."""
+    """What one glance gives: the new memory, and either a candidate, a hold, or nothing; and writes that end.
+    With a candidate, ``memory`` is the one to keep where nothing comes of it because a value cannot be computed."""
 
     memory: RuleMemory
     candidate: Candidate | None = None
     held: Brake | None = None
     ends: tuple[End, ...] = ()
+
+
+REOBSERVED = Brake(reason="gap", why="first look after a silence: remembered, not acted on")
+
+
+def mode_of(rule: Rule, settings: Settings) -> Mode:
+    """A rule's mode can only be stricter than the config's."""
+    return max(settings.mode, rule.mode or "live", key=lambda mode: STRICTNESS[mode])
+
+
+def approval(forced: str | None, settings: Settings) -> Brake | None:
+    """Why what rests on a first look after a silence waits for a person; with ``gap: {then: act}`` a gap does not."""
+    if forced is None or (forced == "gap" and settings.gap_then == "act"):
+        return None
+    return Brake(reason=forced, why=REASONS[forced])
+
+
+def reobserves(memory: RuleMemory, settings: Settings) -> bool:
+    """Whether what would fire is only remembered: it was first seen after a gap, and the config says so."""
+    return memory.forced == "gap" and settings.gap_then == "reobserve"
+
+
+def sendings_reach(rules: Iterable[Rule]) -> timedelta:
+    """How far back first attempts matter: a day for ``limit``, and the longest ``cooldown``."""
+    return max([DAY, *(rule.cooldown for rule in rules if rule.cooldown is not None)])
 
 
 def pace_brake(glimpse: Glimpse, since: datetime | None) -> Brake | None:
@@ -119,16 +157,23 @@ def pace_brake(glimpse: Glimpse, since: datetime | None) -> Brake | None:
     if rule.hold_for is not None and since is not None and now < since + rule.hold_for:
         until = since + rule.hold_for
         return Brake(reason="for", why=f"true since {since:%H:%M:%S}, must hold for {rule.hold_for}", until=until)
-    recent = sorted(at for at in glimpse.sendings if at > now - DAY)
+    sendings = sorted(glimpse.sendings)
     cooldown = rule.cooldown
-    if cooldown is not None and recent and now < recent[-1] + cooldown:
-        until = recent[-1] + cooldown
-        return Brake(reason="cooldown", why=f"acted at {recent[-1]:%H:%M:%S}, cooldown {cooldown}", until=until)
+    if cooldown is not None and sendings and now < sendings[-1] + cooldown:
+        until = sendings[-1] + cooldown
+        return Brake(reason="cooldown", why=f"acted at {sendings[-1]:%H:%M:%S}, cooldown {cooldown}", until=until)
+    recent = [at for at in sendings if at > now - DAY]
     limit = rule.per_event_per_day
     if limit is not None and len(recent) >= limit:
         until = recent[len(recent) - limit] + DAY
         return Brake(reason="limit", why=f"acted {len(recent)} times in 24 hours, the limit is {limit}", until=until)
     return None
+
+
+def frozen(memory: RuleMemory) -> RuleMemory:
+    """The memory of a rule that is gone, disabled or not for this partner: all is kept, but its return is as after a
+    gap, because nobody has looked meanwhile."""
+    return replace(memory, looked_at=None, forced=memory.forced or "gap")
 
 
 def silence_before(memory: PartnerMemory, known: RuleMemory | None, event: EventId) -> str | None:
@@ -138,13 +183,15 @@ def silence_before(memory: PartnerMemory, known: RuleMemory | None, event: Event
     restored ledger does the unknown count as well.
     """
     looked = known.looked_at if known is not None else None
+    if known is not None and looked is None and known.forced is not None:
+        return known.forced
     if memory.restored_at is not None and (looked is None or looked < memory.restored_at):
         return "restored"
-    if known is None:
+    if looked is None:
         return None
     returned = memory.returned.get(event)
-    if returned is not None and (looked is None or looked < returned):
+    if returned is not None and looked < returned:
         return "reset" if memory.reset_at is not None and returned >= memory.reset_at else "gap"
-    if memory.after_gap_at is not None and (looked is None or looked < memory.after_gap_at):
+    if memory.after_gap_at is not None and looked < memory.after_gap_at:
         return "gap"
     return None

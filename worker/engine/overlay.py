@@ -53,7 +53,7 @@ def with_fields(observation: Observation, fields: Iterable[tuple[str, str]], val
 def _fields_before(rule: Rule, writes: Sequence[Write], pending: int) -> set[tuple[str, str]]:
     """What the sent actions write: those before the first unfinished one, and unfinished ones that were sent."""
     actions = [step.action for step in rule.do]
-    done = {action for write in writes if write.sent for action in (write.intent.action,)}
+    done = {write.intent.action for write in writes if write.sent}
     first = next(write for write in writes if write.intent.order == pending)
     done |= set(actions[: first.key.position])
     return {pair for action in done for pair in ACTIONS[action].writes}

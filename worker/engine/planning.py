@@ -1,50 +1,62 @@
 """From the firings of one look to plans: surge, mode, sharing of equal wishes, and what a newer firing replaces."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from worker.engine.looks import Candidate, Look, Settings
+from worker.engine.conflicts import precedence
+from worker.engine.looks import Candidate, Look, Settings, mode_of
 from worker.engine.overlay import written_values
-from worker.model.commits import Move
+from worker.model.commits import Brake, Move
 from worker.model.facts import Json, Known
-from worker.model.ids import EventId, RuleId
+from worker.model.ids import EventId, RuleId, WriteId
 from worker.model.records import Record
-from worker.model.rules import Rule
-from worker.model.writes import UNSENT, Mode, Plan, WriteKey
-from worker.writes.intents import NotComputable, Planned, plan_steps, wishes_of
+from worker.model.rules import Rule, RuleSet
+from worker.model.writes import UNSENT, Mode, Plan, Write, WriteKey
+from worker.writes.intents import Planned, plan_steps
 from worker.writes.states import move, note
 
-STRICTNESS: Mapping[Mode, int] = {"live": 0, "approve": 1, "shadow": 2}
 
-
-def strictest(config: Mode, rule: Mode | None) -> Mode:
-    """A rule's mode can only be stricter than the config's."""
-    return config if rule is None or STRICTNESS[rule] <= STRICTNESS[config] else rule
+def computed(candidate: Candidate) -> Candidate:
+    """The candidate with what it would write. Raises `NotComputable`."""
+    rule, scope = candidate.glimpse.rule, candidate.glimpse.scope
+    context: dict[str, Json] = {**candidate.extra, "written": written_values(rule, scope)}
+    return replace(candidate, steps=plan_steps(rule, scope, context))
 
 
 class Planner:
-    """Collects the plans, records and moves of one look. Candidates come in by event, then by precedence."""
+    """Collects the plans, records and moves of one look. Candidates come in by event, then by precedence.
 
-    def __init__(self, *, look: Look, settings: Settings) -> None:
+    ``writes`` are those that are still wanted: a firing may share them. What several firings change about one write
+    becomes one move, because a ledger takes no second one.
+    """
+
+    def __init__(self, *, look: Look, rules: RuleSet, settings: Settings, writes: Sequence[Write]) -> None:
         self._look = look
+        self._rules = rules
         self._settings = settings
-        self._open: dict[tuple[EventId, str, str], RuleId] = {}
+        self._writes = {write.id: write for write in writes}
+        self._moves: dict[WriteId, Move] = {}
+        self._of_event: dict[EventId, list[WriteId]] = {}
+        for write in writes:
+            self._of_event.setdefault(write.key.event, []).append(write.id)
         self.plans: list[Plan] = []
         self.records: list[Record] = []
-        self.moves: list[Move] = []
-        for write in look.writes:
-            if write.state != "shadowed":
-                self._open.setdefault((write.key.event, write.intent.target, write.intent.wish), write.key.rule)
 
-    def plan(self, winners: list[Candidate]) -> None:
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """What changes about writes that were there before."""
+        return tuple(self._moves.values())
+
+    def plan(self, winners: Sequence[Candidate]) -> None:
         """Plans every firing. All are counted before any is planned, so that a surge holds its first as well."""
         surging = self._surging(winners)
+        plans: dict[EventId, list[Plan]] = {}
         for candidate in winners:
-            self._fire(candidate, surging)
+            self._fire(candidate, plans.setdefault(candidate.event, []), surging.get(candidate.glimpse.rule.id))
+        self.plans.extend(plan for of_event in plans.values() for plan in of_event)
         self._hold_unsent(surging)
 
-    def _surging(self, winners: list[Candidate]) -> dict[RuleId, str]:
-        now = self._look.now
+    def _surging(self, winners: Sequence[Candidate]) -> dict[RuleId, str]:
         events: dict[RuleId, set[EventId]] = {}
         rules: dict[RuleId, Rule] = {}
         for candidate in winners:
@@ -53,7 +65,8 @@ class Planner:
         over: dict[RuleId, str] = {}
         for rule_id, now_events in events.items():
             surge = rules[rule_id].surge or self._settings.surge
-            recent = {event for rule, event, at in self._look.firings if rule == rule_id and at > now - surge.within}
+            since = self._look.now - surge.within
+            recent = {event for rule, event, at in self._look.firings if rule == rule_id and at > since}
             count = len(now_events | recent)
             if count > surge.events:
                 over[rule_id] = (
@@ -62,63 +75,73 @@ class Planner:
         return over
 
     def _hold_unsent(self, surging: Mapping[RuleId, str]) -> None:
-        for write in self._look.writes:
+        for write in self._writes.values():
             if write.state == "planned" and not write.sent and not write.approved and write.key.rule in surging:
                 why = surging[write.key.rule]
-                self.moves.append(move(write, "waiting", at=self._look.now, reason="surge", why=why))
+                self._change(move(write, "waiting", at=self._look.now, reason="surge", why=why))
 
-    def _fire(self, candidate: Candidate, surging: Mapping[RuleId, str]) -> None:
-        rule = candidate.glimpse.rule
-        context: dict[str, Json] = {**candidate.extra, "written": written_values(rule, candidate.glimpse.scope)}
-        scope = candidate.glimpse.scope
-        try:
-            steps = plan_steps(rule, scope, context)
-        except NotComputable as error:
-            self.records.append(self._record(candidate, str(error), kind="held", reason="fact_unknown"))
-            return
-        shared = self._shared(candidate, steps)
-        why = candidate.why if shared is None else f"{candidate.why}; rule {shared} stands for the same wish"
-        self.records.append(self._record(candidate, why, kind="fired", reason="shared" if shared else candidate.reason))
-        if shared is not None:
-            self._join(candidate)
+    def _change(self, change: Move) -> None:
+        """Keeps a change of a write, together with what this look has changed about it already."""
+        earlier = self._moves.get(change.before.id)
+        if earlier is not None:
+            change = Move(before=earlier.before, after=change.after, records=(*earlier.records, *change.records))
+        self._moves[change.before.id] = change
+        self._writes[change.before.id] = change.after
+
+    def _fire(self, candidate: Candidate, plans: list[Plan], surge: str | None) -> None:
+        mode = mode_of(candidate.glimpse.rule, self._settings)
+        owner = self._owner(candidate, plans, mode)
+        why = candidate.why if owner is None else f"{candidate.why}; rule {owner} stands for the same wish"
+        self.records.append(self._record(candidate, why, "shared" if owner else candidate.reason))
+        if owner is not None:
+            self._join(candidate, plans, mode)
         else:
-            for step in steps:
-                self._plan(candidate, step, surging.get(rule.id))
-        self._replace_older(candidate)
+            plans.extend(
+                _in_mode(self._plan(candidate, step), mode, candidate.forced, surge) for step in candidate.steps
+            )
+        self._replace_older(candidate, plans)
 
-    def _shared(self, candidate: Candidate, steps: tuple[Planned, ...]) -> RuleId | None:
-        """The rule whose open write already stands for every wish of this firing."""
-        owners = {
-            self._open.get((candidate.event, step.intent.target, step.intent.wish))
-            for step in steps
-            if step.item != "cr"
-        }
+    def _owner(self, candidate: Candidate, plans: Sequence[Plan], mode: Mode) -> RuleId | None:
+        """The rule whose open write already stands for every wish of this firing. A shadow has none but shadows."""
+        standing: dict[tuple[str, str], RuleId] = {}
+        if mode != "shadow":
+            for write in self._open(candidate.event):
+                if not self._outranks(candidate.glimpse.rule, write):
+                    standing.setdefault(_wish(write), write.key.rule)
+        for plan in plans:
+            if _alike(plan, mode):
+                standing.setdefault(_wish(plan), plan.key.rule)
+        owners = {standing.get((step.intent.target, step.intent.wish)) for step in candidate.steps}
         owner = owners.pop() if len(owners) == 1 else None
         return owner if owner != candidate.glimpse.rule.id else None
 
-    def _join(self, candidate: Candidate) -> None:
+    def _open(self, event: EventId) -> list[Write]:
+        writes = (self._writes[write_id] for write_id in self._of_event.get(event, ()))
+        return [write for write in writes if not write.final]
+
+    def _outranks(self, rule: Rule, write: Write) -> bool:
+        """A write that waits for a person on behalf of a weaker rule holds no stronger one back."""
+        owner = self._rules.get(write.key.rule)
+        return write.state == "waiting" and (owner is None or precedence(rule) < precedence(owner))
+
+    def _join(self, candidate: Candidate, plans: list[Plan], mode: Mode) -> None:
         """The rule joins the writes that stand for its wishes: they live on while any of their rules wants them."""
         rule = candidate.glimpse.rule.id
-        wishes = {(wish.target, wish.text) for wish in wishes_of(candidate.glimpse.rule)}
-        for index, plan in enumerate(self.plans):
-            if plan.key.event == candidate.event and (plan.intent.target, plan.intent.wish) in wishes:
-                self.plans[index] = replace(plan, rules=(*plan.rules, rule))
-        for write in self._look.writes:
-            wished = write.key.event == candidate.event and (write.intent.target, write.intent.wish) in wishes
-            if wished and rule not in write.rules:
-                self.moves.append(note(write, rules=(*write.rules, rule)))
+        wishes = {(step.intent.target, step.intent.wish) for step in candidate.steps}
+        for index, plan in enumerate(plans):
+            if _wish(plan) in wishes and _alike(plan, mode):
+                plans[index] = replace(plan, rules=(*plan.rules, rule))
+        for write in self._open(candidate.event):
+            if mode != "shadow" and _wish(write) in wishes and rule not in write.rules:
+                self._change(note(write, rules=(*write.rules, rule)))
 
-    def _plan(self, candidate: Candidate, step: Planned, surge: str | None) -> None:
-        glimpse = candidate.glimpse
-        mode = strictest(self._settings.mode, glimpse.rule.mode)
-        forced = candidate.forced
-        if forced == "gap" and self._settings.gap_then == "act":
-            forced = None
-        plan = Plan(
+    def _plan(self, candidate: Candidate, step: Planned) -> Plan:
+        rule = candidate.glimpse.rule.id
+        return Plan(
             key=WriteKey(
                 partner=self._look.partner,
                 event=candidate.event,
-                rule=glimpse.rule.id,
+                rule=rule,
                 episode=candidate.episode,
                 position=step.position,
                 item=step.item,
@@ -127,39 +150,60 @@ class Planner:
             state="planned",
             reason=candidate.reason,
             why=candidate.why,
-            rules=(glimpse.rule.id,),
+            rules=(rule,),
         )
-        self._open.setdefault((candidate.event, step.intent.target, step.intent.wish), glimpse.rule.id)
-        self.plans.append(_in_mode(plan, mode, forced, surge))
 
-    def _replace_older(self, candidate: Candidate) -> None:
-        """A newer firing of the same rule and event ends the unsent writes of the older one."""
-        for write in self._look.writes:
-            same = write.key.event == candidate.event and write.key.rule == candidate.glimpse.rule.id
-            if same and write.key.episode < candidate.episode and write.state in UNSENT:
-                why = f"episode {candidate.episode} of the same rule takes its place"
-                self.moves.append(move(write, "skipped", at=self._look.now, reason="superseded", why=why))
+    def _replace_older(self, candidate: Candidate, plans: list[Plan]) -> None:
+        """A newer firing of the same rule and event ends the unsent writes of the older one. Where other rules want
+        such a write as well, the new one stands for them, or else it stays for them."""
+        rule = candidate.glimpse.rule.id
+        for write in self._open(candidate.event):
+            if write.key.rule != rule or rule not in write.rules or write.state not in UNSENT:
+                continue
+            others = tuple(other for other in write.rules if other != rule)
+            if others and not _taken_over(write, others, plans):
+                self._change(note(write, rules=others))
+                continue
+            why = f"episode {candidate.episode} of the same rule takes its place"
+            self._change(move(write, "skipped", at=self._look.now, reason="superseded", why=why))
 
-    def _record(self, candidate: Candidate, why: str, *, kind: str, reason: str) -> Record:
-        glimpse = candidate.glimpse
+    def _record(self, candidate: Candidate, why: str, reason: str) -> Record:
         return Record(
             at=self._look.now,
-            kind=kind,
+            kind="fired",
             reason=reason,
             why=why,
             partner=self._look.partner,
             event=candidate.event,
-            rule=glimpse.rule.id,
+            rule=candidate.glimpse.rule.id,
             episode=candidate.episode,
             facts=_facts_used(candidate),
         )
 
 
-def _in_mode(plan: Plan, mode: Mode, forced: str | None, surge: str | None) -> Plan:
+def _wish(one: Plan | Write) -> tuple[str, str]:
+    return one.intent.target, one.intent.wish
+
+
+def _alike(plan: Plan, mode: Mode) -> bool:
+    """A shadow stands for nothing but shadows, and the other way round."""
+    return (plan.state == "shadowed") == (mode == "shadow")
+
+
+def _taken_over(write: Write, others: tuple[RuleId, ...], plans: list[Plan]) -> bool:
+    """Whether a new plan of the same rule wants the same, and so stands for these others from now on."""
+    for index, plan in enumerate(plans):
+        if plan.key.rule == write.key.rule and _wish(plan) == _wish(write) and plan.state != "shadowed":
+            plans[index] = replace(plan, rules=(*plan.rules, *others))
+            return True
+    return False
+
+
+def _in_mode(plan: Plan, mode: Mode, forced: Brake | None, surge: str | None) -> Plan:
     if mode == "shadow":
         return replace(plan, state="shadowed", reason="mode", why=f"shadow mode: {plan.why}")
     if forced is not None:
-        return replace(plan, state="waiting", reason=forced, why=f"first look after a silence: {plan.why}")
+        return replace(plan, state="waiting", reason=forced.reason, why=f"{forced.why}: {plan.why}")
     if surge is not None:
         return replace(plan, state="waiting", reason="surge", why=surge)
     if mode == "approve":

@@ -1,0 +1,252 @@
+"""Rules with `on_change`: baselines, pending changes, what is compared, and when a change is judged."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from tests.looks import BUDGET_500, HOUR, INTERVAL, MINUTE, TCS, a_rule, a_story, on_tcs, seen, tcs, told
+from worker.engine.looks import Settings
+from worker.model.facts import FactKey, Json
+from worker.model.rules import Watch
+
+ACTIVE = "event.status == 'active'"
+CLUSTERS = FactKey(name="clusters")
+GONE_QUIET = timedelta(hours=2)
+
+
+@pytest.mark.parametrize(
+    ("looks", "fires", "reason"),
+    [
+        ("a", "0", "the first value seen is remembered and never fires"),
+        ("a b", "01", "another value fires"),
+        ("a a", "00", "the same value is no change"),
+        ("a b b", "010", "each change fires once"),
+        ("a b c", "011", "each change is an episode of its own"),
+        ("a b a", "011", "back after it was judged is another change"),
+        ("a ? a", "000", "unknown keeps the baseline"),
+        ("a ? b", "001", "unknown keeps the baseline, and what came after it is a change"),
+        ("? a b", "001", "unknown is no value to remember"),
+        ("0 a b", "001", "an empty list is not computed yet: no value"),
+        ("a 0 a", "000", "an empty list is no change"),
+        ("a 0 b", "001", "an empty list keeps the baseline"),
+        ("a+b b+a", "00", "a set: order is no change"),
+        ("a U b T", "0001", "unknown keeps a change pending until it can be judged"),
+        ("a U b a T", "00000", "a return to the baseline drops it"),
+        ("a F b T", "0000", "a definite false drops the baseline: the next value seen is a new one"),
+        ("a F T b", "0001", "and changes count from there"),
+        ("a U b F T", "00000", "false consumes a pending change"),
+        ("a U b ? T", "00000", "a change whose value cannot be seen now may be gone again"),
+        ("a U b ? T b", "000001", "and is judged once it is seen"),
+    ],
+)
+@pytest.mark.parametrize("restarting", [False, True])
+def test_a_change_fires_once_against_what_is_remembered(looks: str, fires: str, reason: str, restarting: bool) -> None:
+    assert told(a_story(on_tcs(), restarting=restarting), looks) == fires, reason
+
+
+def test_a_rule_without_a_condition_fires_on_every_change() -> None:
+    assert told(a_story(on_tcs(None)), "a b c") == "011"
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "changed", "reason"),
+    [
+        (tcs("a", run="12"), tcs("a", run=12), False, '"12" against 12 is no change'),
+        (tcs("a", run=12), tcs("a", run=13), True, "the same cluster in another run is another one"),
+        (tcs("a") + tcs("a"), tcs("a"), False, "a set: twice is once"),
+        ([{"tc": "a"}], tcs("b"), False, "an item without its documented fields is no value, so b was the first"),
+    ],
+)
+def test_suggested_clusters_compare_as_a_set_of_cluster_and_run(
+    first: Json, then: Json, changed: bool, reason: str
+) -> None:
+    story = a_story(on_tcs())
+    story.put(TCS, first)
+    story.look()
+    story.put(TCS, then)
+    assert bool(story.fires()) == changed, reason
+
+
+@pytest.mark.parametrize(
+    ("watch", "first", "then", "changed", "reason"),
+    [
+        (
+            Watch(fact="clusters"),
+            {"clusters": [{"tc": "a", "x": 1}]},
+            {"clusters": [{"tc": "a", "x": 2}]},
+            False,
+            "by tc",
+        ),
+        (Watch(fact="clusters"), {"clusters": [{"tc": "a"}]}, {"clusters": [{"tc": "b"}]}, True, "by tc"),
+        (Watch(fact="clusters"), {"clusters": []}, {"clusters": [{"tc": "b"}]}, False, "empty is not computed yet"),
+        (
+            Watch(fact="clusters", by=("tc", "x")),
+            [{"tc": "a", "x": 1}],
+            [{"tc": "a", "x": 2}],
+            True,
+            "only these fields",
+        ),
+        (Watch(fact="campaigns", by=("tc",)), [], [{"tc": "a"}], True, "an empty list of others is a value"),
+        (Watch(fact="setup", by=("goal",)), {"goal": "ROAS", "n": 1}, {"goal": "ROAS", "n": 2}, False, "only the goal"),
+        (
+            Watch(fact="setup", by=("goal",)),
+            {"state": "NONE"},
+            {"goal": "ROAS"},
+            False,
+            "a field not there is no value",
+        ),
+        (Watch(fact="expected_value"), 1.0, 1, False, "a number is a number"),
+        (Watch(fact="expected_value"), 1.0, 2.0, True, "another number"),
+    ],
+)
+def test_what_is_compared(watch: Watch, first: Json, then: Json, changed: bool, reason: str) -> None:
+    story = a_story(a_rule("r", ACTIVE, on_change=[watch], parameters=BUDGET_500))
+    key = FactKey(name=watch.fact, params=TCS.params if watch.fact == "expected_value" else ())
+    story.put(key, first)
+    story.look()
+    story.put(key, then)
+    assert bool(story.fires()) == changed, reason
+
+
+def test_other_parameters_are_another_baseline() -> None:
+    story = a_story(replace(on_tcs(), parameters={"goal": "ROAS"}))
+    story.put("defaults", {"total_budget": 500.0})
+    story.put(TCS, tcs("a"))
+    assert story.fires() == []
+    story.put("defaults", {"total_budget": 600.0})
+    story.put(FactKey(name="suggested_tcs", params=(("budget", 600.0), ("goal", "ROAS"))), tcs("b"))
+    assert story.fires() == [], "the first value under the new parameters is remembered"
+    story.blind("defaults")
+    assert story.fires() == [], "unknown parameters keep it"
+    story.put("defaults", {"total_budget": 600.0})
+    story.put(FactKey(name="suggested_tcs", params=(("budget", 600.0), ("goal", "ROAS"))), tcs("c"))
+    assert story.fires() == ["r"]
+
+
+def test_previous_added_and_removed_are_against_the_baseline_and_kept_with_the_write() -> None:
+    story = a_story(on_tcs(f"{ACTIVE} && size(added) > 0 && 'suggested_tcs' in previous"))
+    assert told(story, "a+b b+c") == "01"
+    context = story.write("r").intent.context
+    assert context["added"] == tcs("c")
+    assert context["removed"] == tcs("a")
+    assert context["previous"] == {"suggested_tcs": tcs("a", "b")}
+
+
+def test_a_condition_on_the_change_can_consume_it() -> None:
+    story = a_story(on_tcs(f"{ACTIVE} && size(added) > 0"))
+    assert told(story, "a+b a a+b a+b+c") == "0001", "removed only: false consumes it, and a is no baseline any more"
+
+
+def test_facts_of_other_kinds_have_a_previous_and_no_lists() -> None:
+    watches = (Watch(fact="setup", by=("state",)), Watch(fact="suggested_tcs"))
+    story = a_story(a_rule("r", ACTIVE, on_change=watches, parameters=BUDGET_500))
+    story.setup()
+    story.look()
+    story.setup(state="DRAFT")
+    assert story.fires() == ["r"]
+    assert story.write("r").intent.context["previous"] == {"setup": {"state": "NONE"}}, "nothing is known of the other"
+    assert story.write("r").intent.context["added"] == []
+
+
+def test_for_holds_until_the_new_value_has_held_and_another_new_value_restarts_it() -> None:
+    for looks, fires, reason in (
+        ("a b b b b", "00001", "three minutes after b was first seen"),
+        ("a b c c c c", "000001", "another new value restarts it"),
+        ("a b a b b b b", "0000001", "a return to the baseline drops it"),
+        ("a b ? b b", "00001", "unknown neither drops nor restarts it"),
+        ("a b ? ? ? b", "000001", "what cannot be seen when its time comes does not fire"),
+        ("a b b F T b b b", "00000000", "false drops it, and b is the new baseline"),
+    ):
+        assert told(a_story(on_tcs(hold_for=3 * MINUTE)), looks, MINUTE) == fires, reason
+
+
+def test_for_restarts_after_a_silence_and_what_fires_then_waits() -> None:
+    story = a_story(on_tcs(hold_for=3 * MINUTE))
+    told(story, "a b")
+    story.silence(GONE_QUIET)
+    assert [story.look(MINUTE).planned for _ in range(4)] == [[], [], [], ["r: pause waiting gap"]]
+
+
+def test_a_cooldown_holds_a_change_and_does_not_lose_it() -> None:
+    story = a_story(on_tcs(cooldown=HOUR))
+    assert told(story, "a b") == "01"
+    seen(story, "c")
+    assert story.look().held == ["r: cooldown"]
+    assert story.fires(HOUR - 2 * INTERVAL) == []
+    assert story.look(INTERVAL).fired == ["r"]
+    assert story.write("r").intent.context["previous"] == {"suggested_tcs": tcs("b")}
+
+
+def test_a_hold_that_came_to_nothing_is_logged_anew_the_next_time() -> None:
+    story = a_story(on_tcs(cooldown=HOUR))
+    told(story, "a b")
+    held = []
+    for look in ("c", "b", "c"):
+        seen(story, look)
+        held.append(story.look().held)
+    assert held == [["r: cooldown"], [], ["r: cooldown"]]
+
+
+@pytest.mark.parametrize("then", ["ask", "act", "reobserve"])
+def test_what_unknown_kept_for_longer_than_the_gap_waits_for_a_person(then: str) -> None:
+    story = a_story(on_tcs(), settings=Settings(gap_then=then))  # type: ignore[arg-type]  # a table of texts
+    told(story, "a U b")
+    assert story.look(MINUTE).outcome == ([], [], [], []), "said once: held for a fact that is unknown"
+    told(story, "U", timedelta(minutes=59, seconds=30))
+    seen(story, "T")
+    assert story.look().planned == ["r: pause waiting gap"]
+
+
+def test_what_its_own_keys_held_for_longer_than_the_gap_does_not_wait() -> None:
+    story = a_story(on_tcs(hold_for=2 * HOUR))
+    told(story, "a b")
+    told(story, "U", HOUR)
+    seen(story, "T")
+    assert story.look(HOUR).planned == ["r: pause"]
+
+
+@pytest.mark.parametrize(
+    ("then", "planned"), [("ask", ["r: pause waiting gap"]), ("act", ["r: pause"]), ("reobserve", [])]
+)
+def test_what_changed_during_a_silence(then: str, planned: list[str]) -> None:
+    story = a_story(on_tcs(), settings=Settings(gap_then=then))  # type: ignore[arg-type]  # a table of texts
+    told(story, "a")
+    seen(story, "b")
+    story.silence(GONE_QUIET)
+    assert story.look().planned == planned
+    seen(story, "c")
+    assert story.look().planned == ["r: pause"], "an ordinary look again"
+
+
+def test_a_value_not_read_at_the_first_look_after_a_silence_is_still_of_the_silence() -> None:
+    story = a_story(on_tcs())
+    told(story, "a")
+    seen(story, "?")
+    story.silence(GONE_QUIET)
+    story.look()
+    seen(story, "b")
+    assert story.look().planned == ["r: pause waiting gap"], "an unreadable fact must not make it laxer"
+
+
+def test_for_after_a_silence_ends_also_while_another_watched_fact_stays_unknown() -> None:
+    rule = a_rule("r", ACTIVE, on_change=[Watch(fact="suggested_tcs"), Watch(fact="clusters")], parameters=BUDGET_500)
+    story = a_story(replace(rule, hold_for=MINUTE))
+    story.put(CLUSTERS, [{"tc": "x"}])
+    told(story, "a")
+    story.blind(CLUSTERS)
+    seen(story, "b")
+    story.silence(GONE_QUIET)
+    story.look()
+    assert story.look(MINUTE).planned == ["r: pause waiting gap"]
+    story.put(CLUSTERS, [{"tc": "y"}])
+    story.look()
+    assert story.look(MINUTE).planned == ["r: pause waiting gap"], "this one was not seen since the silence either"
+
+
+def test_a_change_during_a_short_pause_is_no_gap() -> None:
+    story = a_story(on_tcs())
+    told(story, "a b")
+    story.silence(timedelta(minutes=50))
+    seen(story, "c")
+    assert story.look().planned == ["r: pause"]

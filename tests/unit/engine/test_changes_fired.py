@@ -1,0 +1,279 @@
+"""Rules with `on_change` once they have fired: unsent writes, their own effects, shared writes, editing."""
+
+import pytest
+
+from tests.looks import BUDGET_500, E1, HOUR, MINUTE, Story, a_rule, a_story, on_tcs, seen, tcs, told
+from worker.model.facts import FactKey
+from worker.model.ids import RuleId
+from worker.model.rules import Rule, Watch
+from worker.writes.states import move
+
+ACTIVE = "event.status == 'active'"
+CLUSTERS = FactKey(name="clusters")
+
+
+# What becomes of a firing that is not sent yet.
+
+
+def unsent(rule: Rule | None = None) -> Story:
+    story = a_story(rule or on_tcs(), confirming=False)
+    assert told(story, "a b") == "01"
+    return story
+
+
+def test_back_at_the_baseline_before_it_was_sent_the_write_is_skipped() -> None:
+    story = unsent()
+    seen(story, "a")
+    looked = story.look()
+    assert (looked.fired, looked.moved) == ([], ["r: skipped no_longer_holds"])
+    assert told(story, "b") == "1", "the old baseline is the baseline again"
+
+
+def test_an_unsent_write_outlives_what_is_unknown() -> None:
+    story = unsent()
+    for look in ("?", "U"):
+        seen(story, look)
+        assert story.look().outcome == ([], [], [], [])
+
+
+def test_a_newer_value_takes_the_place_of_an_unsent_write_against_the_original_baseline() -> None:
+    story = unsent()
+    seen(story, "b+c")
+    looked = story.look()
+    assert (looked.fired, looked.moved) == (["r"], ["r: skipped superseded"])
+    context = story.write("r").intent.context
+    assert context["previous"] == {"suggested_tcs": tcs("a")}
+    assert (context["added"], context["removed"]) == (tcs("b", "c"), tcs("a"))
+    seen(story, "a")
+    assert story.look().moved == ["r: skipped no_longer_holds"], "and back is back at the original one"
+
+
+def test_once_it_was_sent_the_baseline_has_moved() -> None:
+    story = unsent()
+    story.send(story.write("r"), "unknown", effect=False)
+    seen(story, "a")
+    looked = story.look()
+    assert (looked.fired, looked.moved) == (["r"], [])
+    assert story.write("r").intent.context["previous"] == {"suggested_tcs": tcs("b")}
+
+
+def test_a_write_that_ended_unsent_leaves_the_baseline_where_it_moved() -> None:
+    story = unsent()
+    story.end(story.write("r"), "skipped", "already_so")
+    assert told(story, "b a") == "01"
+
+
+def test_back_at_the_baseline_does_not_depend_on_other_watched_facts() -> None:
+    rule = a_rule("r", ACTIVE, on_change=[Watch(fact="suggested_tcs"), Watch(fact="clusters")], parameters=BUDGET_500)
+    story = a_story(rule, confirming=False)
+    story.put(CLUSTERS, [{"tc": "x"}])
+    assert told(story, "a b") == "01"
+    story.blind(CLUSTERS)
+    seen(story, "a")
+    looked = story.look()
+    assert (looked.fired, looked.moved) == ([], ["r: skipped no_longer_holds"]), "an unknown fact makes no extra firing"
+    story.put(CLUSTERS, [{"tc": "x"}])
+    assert story.fires() == []
+
+
+def test_one_of_two_changes_taken_back_is_a_newer_change_against_the_original_baselines() -> None:
+    rule = a_rule("r", ACTIVE, on_change=[Watch(fact="suggested_tcs"), Watch(fact="clusters")], parameters=BUDGET_500)
+    story = a_story(rule, confirming=False)
+    story.put(CLUSTERS, [{"tc": "x"}])
+    told(story, "a")
+    story.put(CLUSTERS, [{"tc": "y"}])
+    assert told(story, "b") == "1"
+    seen(story, "a")
+    looked = story.look()
+    assert (looked.fired, looked.moved) == (["r"], ["r: skipped superseded"])
+    context = story.write("r").intent.context
+    assert (context["added"], context["removed"]) == ([{"tc": "y"}], [{"tc": "x"}])
+
+
+def test_false_ends_an_unsent_write_and_forgets_the_baseline() -> None:
+    story = unsent()
+    seen(story, "F")
+    assert story.look().moved == ["r: skipped no_longer_holds"]
+    assert told(story, "T c") == "01", "b is the new baseline"
+
+
+# What a rule's own writes change.
+
+
+def test_a_change_that_its_own_write_made_moves_the_baseline_and_fires_nothing() -> None:
+    watch = Watch(fact="event", by=("client_campaign_status",))
+    story = a_story(a_rule("r", None, "pause", on_change=[watch]))
+    story.event(client_campaign_status="NEW")
+    story.look()
+    story.event(client_campaign_status="RUNNING")
+    assert story.fires() == ["r"], "and the story pauses it"
+    assert story.fires() == []
+    story.event(client_campaign_status="RUNNING")
+    assert story.fires() == ["r"], "another hand's change is one"
+
+
+def test_a_change_of_another_hand_while_its_own_write_is_under_way_is_a_change() -> None:
+    watch = Watch(fact="event", by=("status", "client_campaign_status"))
+    story = a_story(a_rule("r", None, "pause", on_change=[watch]), confirming=False)
+    story.look()
+    story.event(status="cancelled")
+    assert story.fires() == ["r"]
+    story.send(story.write("r"), "unknown")
+    story.event(status="archived")
+    assert story.fires() == ["r"], "status is not what the rule writes"
+    assert story.write("r").intent.context["previous"] == {
+        "event": {"status": "cancelled", "client_campaign_status": "PAUSED"}
+    }
+
+
+def test_another_value_than_its_own_write_wanted_is_a_change() -> None:
+    watch = Watch(fact="event", by=("client_campaign_status",))
+    story = a_story(a_rule("r", None, "pause", on_change=[watch]), confirming=False)
+    story.event(client_campaign_status="NEW")
+    story.look()
+    story.event(client_campaign_status="RUNNING")
+    story.look()
+    story.send(story.write("r"), "unknown", effect=False)
+    story.event(client_campaign_status="BROKEN")
+    assert story.fires() == ["r"]
+
+
+def test_a_whole_record_moves_with_its_own_effect() -> None:
+    story = a_story(a_rule("r", None, "create_draft 500", on_change="setup"), confirming=False)
+    story.setup(state="NONE", hint="old")
+    story.look()
+    story.setup(hint="new")
+    assert story.fires() == ["r"]
+    story.send(story.write("r"), "unknown")
+    story.setup(created_at="now")
+    assert story.fires() == [], "the service adds more to a new draft than was asked for"
+    story.setup(hint="newer")
+    assert story.fires() == ["r"]
+
+
+def test_the_actions_of_this_version_write_no_lists_so_a_list_is_never_their_doing() -> None:
+    story = unsent(on_tcs(ACTIVE, "boost"))
+    story.send(story.write("r"), "unknown")
+    seen(story, "c")
+    assert story.fires() == ["r"]
+
+
+# Who keeps a shared write alive.
+
+
+def shared() -> Story:
+    """``owner`` and then ``r`` want the same; the write belongs to the one that came first."""
+    owner = a_rule("owner", "event.city == 'here'", "pause")
+    story = a_story(owner, on_tcs(), confirming=False)
+    story.event(city="here")
+    told(story, "a")
+    seen(story, "b")
+    assert story.fires() == ["r=owner"]
+    return story
+
+
+def test_a_shared_write_lives_on_while_a_change_wants_it() -> None:
+    story = shared()
+    story.look()
+    story.event(city="there")
+    assert story.look().moved == [], "the change still wants it"
+    seen(story, "a")
+    assert story.look().moved == ["owner: skipped no_longer_holds"], "now nobody does"
+
+
+def test_a_shared_write_lives_on_when_the_change_is_taken_back() -> None:
+    story = shared()
+    seen(story, "a")
+    assert story.look().moved == [], "its owner wants it"
+
+
+def test_a_change_that_shares_a_write_wishes_until_that_is_final() -> None:
+    story = shared()
+    story.reload(*story.rules.rules, a_rule("s", "event.title == 'x'", "run"))
+    story.event(city="there", title="x")
+    assert story.look().held == ["s: conflict"]
+    story.send(story.write("owner"))
+    assert story.fires() == ["s"]
+
+
+# Editing, and rules that come and go.
+
+
+def test_editing_what_a_change_does_plans_it_anew_as_long_as_nothing_was_sent() -> None:
+    story = a_story(on_tcs(hold_for=MINUTE), confirming=False)
+    told(story, "a b b", MINUTE)
+    assert story.states("r") == ["planned"]
+    story.reload(on_tcs(ACTIVE, "optimisation OFF", hold_for=MINUTE))
+    looked = story.look()
+    assert looked.planned == ["r: optimisation"], "b has held long enough already"
+    assert story.states("r") == ["cancelled", "planned"]
+    assert story.write("r").intent.context["previous"] == {"suggested_tcs": tcs("a")}
+
+
+def test_editing_does_not_drop_a_newer_change_that_is_pending() -> None:
+    story = a_story(on_tcs(), confirming=False)
+    told(story, "a b")
+    story.reload(on_tcs(hold_for=MINUTE))
+    told(story, "c")
+    story.reload(on_tcs(ACTIVE, "optimisation OFF", hold_for=MINUTE))
+    assert [story.look(MINUTE).planned, story.states("r")] == [["r: optimisation"], ["cancelled", "planned"]]
+    assert story.write("r").intent.context["added"] == tcs("c")
+
+
+@pytest.mark.parametrize("restarting", [False, True])
+def test_a_rule_that_was_disabled_keeps_its_memory_and_returns_as_after_a_gap(restarting: bool) -> None:
+    story = a_story(on_tcs(), restarting=restarting)
+    told(story, "a")
+    story.reload(on_tcs(enabled=False))
+    assert told(story, "b c") == "00"
+    assert story.stored[E1, RuleId("r")].baselines
+    story.reload(on_tcs())
+    assert story.look().planned == ["r: pause waiting gap"]
+    assert story.write("r").intent.context["previous"] == {"suggested_tcs": tcs("a")}
+    seen(story, "d")
+    assert story.look().planned == ["r: pause"]
+
+
+def test_a_losing_change_is_consumed() -> None:
+    strong = a_rule("strong", "event.title == 'x'", "run", priority=1)
+    story = a_story(strong, on_tcs())
+    story.event(title="x", client_campaign_status="PAUSED")
+    told(story, "a")
+    seen(story, "b")
+    looked = story.look()
+    assert (looked.fired, looked.held) == ([], ["r: conflict"])
+    story.event(title="y")
+    assert story.fires() == [], "it is not judged again"
+    assert told(story, "c") == "1"
+
+
+def test_what_cannot_be_computed_keeps_a_change_pending_and_after_too_long_a_person_decides() -> None:
+    story = a_story(on_tcs(ACTIVE, "create_draft =defaults.total_budget * 2.0"))
+    told(story, "a")
+    seen(story, "b")
+    assert story.look().held == ["r: fact_unknown"]
+    story.put("defaults", {"total_budget": 100.0})
+    assert story.look().fired == ["r"]
+    assert story.write("r").intent.params["total_budget"] == 200.0
+    story.blind("defaults")
+    told(story, "c")
+    story.now += 2 * HOUR
+    story.put("defaults", {"total_budget": 100.0})
+    assert story.look().planned == ["r: create_draft waiting gap"]
+
+
+def test_nothing_is_stored_of_a_look_that_says_nothing_new() -> None:
+    story = a_story(on_tcs())
+    told(story, "a")
+    for look in ("a", "?", "U", "T"):
+        seen(story, look)
+        assert story.look().commit.empty, f"after {look!r}"
+
+
+def test_an_approved_write_is_as_good_as_any_other() -> None:
+    story = a_story(on_tcs(mode="approve"))
+    told(story, "a b")
+    write = story.write("r")
+    assert (write.state, write.reason) == ("waiting", "mode")
+    story.writes[write.id] = move(write, "planned", at=story.now, reason="person", why="fine", approved=True).after
+    assert told(story, "b") == "0"

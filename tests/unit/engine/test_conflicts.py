@@ -1,0 +1,226 @@
+"""Several rules on one target: priority, ties, standing wishes, and what is stopped before it is sent."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.looks import BUDGET_500, HOUR, TCS, Story, a_rule, a_story, approved, tcs
+from worker.engine.conflicts import precedence
+from worker.engine.looks import Settings
+from worker.model.rules import Rule
+
+X, Y = "event.city == 'x' || event.city == 'xy'", "event.city == 'y' || event.city == 'xy'"
+
+
+def at(story: Story, city: str) -> None:
+    """Whose condition holds now: x, y, xy, or nobody's."""
+    story.event(city=city)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "fires", "reason"),
+    [
+        (("run", 1), ("pause", 0), ["a"], "the higher priority wins, also where it spends"),
+        (("run", 0), ("pause", 1), ["b"], "the higher priority wins"),
+        (("run", 0), ("pause", 0), ["b"], "on a tie the wish that stops spending wins"),
+        (("optimisation ON", 0), ("optimisation OFF", 0), ["b"], "of any target"),
+        (("frontend_status HIDDEN", 0), ("frontend_status FLAGGED", 0), [], "neither stops spending, so neither acts"),
+        (("create_draft 500", 0), ("create_draft 600", 0), [], "two drafts are opposite"),
+        (("run", 0), ("optimisation OFF", 1), ["a", "b"], "other targets do not meet"),
+        (("create_draft 500", 0), ("boost", 1), ["a", "b"], "creating and publishing are not opposite"),
+        (("create_draft =100.0 * 5.0", 0), ("create_draft 600", 1), ["a", "b"], "a computed value is no standing wish"),
+    ],
+)
+def test_of_two_opposite_wishes_in_one_look(
+    first: tuple[str, int], second: tuple[str, int], fires: list[str], reason: str
+) -> None:
+    rules = (a_rule("a", X, first[0], priority=first[1]), a_rule("b", Y, second[0], priority=second[1]))
+    story = a_story(*rules)
+    at(story, "xy")
+    assert story.fires() == fires, reason
+
+
+def test_a_standing_wish_of_higher_priority_holds_in_later_looks_and_the_loser_acts_once_it_ends() -> None:
+    story = a_story(a_rule("a", X, "run", priority=1), a_rule("b", Y, "pause"))
+    at(story, "x")
+    assert story.fires() == ["a"]
+    at(story, "xy")
+    assert story.look().held == ["b: conflict"]
+    assert story.look(HOUR).outcome == ([], [], [], []), "said once"
+    at(story, "y")
+    assert story.fires() == ["b"]
+
+
+def test_a_standing_wish_of_lower_priority_holds_nobody() -> None:
+    story = a_story(a_rule("a", X, "run"), a_rule("b", Y, "pause"))
+    at(story, "x")
+    story.look()
+    at(story, "xy")
+    assert story.fires() == ["b"], "a tie, and it stops spending"
+
+
+def test_unknown_keeps_a_wish() -> None:
+    story = a_story(a_rule("a", "setup.state == 'DRAFT'", "run", priority=1), a_rule("b", Y, "pause"))
+    story.setup(state="DRAFT")
+    story.look()
+    story.blind("setup")
+    at(story, "y")
+    assert story.look().held == ["b: conflict"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [({"hold_for": HOUR}, "for"), ({"cooldown": timedelta(hours=2)}, "cooldown"), ({"per_event_per_day": 1}, "limit")],
+)
+def test_a_rule_wishes_as_long_as_its_episode_is_open_also_while_its_firing_is_held(
+    keys: dict[str, Any], reason: str
+) -> None:
+    story = a_story(a_rule("a", X, "pause", priority=1, **keys), a_rule("b", Y, "run"))
+    if reason != "for":
+        at(story, "x")
+        assert story.fires() == ["a"]
+        at(story, "")
+        story.look()
+    at(story, "xy")
+    assert story.look().held == [f"a: {reason}", "b: conflict"]
+    at(story, "y")
+    assert story.fires() == ["b"]
+
+
+def test_a_disabled_rule_wishes_nothing() -> None:
+    story = a_story(a_rule("a", X, "run", priority=1, enabled=False), a_rule("b", Y, "pause"))
+    at(story, "xy")
+    assert story.fires() == ["b"]
+
+
+def test_what_a_shadow_rule_wishes_moves_no_live_one() -> None:
+    story = a_story(a_rule("a", X, "run", priority=1, mode="shadow"), a_rule("b", Y, "pause"))
+    at(story, "xy")
+    assert story.look().planned == ["a: run shadowed mode", "b: pause"]
+
+
+def test_a_shadow_rule_shows_what_it_would_do_beside_the_live_ones_and_beside_other_shadows() -> None:
+    beside_live = a_story(a_rule("a", X, "run", mode="shadow"), a_rule("b", Y, "pause", priority=1))
+    at(beside_live, "xy")
+    assert beside_live.look().held == ["a: conflict"]
+    all_shadow = a_story(a_rule("a", X, "run"), a_rule("b", Y, "pause"), settings=Settings(mode="shadow"))
+    at(all_shadow, "xy")
+    assert all_shadow.look().planned == ["b: pause shadowed mode"]
+
+
+def on_tcs(rule_id: str, *do: str, **keys: Any) -> Rule:  # noqa: ANN401 - fields of Rule
+    return a_rule(rule_id, "event.status == 'active'", *do, on_change="suggested_tcs", parameters=BUDGET_500, **keys)
+
+
+def test_a_change_rule_wishes_until_its_write_is_final() -> None:
+    story = a_story(on_tcs("a", "run", priority=1), a_rule("b", Y, "pause"), confirming=False)
+    story.put(TCS, tcs("k"))
+    story.look()
+    story.put(TCS, tcs("l"))
+    assert story.fires() == ["a"]
+    at(story, "y")
+    assert story.look().held == ["b: conflict"]
+    story.send(story.write("a"), "unknown", effect=False)
+    assert story.fires() == []
+    story.end(story.write("a"), "confirmed")
+    assert story.fires() == ["b"]
+
+
+def test_a_loser_with_many_rules_above_it_is_told_of_one() -> None:
+    story = a_story(a_rule("a", X, "run", priority=2), a_rule("b", Y, "pause", priority=1), a_rule("c", X, "run"))
+    at(story, "xy")
+    looked = story.look()
+    assert looked.fired == ["a"]
+    assert looked.held == ["b: conflict", "c: conflict"], "b's wish stands too, while its episode is open"
+    assert "rule b (priority 1) wishes client_campaign_status to be PAUSED" in story.records[1].why
+
+
+# What fired before a stronger wish came, and is not sent yet.
+
+
+@pytest.mark.parametrize("mode", ["live", "approve"])
+def test_no_unsent_write_goes_out_against_a_stronger_wish_that_came_later(mode: str) -> None:
+    story = a_story(a_rule("a", X, "run", mode=mode), a_rule("b", Y, "pause", priority=1), confirming=False)
+    at(story, "x")
+    story.look()
+    at(story, "xy")
+    looked = story.look()
+    assert (looked.fired, looked.moved) == (["b"], ["a: skipped conflict"])
+    assert story.look().held == ["a: conflict"]
+    story.send(story.write("b"))
+    at(story, "x")
+    assert story.fires() == ["a"], "it may act once the other ends"
+    assert [write.key.episode for write in story.writes.values() if write.key.rule == "a"] == [1, 2]
+
+
+def test_a_tie_that_neither_wins_stops_no_write_that_was_there_first() -> None:
+    story = a_story(
+        a_rule("a", X, "frontend_status HIDDEN"), a_rule("b", Y, "frontend_status FLAGGED"), confirming=False
+    )
+    at(story, "x")
+    story.look()
+    at(story, "xy")
+    looked = story.look()
+    assert (looked.held, looked.moved) == (["b: conflict"], [])
+
+
+def test_a_write_that_was_sent_is_not_stopped() -> None:
+    story = a_story(a_rule("a", X, "run"), a_rule("b", Y, "pause", priority=1), confirming=False)
+    at(story, "x")
+    story.look()
+    story.send(story.write("a"), "unknown", effect=False)
+    at(story, "xy")
+    assert story.look().moved == []
+
+
+def test_a_shared_write_is_not_stopped_while_one_of_its_rules_is_strong_enough() -> None:
+    story = a_story(
+        a_rule("a", X, "run"),
+        a_rule("s", "event.title == 's'", "run", priority=2),
+        a_rule("b", Y, "pause", priority=1),
+        confirming=False,
+    )
+    story.event(city="x", title="s")
+    assert story.fires() == ["a=s", "s"]
+    at(story, "xy")
+    looked = story.look()
+    assert (looked.moved, looked.held) == ([], ["b: conflict"])
+    story.event(title="")
+    looked = story.look()
+    assert (looked.fired, looked.moved) == (["b"], ["s: skipped conflict"]), "the strong one is gone"
+
+
+def test_an_unsent_change_against_a_stronger_wish_is_consumed() -> None:
+    story = a_story(on_tcs("a", "run"), a_rule("b", Y, "pause", priority=1), confirming=False)
+    story.put(TCS, tcs("k"))
+    story.look()
+    story.put(TCS, tcs("l"))
+    story.look()
+    at(story, "y")
+    assert story.look().moved == ["a: skipped conflict"]
+    at(story, "")
+    assert story.fires() == []
+
+
+def test_the_write_of_a_rule_that_does_not_look_now_is_left_alone() -> None:
+    story = a_story(a_rule("a", X, "run", mode="approve"), a_rule("b", Y, "pause", priority=1))
+    at(story, "x")
+    story.look()
+    story.reload(a_rule("a", X, "run", mode="approve", enabled=False), a_rule("b", Y, "pause", priority=1))
+    at(story, "xy")
+    assert story.look().moved == []
+    assert story.states("a") == ["waiting"]
+
+
+def test_what_is_approved_after_all_goes_out_where_nothing_stands_against_it() -> None:
+    story = a_story(a_rule("a", X, "pause", mode="approve"))
+    at(story, "x")
+    story.look()
+    approved(story, story.write("a"))
+    assert story.look().moved == []
+
+
+def test_the_highest_priority_comes_first_and_then_the_smallest_id() -> None:
+    rules = [a_rule("c", X), a_rule("b", X), a_rule("z", X, priority=1)]
+    assert [rule.id for rule in sorted(rules, key=precedence)] == ["z", "b", "c"]

@@ -1,0 +1,260 @@
+"""`decide` as a whole: sequences, editing of rules, many events, and what one commit holds."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.looks import E1, HOUR, MINUTE, PARTNER, START, Story, a_rule, a_set, a_story
+from worker.engine.decide import decide, edited_writes, reopened
+from worker.engine.looks import Look, Settings, sendings_reach
+from worker.model.facts import FactKey, Known, Observation
+from worker.model.ids import EventId, RuleId
+from worker.model.memory import PartnerMemory, RuleMemory
+from worker.model.rules import Rule, Truth
+from worker.model.writes import State
+
+X, Y = "event.city == 'x' || event.city == 'xy'", "event.city == 'y' || event.city == 'xy'"
+NO_DRAFT = "event.status == 'active' && setup.state == 'NONE'"
+
+
+def remembered(story: Story, rule: str) -> RuleMemory:
+    return story.memories[E1, RuleId(rule)]
+
+
+# Sequences.
+
+
+def started(*do: str, **keys: Any) -> Story:  # noqa: ANN401 - fields of Rule
+    story = a_story(a_rule("r", NO_DRAFT, *(do or ("create_draft 500", "boost")), **keys), confirming=False)
+    assert story.look().planned == [f"r: {text.split()[0]}" for text in do or ("create_draft 500", "boost")]
+    return story
+
+
+def test_a_sequence_keeps_its_condition_while_it_runs() -> None:
+    story = started()
+    create, boost = (story.write("r", index) for index in (0, 1))
+    story.send(create, "unknown")
+    assert story.look().moved == [], "the draft is there, by its own doing"
+    story.end(story.write("r", 0), "confirmed")
+    assert story.look().moved == []
+    story.send(boost, "applied")
+    assert story.look().moved == []
+    story.end(story.write("r", 1), "confirmed")
+    assert story.look().outcome == ([], [], [], [])
+    assert not remembered(story, "r").open, "it is over, and its condition is false"
+
+
+def test_a_sequence_ends_with_what_it_has_not_changed_itself() -> None:
+    story = started()
+    story.send(story.write("r", 0), "unknown")
+    story.event(status="archived")
+    assert story.look().moved == ["r: skipped no_longer_holds"]
+    story.event(status="active")
+    assert story.fires() == [], "its episode is over, so the draft counts again"
+
+
+def test_a_sequence_ends_with_what_another_hand_did_before_its_first_step_was_sent() -> None:
+    story = started()
+    story.setup(state="DRAFT", goal="ROAS", total_budget=1.0)
+    assert story.look().moved == ["r: skipped no_longer_holds"] * 2
+
+
+def test_a_field_that_could_not_be_seen_at_the_firing_is_not_made_up_later() -> None:
+    story = a_story(a_rule("r", "event.city == 'x'", "create_draft 500", "boost"), confirming=False)
+    story.blind("setup")
+    story.event(city="x")
+    story.look()
+    story.send(story.write("r", 0), "confirmed")
+    story.setup(goal="ROAS")
+    assert story.look().moved == []
+
+
+def test_a_single_step_is_judged_on_what_is_there() -> None:
+    story = started("create_draft 500")
+    story.send(story.write("r"), "unknown")
+    assert story.look().outcome == ([], [], [], [])
+    assert not remembered(story, "r").open
+
+
+# Editing.
+
+
+def test_a_condition_true_by_the_old_text_keeps_its_episode() -> None:
+    story = a_story(a_rule("r", X))
+    story.event(city="xy")
+    assert story.fires() == ["r"]
+    story.reload(a_rule("r", Y))
+    assert story.fires() == []
+    assert remembered(story, "r").when_hash == Y
+
+
+def test_a_condition_true_only_by_the_new_text_is_a_first_look() -> None:
+    story = a_story(a_rule("r", X))
+    story.event(city="y")
+    assert story.fires() == []
+    story.reload(a_rule("r", Y))
+    assert story.look().planned == ["r: pause"]
+
+
+@pytest.mark.parametrize(
+    ("edited", "states", "planned", "reason"),
+    [
+        (a_rule("r", X, "optimisation OFF"), ["cancelled", "planned"], ["r: optimisation"], "its `do` was edited"),
+        (a_rule("r", X, parameters={"budget": 5}), ["cancelled", "planned"], ["r: pause"], "its `with` was edited"),
+        (a_rule("r", X, cooldown=HOUR), ["planned"], [], "other keys leave what was decided alone"),
+        (a_rule("r", X, "optimisation OFF", enabled=False), ["planned"], [], "disabled: frozen"),
+        (a_rule("other", Y), ["cancelled"], [], "the rule is gone"),
+    ],
+)
+@pytest.mark.parametrize("restarting", [False, True])
+def test_unsent_writes_of_edited_rules_are_cancelled_and_planned_anew(
+    edited: Rule, states: list[State], planned: list[str], reason: str, restarting: bool
+) -> None:
+    story = a_story(a_rule("r", X), confirming=False, restarting=restarting)
+    story.event(city="x")
+    story.look()
+    story.reload(edited)
+    assert story.look().planned == planned, reason
+    assert story.states("r") == states, reason
+    assert [write.key.episode for write in story.writes.values()] == list(range(1, len(states) + 1))
+
+
+@pytest.mark.parametrize("state", ["sending", "applied", "unknown", "needs_human"])
+def test_writes_in_flight_are_settled_by_reading_whatever_became_of_their_rule(state: State) -> None:
+    story = a_story(a_rule("r", X), confirming=False)
+    story.event(city="x")
+    story.look()
+    story.send(story.write("r"), state, effect=False)
+    for rules in (a_set(), a_set(a_rule("r", X, "run"))):
+        assert list(edited_writes(rules, tuple(story.writes.values()), story.now)) == []
+
+
+def test_for_counts_on_when_what_is_done_is_edited() -> None:
+    story = a_story(a_rule("r", X, hold_for=HOUR), confirming=False)
+    story.event(city="x")
+    story.look()
+    assert story.fires(HOUR) == ["r"]
+    story.reload(a_rule("r", X, "run", hold_for=HOUR))
+    assert story.fires() == ["r"], "it has been true for an hour"
+
+
+def test_an_edit_does_not_get_round_a_gap() -> None:
+    story = a_story(a_rule("r", X), confirming=False)
+    story.event(city="")
+    story.look()
+    story.event(city="x")
+    story.silence(2 * HOUR)
+    story.look()
+    story.reload(a_rule("r", X, "optimisation OFF"))
+    assert story.look().planned == ["r: optimisation waiting gap"]
+
+
+def test_a_removed_rule_leaves_a_shared_write_to_the_rules_that_still_want_it() -> None:
+    story = a_story(a_rule("a", X), a_rule("b", X), confirming=False)
+    story.event(city="x")
+    story.look()
+    story.reload(a_rule("b", X))
+    assert story.look().moved == []
+    assert story.write("a").rules == ("b",)
+    story.look()
+    assert story.states("a") == ["planned"], "and it is left to them for good"
+    story.event(city="")
+    assert story.look().moved == ["a: skipped no_longer_holds"]
+
+
+def test_an_edited_rule_leaves_a_shared_write_and_plans_its_own() -> None:
+    story = a_story(a_rule("a", X), a_rule("b", X), confirming=False)
+    story.event(city="x")
+    story.look()
+    story.reload(a_rule("a", X, "optimisation OFF"), a_rule("b", X))
+    assert story.look().planned == ["a: optimisation"]
+    assert story.look().commit.empty
+    assert [(write.state, write.rules) for write in story.writes.values()] == [("planned", ("b",)), ("planned", ("a",))]
+
+
+def test_an_edit_of_all_its_rules_cancels_a_shared_write() -> None:
+    story = a_story(a_rule("a", X), a_rule("b", X), confirming=False)
+    story.event(city="x")
+    story.look()
+    story.reload(a_rule("a", X, "optimisation OFF"), a_rule("b", X, "optimisation OFF"))
+    story.look()
+    assert story.states("a")[0] == "cancelled"
+
+
+def test_a_memory_without_a_firing_in_hand_opens_anew_and_nothing_else() -> None:
+    memory = RuleMemory(partner=PARTNER, event=E1, rule=RuleId("r"), episode=4, open=True, fired=True, true_since=START)
+    assert reopened(memory) == replace(memory, open=False, fired=False)
+
+
+# Many rules, many events, one commit.
+
+
+def test_every_event_has_its_own_memory() -> None:
+    story = a_story(a_rule("r", X))
+    story.event(EventId("e2"), city="x")
+    story.event(city="")
+    assert story.fires() == ["r@e2"]
+    story.event(city="x")
+    assert story.fires() == ["r"]
+
+
+def test_an_event_that_is_not_seen_is_not_touched() -> None:
+    story = a_story(a_rule("r", X), confirming=False)
+    story.event(city="x")
+    story.look()
+    story.facts.clear()
+    assert story.look().commit.empty
+    assert story.states("r") == ["planned"]
+
+
+@pytest.mark.parametrize("restarting", [False, True])
+def test_nothing_is_stored_of_a_look_that_says_nothing_new(restarting: bool) -> None:
+    story = a_story(
+        a_rule("fires", X), a_rule("not", Y), a_rule("unknown", "setup.goal == 'ROAS'"), restarting=restarting
+    )
+    story.event(city="x")
+    assert {memory.rule for memory in story.look().commit.memory} == {"fires", "not"}, "unknown is nothing to remember"
+    for _ in range(3):
+        assert story.look(MINUTE).commit.empty
+
+
+def test_a_first_look_after_a_silence_is_stored_or_the_next_process_would_take_its_own_for_it() -> None:
+    story = a_story(a_rule("r", X))
+    story.event(city="")
+    story.look()
+    story.silence(2 * HOUR)
+    story.look()
+    story.restart()
+    story.event(city="x")
+    assert story.look().planned == ["r: pause"]
+
+
+def test_what_each_condition_was_is_told_for_explaining() -> None:
+    story = a_story(a_rule("known", X), a_rule("unknown", "setup.goal == 'ROAS'"))
+    story.event(city="y")
+    judged = story.look().decision.judged
+    assert {rule: judgement.truth for (_, rule), judgement in judged.items()} == {
+        "known": Truth.FALSE,
+        "unknown": Truth.UNKNOWN,
+    }
+
+
+def test_a_look_needs_nothing_but_facts() -> None:
+    facts = {FactKey(name="event"): Known(value={"city": "x"}, read_at=START)}
+    look = Look(
+        partner=PARTNER,
+        now=START,
+        memory=PartnerMemory(partner=PARTNER),
+        observations={E1: Observation(partner=PARTNER, event=E1, facts=facts)},
+        memories={},
+    )
+    [plan] = decide(a_set(a_rule("r", X)), look, Settings()).commit.plans
+    assert plan.key.episode == 1
+
+
+def test_first_attempts_matter_for_a_day_or_for_the_longest_cooldown() -> None:
+    assert sendings_reach([]) == timedelta(days=1)
+    assert sendings_reach([a_rule("r", X, cooldown=HOUR), a_rule("s", X)]) == timedelta(days=1)
+    assert sendings_reach([a_rule("r", X, cooldown=timedelta(days=3))]) == timedelta(days=3)

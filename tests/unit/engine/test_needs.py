@@ -1,0 +1,106 @@
+"""Which facts are worth a request: those that can still make a difference."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.looks import BUDGET_500, E1, PARTNER, START, TCS, a_rule
+from worker.engine.needs import unread_keys, wanted_keys
+from worker.model.facts import Fact, FactKey, Json, Known, Observation
+from worker.model.rules import Rule
+
+ACTIVE = "event.status == 'active'"
+
+
+def seen(facts: Mapping[str, Json]) -> Observation:
+    known: dict[FactKey, Fact] = {
+        FactKey(name=name): Known(value=value, read_at=START) for name, value in facts.items()
+    }
+    return Observation(partner=PARTNER, event=E1, facts=known)
+
+
+def named(keys: frozenset[FactKey]) -> set[str]:
+    return {key.text for key in keys}
+
+
+@pytest.mark.parametrize(
+    ("rule", "facts", "wanted", "reason"),
+    [
+        (
+            a_rule("r", f"{ACTIVE} && setup.state == 'DRAFT'"),
+            {"event": {"status": "active"}},
+            {"setup"},
+            "open",
+        ),
+        (a_rule("r", f"{ACTIVE} && setup.state == 'DRAFT'"), {"event": {"status": "x"}}, set(), "false without it"),
+        (
+            a_rule("r", f"{ACTIVE} && setup.state == 'DRAFT'"),
+            {"event": {"status": "active"}, "setup": {"state": "NONE"}},
+            {"setup"},
+            "false because of it: it is what may change",
+        ),
+        (
+            a_rule("r", f"{ACTIVE} && setup.state == 'DRAFT'", on_change="suggested_tcs", parameters=BUDGET_500),
+            {"event": {"status": "active"}, "setup": {"state": "NONE"}},
+            {"setup"},
+            "what is watched is not wanted while the condition is false",
+        ),
+        (
+            a_rule("r", None, on_change="suggested_tcs", parameters=BUDGET_500),
+            {},
+            {TCS.text},
+            "a rule without a condition is always possible",
+        ),
+        (
+            a_rule("r", ACTIVE, on_change="suggested_tcs"),
+            {"event": {"status": "active"}},
+            {"defaults"},
+            "its parameters come first",
+        ),
+        (
+            a_rule("r", ACTIVE, on_change="suggested_tcs"),
+            {"event": {"status": "x"}},
+            set(),
+            "and not while it cannot be true",
+        ),
+        (
+            a_rule("r", ACTIVE, on_change="suggested_tcs"),
+            {"event": {"status": "active"}, "defaults": {"total_budget": 500, "goal": "ROAS"}},
+            {"defaults", TCS.text},
+            "the defaults are read on, or their change would not be seen",
+        ),
+        (
+            a_rule("r", f"{ACTIVE} && budget_range.lower_limit < 5.0"),
+            {"event": {"status": "active"}},
+            set(),
+            "without a start the runtime is not known, and the event is read anyway",
+        ),
+        (
+            a_rule("r", ACTIVE, "create_draft =defaults.total_budget * 2.0"),
+            {"event": {"status": "active"}},
+            {"defaults"},
+            "what `do` computes with is wanted while the condition is possible",
+        ),
+        (
+            a_rule("r", f"{ACTIVE} && now > timestamp('2026-01-01T00:00:00Z')", "boost", repeat="enforce"),
+            {"event": {"status": "active"}},
+            {"setup"},
+            "enforcing looks at its target; the time costs no read",
+        ),
+        (
+            a_rule("r", f"{ACTIVE} && size(added) > 0", on_change="suggested_tcs", parameters=BUDGET_500),
+            {"event": {"status": "active"}},
+            {TCS.text},
+            "what is made at the look is not read",
+        ),
+    ],
+)
+def test_what_is_wanted(rule: Rule, facts: Mapping[str, Json], wanted: set[str], reason: str) -> None:
+    costs_nothing = {"event"}
+    assert named(wanted_keys(rule, seen(facts), START)) - costs_nothing == wanted, reason
+
+
+def test_what_was_read_once_is_wanted_and_not_unread() -> None:
+    rule = a_rule("r", f"{ACTIVE} && setup.state == 'DRAFT'")
+    assert named(unread_keys(rule, seen({"event": {"status": "active"}}), START)) == {"setup"}
+    assert unread_keys(rule, seen({"event": {"status": "active"}, "setup": {"state": "DRAFT"}}), START) == frozenset()

@@ -1,0 +1,370 @@
+"""From firings to plans: surge, mode, sharing of equal wishes, and what a newer firing replaces."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.looks import BUDGET_500, HOUR, INTERVAL, MINUTE, TCS, Story, a_rule, a_story, tcs
+from worker.engine.looks import Settings, mode_of
+from worker.model.ids import EventId, PartnerId
+from worker.model.rules import Rule, Surge
+from worker.model.writes import Mode
+
+X, Y = "event.city == 'x' || event.city == 'xy'", "event.city == 'y' || event.city == 'xy'"
+
+
+def of(number: int) -> EventId:
+    """One of many events."""
+    return EventId(f"n{number}")
+
+
+def on_tcs(rule_id: str, *do: str, **keys: Any) -> Rule:  # noqa: ANN401 - fields of Rule
+    return a_rule(rule_id, "event.status == 'active'", *do, on_change="suggested_tcs", parameters=BUDGET_500, **keys)
+
+
+# Mode and partners.
+
+
+@pytest.mark.parametrize(
+    ("config", "rule", "mode", "reason"),
+    [
+        ("live", None, "live", "a rule without a mode has the config's"),
+        ("live", "approve", "approve", "a rule can be stricter"),
+        ("approve", "live", "approve", "and only stricter"),
+        ("approve", "shadow", "shadow", "shadow is the strictest"),
+        ("shadow", "live", "shadow", "and nothing is stricter than it"),
+    ],
+)
+def test_a_rules_mode_can_only_be_stricter(config: Mode, rule: Mode | None, mode: Mode, reason: str) -> None:
+    assert mode_of(a_rule("r", X, mode=rule), Settings(mode=config)) == mode, reason
+
+
+@pytest.mark.parametrize(
+    ("mode", "planned"),
+    [("live", ["r: pause"]), ("approve", ["r: pause waiting mode"]), ("shadow", ["r: pause shadowed mode"])],
+)
+def test_the_mode_decides_what_becomes_of_a_plan(mode: Mode, planned: list[str]) -> None:
+    story = a_story(a_rule("r", X), settings=Settings(mode=mode))
+    story.event(city="x")
+    assert story.look().planned == planned
+
+
+def test_a_rule_looks_only_where_it_is_for() -> None:
+    here, there = PartnerId("partner-id-acme"), PartnerId("partner-id-other")
+    story = a_story(
+        a_rule("here", X, partners=frozenset({here})),
+        a_rule("off", X, enabled=False),
+        a_rule("there", X, partners=frozenset({there})),
+    )
+    story.event(city="x")
+    assert story.fires() == ["here"]
+
+
+def test_a_rule_that_is_disabled_keeps_its_memory_and_its_return_is_as_after_a_gap() -> None:
+    story = a_story(a_rule("r", X))
+    story.event(city="x")
+    story.look()
+    story.reload(a_rule("r", X, enabled=False))
+    story.event(city="")
+    for _ in range(2):
+        story.look()
+    story.reload(a_rule("r", X))
+    story.event(city="x")
+    assert story.fires() == [], "its memory is as it was: the episode is open and has fired"
+    story.event(city="")
+    story.look()
+    story.event(city="x")
+    assert story.look().planned == ["r: pause"]
+
+
+def test_a_rule_that_was_removed_waits_with_what_it_finds_when_it_returns() -> None:
+    story = a_story(a_rule("r", X))
+    story.event(city="")
+    story.look()
+    story.reload()
+    assert not story.look().commit.empty
+    assert story.look().commit.empty, "marked once"
+    story.reload(a_rule("r", X))
+    story.event(city="x")
+    assert story.look().planned == ["r: pause waiting gap"]
+
+
+# Surge.
+
+
+def many(*numbers: int, rule: Rule | None = None, **keys: Any) -> Story:  # noqa: ANN401 - fields of Rule
+    story = a_story(rule or a_rule("r", X, **keys), settings=Settings(surge=Surge(events=2, within=10 * MINUTE)))
+    story.confirming = False
+    fire(story, *numbers)
+    return story
+
+
+def fire(story: Story, *numbers: int) -> None:
+    for number in numbers:
+        story.event(of(number), city="x")
+
+
+def test_all_firings_of_a_look_are_counted_before_the_first_is_planned() -> None:
+    story = many(1, 2, 3)
+    assert story.look().planned == ["r: pause waiting surge"] * 3
+
+
+def test_as_many_as_are_allowed_are_no_surge() -> None:
+    assert many(1, 2).look().planned == ["r: pause"] * 2
+
+
+def test_a_surge_over_several_looks_makes_every_unsent_write_of_the_rule_wait() -> None:
+    story = many(1, 2)
+    story.look()
+    story.send(story.write("r", 0), "unknown", effect=False)
+    fire(story, 3)
+    looked = story.look()
+    assert looked.planned == ["r: pause waiting surge"]
+    assert looked.moved == ["r: waiting surge"], "one of the two is under way already"
+    fire(story, 4)
+    assert story.look().planned == ["r: pause waiting surge"], "and each later one"
+    fire(story, 5)
+    assert story.look(11 * MINUTE).planned == ["r: pause"], "until the window has passed"
+
+
+def test_the_same_event_counts_once_and_other_rules_do_not_count() -> None:
+    story = many(1)
+    for city in "x", "", "x", "", "x":
+        story.event(of(1), city=city)
+        story.look()
+    assert {write.state for write in story.writes.values()} == {"planned", "skipped"}
+    story.reload(*(a_rule(name, X, f"frontend_status {status}") for name, status in (("a", "HIDDEN"), ("b", "HIDDEN"))))
+    story.event(of(2), city="x")
+    assert "waiting" not in story.states("a")
+
+
+def test_what_was_approved_does_not_wait_again() -> None:
+    story = many(1)
+    story.look()
+    write = story.write("r")
+    story.writes[write.id] = type(write)(**{**_fields(write), "approved": True})
+    fire(story, 2, 3)
+    assert story.look().moved == []
+
+
+def _fields(thing: object) -> dict[str, Any]:
+    return {name: getattr(thing, name) for name in thing.__dataclass_fields__}  # type: ignore[attr-defined]
+
+
+def test_a_rule_has_its_own_surge() -> None:
+    story = many(1, 2, surge=Surge(events=1, within=HOUR))
+    assert story.look().planned == ["r: pause waiting surge"] * 2
+    assert "within 1:00:00" in story.write("r").why
+
+
+# Values that are computed.
+
+
+def test_a_value_that_cannot_be_computed_holds_the_firing_and_does_not_lose_it() -> None:
+    story = a_story(a_rule("r", X, "create_draft =defaults.total_budget * 2.0"))
+    story.event(city="x")
+    looked = story.look()
+    assert (looked.fired, looked.held) == ([], ["r: fact_unknown"])
+    assert story.look().outcome == ([], [], [], []), "said once"
+    story.put("defaults", {"total_budget": 100.0})
+    assert story.fires() == ["r"]
+    assert story.write("r").intent.params["total_budget"] == 200.0
+
+
+def test_a_firing_that_cannot_be_computed_is_none_for_others_in_a_surge() -> None:
+    story = many(1, 2, rule=a_rule("r", X, "create_draft =defaults.total_budget * 2.0"))
+    story.event(of(3), city="x")
+    for number in (1, 2):
+        story.put("defaults", {"total_budget": 100.0}, of(number))
+    assert story.look().planned == ["r: create_draft"] * 2
+
+
+# Equal wishes.
+
+
+def test_equal_wishes_share_one_write_of_the_highest_priority_then_the_smallest_id() -> None:
+    for priorities, owner in (((0, 0), "a"), ((0, 1), "b"), ((1, 0), "a")):
+        story = a_story(*(a_rule(name, X, priority=priority) for name, priority in zip("ab", priorities, strict=True)))
+        story.event(city="x")
+        other = "b" if owner == "a" else "a"
+        assert story.fires() == sorted([owner, f"{other}={owner}"])
+        assert [write.key.rule for write in story.writes.values()] == [owner]
+        assert set(story.write(owner).rules) == {"a", "b"}
+
+
+def test_equal_wishes_of_computed_values_share_too() -> None:
+    story = a_story(a_rule("a", X, "create_draft =250.0 * 2.0"), a_rule("b", X, "create_draft 500"), confirming=False)
+    story.event(city="x")
+    assert story.fires() == ["a", "b=a"]
+    assert story.write("a").rules == ("a", "b")
+
+
+def test_two_rules_may_join_an_open_write_in_one_look() -> None:
+    story = a_story(a_rule("a", X), a_rule("b", Y), a_rule("c", Y), confirming=False)
+    story.event(city="x")
+    story.look()
+    story.event(city="xy")
+    assert story.fires() == ["b=a", "c=a"]
+    assert story.write("a").rules == ("a", "b", "c")
+    assert story.look().commit.empty
+
+
+def test_a_shared_write_lives_on_while_one_rule_wants_it() -> None:
+    story = a_story(a_rule("a", X), a_rule("b", Y), confirming=False)
+    story.event(city="xy")
+    assert story.fires() == ["a", "b=a"]
+    story.event(city="y")
+    assert story.look().moved == [], "its owner does not want it, the other does"
+    story.event(city="")
+    assert story.look().moved == ["a: skipped no_longer_holds"]
+
+
+def test_a_shared_write_lives_on_when_only_its_owner_wants_it() -> None:
+    story = a_story(a_rule("a", X), a_rule("b", Y), confirming=False)
+    story.event(city="xy")
+    story.look()
+    story.event(city="x")
+    assert story.look().moved == []
+
+
+def test_nothing_is_shared_with_a_write_that_ends_in_the_same_look() -> None:
+    story = a_story(a_rule("a", X), a_rule("b", Y), confirming=False)
+    story.event(city="x")
+    story.look()
+    story.event(city="y")
+    looked = story.look()
+    assert (looked.fired, looked.planned, looked.moved) == (["b"], ["b: pause"], ["a: skipped no_longer_holds"])
+
+
+def test_a_rule_that_fires_again_while_another_keeps_its_write_stands_for_both() -> None:
+    story = a_story(a_rule("a", X), a_rule("b", Y), confirming=False)
+    for city in ("xy", "y"):
+        story.event(city=city)
+        story.look()
+    story.event(city="xy")
+    looked = story.look()
+    assert (looked.fired, looked.moved) == (["a"], ["a: skipped superseded"])
+    assert story.write("a").rules == ("a", "b")
+    story.event(city="y")
+    assert story.look().moved == [], "the new write lives on for the other"
+
+
+def test_a_write_that_waits_for_a_weaker_rule_holds_no_stronger_one_back() -> None:
+    weak = a_rule("weak", X, mode="approve")
+    story = a_story(weak, a_rule("strong", Y, priority=1), confirming=False)
+    story.event(city="x")
+    assert story.look().planned == ["weak: pause waiting mode"]
+    story.event(city="xy")
+    assert story.look().planned == ["strong: pause"], "the write belongs to the highest priority"
+
+
+def test_a_write_that_waits_for_a_stronger_rule_is_shared() -> None:
+    story = a_story(a_rule("strong", X, mode="approve", priority=1), a_rule("weak", Y), confirming=False)
+    story.event(city="x")
+    story.look()
+    story.event(city="xy")
+    assert story.fires() == ["weak=strong"]
+
+
+def test_a_shadow_stands_for_no_live_rule_and_no_shadow_keeps_a_write_alive() -> None:
+    story = a_story(a_rule("a", X, mode="shadow"), a_rule("b", Y), a_rule("c", X, mode="shadow"), confirming=False)
+    story.event(city="xy")
+    looked = story.look()
+    assert looked.fired == ["a", "b", "c=a"]
+    assert looked.planned == ["a: pause shadowed mode", "b: pause"]
+    assert story.write("b").rules == ("b",)
+
+
+def test_a_sequence_is_shared_only_as_a_whole() -> None:
+    story = a_story(a_rule("a", X, "pause"), a_rule("b", Y, "pause", "optimisation OFF"), confirming=False)
+    story.event(city="xy")
+    assert story.fires() == ["a", "b"]
+    assert [write.intent.action for write in story.writes.values()] == ["pause", "pause", "optimisation"]
+
+
+def test_only_the_write_of_the_same_wish_is_joined() -> None:
+    rules = (a_rule("a", X, "optimisation OFF"), a_rule("b", X), a_rule("c", X), a_rule("d", Y))
+    story = a_story(*rules, confirming=False)
+    story.event(city="x")
+    assert story.fires() == ["a", "b", "c=b"]
+    story.event(city="xy")
+    assert story.fires() == ["d=b"]
+    assert {write.intent.action: write.rules for write in story.writes.values()} == {
+        "optimisation": ("a",),
+        "pause": ("b", "c", "d"),
+    }
+
+
+def test_joining_and_a_surge_are_one_move_of_a_write() -> None:
+    story = many(1, rule=a_rule("r", X))
+    story.look()
+    story.reload(a_rule("r", X), a_rule("s", Y))
+    story.event(of(1), city="xy")
+    fire(story, 2, 3)
+    looked = story.look()
+    assert "s@n1=r" in looked.fired
+    write = story.write("r", 0)
+    assert (write.state, write.reason, write.rules) == ("waiting", "surge", ("r", "s"))
+
+
+# What a newer firing replaces.
+
+
+def test_a_newer_firing_leaves_older_writes_alone_once_they_were_sent() -> None:
+    story = a_story(on_tcs("r"), confirming=False)
+    for names in ("a", "b"):
+        story.put(TCS, tcs(names))
+        story.look()
+    story.send(story.write("r"), "unknown", effect=False)
+    story.put(TCS, tcs("c"))
+    assert story.look().moved == []
+    assert story.states("r") == ["unknown", "planned"]
+
+
+def test_a_newer_firing_with_another_value_leaves_the_older_write_to_the_rule_that_wants_it() -> None:
+    rule = on_tcs("r", "create_draft =defaults.total_budget * 1.0")
+    story = a_story(rule, a_rule("s", X, "create_draft 100"), confirming=False)
+    story.put("defaults", {"total_budget": 100.0})
+    for names in ("a", "b"):
+        story.put(TCS, tcs(names))
+        story.look()
+    story.event(city="x")
+    assert story.fires() == ["s=r"]
+    story.put("defaults", {"total_budget": 200.0})
+    story.put(TCS, tcs("c"))
+    looked = story.look()
+    assert (looked.fired, looked.moved) == (["r"], [])
+    assert [write.rules for write in story.writes.values()] == [("s",), ("r",)]
+
+
+def test_a_firing_says_what_it_was_decided_on() -> None:
+    story = a_story(a_rule("r", f"({X}) && setup.state == 'NONE' && partner.currency == 'EUR'", "boost"))
+    story.put("partner", {"currency": "EUR", "name": "Acme"})
+    story.event(city="x")
+    story.look()
+    facts = story.records[0].facts
+    assert facts is not None
+    read_at = "2026-03-01T12:00:00Z"
+    assert facts["event"] == {"value": {"city": "x"}, "read_at": read_at}, "of a record only what the text names"
+    assert facts["partner"] == {"value": {"currency": "EUR"}, "read_at": read_at}
+    assert facts["setup"] == {"value": {"state": "NONE"}, "read_at": read_at}
+
+
+def test_a_firing_does_not_say_what_could_not_be_read() -> None:
+    story = a_story(a_rule("r", f"({X}) || setup.state == 'DRAFT'"))
+    story.blind("setup")
+    story.event(city="x")
+    story.look(INTERVAL)
+    assert set(story.records[0].facts or {}) == {"event"}
+
+
+def test_a_list_is_said_as_it_is() -> None:
+    story = a_story(on_tcs("r"))
+    for names in ("a", "b"):
+        story.put(TCS, tcs(names))
+        story.look(timedelta(seconds=3))
+    facts = story.records[0].facts
+    assert facts is not None
+    assert isinstance(facts["suggested_tcs"], dict)
+    assert facts["suggested_tcs"]["value"] == tcs("b")
