@@ -99,6 +99,8 @@ class _Pass:
             if not _wanting(end.write, memories):
                 self._end(end)
         open_writes = [write for write in writes if write.id not in self.ended]
+        if not candidates and not any(write.state in UNSENT for write in open_writes):
+            return []
         standing = standing_wishes(rules, memories, open_writes, self._settings)
         winners, losers = judge_conflicts(candidates, standing)
         for candidate, brake in losers:
