@@ -15,5 +15,6 @@ def register() -> None:
         sandbox,
         schema,
         status,
+        test,
         writes,
     )

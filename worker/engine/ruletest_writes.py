@@ -1,0 +1,316 @@
+"""The writes of a rule test: through the daemon's guards and `advance`, with answers that a person wrote down.
+
+A write that meets no named answer is accepted, takes effect and is read back, all within its look: most tests are about
+rules and not about a service that misbehaves. One that meets a named answer lives as in the daemon: the looks that
+follow are its evidence, and `advance` says when it is settled, sent again, or for a person.
+
+Guards object as in the daemon, but never for the want of a fact that the test does not give: a partner is taken to have
+the campaign product, a budget to be in range, a target that was never given not to be as wanted. Assumptions nobody
+vouched for hold nothing: they are about the service and not about rules. Tasks of the service are not played.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from worker.engine.ruletest_books import Books, Pair, Sent
+from worker.engine.ruletest_world import World
+from worker.engine.settings import EngineSettings, policy_for
+from worker.engine.settle import overtaken
+from worker.guards.checks import AFTER_READING, BEFORE_READING, brake_in_transaction, braked, budget_of, first_no
+from worker.guards.situation import No, Situation
+from worker.model.facts import UNREAD, Fact, Json, Known, Observation
+from worker.model.ids import EventId, WriteId
+from worker.model.outcomes import Accepted, Answered, NotSent, Outcome, Uncertain
+from worker.model.rules import Judgement, Rule, RuleSet, Scope, Truth
+from worker.model.writes import State, Write
+from worker.rules.evaluate import keys_for
+from worker.rules.registry import CHANGE
+from worker.rules.testfile import LOST_ANSWERS, Answer
+from worker.writes.evidence import Evidence, fact_name, judge, target_value
+from worker.writes.intents import TOGGLES
+from worker.writes.life import (
+    Attempted,
+    FoundSending,
+    Input,
+    Looked,
+    Settling,
+    Step,
+    Unwanted,
+    advance,
+    attempts_left,
+)
+from worker.writes.states import hold, move
+
+OutcomeOf = Callable[[int], Outcome]
+"""What an answer of this status tells of a write: the daemon's own classification, handed in by the wiring."""
+_ENDS: Mapping[str, State] = {"skip": "skipped", "refuse": "refused", "ask": "waiting", "confirm": "confirmed"}
+_OK = Accepted(answer=Answered(status=200))
+_ANY_BUDGET: Mapping[str, Json] = {"lower_limit": float("-inf"), "upper_limit": float("inf")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """One look, for what becomes of writes: what was judged and seen. ``seconds`` since 0s are the monotonic clock."""
+
+    now: datetime
+    seconds: float
+    judged: Mapping[Pair, Judgement]
+    seen: Mapping[EventId, Observation]
+
+
+class Tending:
+    """Brings every open write one step on at each look."""
+
+    def __init__(
+        self, *, books: Books, world: World, rules: RuleSet, settings: EngineSettings, outcome_of: OutcomeOf
+    ) -> None:
+        self._books = books
+        self._world = world
+        self._rules = {rule.id: rule for rule in rules.rules}
+        self._settings = settings
+        self._outcome_of = outcome_of
+        self._answers: dict[str, list[Answer]] = {}
+        self._settling: dict[WriteId, Settling] = {}
+        self._late: list[tuple[datetime, Write]] = []
+        self._credentials_until: datetime | None = None
+
+    def answer(self, answers: Sequence[Answer]) -> None:
+        """The next attempts of these actions meet these answers, one each."""
+        for one in answers:
+            self._answers.setdefault(one.action, []).append(one)
+
+    def late_effect(self) -> datetime | None:
+        """When the next late effect comes."""
+        return min((at for at, _ in self._late), default=None)
+
+    def land(self, now: datetime) -> bool:
+        """Late effects whose time has come; whether there were any."""
+        before = len(self._late)
+        for at, write in sorted(self._late, key=lambda one: (one[0], one[1].id)):
+            if at <= now:
+                self._world.take_effect(write)
+        self._late = [one for one in self._late if one[0] > now]
+        return len(self._late) < before
+
+    def tend(self, moment: Moment) -> None:
+        """One step for every open write."""
+        for write_id in sorted(self._books.open):
+            write = self._books.open.get(write_id)
+            if write is None or write.state == "waiting":
+                continue
+            if write.state == "planned":
+                self._attempt(write, moment)
+            elif write.state == "sending":
+                self._advance(write, FoundSending(), moment)
+            else:
+                self._settle(write, moment)
+
+    def at_rest(self, write: Write, now: datetime) -> bool:
+        """Whether time alone can do nothing to this write: only facts or a person can."""
+        if write.state == "waiting":
+            return True
+        if write.state != "needs_human":
+            return False
+        policy = policy_for(write, self._rules.get(write.key.rule), self._settings)
+        fact = self._world.fact(write.key.event, fact_name(write.intent), now)
+        return not policy.reads_back or write.absent_proved or judge(write, fact).says == "cannot_tell"
+
+    def _advance(self, write: Write, event: Input, moment: Moment) -> Step:
+        policy = policy_for(write, self._rules.get(write.key.rule), self._settings)
+        step = advance(write, self._settling.get(write.id), event, policy, (moment.now, moment.seconds))
+        if step.settling is None:
+            self._settling.pop(write.id, None)
+        else:
+            self._settling[write.id] = step.settling
+        if step.move is not None:
+            self._books.move(step.move)
+        return step
+
+    # attempts
+
+    def _attempt(self, write: Write, moment: Moment) -> None:
+        """The guards, and then one attempt."""
+        situation = self._situation(write, moment)
+        no = first_no(BEFORE_READING, situation) or first_no(AFTER_READING, situation)
+        if no is not None:
+            self._object(write, no, moment)
+            return
+        amount = budget_of(situation)
+        view = self._books.view(write, moment.now)
+        brake = brake_in_transaction(write, amount, self._settings.limits, moment.now, view)
+        if brake is not None:
+            self._object(write, braked(situation, brake), moment)
+            return
+        sending = self._sending(write, moment)
+        sent = Sent(
+            write=write.id, event=write.key.event, at=moment.now, amount=amount or 0.0, stops=write.intent.stops
+        )
+        self._books.attempted(sent, sending)
+        waiting = self._answers.get(write.intent.action)
+        if waiting and write.key.item != "cr":
+            self._meet(sending, waiting.pop(0), moment)
+        else:
+            self._accepted(sending, moment)
+
+    def _sending(self, write: Write, moment: Moment) -> Write:
+        """The write as recorded before its bytes leave."""
+        readable, before = target_value(write.intent, self._fact(write, fact_name(write.intent), moment))
+        changes: dict[str, object] = {
+            "attempt": write.attempt + 1,
+            "last_sent_at": moment.now,
+            "first_sent_at": write.first_sent_at or moment.now,
+        }
+        if not write.before_known:
+            changes |= {"before": before, "before_known": readable}
+        reason = "resend" if write.state == "unknown" else write.reason
+        change = move(write, "sending", at=moment.now, reason=reason, why=write.why, **changes)
+        self._books.move(change)
+        return change.after
+
+    def _accepted(self, write: Write, moment: Moment) -> None:
+        """The ordinary way: accepted, there, and seen to be there."""
+        self._books.sent += 1
+        self._world.take_effect(write)
+        step = self._advance(write, Attempted(outcome=_OK), moment)
+        if step.move is not None and step.move.after.state == "applied":
+            self._settle(step.move.after, moment)
+
+    def _meet(self, write: Write, answer: Answer, moment: Moment) -> None:
+        """An attempt that meets an answer of the test."""
+        outcome = self._outcome(answer)
+        left = not (isinstance(outcome, NotSent) and outcome.cause == "connect")
+        self._books.sent += 1 if left else 0
+        if answer.effect_after is not None and left:
+            if answer.effect_after > timedelta():
+                self._late.append((moment.now + answer.effect_after, write))
+            else:
+                self._world.take_effect(write)
+        if outcome is None:
+            return
+        step = self._advance(write, Attempted(outcome=outcome), moment)
+        if isinstance(outcome, NotSent) and step.move is not None:
+            self._books.not_sent(step.move.after)
+            if step.move.after.held_by == "credentials":
+                self._credentials_until = step.move.after.held_until
+
+    def _outcome(self, answer: Answer) -> Outcome | None:
+        """What the attempt tells the worker; None where the worker ended before it could be told anything."""
+        if isinstance(answer.answer, int):
+            return self._outcome_of(answer.answer)
+        if answer.answer == "crash":
+            return None
+        why = LOST_ANSWERS[answer.answer]
+        return NotSent(cause="connect", why=why) if answer.answer == "no_connection" else Uncertain(why=why)
+
+    # what settles a write
+
+    def _settle(self, write: Write, moment: Moment) -> None:
+        """One look as evidence."""
+        policy = policy_for(write, self._rules.get(write.key.rule), self._settings)
+        if not policy.reads_back:
+            return
+        fact = self._fact(write, fact_name(write.intent), moment)
+        evidence = judge(write, fact)
+        absent = fact_name(write.intent) == "setup" and isinstance(fact, Known) and fact.value == {"state": "NONE"}
+        if absent and evidence.says == "not_there" and not self._world.listed:
+            evidence = Evidence(says="cannot_tell", value=evidence.value, why="the event itself did not answer")
+        overtook = overtaken(write, self._books.of_target(write))
+        step = self._advance(write, Looked(evidence=evidence, began=moment.seconds, overtook=overtook), moment)
+        if step.then == "send" and evidence.says == "not_there":
+            current = self._books.writes[write.id]
+            if attempts_left(current, policy):
+                self._attempt(current, moment)
+
+    def _object(self, write: Write, no: No, moment: Moment) -> None:
+        """What a guard's no does to the write, as in the daemon."""
+        if write.state == "unknown" and no.way == "hold" and no.reason == "no_longer_holds":
+            why = f"proved absent, and no longer wanted: {no.why}"
+            self._advance(write, Unwanted(reason=no.reason, why=why), moment)
+            return
+        if write.state == "unknown" or no.way == "hold":
+            held = hold(write, at=moment.now, reason=no.reason, why=no.why, until=no.until)
+            if held is not None:
+                self._books.move(held)
+            return
+        to: State = _ENDS[no.way]
+        changes: dict[str, object] = {"confirmed_by": "read"} if to == "confirmed" else {}
+        self._books.move(move(write, to, at=moment.now, reason=no.reason, why=no.why, **changes))
+
+    # what the guards are shown
+
+    def _situation(self, write: Write, moment: Moment) -> Situation:
+        key = write.key
+        earlier = self._books.episode(key.event, key.rule, key.episode)
+        return Situation(
+            write=write,
+            now=moment.now,
+            limits=self._settings.limits,
+            on_target=self._books.on_target(write),
+            earlier=tuple(one for one in earlier if one.intent.order < write.intent.order),
+            credentials_until=self._credentials_until,
+            judgement=self._judgement(write, moment),
+            facts=self._facts(write, moment),
+        )
+
+    def _facts(self, write: Write, moment: Moment) -> dict[str, Fact]:
+        """The facts that guards ask for; what the test leaves open is filled in so that nothing objects."""
+        found = {name: self._fact(write, name, moment) for name in ("partner", "event", "setup", "budget_range")}
+        found["partner"] = _filled(found["partner"], {"campaign_recommendations": True}, moment)
+        if write.intent.action in TOGGLES and write.intent.target not in _gaps(found["event"]):
+            found["event"] = _filled(found["event"], {write.intent.target: ""}, moment)
+        found["budget_range"] = _filled(found["budget_range"], _ANY_BUDGET, moment)
+        setup = found["setup"]
+        draft = isinstance(setup, Known) and isinstance(setup.value, dict) and setup.value.get("state") == "DRAFT"
+        if write.intent.action == "boost" and draft and "total_budget" not in _value(setup):
+            found["setup"] = _filled(setup, {"total_budget": 0.0}, moment)
+            found["budget_range"] = Known(value=dict(_ANY_BUDGET), read_at=moment.now)
+        return found
+
+    def _fact(self, write: Write, name: str, moment: Moment) -> Fact:
+        return self._world.fact(write.key.event, name, moment.now)
+
+    def _judgement(self, write: Write, moment: Moment) -> Judgement:
+        """True where any rule that the write stands for still holds; unknown where none does and one cannot be told."""
+        rules = [self._rules[one] for one in write.rules or (write.key.rule,) if one in self._rules]
+        judged = [self._of_rule(rule, write, moment) for rule in rules if rule.enabled]
+        for truth in (Truth.TRUE, Truth.UNKNOWN, Truth.FALSE):
+            for one in judged:
+                if one.truth is truth:
+                    return one
+        return Judgement(truth=Truth.FALSE, why="its rule is gone")
+
+    def _of_rule(self, rule: Rule, write: Write, moment: Moment) -> Judgement:
+        """As the look judged it; a change that fired earlier is judged with the change it fired for."""
+        pair = (write.key.event, rule.id)
+        judged = moment.judged.get(pair, Judgement(truth=Truth.UNKNOWN, why="not judged at this look"))
+        if not rule.on_change or write.planned_at == moment.now:
+            return judged
+        memory = self._books.memories.get(pair)
+        if memory is not None and memory.pending:
+            return Judgement(truth=Truth.FALSE, why="what it watches has changed again since it fired")
+        if rule.when is None or not rule.when.names & CHANGE:
+            return judged
+        seen = moment.seen[write.key.event]
+        extra = {name: write.intent.context[name] for name in CHANGE if name in write.intent.context}
+        return rule.when.judge(
+            Scope(observation=seen, keys=keys_for(rule, seen, moment.now), now=moment.now, extra=extra)
+        )
+
+
+def _value(fact: Fact) -> Mapping[str, Json]:
+    return fact.value if isinstance(fact, Known) and isinstance(fact.value, Mapping) else {}
+
+
+def _gaps(fact: Fact) -> Mapping[str, str]:
+    return fact.gaps if isinstance(fact, Known) else {}
+
+
+def _filled(fact: Fact, fields: Mapping[str, Json], moment: Moment) -> Fact:
+    """The fact with these fields where the test gives none; one that the test makes unreadable stays so."""
+    if fact == UNREAD:
+        return Known(value=dict(fields), read_at=moment.now)
+    if not isinstance(fact, Known):
+        return fact
+    missing = {name: value for name, value in fields.items() if name not in fact.gaps}
+    return replace(fact, value={**missing, **_value(fact)})

@@ -1,0 +1,330 @@
+"""Rule tests: the daemon's own core on a virtual clock, without a network and without waiting.
+
+One partner, a few events, and facts that the test writes down. At every ``poll.interval``, and right after each step's
+``set``, `decide` looks at them as it does in the daemon; what it plans goes through the guards and `advance`
+(`worker.engine.ruletest_writes`). Nothing of a rule's meaning is written down here a second time.
+
+- 0s is the first look, on 2026-01-01T12:00:00Z unless ``given`` names another ``now``. A step without ``set`` or
+  ``unknown`` makes no look of its own: it claims what the looks so far have shown.
+- What a test does not give is unknown, but for an event ``e1`` and a setup that is NONE
+  (`worker.engine.ruletest_world`).
+- The mode is ``live``, unless a rule is stricter: a test is about the rules, also where the worker is still rolled out
+  in shadow mode. ``partners`` of a rule is not looked at: the partner of a test is one that its rules are for.
+- The numbers of ``safety`` and ``poll`` are the config's. A gap is a time in which ``event`` was unreadable.
+- Quiet times are jumped over, as far as the next moment at which the clock alone can change a decision
+  (`worker.engine.ruletest_quiet` says why that gives the same result as every look).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from worker.engine.decide import Decision, decide
+from worker.engine.looks import Look, sendings_reach
+from worker.engine.ruletest_books import Books, Pair
+from worker.engine.ruletest_claims import Because, Failure, Fired, Happened, Holding, failures_of
+from worker.engine.ruletest_quiet import Clocked, Quiet, clocked
+from worker.engine.ruletest_world import PARTNER, World
+from worker.engine.ruletest_writes import Moment, OutcomeOf, Tending
+from worker.engine.settings import EngineSettings
+from worker.model.errors import UsageError
+from worker.model.facts import Observation
+from worker.model.ids import EventId, RuleId
+from worker.model.memory import PartnerMemory
+from worker.model.records import Record
+from worker.model.rules import Judgement, Rule, RuleSet, Truth
+from worker.rules.registry import BUILT_IN, Registry
+from worker.rules.testfile import RuleTest, Step
+
+START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+RESOLUTION = timedelta(microseconds=1)
+LOOKS_MAX = 2_000_000
+"""The most looks of one test; a step further away than that at full rate is a mistake of the test."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What all tests run on. ``jumps``: quiet times are jumped over; without it every look is made."""
+
+    rules: RuleSet
+    registry: Registry
+    settings: EngineSettings
+    outcome_of: OutcomeOf
+    jumps: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What came of one test. ``fired`` and ``held_back``: rules that it saw do so; ``looks``: how many were made."""
+
+    test: RuleTest
+    failures: tuple[Failure, ...]
+    fired: frozenset[RuleId]
+    held_back: frozenset[RuleId]
+    looks: int
+
+    @property
+    def passed(self) -> bool:
+        """Every claim held."""
+        return not self.failures
+
+
+def run_test(test: RuleTest, bench: Bench) -> Ran:
+    """Runs one test from 0s to its last step."""
+    return _Run(test, bench).through()
+
+
+def as_under_test(rules: RuleSet, test: RuleTest) -> RuleSet:
+    """The rules that a test is about, for any partner."""
+    chosen = [rule for rule in rules.rules if test.rules is None or rule.id in test.rules]
+    return replace(rules, rules=tuple(replace(rule, partners=None) for rule in chosen))
+
+
+def tested_settings(settings: EngineSettings) -> EngineSettings:
+    """The config's numbers, for a test: live, and without brakes that are about the service and not about rules."""
+    return replace(settings, deciding=replace(settings.deciding, mode="live"), unvouched={}, ask_spending=False)
+
+
+class _Run:
+    """One test on its way."""
+
+    def __init__(self, test: RuleTest, bench: Bench) -> None:
+        self._test = test
+        self._bench = bench
+        self._rules = as_under_test(bench.rules, test)
+        self._settings = tested_settings(bench.settings)
+        self._start = test.now or START
+        self._books = Books(reach=sendings_reach(self._rules.rules))
+        self._world = World(test.given, bench.registry)
+        self._tending = Tending(
+            books=self._books,
+            world=self._world,
+            rules=self._rules,
+            settings=self._settings,
+            outcome_of=bench.outcome_of,
+        )
+        self._asking = tuple(rule for rule in self._rules.rules if _takes_parameters(rule))
+        clocks = tuple((rule, clocked(rule)) for rule in self._rules.rules if rule.enabled)
+        self._clocked_sequences = {rule.id for rule, clock in clocks if len(rule.do) > 1 and clock != Clocked()}
+        self._quiet = Quiet(rules=clocks, late_effect=self._tending.late_effect)
+        self._memory = PartnerMemory(partner=PARTNER)
+        self._judged: dict[Pair, Judgement] = {}
+        self._observations: dict[EventId, Observation] = {}
+        self._since: list[Fired] = []
+        self._fired: set[RuleId] = set()
+        self._held_back: set[RuleId] = set()
+        self._at: timedelta | None = None
+        self._still = False
+        self._why_held: dict[Pair, str] = {}
+        self._looks = 0
+
+    def through(self) -> Ran:
+        """Every step."""
+        failures: list[Failure] = []
+        self._tending.answer(self._test.answers)
+        for step in self._test.steps:
+            failures.extend(self._step(step))
+        return Ran(
+            test=self._test,
+            failures=tuple(failures),
+            fired=frozenset(self._fired),
+            held_back=frozenset(self._held_back),
+            looks=self._looks,
+        )
+
+    def _step(self, step: Step) -> list[Failure]:
+        changes = step.change is not None or bool(step.unknown)
+        self._poll(step.at, including=not changes)
+        self._tending.answer(step.answers)
+        if changes:
+            self._change(step)
+            self._look(step.at)
+        failures = failures_of(step, self._happened(step))
+        if step.expect is not None:
+            self._held_back.update(self._holding_back())
+        self._since.clear()
+        self._books.records.clear()
+        return failures
+
+    def _change(self, step: Step) -> None:
+        """What a step sets."""
+        interval = self._settings.interval
+        self._jumped(((step.at - RESOLUTION) // interval) * interval)
+        if step.change is not None:
+            self._world.change(step.change)
+        self._world.lose(step.unknown)
+
+    # looks
+
+    def _poll(self, until: timedelta, *, including: bool) -> None:
+        """The looks of the grid up to a moment, less those that are known to change nothing."""
+        interval = self._settings.interval
+        at = timedelta() if self._at is None else (self._at // interval + 1) * interval
+        while at < until or (including and at == until):
+            if self._still and self._at is not None and self._bench.jumps:
+                horizon = self._start + until + interval
+                wake = self._quiet.until(self._books, self._observations, self._start + self._at, horizon)
+                at = max(at, -(-(wake - self._start) // interval) * interval)
+                if at > until or (at == until and not including):
+                    return
+                self._jumped(at - interval)
+            self._look(at)
+            at += interval
+
+    def _jumped(self, last: timedelta) -> None:
+        """Looks that were jumped over, up to this one, have listed the events too."""
+        if self._at is not None and last > self._at and self._world.listed:
+            self._memory = replace(self._memory, listed_at=self._start + last)
+
+    def _look(self, at: timedelta) -> None:
+        """One look: late effects, `decide`, and one step for every open write."""
+        self._looks += 1
+        if self._looks > LOOKS_MAX:
+            raise UsageError(
+                f"{self._test.file}:{self._test.line}: more than {LOOKS_MAX} looks in one test",
+                hint="a condition on `now` that is no comparison keeps every look; move the steps closer together",
+            )
+        now = self._start + at
+        landed = self._tending.land(now)
+        changes = self._books.changes
+        self._listing(now)
+        self._observations = self._world.observations(self._asking, now)
+        decision = decide(self._rules, self._seen(now), self._settings.deciding)
+        self._take(decision, at)
+        moment = Moment(now=now, seconds=at.total_seconds(), judged=self._judged, seen=self._observations)
+        self._tending.tend(moment)
+        self._at = at
+        quiet = decision.commit.empty and not landed and self._books.changes == changes
+        self._still = quiet and self._at_rest(now)
+
+    def _listing(self, now: datetime) -> None:
+        """A time in which the events could not be listed is a silence."""
+        if not self._world.listed:
+            return
+        memory = self._memory
+        if memory.listed_at is not None and now - memory.listed_at > self._settings.deciding.gap:
+            memory = replace(memory, after_gap_at=now)
+        self._memory = replace(memory, listed_at=now)
+
+    def _seen(self, now: datetime) -> Look:
+        return Look(
+            partner=PARTNER,
+            now=now,
+            memory=self._memory,
+            observations=self._observations,
+            memories=self._books.memories,
+            writes=tuple(self._books.open.values()),
+            sendings=self._books.sendings(now),
+            firings=self._books.firings(now),
+            ended=self._books.episode,
+        )
+
+    def _take(self, decision: Decision, at: timedelta) -> None:
+        """What a ledger does with a decision."""
+        commit = decision.commit
+        self._books.memories.update(decision.memories)
+        self._judged = dict(decision.judged)
+        for change in commit.moves:
+            self._books.move(change)
+        self._books.plan(commit.plans, commit.at)
+        self._books.note(commit.records)
+        for record in commit.records:
+            if record.kind == "fired":
+                self._since.extend(self._firing(record, at))
+            elif record.kind == "held" and record.event is not None and record.rule is not None:
+                self._why_held[(record.event, record.rule)] = record.why
+        self._fired.update(one.rule for one in self._since)
+
+    def _firing(self, record: Record, at: timedelta) -> Iterator[Fired]:
+        """The actions of a firing, with what they were planned with."""
+        rule = next((one for one in self._rules.rules if one.id == record.rule), None)
+        if rule is None or record.event is None:
+            return
+        own = {one.key.position: one for one in self._books.episode(record.event, rule.id, record.episode or 0)}
+        shared = [one for one in self._books.open.values() if one.key.event == record.event and rule.id in one.rules]
+        for position, step in enumerate(rule.do):
+            write = own.get(position) or next((one for one in shared if one.intent.action == step.action), None)
+            params = write.intent.params if write is not None else {}
+            yield Fired(rule=rule.id, action=step.action, event=record.event, at=at, params=params)
+
+    def _at_rest(self, now: datetime) -> bool:
+        """Whether no open write keeps the looks going. A running sequence is judged on other facts than those seen, so
+        nothing is foretold of a rule that looks at the clock while its own runs."""
+        open_writes = self._books.open.values()
+        if any(write.key.rule in self._clocked_sequences for write in open_writes):
+            return False
+        return all(self._tending.at_rest(write, now) for write in open_writes)
+
+    # what was seen
+
+    def _happened(self, step: Step) -> Happened:
+        return Happened(
+            fired=tuple(self._since),
+            holding=tuple(self._holding()) if step.held is not None else (),
+            writes=self._books.newest() if step.states is not None else (),
+            sent=self._books.sent,
+            because=self._because,
+        )
+
+    def _holding(self) -> Iterator[Holding]:
+        """What holds a firing or a write at this look, and what came to hold one since the step before."""
+        found: dict[tuple[RuleId, EventId, str], Holding] = {}
+        for record in self._books.records:
+            if record.kind == "held" and record.rule is not None and record.event is not None:
+                one = Holding(
+                    rule=record.rule, event=record.event, reason=record.reason or "", why=record.why, now=False
+                )
+                found[(one.rule, one.event, one.reason)] = one
+        for (event, rule), memory in self._books.memories.items():
+            if memory.held is not None:
+                why = self._why_held.get((event, rule), "")
+                found[(rule, event, memory.held)] = Holding(rule=rule, event=event, reason=memory.held, why=why)
+        for write in self._books.open.values():
+            reason = write.reason if write.state == "waiting" else write.held_by
+            for rule in write.rules or (write.key.rule,):
+                if reason is not None:
+                    event = write.key.event
+                    found[(rule, event, reason)] = Holding(rule=rule, event=event, reason=reason, why=write.why)
+        yield from found.values()
+
+    def _holding_back(self) -> Iterator[RuleId]:
+        """Rules that were looked at and did not fire since the step before, for another reason than that they have
+        fired already or that the test does not give their facts."""
+        fired = {one.rule for one in self._since}
+        for (event, rule_id), judged in self._judged.items():
+            if rule_id in fired:
+                continue
+            memory = self._books.memories.get((event, rule_id))
+            unknown = judged.truth is Truth.UNKNOWN and bool(self._world.unreadable)
+            held = memory is not None and memory.held is not None
+            unchanged = memory is not None and bool(memory.baselines) and self._looks > 1
+            if judged.truth is Truth.FALSE or unknown or held or unchanged:
+                yield rule_id
+
+    def _because(self) -> tuple[Because, ...]:
+        """Why each rule that did not fire did not."""
+        fired = {(one.event, one.rule) for one in self._since}
+        return tuple(
+            Because(rule=rule.id, event=event, why=self._why(rule, event))
+            for rule in self._rules.rules
+            for event in self._world.events
+            if (event, rule.id) not in fired
+        )
+
+    def _why(self, rule: Rule, event: EventId) -> str:
+        judged = self._judged.get((event, rule.id))
+        if judged is None:
+            return "the rule is disabled"
+        said = f"{judged.truth.value}: {judged.why}"
+        memory = self._books.memories.get((event, rule.id))
+        if judged.truth is Truth.FALSE or memory is None:
+            return said
+        if memory.held is not None:
+            return f"{said}; held by {memory.held}: {self._why_held.get((event, rule.id), '')}"
+        if rule.on_change:
+            return f"{said}; {'no watched value has changed' if memory.baselines else 'no watched value was seen yet'}"
+        return f"{said}; it has fired already in this episode" if memory.fired else said
+
+
+def _takes_parameters(rule: Rule) -> bool:
+    return any(name in BUILT_IN and BUILT_IN[name].takes for name in rule.names)
