@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, Union
 
 from worker.model.ids import EventId, PartnerId
 
-Json: TypeAlias = Union[bool, int, float, str, "list[Json]", "dict[str, Json]", None]  # noqa: UP007 - so that | works on it
+Json: TypeAlias = Union[bool, int, float, str, "list[Json]", "dict[str, Json]", None]
 Scalar: TypeAlias = str | int | float
 
 UnknownCode = Literal["unreadable", "malformed", "gone", "not_computed", "denied", "product_off", "unread"]
