@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from worker.cli.output import say
 from worker.cli.wiring import writer_of
 from worker.config import Config
-from worker.ledger.sql import SqlLedger
+from worker.ledger.reading import LedgerReader
 from worker.model.commits import Commit, Move
 from worker.model.errors import NotFound, StateConflict, UsageError
 from worker.model.ids import WriteId
@@ -39,7 +39,7 @@ def decide(config: Config, chosen: Chosen, verdict: Callable[[Write], Move]) -> 
         say(f"write {one.after.id}: {one.before.state} -> {one.after.state}")
 
 
-def _found(ledger: SqlLedger, chosen: Chosen) -> list[Write]:
+def _found(ledger: LedgerReader, chosen: Chosen) -> list[Write]:
     if bool(chosen.ids) == (chosen.rule is not None):
         raise UsageError(
             "name writes by number, or all of a rule with --rule", hint="campaign-worker writes lists both"
@@ -53,7 +53,7 @@ def _found(ledger: SqlLedger, chosen: Chosen) -> list[Write]:
     return writes
 
 
-def _one(ledger: SqlLedger, number: int, states: tuple[State, ...]) -> Write:
+def _one(ledger: LedgerReader, number: int, states: tuple[State, ...]) -> Write:
     write = ledger.write(WriteId(number))
     if write is None:
         raise NotFound(f"there is no write {number}; nothing was changed", hint="campaign-worker writes lists them")

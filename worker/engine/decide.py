@@ -24,6 +24,7 @@ from worker.engine.looks import Candidate, End, Glimpse, Look, Settings, frozen,
 from worker.engine.overlay import overlaid
 from worker.engine.planning import Planner, computed
 from worker.model.commits import Brake, Commit, Move
+from worker.model.facts import FactKey, Known
 from worker.model.ids import EventId, RuleId, WriteId
 from worker.model.memory import RuleMemory
 from worker.model.records import Record
@@ -51,10 +52,14 @@ def decide(rules: RuleSet, look: Look, settings: Settings) -> Decision:
     for write in look.writes:
         writes.setdefault(write.key.event, []).append(write)
     run = _Pass(look=look, settings=settings)
-    run.freeze({rule.id for rule in active})
+    off = _product_off(look)
+    run.freeze(set() if off else {rule.id for rule in active})
     winners: list[Candidate] = []
     for event in look.observations:
-        winners.extend(run.event(event, active, writes.get(event, [])))
+        if off:
+            run.unknown(event, active)
+        else:
+            winners.extend(run.event(event, active, writes.get(event, [])))
     wanted = [write for write in look.writes if write.id not in run.ended]
     planner = Planner(look=look, rules=rules, settings=settings, writes=wanted)
     planner.plan(sorted(winners, key=lambda one: (one.event, order_of(one))))
@@ -65,6 +70,13 @@ def decide(rules: RuleSet, look: Look, settings: Settings) -> Decision:
 
 def _for_partner(rule: Rule, look: Look) -> bool:
     return rule.partners is None or look.partner in rule.partners
+
+
+def _product_off(look: Look) -> bool:
+    """Whether the partner's product is off: then its facts are unknown, and its memory waits as after a gap."""
+    facts = (observation.get(FactKey(name="partner")) for observation in look.observations.values())
+    values = (fact.value for fact in facts if isinstance(fact, Known))
+    return any(isinstance(value, Mapping) and value.get("campaign_recommendations") is False for value in values)
 
 
 class _Pass:
@@ -84,6 +96,12 @@ class _Pass:
         for key, memory in self._look.memories.items():
             if key[1] not in active and frozen(memory) != memory:
                 self._memories[key] = self._stored[key] = frozen(memory)
+
+    def unknown(self, event: EventId, rules: list[Rule]) -> None:
+        """Says of every rule that nothing can be said, while the partner's product is off."""
+        why = "the partner's campaign_recommendations is off"
+        for rule in rules:
+            self._judged[(event, rule.id)] = Judgement(truth=Truth.UNKNOWN, why=why, unknown=tuple(sorted(rule.names)))
 
     def event(self, event: EventId, rules: list[Rule], writes: list[Write]) -> list[Candidate]:
         """Glances at one event with every rule; the candidates that fire."""

@@ -9,7 +9,7 @@ import pytest
 from tests.looks import E1, HOUR, MINUTE, PARTNER, START, Story, a_rule, a_set, a_story
 from worker.engine.decide import decide, edited_writes, reopened
 from worker.engine.looks import Look, Settings, sendings_reach
-from worker.model.facts import FactKey, Known, Observation
+from worker.model.facts import FactKey, Json, Known, Observation
 from worker.model.ids import EventId, RuleId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.rules import Rule, Truth
@@ -207,6 +207,30 @@ def test_an_event_that_is_not_seen_is_not_touched() -> None:
     story.facts.clear()
     assert story.look().commit.empty
     assert story.states("r") == ["planned"]
+
+
+@pytest.mark.parametrize("restarting", [False, True])
+def test_while_the_partners_product_is_off_nothing_is_known_and_its_return_is_as_after_a_gap(restarting: bool) -> None:
+    story = a_story(a_rule("fired", X), a_rule("later", Y), confirming=False, restarting=restarting)
+    story.event(city="x")
+    story.look()
+    story.put("partner", {"campaign_recommendations": False})
+    story.event(city="y")
+    looked = story.look()
+    assert looked.outcome == ([], [], [], []), "unknown closes nothing and opens nothing"
+    assert {judgement.truth for judgement in looked.decision.judged.values()} == {Truth.UNKNOWN}
+    assert story.look().commit.empty
+    story.put("partner", {"campaign_recommendations": True})
+    looked = story.look()
+    assert (looked.planned, looked.moved) == (["later: pause waiting gap"], ["fired: skipped no_longer_holds"])
+
+
+@pytest.mark.parametrize("flag", [True, None, "off"])
+def test_only_a_definite_no_is_a_product_that_is_off(flag: Json) -> None:
+    story = a_story(a_rule("r", X))
+    story.put("partner", {"campaign_recommendations": flag})
+    story.event(city="x")
+    assert story.fires() == ["r"]
 
 
 @pytest.mark.parametrize("restarting", [False, True])
