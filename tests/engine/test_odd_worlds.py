@@ -221,6 +221,27 @@ def test_an_event_that_answers_404_is_frozen_and_its_return_waits_for_a_person(t
         play(script)
 
 
+def test_what_comes_back_after_a_reset_of_the_service_waits_for_a_person(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(15)
+        for number in range(1, 6):
+            gone = EventChange(event=f"e{number}", partner=PARTNER, remove=True)
+            here.twin.change(gone, here.loop.time())
+        await here.run(12)
+        assert [one["reason"] for one in here.log("observed")] == ["reset"], "one clear record"
+        for number in range(1, 6):
+            back = happening(f"e{number}", status="cancelled")
+            here.twin.change(
+                EventChange(event=f"e{number}", partner=PARTNER, add=True, set=back.record), here.loop.time()
+            )
+        await here.run(60)
+        assert {(one.state, one.reason) for one in here.writes()} == {("waiting", "reset")}
+        assert here.effects() == []
+
+    with town(tmp_path, world(*(happening(f"e{number}") for number in range(1, 8)))) as (_, play):
+        play(script)
+
+
 def test_first_looks_after_a_long_silence_wait_for_a_person(tmp_path: Path) -> None:
     async def script(here: Town) -> None:
         await here.run(60)

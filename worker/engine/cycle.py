@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from worker.engine.decide import Decision, decide, edited_writes, reopened
 from worker.engine.execute import Executor
-from worker.engine.looks import DAY, Look
+from worker.engine.looks import Look, sendings_reach
 from worker.engine.observe import Observer, Seen
 from worker.engine.parts import Parts
 from worker.engine.settle import Settler
@@ -104,15 +104,16 @@ class Cycle:
         writes = self._ledger.open_writes(state.partner)
         edits = list(edited_writes(rules, writes, now))
         memories = _with_edits(state.memories, edits)
-        cancelled = {write.id for write, _ in edits}
+        now_is = {write.id: change.after for write, change in edits}
+        standing = (now_is.get(write.id, write) for write in writes)
         look = Look(
             partner=state.partner,
             now=now,
             memory=seen.memory,
             observations=seen.observations,
             memories=memories,
-            writes=tuple(write for write in writes if write.id not in cancelled),
-            sendings=self._ledger.first_sendings(state.partner, now - DAY),
+            writes=tuple(write for write in standing if not write.final),
+            sendings=self._ledger.first_sendings(state.partner, now - sendings_reach(rules.rules)),
             firings=self._ledger.firings(state.partner, now - SURGE_MAX),
             ended=lambda event, rule, episode: self._ledger.episode_writes(state.partner, event, rule, episode),
         )
@@ -124,7 +125,7 @@ class Cycle:
             records=(*seen.records, *decision.commit.records),
             memory=tuple(stored.values()),
             partner=seen.memory if seen.store else None,
-            moves=(*(change for _, change in edits), *decision.commit.moves),
+            moves=_in_one(edits, decision.commit.moves),
         )
         if not commit.empty:
             self._ledger.apply(commit)
@@ -165,6 +166,19 @@ class Cycle:
             self._settler.forget_rule(current)
             return
         await self._executor.attempt(state, current)
+
+
+def _in_one(edits: list[tuple[Write, Move]], moves: tuple[Move, ...]) -> tuple[Move, ...]:
+    """One move for each write, also where an edit and the decision both changed it."""
+    found = {write.id: change for write, change in edits}
+    for change in moves:
+        earlier = found.get(change.before.id)
+        found[change.before.id] = (
+            change
+            if earlier is None
+            else replace(change, before=earlier.before, records=(*earlier.records, *change.records))
+        )
+    return tuple(found.values())
 
 
 def _with_edits(

@@ -119,9 +119,13 @@ class Daemon:
         """One job a partner, one for the rules, one for who the partners are."""
         options = {"max_instances": 1, "coalesce": True, "misfire_grace_time": None}
         every = self._settings.interval.total_seconds()
+        lost: set[PartnerId] = set()
 
         def start(partner: PartnerId) -> None:
-            self._states[partner] = self._cycle.load(partner)
+            state = self._cycle.load(partner)
+            if partner in lost:
+                state.memory = replace(state.memory, after_gap_at=self._clock.now())
+            self._states[partner] = state
             scheduler.add_job(
                 self._one_cycle,
                 "interval",
@@ -139,6 +143,7 @@ class Daemon:
                 start(partner)
             for partner in sorted(set(self._states) - now):
                 self._reporter.alarm("partner_lost", partner=partner)
+                lost.add(partner)
                 scheduler.remove_job(f"cycle {partner}")
                 del self._states[partner]
 

@@ -6,7 +6,7 @@ soon as the ledger takes it: while the disk is full the outcome is kept and trie
 """
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from worker.engine.parts import Parts
 from worker.engine.preflight import Fresh, Preflight
@@ -21,7 +21,7 @@ from worker.model.facts import Json
 from worker.model.outcomes import Accepted, Answered, NotSent, Outcome, Uncertain
 from worker.model.records import Record
 from worker.model.rules import Rule
-from worker.model.writes import UNSETTLED, Write
+from worker.model.writes import UNSETTLED, State, Write
 from worker.writes.evidence import fact_name, judge, target_value
 from worker.writes.life import Attempted, Looked, Settling, Unwanted, advance, attempts_left
 from worker.writes.states import hold, move
@@ -63,6 +63,10 @@ class Executor:
         ready = await self._ready(state, write, earlier)
         if ready is None or self._stopping():
             return
+        current = self._ledger.write(write.id)
+        if current is None or (current.state, current.attempt, current.changed_at) != _life(write):
+            return  # somebody moved it meanwhile; the next cycle goes by what it is now
+        ready = replace(ready, write=current)
         request = self._service.request_for(write.key.partner, write.key.event, write.intent, write.key.item)
         recorded = self._clock.monotonic()
         sending = self._sending(ready, request)
@@ -232,6 +236,10 @@ class Executor:
             self._ledger.apply(Commit(at=self._clock.now(), moves=(change,)))
         except StateConflict:
             return  # somebody else moved it first; the next cycle reads what it is now
+
+
+def _life(write: Write) -> tuple[State, int, datetime]:
+    return write.state, write.attempt, write.changed_at
 
 
 def response_of(outcome: Outcome) -> dict[str, Json]:

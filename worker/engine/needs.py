@@ -13,9 +13,8 @@ from worker.model.actions import ACTIONS
 from worker.model.facts import FactKey, Observation
 from worker.model.rules import Rule, Scope, Truth
 from worker.rules.evaluate import keys_for
+from worker.rules.registry import LOCAL
 
-LOCAL = frozenset({"now", "previous", "added", "removed"})
-"""Facts that are never read: they are made at the look itself."""
 BY_DEFAULTS = frozenset({"suggested_tcs", "expected_value"})
 """Facts whose parameters come from the event's default campaign parameters where the rule gives none."""
 

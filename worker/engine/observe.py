@@ -74,6 +74,8 @@ class Observer:
             memory, reset = self._reset(state, memory, in_sight, now)
             records.extend(reset)
             room -= await self._ask_for_missing(state, in_sight, room, earlier)
+            if reset:
+                memory = _lost(state, memory, in_sight, now)
         memory = self._sight(state, memory, in_sight, now)
         await self._read_shared(state, rules)
         await self._read_facts(state, rules, in_sight, room)
@@ -212,6 +214,11 @@ class Observer:
     def _observation(self, state: PartnerState, event: EventId, listing: Listing) -> Observation:
         facts = state.merged(event)
         return Observation(partner=state.partner, event=event, facts=facts, listed=event in listing.events)
+
+
+def _lost(state: PartnerState, memory: PartnerMemory, in_sight: set[EventId], now: datetime) -> PartnerMemory:
+    """After a reset everything that vanished is out of sight at once, whether a read of its own has said so or not."""
+    return replace(memory, gone={**dict.fromkeys(state.known - in_sight, now), **memory.gone})
 
 
 def _recent(at: datetime | None, now: datetime) -> bool:

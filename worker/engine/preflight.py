@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from worker.engine.needs import LOCAL, scope_of
+from worker.engine.needs import scope_of
 from worker.engine.overlay import with_fields
 from worker.engine.parts import Parts
 from worker.engine.ports import Urgency
@@ -20,6 +20,7 @@ from worker.model.memory import RuleMemory
 from worker.model.rules import Judgement, Rule, Truth
 from worker.model.writes import Write
 from worker.rules.evaluate import normalised, watch_key
+from worker.rules.registry import LOCAL
 
 ROUNDS = 3
 """How often facts that have grown too old are read again before the write is held."""

@@ -1,8 +1,7 @@
-"""What a rule needs to know of one event, and how watched values compare.
+"""Under which parameters a rule asks for its facts, and how watched values compare.
 
-Which facts to read follows from the condition's three-valued truth: a fact that costs a request is named only while the
-rest of the condition can still be true. Parameters of facts come from ``with``, else from other facts. Everything is a
-function of its arguments; a value that cannot be had is absent, never a default.
+Parameters of facts come from ``with``, else from other facts. Everything is a function of its arguments; a value that
+cannot be had is absent, never a default.
 """
 
 import json
@@ -11,9 +10,9 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 
 from worker.model.facts import FactKey, Json, Known, Observation, Scalar
-from worker.model.rules import Computed, Rule, Scope, Truth, Watch
+from worker.model.rules import Rule, Watch
 from worker.rules.contexts import parse_time
-from worker.rules.registry import BUILT_IN, LOCAL
+from worker.rules.registry import BUILT_IN
 
 BY_DEFAULT: Mapping[str, tuple[str, ...]] = {"suggested_tcs": ("tc", "tc_run_id"), "clusters": ("tc",)}
 """What tells the items of these lists apart. An empty one is "not computed yet": no value."""
@@ -37,29 +36,6 @@ def keys_for(rule: Rule, observation: Observation, now: datetime) -> Mapping[str
         if parameters is not None:
             found[name] = FactKey(name=name, params=parameters)
     return found
-
-
-def needed(rule: Rule, observation: Observation, now: datetime) -> tuple[FactKey, ...]:
-    """Facts still to be read before the rule is decided for this event, the cheapest first.
-
-    A condition that is false whatever they say needs none; one that is true needs those that the change, the computed
-    values and their parameters name; an unknown one also its own.
-    """
-    keys = keys_for(rule, observation, now)
-    judgement = rule.when.judge(Scope(observation=observation, keys=keys, now=now)) if rule.when is not None else None
-    if judgement is not None and judgement.truth is Truth.FALSE:
-        return ()
-    names = rule.names
-    if judgement is not None and judgement.truth is Truth.TRUE and rule.when is not None:
-        names = _beside_condition(rule)
-    wanted: set[FactKey] = set()
-    for name in names - LOCAL:
-        key = keys.get(name)
-        if key is not None:
-            wanted.add(key)
-        else:
-            wanted.update(_sources(rule, BUILT_IN[name].takes))
-    return tuple(sorted((key for key in wanted if _unread(observation, key)), key=_cost))
 
 
 def watch_key(key: FactKey, watch: Watch) -> str:
@@ -174,31 +150,3 @@ def _runtime(observation: Observation, now: datetime) -> int | None:
     start = event.value.get("start_date_time")
     moment = parse_time(start) if isinstance(start, str) else None
     return None if moment is None else max(1, (moment - now) // timedelta(days=1))
-
-
-def _beside_condition(rule: Rule) -> frozenset[str]:
-    names = {watch.fact for watch in rule.on_change}
-    for step in rule.do:
-        for value in step.params.values():
-            if isinstance(value, Computed):
-                names |= value.names
-    return frozenset(names)
-
-
-def _sources(rule: Rule, takes: tuple[str, ...]) -> set[FactKey]:
-    """The facts from which missing parameters would be resolved."""
-    missing = [name for name in takes if name not in rule.parameters]
-    return {_EVENT if name == "runtime_in_days" else _DEFAULTS for name in missing}
-
-
-def _unread(observation: Observation, key: FactKey) -> bool:
-    fact = observation.get(key)
-    return not isinstance(fact, Known) and fact.code == "unread"
-
-
-def _cost(key: FactKey) -> tuple[int, str]:
-    known = BUILT_IN.get(key.name)
-    levels = {"partner": 0, "event": 1, "local": 0}
-    if known is None:
-        return 3, key.text
-    return (2 if known.per_event_request else levels[known.level]), key.text

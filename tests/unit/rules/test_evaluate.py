@@ -7,7 +7,7 @@ import pytest
 from worker.model.facts import Fact, FactKey, Json, Known, Observation, Unknown
 from worker.model.ids import EventId, PartnerId
 from worker.model.rules import Rule, Watch
-from worker.rules.evaluate import difference, keys_for, needed, normalised, watch_key
+from worker.rules.evaluate import difference, keys_for, normalised, watch_key
 from worker.rules.load import read_rules
 from worker.rules.registry import CustomFact, with_custom
 
@@ -26,97 +26,6 @@ def seen(**facts: Json | Fact) -> Observation:
         for name, value in facts.items()
     }
     return Observation(partner=PartnerId("p"), event=EventId("e"), facts=known)
-
-
-@pytest.mark.parametrize(
-    ("text", "facts", "expected", "reason"),
-    [
-        ("when: setup.state == 'DRAFT'", {"event": ACTIVE}, ["setup"], "the condition is unknown without it"),
-        (
-            "when: event.status == 'cancelled' && setup.state == 'DRAFT'",
-            {"event": ACTIVE},
-            [],
-            "it is false whatever the setup says",
-        ),
-        (
-            "when: event.status == 'active' || setup.state == 'DRAFT'",
-            {"event": ACTIVE},
-            [],
-            "it is true whatever the setup says",
-        ),
-        (
-            "when: setup.state == 'DRAFT' && partner.name == 'x'",
-            {"event": ACTIVE},
-            ["partner", "setup"],
-            "what costs no request per event comes first",
-        ),
-        (
-            "when: spend > 1.0 && setup.state == 'x'",
-            {"event": ACTIVE},
-            ["setup", "spend"],
-            "a fact of the config is last",
-        ),
-        (
-            "when: setup.state == 'DRAFT'",
-            {"event": ACTIVE, "setup": Unknown(code="unreadable", why="503")},
-            [],
-            "it was read, and could not be",
-        ),
-        (
-            "on_change: suggested_tcs, with: {budget: 5, goal: ROAS}",
-            {"event": ACTIVE},
-            ["suggested_tcs?budget=5.0&goal=ROAS"],
-            "the change cannot be seen without it",
-        ),
-        ("on_change: suggested_tcs", {"event": ACTIVE}, ["defaults"], "its parameters come from the defaults"),
-        (
-            "on_change: suggested_tcs",
-            {"event": ACTIVE, "defaults": {"total_budget": 7, "goal": "ROAS"}},
-            ["suggested_tcs?budget=7.0&goal=ROAS"],
-            "resolved by the defaults",
-        ),
-        (
-            "on_change: suggested_tcs",
-            {"event": ACTIVE, "defaults": {"total_budget": True, "goal": "ROAS"}},
-            [],
-            "defaults of a wrong type resolve nothing, and reading them again would not help",
-        ),
-        ("when: budget_range.lower_limit < 5.0", {}, ["event"], "the runtime comes from the event's start"),
-        (
-            "when: budget_range.lower_limit < 5.0",
-            {"event": ACTIVE},
-            ["budget_range?runtime_in_days=7"],
-            "7 whole days to the start",
-        ),
-        (
-            "when: budget_range.lower_limit < 5.0",
-            {"event": {"start_date_time": "2025-01-01T00:00:00"}},
-            ["budget_range?runtime_in_days=1"],
-            "at least one day, and a time without a zone is UTC",
-        ),
-        ("when: budget_range.lower_limit < 5.0", {"event": {"start_date_time": "soon"}}, [], "no start, no runtime"),
-        ("when: budget_range.lower_limit < 5.0", {"event": {}}, [], "no start, no runtime"),
-        (
-            "when: event.status == 'active', on_change: clusters",
-            {"event": ACTIVE},
-            ["clusters"],
-            "the condition is true, and the change still needs its fact",
-        ),
-    ],
-)
-def test_only_what_can_still_decide_is_read(
-    text: str, facts: dict[str, Json | Fact], expected: list[str], reason: str
-) -> None:
-    assert [key.text for key in needed(rule(text), seen(**facts), NOW)] == expected, reason
-
-
-def test_values_to_be_computed_need_their_facts() -> None:
-    text = (
-        "rules:\n  - id: a\n    when: event.status == 'active'\n"
-        "    do: [{create_draft: {goal: ROAS, total_budget: '=defaults.total_budget * 1.2'}}]"
-    )
-    made = read_rules({"r.yaml": text}).rules.rules[0]
-    assert [key.text for key in needed(made, seen(event=ACTIVE), NOW)] == ["defaults"]
 
 
 def test_rules_without_parameters_share_one_mapping_of_keys() -> None:
