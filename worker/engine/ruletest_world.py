@@ -104,10 +104,6 @@ class World:
             self._put(one, "event", wanted)
         one.facts, one.observation = {}, None
 
-    def given(self, event: EventId, name: str) -> bool:
-        """Whether the fact has a value, be it readable or not."""
-        return name in (self._shared if name in self._partner_wide else self._events[event].values)
-
     def fact(self, event: EventId, name: str, now: datetime) -> Fact:
         """One fact of an event or its partner."""
         if name in self.unreadable:

@@ -8,6 +8,8 @@ One partner, a few events, and facts that the test writes down. At every ``poll.
   ``unknown`` makes no look of its own: it claims what the looks so far have shown.
 - What a test does not give is unknown, but for an event ``e1`` and a setup that is NONE
   (`worker.engine.ruletest_world`).
+- A fact is known as it is given, whatever parameters a rule asks with; where the test never gives ``defaults`` or the
+  event's start, from which parameters without a ``with`` come, there are stand-ins for them.
 - The mode is ``live``, unless a rule is stricter: a test is about the rules, also where the worker is still rolled out
   in shadow mode. ``partners`` of a rule is not looked at: the partner of a test is one that its rules are for.
 - The numbers of ``safety`` and ``poll`` are the config's. A gap is a time in which ``event`` was unreadable.
@@ -27,6 +29,7 @@ from worker.engine.ruletest_quiet import Clocked, Quiet, clocked
 from worker.engine.ruletest_world import PARTNER, World
 from worker.engine.ruletest_writes import Moment, OutcomeOf, Tending
 from worker.engine.settings import EngineSettings
+from worker.model.document import GOALS
 from worker.model.errors import UsageError
 from worker.model.facts import Observation
 from worker.model.ids import EventId, RuleId
@@ -75,9 +78,24 @@ def run_test(test: RuleTest, bench: Bench) -> Ran:
 
 
 def as_under_test(rules: RuleSet, test: RuleTest) -> RuleSet:
-    """The rules that a test is about, for any partner."""
+    """The rules that a test is about, for any partner, with stand-ins for parameters that the test cannot resolve."""
+    stand_ins = _stand_ins(test)
     chosen = [rule for rule in rules.rules if test.rules is None or rule.id in test.rules]
-    return replace(rules, rules=tuple(replace(rule, partners=None) for rule in chosen))
+    return replace(
+        rules,
+        rules=tuple(replace(rule, partners=None, parameters={**stand_ins, **rule.parameters}) for rule in chosen),
+    )
+
+
+def _stand_ins(test: RuleTest) -> dict[str, str | float | int]:
+    """Parameters for which the test never gives the facts that they would come from."""
+    given = [test.given, *(step.change for step in test.steps if step.change is not None)]
+    found: dict[str, str | float | int] = {}
+    if not any("defaults" in facts.others for facts in given):
+        found |= {"budget": 1.0, "goal": GOALS[0]}
+    if not any("start_date_time" in record for facts in given for record in (*facts.events.values(), facts.unnamed)):
+        found["runtime_in_days"] = 1
+    return found
 
 
 def tested_settings(settings: EngineSettings) -> EngineSettings:
@@ -317,13 +335,14 @@ class _Run:
             return "the rule is disabled"
         said = f"{judged.truth.value}: {judged.why}"
         memory = self._books.memories.get((event, rule.id))
-        if judged.truth is Truth.FALSE or memory is None:
+        if judged.truth is Truth.FALSE:
             return said
-        if memory.held is not None:
+        if memory is not None and memory.held is not None:
             return f"{said}; held by {memory.held}: {self._why_held.get((event, rule.id), '')}"
         if rule.on_change:
-            return f"{said}; {'no watched value has changed' if memory.baselines else 'no watched value was seen yet'}"
-        return f"{said}; it has fired already in this episode" if memory.fired else said
+            seen = memory is not None and bool(memory.baselines)
+            return f"{said}; {'no watched value has changed' if seen else 'no watched value was seen yet'}"
+        return f"{said}; it has fired already in this episode" if memory is not None and memory.fired else said
 
 
 def _takes_parameters(rule: Rule) -> bool:

@@ -1,0 +1,156 @@
+"""`campaign-worker test` as an operator runs it: exit codes, what is printed, and the JUnit report."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RULES = """
+rules:
+  - id: pause-cancelled
+    when: event.status == 'cancelled'
+    do: [pause]
+  - id: run-again
+    when: event.status == 'active' && event.city == 'Ulm'
+    do: [run]
+"""
+TESTS = """
+tests:
+  - name: a cancelled event is paused <once>
+    rules: [pause-cancelled]
+    given: {event: {id: e1, status: active, client_campaign_status: RUNNING}}
+    steps:
+      - {at: 0s, expect: []}
+      - at: 6s
+        set: {event: {status: cancelled}}
+        expect: [{rule: pause-cancelled, action: pause}]
+"""
+FAILING = """
+  - name: this one expects too much
+    given: {event: {status: active, client_campaign_status: RUNNING}}
+    steps:
+      - {at: 9s, expect: [{rule: pause-cancelled, action: pause}]}
+"""
+
+
+def call(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "worker", "test", *arguments]
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A folder with a config, two rules and a test of one of them."""
+    (tmp_path / "config.yaml").write_text("rules: my-rules\n", encoding="utf-8")
+    (tmp_path / "my-rules" / "tests").mkdir(parents=True)
+    (tmp_path / "my-rules" / "r.yaml").write_text(RULES, encoding="utf-8")
+    (tmp_path / "my-rules" / "tests" / "t.yaml").write_text(TESTS, encoding="utf-8")
+    return tmp_path
+
+
+def add(home: Path, text: str, name: str = "t.yaml") -> None:
+    file = home / "my-rules" / "tests" / name
+    file.write_text((file.read_text(encoding="utf-8") if file.exists() else "") + text, encoding="utf-8")
+
+
+def test_the_shipped_rules_pass_and_every_one_was_seen_to_fire_and_to_hold_back() -> None:
+    done = call(ROOT, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    said: dict[str, Any] = json.loads(done.stdout)
+    assert said["failed"] == 0
+    assert said["passed"] == len(said["tests"]) > 10
+    assert (said["never_fired"], said["never_held_back"]) == ([], [])
+
+
+def test_what_no_test_saw_is_told_at_the_end(home: Path) -> None:
+    done = call(home)
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == [
+        "ok      a cancelled event is paused <once>",
+        "no test saw these rules fire: run-again",
+        "no test saw these rules hold back: run-again",
+    ]
+    assert "1 tests, 0 failed" in done.stderr
+
+
+def test_a_failure_says_what_was_expected_what_fired_and_why_not(home: Path) -> None:
+    add(home, FAILING)
+    done = call(home)
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert "FAILED  this one expects too much  (my-rules/tests/t.yaml:12)" in lines
+    assert "    step at 9s (line 15), expect:" in lines
+    assert "      - expected pause-cancelled: pause" in lines
+    assert "        pause-cancelled did not fire for e1: false: event.status is 'active'" in lines
+    said = json.loads(call(home, "--format", "json").stdout)
+    assert (said["passed"], said["failed"]) == (1, 1)
+    assert said["tests"][1]["failures"][0]["missing"] == ["pause-cancelled: pause"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("  - {name: b, rules: [pause-canceled], steps: [{at: 0s}]}\n", "unknown rule 'pause-canceled'; did you mean"),
+        ("  - {name: b, given: {event: {statuss: x}}, steps: [{at: 0s}]}\n", "unknown field 'event.statuss'"),
+        ("  - {name: b, given: {evnt: {}}, steps: [{at: 0s}]}\n", "unknown fact 'evnt'; did you mean 'event'?"),
+    ],
+)
+def test_a_wrong_name_stops_everything_with_its_place(home: Path, text: str, expected: str) -> None:
+    add(home, text)
+    done = call(home, "--junit", "report.xml")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("my-rules/tests/t.yaml:11:"), done.stderr
+    assert expected in done.stderr
+    report = ET.parse(home / "report.xml").getroot()  # noqa: S314 - our own file
+    assert report.get("errors") == "1"
+
+
+def test_the_junit_report_counts_and_names_every_test(home: Path) -> None:
+    add(home, FAILING)
+    assert call(home, "--junit", "report.xml").returncode == 1
+    whole = ET.parse(home / "report.xml").getroot()  # noqa: S314 - our own file
+    assert (whole.tag, whole.get("tests"), whole.get("failures"), whole.get("errors")) == ("testsuites", "2", "1", "0")
+    (suite,) = whole
+    assert (suite.tag, suite.get("name")) == ("testsuite", "my-rules/tests/t.yaml")
+    good, bad = suite
+    assert (good.get("name"), len(good)) == ("a cancelled event is paused <once>", 0)
+    assert bad[0].tag == "failure"
+    assert "expected pause-cancelled: pause" in str(bad[0].text)
+
+
+def test_files_folders_and_rules_beside_the_tests_can_be_named(home: Path, tmp_path: Path) -> None:
+    assert "1 tests" in call(home, "my-rules/tests/t.yaml").stderr
+    assert "1 tests" in call(home, "my-rules/tests").stderr
+    assert "1 tests" in call(home, "my-rules").stderr
+    bare = tmp_path / "bare"
+    (bare / "others" / "tests").mkdir(parents=True)
+    (bare / "others" / "r.yaml").write_text(RULES, encoding="utf-8")
+    (bare / "others" / "tests" / "t.yaml").write_text(TESTS, encoding="utf-8")
+    for path in ("others", "others/tests", "others/tests/t.yaml"):
+        done = call(bare, path)
+        assert (done.returncode, "1 tests, 0 failed" in done.stderr) == (0, True), done.stderr
+    assert call(bare).returncode == 2, "without a config and without a path there is nothing to run"
+    missing = call(home, "nowhere")
+    assert (missing.returncode, missing.stderr.splitlines()[0]) == (2, "nowhere: there is no such file or folder")
+
+
+def test_without_tests_all_rules_are_unseen(home: Path) -> None:
+    (home / "my-rules" / "tests" / "t.yaml").unlink()
+    done = call(home)
+    assert done.returncode == 0
+    assert "no test saw these rules fire: pause-cancelled, run-again" in done.stdout
+    assert "there are no rule tests" in done.stderr
+
+
+def test_a_mistake_in_a_rule_is_told_too(home: Path) -> None:
+    (home / "my-rules" / "r.yaml").write_text(RULES.replace("event.city", "event.citty"), encoding="utf-8")
+    done = call(home)
+    assert done.returncode == 2
+    assert "my-rules/r.yaml:7:" in done.stderr

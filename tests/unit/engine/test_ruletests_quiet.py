@@ -1,0 +1,152 @@
+"""Rule tests: jumping over quiet times gives what every look would give."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.engine.ruletest_bench import PAUSE, a_bench, passes, ran
+from worker.engine.ruletest_quiet import Clocked, clocked
+from worker.rules.load import read_rules
+
+CLOCKS = (
+    "event.start_date_time - now < duration('7m')",
+    "now + duration('3m') >= event.start_date_time",
+    "now.getMinutes() == 3",
+    "now.getHours() >= 13",
+    "event.status == 'x'",
+    "(event.status == 'x' || now.getMinutes() > 6) && event.start_date_time > now",
+)
+KEYS = ("", "for: 2m, ", "cooldown: 3m, ", "limit: {per_event_per_day: 1}, ", "repeat: enforce, cooldown: 4m, ")
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected", "reason"),
+    [
+        ("event.status == 'x'", Clocked(), "no clock at all"),
+        ("now.getHours() == 3", Clocked(every=timedelta(hours=1)), "only the hour"),
+        ("now.getHours() == 3 || now.getMinutes() == 5", Clocked(every=timedelta(minutes=1)), "the finer one"),
+        ("[now.getDate()] == [1]", Clocked(every=timedelta(hours=1)), "wherever it stands"),
+        ("now.getSeconds() == 3", Clocked(restless=True), "every look"),
+        ("(now + duration('5m')).getHours() == 3", Clocked(restless=True), "the hour of another moment"),
+        ("string(now) == 'x'", Clocked(restless=True), "no comparison"),
+        ("now == event.start_date_time", Clocked(restless=True), "true for a moment only"),
+        ("now.getHours() == 3 || now == event.start_date_time", Clocked(restless=True), "one part is enough"),
+    ],
+)
+def test_how_a_condition_depends_on_the_clock(condition: str, expected: Clocked, reason: str) -> None:
+    (rule,) = read_rules({"r.yaml": f'rules: [{{id: r, when: "{condition}", do: [pause]}}]'}).rules.rules
+    assert clocked(rule) == expected, reason
+
+
+def test_a_computed_value_of_the_moment_keeps_every_look() -> None:
+    text = "rules: [{id: r, when: \"event.status == 'x'\", do: [{frontend_status: '=string(now)'}]}]"
+    (rule,) = read_rules({"r.yaml": text}).rules.rules
+    assert clocked(rule).restless
+    (rule,) = a_bench("{id: r, on_change: setup, do: [pause]}").rules.rules
+    assert clocked(rule) == Clocked()
+
+
+def test_three_quiet_days_cost_a_few_looks() -> None:
+    body = "given: {event: {status: active}}\nsteps: [{at: 3d, expect: []}]"
+    assert ran(a_bench(PAUSE), body).looks < 5
+    late = "{id: r, when: \"event.start_date_time - now < duration('36h')\", do: [pause]}"
+    body = """
+given: {event: {start_date_time: "2026-01-04T12:00:01Z", client_campaign_status: RUNNING}}
+steps:
+  - {at: 36h, expect: []}
+  - {at: 36h3s, expect: [{rule: r, action: pause}]}
+  - {at: 3d, expect: []}
+"""
+    assert passes(a_bench(late), body).looks < 10
+    nightly = "{id: r, when: now.getHours() == 3, cooldown: 1h, do: [pause]}"
+    body = "given: {event: {id: e1}}\nsteps: [{at: 15h, expect: [{rule: r, action: pause}]}, {at: 3d, EXPECT}]"
+    more = (
+        "set: {event: {client_campaign_status: RUNNING}}, expect: [{rule: r, action: pause}, {rule: r, action: pause}]"
+    )
+    assert passes(a_bench(nightly), body.replace("EXPECT", more)).looks < 150
+
+
+def test_the_days_left_ask_for_a_range_by_another_key() -> None:
+    rule = "{id: r, on_change: budget_range, when: \"event.status == 'x'\", do: [pause]}"
+    body = """
+given: {event: {status: x, start_date_time: "2026-01-03T12:04:00Z"}, budget_range: {lower_limit: 1, upper_limit: 2}}
+steps:
+  - {at: 10m, set: {budget_range: {upper_limit: 3}}, expect: [{rule: r, action: pause}]}
+"""
+    assert passes(a_bench(rule), body).looks < 10
+    assert not ran(replace(a_bench(rule), jumps=False), body).failures
+
+
+def test_a_write_for_a_person_and_one_that_waits_are_jumped_over() -> None:
+    body = """
+given: {event: {status: cancelled, client_campaign_status: RUNNING}}
+answers: [{action: pause, answer: 429}]
+steps:
+  - {at: 3d, states: [{action: pause, state: STATE}]}
+"""
+    ask = "{id: r, when: \"event.status == 'cancelled'\", do: [pause], on_unknown: ask}"
+    assert passes(a_bench(ask), body.replace("STATE", "needs_human")).looks < 60
+    approve = "{id: r, when: \"event.status == 'cancelled'\", do: [pause], mode: approve}"
+    assert passes(a_bench(approve), body.replace("STATE", "waiting")).looks < 5
+    cannot_tell = body.replace(", client_campaign_status: RUNNING", "").replace("STATE", "needs_human")
+    assert passes(a_bench(ask), cannot_tell).looks < 5
+
+
+def test_a_sequence_of_a_rule_that_looks_at_the_clock_keeps_every_look() -> None:
+    rule = "{id: r, when: now.getHours() == 12, do: [pause, run], mode: approve}"
+    assert ran(a_bench(rule), "steps: [{at: 60s}]").looks == 21
+
+
+def _steps() -> st.SearchStrategy[list[tuple[int, str]]]:
+    change = st.sampled_from(
+        (
+            "set: {event: {status: x}}",
+            "set: {event: {status: y}}",
+            "set: {event: {client_campaign_status: RUNNING}}",
+            "set: {event: {client_campaign_status: OTHER}}",
+            "set: {suggested_tcs: [{tc: a}]}",
+            "set: {suggested_tcs: [{tc: b}]}",
+            "unknown: [event]",
+            "answers: [{action: pause, answer: 429, effect: late 50s}]",
+            "answers: [{action: pause, answer: 500}]",
+            "sent: 999",
+        )
+    )
+    return st.lists(st.tuples(st.integers(0, 240), change), min_size=1, max_size=6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    conditions=st.lists(
+        st.tuples(st.sampled_from(CLOCKS), st.sampled_from(KEYS), st.booleans()), min_size=1, max_size=2
+    ),
+    steps=_steps(),
+)
+@pytest.mark.timeout(60)
+def test_every_look_and_the_few_give_the_same(
+    conditions: list[tuple[str, str, bool]], steps: list[tuple[int, str]]
+) -> None:
+    rules = []
+    for number, (condition, keys, changing) in enumerate(conditions):
+        watched = "on_change: {fact: suggested_tcs, by: [tc]}, " if changing and "enforce" not in keys else ""
+        rules.append(f'{{id: r{number}, {watched}when: "{condition}", {keys}do: [{("pause", "run")[number]}]}}')
+    at, lines = 0, []
+    for wait, change in steps:
+        at += wait
+        claims = "expect: [{rule: r0, action: boost}], held: [{rule: r0, reason: reset}]"
+        claims += ", states: [{action: boost, state: unknown}]"
+        lines.append(f"  - {{at: {at}s, {change}, {claims}}}")
+    body = """
+given:
+  event: {status: x, client_campaign_status: RUNNING, start_date_time: "2026-01-01T12:09:01Z"}
+  suggested_tcs: [{tc: a}]
+steps:
+""" + "\n".join(lines)
+    bench = a_bench(*rules)
+    few, every = ran(bench, body), ran(replace(bench, jumps=False), body)
+    assert few.looks <= every.looks
+    told = [(one.at, one.claim, one.happened) for one in few.failures]
+    assert told == [(one.at, one.claim, one.happened) for one in every.failures]

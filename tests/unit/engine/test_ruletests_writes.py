@@ -1,0 +1,338 @@
+"""Rule tests: what becomes of writes that meet the answers of a test."""
+
+from datetime import timedelta
+
+import pytest
+
+from tests.unit.engine.ruletest_bench import BOOST, PAUSE, a_bench, failing, passes
+from worker.guards.situation import Limits
+
+CANCELLED = "given: {event: {id: e1, status: cancelled, client_campaign_status: RUNNING}}"
+MAKE = (
+    "{id: make, when: \"event.status == 'x' && setup.state == 'NONE'\", "
+    "do: [{create_draft: {goal: ROAS, total_budget: 500}}, boost]}"
+)
+
+
+@pytest.mark.parametrize(
+    ("answers", "steps", "reason"),
+    [
+        (
+            "{action: pause, answer: 429, effect: hidden}",
+            (
+                "{at: 0s, states: [{action: pause, state: unknown}]}, "
+                "{at: 3s, states: [{action: pause, state: confirmed}]}, {at: 1h, sent: 1}"
+            ),
+            "presence is proof at the next look",
+        ),
+        (
+            "{action: pause, answer: 429, effect: late 40s}",
+            (
+                "{at: 39s, states: [{action: pause, state: unknown}]}, "
+                "{at: 42s, states: [{action: pause, state: confirmed}]}, {at: 1h, sent: 1}"
+            ),
+            "late, and before anything was sent again",
+        ),
+        (
+            "{action: pause, answer: 503}",
+            "{at: 117s, sent: 1}, {at: 120s, sent: 2, states: [{action: pause, state: confirmed}]}",
+            "sent again once it is proved absent, and the second attempt meets no named answer",
+        ),
+        (
+            "{action: pause, answer: 503}, {action: pause, answer: timeout}, {action: pause, answer: cut}",
+            (
+                "{at: 1h, sent: 3, states: [{action: pause, state: needs_human}]}, "
+                "{at: 2h, set: {event: {client_campaign_status: PAUSED}}, states: [{action: pause, state: confirmed}]}"
+            ),
+            "each answer is for one attempt; the last one is still watched",
+        ),
+        (
+            "{action: pause, answer: 503}, {action: pause, answer: 503}, {action: pause, answer: 503}",
+            "{at: 10m, sent: 3}, {at: 1d, set: {event: {status: active}}, states: [{action: pause, state: skipped}]}",
+            "proved absent and no longer wanted",
+        ),
+        (
+            "{action: pause, answer: 503}",
+            (
+                "{at: 9s, set: {event: {client_campaign_status: OTHER}}, "
+                "states: [{action: pause, state: needs_human}]}, {at: 1d, sent: 1}"
+            ),
+            "a third value is for a person",
+        ),
+        (
+            "{action: pause, answer: 503}",
+            "{at: 9s, set: {event: {status: active}}}, {at: 5m, states: [{action: pause, state: skipped}], sent: 1}",
+            "absent, and the condition is false",
+        ),
+        (
+            "{action: pause, answer: 503}",
+            (
+                "{at: 9s, unknown: [event]}, {at: 5m, states: [{action: pause, state: unknown}]}, "
+                "{at: 1h, states: [{action: pause, state: needs_human}], sent: 1}"
+            ),
+            "what cannot be read is no evidence",
+        ),
+        (
+            "{action: pause, answer: 422}",
+            "{at: 1h, states: [{action: pause, state: rejected}], sent: 1}",
+            "the service said no",
+        ),
+        (
+            "{action: pause, answer: 200, effect: none}",
+            (
+                "{at: 1m, states: [{action: pause, state: applied}]}, "
+                "{at: 1h, states: [{action: pause, state: unconfirmed}], sent: 1}"
+            ),
+            "accepted, and reads never show it",
+        ),
+        (
+            "{action: pause, answer: 202}",
+            (
+                "{at: 0s, states: [{action: pause, state: applied}]}, "
+                "{at: 3s, states: [{action: pause, state: confirmed}]}"
+            ),
+            "accepted by name: read back at the next look",
+        ),
+        (
+            "{action: pause, answer: crash, effect: hidden}",
+            (
+                "{at: 0s, states: [{action: pause, state: sending}]}, "
+                "{at: 3s, states: [{action: pause, state: unknown}]}, "
+                "{at: 6s, states: [{action: pause, state: confirmed}], sent: 1}"
+            ),
+            "a row found in sending is unknown",
+        ),
+        (
+            "{action: pause, answer: no_connection}",
+            (
+                "{at: 3s, states: [{action: pause, state: planned}], held: [{rule: pause, reason: backoff}], sent: 0}, "
+                "{at: 6s, states: [{action: pause, state: confirmed}], sent: 1}"
+            ),
+            "nothing left, so it is tried again after the back-off",
+        ),
+        (
+            "{action: pause, answer: 401}, {action: pause, answer: 403}",
+            (
+                "{at: 3s, held: [{rule: pause, reason: credentials}], sent: 2}, "
+                "{at: 6m, states: [{action: pause, state: confirmed}], sent: 3}"
+            ),
+            "the second refusal of our credentials in a row holds the writes",
+        ),
+    ],
+)
+def test_a_write_lives_as_in_the_daemon(answers: str, steps: str, reason: str) -> None:
+    passes(a_bench(PAUSE), f"{CANCELLED}\nanswers: [{answers}]\nsteps: [{steps}]"), reason
+
+
+def test_answers_of_a_step_are_for_what_it_fires_itself() -> None:
+    passes(
+        a_bench(PAUSE),
+        """
+given: {event: {status: active, client_campaign_status: RUNNING}}
+steps:
+  - at: 3s
+    set: {event: {status: cancelled}}
+    answers: [{action: pause, answer: 400}]
+    states: [{action: pause, state: rejected}]
+""",
+    )
+
+
+def test_a_sequence_goes_on_when_the_step_before_is_confirmed() -> None:
+    given = "given: {event: {status: x}}\n"
+    passes(
+        a_bench(MAKE),
+        given
+        + """
+steps:
+  - at: 0s
+    expect: [{rule: make, action: create_draft, params: {total_budget: 500}}, {rule: make, action: boost}]
+    states: [{action: create_draft, state: confirmed}, {action: boost, state: confirmed}]
+  - {at: 10s, expect: []}
+""",
+    )
+    passes(
+        a_bench(MAKE),
+        given
+        + """
+answers: [{action: create_draft, answer: 429, effect: late 20s}]
+steps:
+  - {at: 18s, held: [{rule: make, reason: sequence}], states: [{action: boost, state: planned}]}
+  - {at: 21s, states: [{action: create_draft, state: confirmed}, {action: boost, state: confirmed}], sent: 2}
+""",
+    )
+    passes(
+        a_bench(MAKE),
+        given
+        + """
+answers: [{action: create_draft, answer: 422}]
+steps: [{at: 0s, states: [{action: create_draft, state: rejected}, {action: boost, state: skipped}]}]
+""",
+    )
+
+
+def test_an_absent_setup_proves_nothing_while_the_event_cannot_be_read() -> None:
+    passes(
+        a_bench("{id: make, when: \"setup.state == 'NONE'\", do: [{create_draft: {goal: ROAS, total_budget: 5}}]}"),
+        """
+answers: [{action: create_draft, answer: 429}]
+steps:
+  - {at: 3s, unknown: [event]}
+  - {at: 14m, states: [{action: create_draft, state: unknown}], sent: 1}
+  - {at: 16m, states: [{action: create_draft, state: needs_human}], sent: 1}
+""",
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "state", "reason"),
+    [
+        ("setup: {state: DRAFT}", "confirmed", "what the test does not give holds nothing back"),
+        ("setup: {state: DRAFT}, budget_range: {lower_limit: 1, upper_limit: 2}", "confirmed", "a budget nobody gave"),
+        ("setup: {state: DRAFT, total_budget: 9}, budget_range: {upper_limit: 10}", "confirmed", "half a range"),
+        ("setup: {state: DRAFT, total_budget: 9}, budget_range: {upper_limit: 8}", "refused", "out of range"),
+        ("setup: {state: DRAFT}, partner: {name: x}", "confirmed", "a partner without its flag"),
+    ],
+)
+def test_guards_object_to_what_the_test_says_and_not_to_what_it_leaves_open(
+    given: str, state: str, reason: str
+) -> None:
+    (
+        passes(
+            a_bench(BOOST),
+            f"""
+given: {{{given}, suggested_tcs: [{{tc: a, tc_run_id: 1}}]}}
+steps:
+  - at: 3s
+    set: {{suggested_tcs: [{{tc: b, tc_run_id: 1}}]}}
+    states: [{{action: boost, state: {state}}}]
+""",
+        ),
+        reason,
+    )
+
+
+def test_while_the_product_is_off_nothing_can_be_said() -> None:
+    passes(
+        a_bench(PAUSE),
+        """
+given: {event: {status: active, client_campaign_status: RUNNING}, partner: {campaign_recommendations: false}}
+steps:
+  - {at: 3s, set: {event: {status: cancelled}}, expect: []}
+  - {at: 9s, set: {partner: {campaign_recommendations: true}}, expect: [{rule: pause, action: pause}]}
+""",
+    )
+
+
+@pytest.mark.parametrize(
+    ("event", "state", "reason"),
+    [
+        ("client_campaign_status: PAUSED", "skipped", "it is paused already"),
+        ("client_campaign_status: null", "skipped", "there is nothing to pause"),
+        ("city: Ulm", "confirmed", "nothing is said of the target"),
+    ],
+)
+def test_what_is_so_already_is_not_sent(event: str, state: str, reason: str) -> None:
+    given = f"given: {{event: {{status: cancelled, {event}}}}}"
+    passes(a_bench(PAUSE), f"{given}\nsteps: [{{at: 0s, states: [{{action: pause, state: {state}}}]}}]"), reason
+
+
+def test_a_fact_that_the_test_makes_unreadable_holds_the_write() -> None:
+    passes(
+        a_bench("{id: r, when: \"event.status == 'x'\", do: [boost]}"),
+        """
+given: {event: {status: x}, setup: {state: DRAFT}}
+steps:
+  - {at: 0s, unknown: [setup], held: [{rule: r, reason: target_unreadable}], states: [{action: boost, state: planned}]}
+  - {at: 9s, set: {setup: {total_budget: 3}}, states: [{action: boost, state: confirmed}]}
+""",
+    )
+
+
+def test_a_write_held_for_longer_than_a_gap_asks_a_person() -> None:
+    passes(
+        a_bench(
+            "{id: r, when: \"event.status == 'x'\", do: [boost]}", limits=Limits(held_longer_than=timedelta(minutes=1))
+        ),
+        """
+given: {event: {status: x}, setup: {state: DRAFT}}
+steps:
+  - {at: 0s, unknown: [setup]}
+  - {at: 1m, states: [{action: boost, state: planned}]}
+  - {at: 1m3s, states: [{action: boost, state: waiting}], held: [{rule: r, reason: gap}]}
+""",
+    )
+
+
+def test_brakes_are_on() -> None:
+    run = "{id: r, when: \"event.status == 'x'\", do: [run]}"
+    passes(
+        a_bench(run, limits=Limits(writes_per_hour=1)),
+        """
+given: {event: [{id: a, status: x, client_campaign_status: PAUSED}, {id: b, status: x, client_campaign_status: PAUSED}]}
+steps:
+  - {at: 0s, sent: 1, held: [{rule: r, reason: writes_per_hour, event: b}]}
+""",
+    )
+    make = "{id: r, when: \"event.status == 'x'\", do: [{create_draft: {goal: ROAS, total_budget: 60}}]}"
+    passes(
+        a_bench(make, limits=Limits(spend_per_day=100.0)),
+        """
+given: {event: [{id: a, status: x}, {id: b, status: x}]}
+steps: [{at: 0s, sent: 1, held: [{rule: r, reason: spend}]}]
+""",
+    )
+
+
+def test_a_pause_overtakes_a_run_and_is_settled_after_it() -> None:
+    passes(
+        a_bench(PAUSE, "{id: go, when: \"event.status == 'active'\", do: [run]}"),
+        """
+given: {event: {status: active, client_campaign_status: PAUSED}}
+answers: [{action: run, answer: 429, effect: late 20s}]
+steps:
+  - {at: 0s, states: [{action: run, state: unknown}]}
+  - {at: 9s, set: {event: {status: cancelled}}, expect: [{rule: pause, action: pause}]}
+  - {at: 2m, set: {event: {client_campaign_status: RUNNING}}}
+  - {at: 10m, states: [{action: pause, state: confirmed}]}
+""",
+    )
+
+
+def test_a_change_that_moved_on_is_not_sent_as_it_was() -> None:
+    rule = (
+        "{id: r, on_change: {fact: suggested_tcs, by: [tc]}, for: 1m, "
+        "when: \"setup.state == 'DRAFT' && size(added) > 0\", do: [boost]}"
+    )
+    passes(
+        a_bench(rule),
+        """
+given: {setup: {state: DRAFT}, suggested_tcs: [{tc: a}]}
+steps:
+  - {at: 3s, set: {suggested_tcs: [{tc: a}, {tc: b}]}, held: [{rule: r, reason: for}]}
+  - {at: 60s, unknown: [partner]}
+  - {at: 63s, expect: [{rule: r, action: boost}], held: [{rule: r, reason: fact_unknown}]}
+  - {at: 70s, set: {suggested_tcs: [{tc: a}, {tc: b}, {tc: c}], partner: {campaign_recommendations: true}}, sent: 0}
+  - {at: 71s, held: [{rule: r, reason: no_longer_holds}]}
+  - {at: 3m, expect: [{rule: r, action: boost}], sent: 1, states: [{action: boost, state: confirmed}]}
+""",
+    )
+    passes(
+        a_bench(rule),
+        """
+given: {setup: {state: DRAFT}, suggested_tcs: [{tc: a}]}
+steps:
+  - {at: 3s, set: {suggested_tcs: [{tc: a}, {tc: b}]}, unknown: [partner]}
+  - {at: 63s, expect: [{rule: r, action: boost}], sent: 0}
+  - {at: 2m, set: {partner: {campaign_recommendations: true}}, sent: 1}
+""",
+    )
+
+
+def test_a_rule_that_asks_leaves_what_is_unknown_to_a_person() -> None:
+    words = failing(
+        a_bench("{id: r, when: \"event.status == 'cancelled'\", do: [pause], on_unknown: ask}"),
+        f"{CANCELLED}\nanswers: [{{action: pause, answer: 429}}]\n"
+        "steps: [{at: 0s, states: [{action: pause, state: unknown}]}]",
+    )
+    assert words[2].startswith("  + happened pause of r for e1 needs_human: ask: ")

@@ -1,0 +1,277 @@
+"""Files of rule tests: what is read, and that every wrong name is told with its place and the nearest right one."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from worker.model.errors import InputErrors
+from worker.model.facts import Json
+from worker.model.ids import EventId, RuleId
+from worker.model.rules import Rule, RuleSet, Scope, Step
+from worker.rules.load import read_rules
+from worker.rules.registry import BUILT_IN_REGISTRY, CustomFact, with_custom
+from worker.rules.testfile import Answer, Expected, Held, RuleTest, Stands, read_tests
+from worker.rules.testfile_facts import Facts
+
+RULES = """
+rules:
+  - id: pause-cancelled
+    when: event.status == 'cancelled' && event['mood'] == 'bad'
+    do: [pause]
+  - id: make
+    on_change: {fact: clusters, by: [tc, colour]}
+    when: suggested_tcs.exists(t, t['weight'] > 2.0)
+    do: [{create_draft: {goal: ROAS, total_budget: "=defaults.total_budget * 2.0", shape: wide}}]
+"""
+REGISTRY = with_custom({"ad_spend": CustomFact(name="ad_spend", get="/x/{eid}", value="spend")})
+
+
+def rules() -> RuleSet:
+    return read_rules({"r.yaml": RULES}, REGISTRY).rules
+
+
+def read(text: str) -> tuple[RuleTest, ...]:
+    return read_tests({"t.yaml": text}, rules(), REGISTRY)
+
+
+def one(body: str) -> RuleTest:
+    (found,) = read("tests:\n  - name: a\n" + "".join(f"    {line}\n" for line in body.splitlines()))
+    return found
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(InputErrors) as caught:
+        read(text)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_everything_that_a_test_can_say_is_read() -> None:
+    test = one(
+        """\
+rules: [make, pause-cancelled, make]
+given: {now: 2026-05-01T10:00:00Z, event: [{id: e1, status: active}, {id: 7, city: Ulm}], setup: {state: DRAFT}}
+answers: [{action: boost, answer: 429, effect: late 40s}]
+steps:
+  - at: 0s
+    expect: []
+  - at: 1h30m
+    set: {event: {id: e1, mood: bad}, ad_spend: {any: thing}}
+    unknown: [clusters]
+    answers:
+      - {action: pause, answer: timeout}
+      - {action: pause, answer: 200}
+      - {action: pause, answer: 429, effect: none}
+      - {action: run, answer: 503, effect: hidden}
+    expect: [{rule: make, action: create_draft, event: "7", params: {total_budget: 500}}]
+    held: [{rule: make, reason: cooldown, event: e1}]
+    states: [{action: pause, state: unknown}, {action: boost, state: confirmed, rule: make, event: e1}]
+    sent: 3
+"""
+    )
+    assert (test.name, test.file, test.line) == ("a", "t.yaml", 2)
+    assert test.rules == ("make", "pause-cancelled")
+    assert test.now == datetime(2026, 5, 1, 10, tzinfo=UTC)
+    assert test.given.events == {"e1": {"id": "e1", "status": "active"}, "7": {"id": "7", "city": "Ulm"}}
+    assert test.given.others == {"setup": {"state": "DRAFT"}}
+    assert test.answers == (Answer(action="boost", answer=429, effect_after=timedelta(seconds=40)),)
+    first, second = test.steps
+    assert (first.at, first.expect, first.held, first.states, first.sent) == (timedelta(), (), None, None, None)
+    assert second.at == timedelta(hours=1, minutes=30)
+    e1, e7, make = EventId("e1"), EventId("7"), RuleId("make")
+    record: Mapping[str, Json] = {"id": "e1", "mood": "bad"}
+    assert second.change == Facts(events={e1: record}, others={"ad_spend": {"any": "thing"}})
+    assert second.unknown == ("clusters",)
+    assert second.answers == (
+        Answer(action="pause", answer="timeout", effect_after=None),
+        Answer(action="pause", answer=200, effect_after=timedelta()),
+        Answer(action="pause", answer=429, effect_after=None),
+        Answer(action="run", answer=503, effect_after=timedelta()),
+    )
+    assert second.expect == (Expected(rule=make, action="create_draft", event=e7, params={"total_budget": 500}),)
+    assert second.held == (Held(rule=make, reason="cooldown", event=e1),)
+    assert second.states == (
+        Stands(action="pause", state="unknown"),
+        Stands(action="boost", state="confirmed", rule=make, event=e1),
+    )
+    assert second.sent == 3
+
+
+def test_an_event_without_an_id_is_every_event() -> None:
+    test = one("given: {event: {status: active}}\nsteps: [{at: 0s, expect: [{rule: make, action: run, event: e1}]}]")
+    assert test.given == Facts(unnamed={"status": "active"})
+
+
+def test_an_empty_file_and_an_empty_list_hold_no_tests() -> None:
+    assert read("") == ()
+    assert read("tests:\n") == ()
+    assert read("tests: []\n") == ()
+
+
+STEP = "steps: [{at: 0s}]"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (f"rules: [pause-canceled]\n{STEP}", "13: unknown rule 'pause-canceled'; did you mean 'pause-cancelled'?"),
+        (f"rules: []\n{STEP}", "12: rules names at least one rule; without it, all are under test"),
+        (f"rules: make\n{STEP}", "12: rules must be a list"),
+        ("steps: []", "12: a test has at least one step"),
+        ("steps: [3]", "13: a step must be a mapping with at, set, unknown, answers, expect, held, states, sent"),
+        ("steps: [{att: 0s}]", "14: unknown key 'att' in a step; did you mean 'at'?"),
+        ("steps: [{at: 9s}, {at: 3s}]", "23: steps go on in time: this one is before the one above it"),
+        ("steps: [{at: 3}]", "18: at: '3' is not a duration; write it as 500ms, 3s, 10m, 2h, 7d"),
+        ("steps: [{at: 0s, sent: -1}]", "28: sent must be 0 or more, not -1"),
+        ("steps: [{at: 0s, expect: 3}]", "30: expect must be a list"),
+        ("steps: [{at: 0s, unknown: [setupp]}]", "32: unknown fact 'setupp'; did you mean 'setup'?"),
+        ("steps: [{at: 0s, unknown: event}]", "31: unknown must be a list"),
+        (
+            "steps: [{at: 0s, expect: [{rule: mak, action: pause}]}]",
+            "38: unknown rule 'mak'; did you mean 'make'?",
+        ),
+        (
+            "steps: [{at: 0s, expect: [{rule: make, action: paws}]}]",
+            "52: unknown action 'paws'; did you mean 'pause'?",
+        ),
+        ("steps: [{at: 0s, expect: [{rule: make}]}]", "31: an item of expect lacks 'action'"),
+        ("steps: [{at: 0s, expect: [{action: run}]}]", "31: an item of expect lacks 'rule'"),
+        (
+            "steps: [{at: 0s, expect: [make]}]",
+            "31: an item of expect must be a mapping with rule, action, event, params",
+        ),
+        (
+            "steps: [{at: 0s, expect: [{rule: make, action: run, params: 3}]}]",
+            "65: params must be a mapping",
+        ),
+        (
+            "steps: [{at: 0s, expect: [{rule: make, action: optimisation, params: {valu: ON}}]}]",
+            "75: unknown key 'valu' in the parameters of optimisation; did you mean 'value'?",
+        ),
+        (
+            "steps: [{at: 0s, expect: [{rule: make, action: run, event: e9}]}]",
+            "64: no event 'e9' in this test; known here: e1",
+        ),
+        (
+            "steps: [{at: 0s, expect: [{rule: make, action: run, event: [e1]}]}]",
+            "64: event must be a text",
+        ),
+        (
+            "steps: [{at: 0s, held: [{rule: make, reason: cooldwn}]}]",
+            "50: unknown reason 'cooldwn'; did you mean 'cooldown'?",
+        ),
+        ("steps: [{at: 0s, held: [{}]}]", "29: an item of held lacks 'rule'"),
+        (
+            "steps: [{at: 0s, states: [{action: run, state: confirmd}]}]",
+            "52: unknown state 'confirmd'; did you mean 'confirmed'?",
+        ),
+        ("steps: [{at: 0s, states: [{state: unknown}]}]", "31: an item of states lacks 'action'"),
+        ("steps: [{at: 0s, states: [{action: run}]}]", "31: an item of states lacks 'state'"),
+        (
+            f"answers: [{{action: boost, answer: 700}}]\n{STEP}",
+            "39: an answer is a status from 100 to 599, not 700",
+        ),
+        (
+            f"answers: [{{action: boost, answer: timeot}}]\n{STEP}",
+            "39: unknown answer 'timeot'; did you mean 'timeout'?",
+        ),
+        (f"answers: [{{answer: 429}}]\n{STEP}", "15: an item of answers lacks 'action'"),
+        (f"answers: [{{action: boost}}]\n{STEP}", "15: an item of answers lacks 'answer'"),
+        (
+            f"answers: [{{action: boost, answer: 429, effect: hiden}}]\n{STEP}",
+            "52: effect is hidden, none, or late and a duration; did you mean 'hidden'?",
+        ),
+        (
+            f"answers: [{{action: boost, answer: 429, effect: [none]}}]\n{STEP}",
+            "52: effect is hidden, none, or late and a duration",
+        ),
+        (
+            f"answers: [{{action: boost, answer: 429, effect: late 40}}]\n{STEP}",
+            "52: effect: '40' is not a duration; write it as 500ms, 3s, 10m, 2h, 7d",
+        ),
+        (f"given: [event]\n{STEP}", "12: given must be a mapping of facts"),
+        (f"given: {{evnt: {{}}}}\n{STEP}", "13: unknown fact 'evnt'; did you mean 'event'?"),
+        (f"given: {{event: {{statuss: x}}}}\n{STEP}", "21: unknown field 'event.statuss'; did you mean 'status'?"),
+        (f"given: {{event: 3}}\n{STEP}", "20: event is a record"),
+        (f"given: {{event: [{{city: Ulm}}]}}\n{STEP}", "21: each event of a list has an id"),
+        (f"given: {{event: {{id: []}}}}\n{STEP}", "25: event.id must be a text"),
+        (f"given: {{suggested_tcs: {{}}}}\n{STEP}", "28: suggested_tcs is a list"),
+        (
+            f"given: {{suggested_tcs: [{{tcc: jazz}}]}}\n{STEP}",
+            "30: unknown field 'suggested_tcs[].tcc'; did you mean 'tc'?",
+        ),
+        (f"given: {{campaigns: [{{tcs: jazz}}]}}\n{STEP}", "26: unknown field 'campaigns[].tcs'; did you mean 'tc'?"),
+        (f"given: {{expected_value: much}}\n{STEP}", "29: expected_value is a number"),
+        (f"given: {{expected_value: [1]}}\n{STEP}", "29: expected_value is a number"),
+        (f"given: {{setup: null}}\n{STEP}", "20: 'setup' is given nothing; one that cannot be read is unknown"),
+        (f"given: {{now: noon}}\n{STEP}", "18: now is the moment of 0s, such as 2026-03-01T12:00:00Z"),
+        (f"given: {{now: [noon]}}\n{STEP}", "18: now is the moment of 0s, such as 2026-03-01T12:00:00Z"),
+        (f"given: {{previous: {{}}}}\n{STEP}", "13: 'previous' is made by the worker itself and cannot be set here"),
+        (
+            "steps: [{at: 0s, set: {now: 2026-03-01T12:00:00Z}}]",
+            "28: 'now' is made by the worker itself and cannot be set here",
+        ),
+        ("step: []", "5: unknown key 'step' in a test; did you mean 'steps'?"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place_and_the_nearest_name(body: str, expected: str) -> None:
+    found = problems("tests:\n  - name: a\n" + "".join(f"    {line}\n" for line in body.splitlines()))
+    assert f"t.yaml:3:{expected}" in found
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "{event: {mood: bad}}",
+        "{clusters: [{tc: jazz, colour: red}]}",
+        "{suggested_tcs: [{tc: jazz, weight: 3}]}",
+        "{setup: {shape: wide}}",
+        "{campaigns: [{tc: jazz, tc_run_id: 1, whatever: 3}]}",
+        "{permissions: [{name: x}, y]}",
+        "{ad_spend: 3.5}",
+        "{event: {special_ad_category: null}}",
+        "{expected_value: 12.5}",
+    ],
+)
+def test_a_field_that_some_rule_names_is_known(given: str) -> None:
+    assert one(f"given: {given}\n{STEP}").steps
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("- a\n", "t.yaml:1:1: a file of rule tests begins with `tests:`"),
+        ("rules: []\n", "t.yaml:1:1: unknown key 'rules' in a file of rule tests; did you mean 'tests'?"),
+        ("tests: {}\n", "t.yaml:1:8: tests must be a list"),
+        ("tests: [3]\n", "t.yaml:1:9: a test must be a mapping with name, rules, given, answers, steps"),
+        ("tests: [{steps: [{at: 0s}]}]\n", "t.yaml:1:9: a test lacks 'name'"),
+        ("tests: [{name: a}]\n", "t.yaml:1:9: a test lacks 'steps'"),
+        ("tests: [{name: '', steps: [{at: 0s}]}]\n", "t.yaml:1:16: name must be a text"),
+        ("tests: [\n", "t.yaml:2:1: not valid YAML"),
+    ],
+)
+def test_a_file_of_another_shape_is_told_so(text: str, expected: str) -> None:
+    assert any(found.startswith(expected.split(";", maxsplit=1)[0]) for found in problems(text))
+
+
+def test_all_files_are_read_before_anything_is_told() -> None:
+    with pytest.raises(InputErrors) as caught:
+        read_tests({"b.yaml": "tests: [\n", "a.yaml": "- x\n"}, rules(), REGISTRY)
+    assert [found.file for found in caught.value.problems] == ["a.yaml", "b.yaml"]
+
+
+class _Twice:
+    """A computed value of another kind than the loader's own, as the core's tests have them."""
+
+    source = "defaults.total_budget * heft"
+    names = frozenset({"defaults"})
+
+    def value(self, scope: Scope) -> float:
+        raise ValueError(f"never computed in {scope}")
+
+
+def test_words_of_any_computed_value_are_known_to_items() -> None:
+    rule = Rule(id=rules().rules[0].id, file="r.yaml", do=(Step(action="boost", params={"x": _Twice()}),))
+    text = "tests: [{name: a, given: {clusters: [{heft: 1}]}, steps: [{at: 0s}]}]\n"
+    (found,) = read_tests({"t.yaml": text}, RuleSet(rules=(rule,)), BUILT_IN_REGISTRY)
+    assert found.given.others == {"clusters": [{"heft": 1}]}
