@@ -99,10 +99,8 @@ def _compiled(source: str) -> cel.Program:
         return cel.compile(source)
     except ValueError as error:
         match = _ENGINE_ERROR.search(str(error))
-        if match is None:
-            raise BadSyntax(0, "not a condition that CEL understands") from None
-        offset = _offset(source, int(match[1]), int(match[2]))
-        raise _said_plainly(source, offset, match[3]) from None
+        line, column, words = match.groups() if match else ("1", "1", "not a condition that CEL understands")
+        raise _said_plainly(source, _offset(source, int(line), int(column)), words) from None
 
 
 def _offset(source: str, line: int, column: int) -> int:
@@ -326,9 +324,7 @@ class _Reader:
     def _arguments(self, children: "list[Tree[Token] | Token]") -> "list[Tree[Token] | Token]":
         """What stands between the brackets: the grammar wraps it, and leaves the wrapper out where there is nothing."""
         found: list[Tree[Token] | Token] = []
-        for child in children:
-            if isinstance(child, str):
-                continue
+        for child in (one for one in children if not isinstance(one, str)):
             found.extend(child.children if child.data in {"exprlist", "mapinits", "fieldinits"} else [child])
         return [child for child in found if not isinstance(child, str)]
 

@@ -42,10 +42,8 @@ def lint(loaded: Loaded, folder: Path | None = None, registry: Registry = BUILT_
 
 def _warning(written: Written, message: str, *, key: str = "id", offset: int = 0, hint: str = "") -> Problem:
     value = written.entries.get(key)
-    if value is None:
-        index = written.entries.start
-    else:
-        index = value.index_of(offset) if isinstance(value, Scalar) and offset else value.start
+    start = written.entries.start if value is None else value.start
+    index = value.index_of(offset) if isinstance(value, Scalar) and offset else start
     return written.entries.document.problem(index, message, hint=hint, code="lint", severity="warning")
 
 

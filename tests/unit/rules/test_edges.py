@@ -1,0 +1,60 @@
+"""Edges of the rules layer that no ordinary rule file reaches."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from lark import Token, Tree
+
+from tests.builders import a_fact, an_observation
+from worker.model.errors import InputErrors
+from worker.model.facts import FactKey
+from worker.model.rules import Rule
+from worker.rules import cel
+from worker.rules.conditions import condition
+from worker.rules.evaluate import keys_for
+from worker.rules.load import read_files, read_rules
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+ALWAYS_A_FILE_THAT_FAILS = Path("/proc/self/mem")
+
+
+def rule_of(when: str) -> Rule:
+    return read_rules({"r.yaml": f"rules:\n  - id: a\n    when: {when}\n    do: [pause]\n"}).rules.rules[0]
+
+
+def test_a_fact_of_the_config_has_its_own_name_for_a_key() -> None:
+    made = Rule(id=rule_of("event.status == 'a'").id, file="r.yaml", when=condition("ad_spend > 3.0"))
+    assert keys_for(made, an_observation({}), NOW)["ad_spend"] == FactKey(name="ad_spend")
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({}, "the event was never read"),
+        ({"event": a_fact([])}, "the event is no record"),
+        ({"event": a_fact({})}, "the event has no start"),
+        ({"event": a_fact({"start_date_time": "soon"})}, "its start is no time"),
+    ],
+)
+def test_a_range_whose_days_are_not_known_has_no_key_yet(facts: dict[str, object], reason: str) -> None:
+    made = rule_of("budget_range.upper_limit > 3.0")
+    assert "budget_range" not in keys_for(made, an_observation(facts), NOW), reason  # type: ignore[arg-type]  # facts
+
+
+@pytest.mark.skipif(not ALWAYS_A_FILE_THAT_FAILS.is_file(), reason="needs a file that cannot be read by anybody")
+def test_a_file_that_cannot_be_read_is_named() -> None:
+    with pytest.raises(InputErrors) as caught:
+        read_files(ALWAYS_A_FILE_THAT_FAILS)
+    assert "cannot be read" in str(caught.value)
+
+
+def test_anything_may_be_in_a_list_of_anything() -> None:
+    assert rule_of("\"'vip' in event['tags']\"").when is not None
+
+
+def test_a_parser_that_breaks_its_promise_is_not_believed() -> None:
+    with pytest.raises(TypeError, match="promised a part"):
+        cel._subtree(Token("IDENT", "x"))
+    with pytest.raises(TypeError, match="promised a word"):
+        cel._token(Tree("expr", []))
