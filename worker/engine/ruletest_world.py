@@ -7,8 +7,9 @@ where the test names none, and ``setup`` as ``{state: NONE}``, because a setup a
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cache
 
 from worker.api.wire import ill_typed, number_from, run_id_from
 from worker.model.document import (
@@ -36,15 +37,14 @@ _RECORDS: Mapping[str, Mapping[str, Field]] = {
     "budget_range": BUDGET_RANGE_FIELDS,
 }
 _NO_SETUP: Mapping[str, Json] = {"state": "NONE"}
-_EVENT, _SETUP = FactKey(name="event"), FactKey(name="setup")
 
 
 @dataclass(slots=True)
 class _Event:
-    """One event: its values by the fact's name, and what they were last made into."""
+    """One event: its values by the fact's name, and what they were made into."""
 
     values: dict[str, Json]
-    facts: dict[FactKey, Fact] = field(default_factory=dict)
+    made: dict[str, Fact] = field(default_factory=dict)
     observation: Observation | None = None
 
 
@@ -53,7 +53,7 @@ class World:
 
     def __init__(self, given: Facts, registry: Registry) -> None:
         self._partner_wide = frozenset(name for name, fact in registry.facts.items() if fact.level == "partner")
-        self._shared: dict[str, Json] = {}
+        self._shared = _Event(values={})
         self._everywhere: dict[str, Json] = {"setup": dict(_NO_SETUP)}
         self._events: dict[EventId, _Event] = {}
         self.unreadable: set[str] = set()
@@ -85,59 +85,52 @@ class World:
         if facts.events or facts.unnamed:
             self.unreadable.discard("event")
         self.unreadable -= facts.others.keys()
-        self._forget()
+        self._look_anew()
 
     def lose(self, names: Iterable[str]) -> None:
         """These facts cannot be read until they are given again; what they were is what a later ``set`` merges into."""
         self.unreadable |= set(names)
-        self._forget()
+        self._look_anew()
 
     def take_effect(self, write: Write) -> None:
         """What the write wants becomes so."""
         one = self._events[write.key.event]
         action, wanted = write.intent.action, write.intent.wanted
         if action == "create_draft":
-            one.values["setup"] = {"state": "DRAFT", **write.intent.params}
+            one.values["setup"] = None
+            self._put(one, "setup", {"state": "DRAFT", **write.intent.params})
         elif action == "boost":
             self._put(one, "setup", wanted)
         else:
             self._put(one, "event", wanted)
-        one.facts, one.observation = {}, None
 
     def fact(self, event: EventId, name: str, now: datetime) -> Fact:
         """One fact of an event or its partner."""
         if name in self.unreadable:
             return Unknown(code="unreadable", why="the test makes it unreadable", read_at=now)
-        values = self._shared if name in self._partner_wide else self._events[event].values
-        return _fact(name, values[name], now) if name in values else UNREAD
+        one = self._shared if name in self._partner_wide else self._events[event]
+        if name not in one.values:
+            return UNREAD
+        if name not in one.made:
+            one.made[name] = _fact(name, one.values[name], now)
+        return one.made[name]
 
     def observations(self, rules: Iterable[Rule], now: datetime) -> dict[EventId, Observation]:
         """What a look sees. ``rules``: those whose facts take parameters; they get them under the keys they ask by."""
         for event, one in self._events.items():
             if one.observation is None:
-                names = {*one.values, *self._shared, *self.unreadable}
-                one.facts = {FactKey(name=name): self.fact(event, name, now) for name in sorted(names)}
-                one.observation = Observation(partner=PARTNER, event=event, facts=one.facts)
-            self._ask_by_parameters(one, rules, now)
+                names = {*one.values, *self._shared.values, *self.unreadable}
+                facts = {_key(name): self.fact(event, name, now) for name in sorted(names)}
+                one.observation = Observation(partner=PARTNER, event=event, facts=facts)
+            one.observation = _asked_by_parameters(one.observation, rules, now)
         return {event: one.observation for event, one in self._events.items() if one.observation is not None}
-
-    def _ask_by_parameters(self, one: _Event, rules: Iterable[Rule], now: datetime) -> None:
-        seen = one.observation
-        if seen is None:
-            return
-        keys = {key for rule in rules for key in keys_for(rule, seen, now).values()}
-        missing = [key for key in keys if key.params and key not in one.facts]
-        if missing:
-            plain = {key: one.facts[FactKey(name=key.name)] for key in missing if FactKey(name=key.name) in one.facts}
-            one.facts = {**one.facts, **plain}
-            one.observation = Observation(partner=PARTNER, event=seen.event, facts=one.facts)
 
     def _new_event(self, event: EventId) -> None:
         self._events[event] = _Event(values={**self._everywhere, "event": {"id": event}})
 
     def _set(self, name: str, value: Json, events: Iterable[EventId]) -> None:
         if name in self._partner_wide:
-            self._shared[name] = _merged(name, self._shared.get(name), value)
+            self._put(self._shared, name, value)
             return
         named = set(events)
         if not named:
@@ -148,11 +141,24 @@ class World:
 
     def _put(self, one: _Event, name: str, value: "Json | Mapping[str, Json]") -> None:
         one.values[name] = _merged(name, one.values.get(name), dict(value) if isinstance(value, Mapping) else value)
-        one.facts, one.observation = {}, None
+        one.made.pop(name, None)
+        one.observation = None
 
-    def _forget(self) -> None:
+    def _look_anew(self) -> None:
         for one in self._events.values():
-            one.facts, one.observation = {}, None
+            one.observation = None
+
+
+@cache
+def _key(name: str) -> FactKey:
+    return FactKey(name=name)
+
+
+def _asked_by_parameters(seen: Observation, rules: Iterable[Rule], now: datetime) -> Observation:
+    """The observation with its facts under the keys that these rules ask by, too."""
+    keys = {key for rule in rules for key in keys_for(rule, seen, now).values() if key.params}
+    missing = {key: seen.facts[_key(key.name)] for key in keys - seen.facts.keys() if _key(key.name) in seen.facts}
+    return replace(seen, facts={**seen.facts, **missing}) if missing else seen
 
 
 def _merged(name: str, old: Json, new: Json) -> Json:
