@@ -15,7 +15,7 @@ CORE := worker/model/*,worker/rules/*,worker/guards/*,worker/writes/*,worker/eng
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv demo test lint format types cover prove bench schema lock clean
+.PHONY: help .venv demo test lint format types cover prove bench docs schema lock clean
 
 help: ## say what there is to make
 	@echo 'campaign-worker: watches events, decides by rules, makes every effect happen at most once.'
@@ -78,6 +78,10 @@ bench: $(READY) ## every benchmark, one table each
 	@set -- benchmarks/*.py; \
 	  if [ ! -e "$$1" ]; then echo 'Nothing was measured: there is no benchmarks/*.py.' >&2; exit 1; fi; \
 	  for script in "$$@"; do printf '==> %s\n' "$$script"; $(BIN)/python "$$script" || exit 1; done
+
+docs: $(READY) ## write docs/reference.md anew from the code
+	@$(BIN)/python -m tests.reference
+	@echo '==> docs/reference.md'
 
 schema: $(READY) ## write the JSON Schemas that editors read, into docs/schema/
 	@mkdir -p docs/schema

@@ -1,0 +1,339 @@
+"""docs/reference.md, made from the registries that the worker itself goes by.
+
+It stands among the tests because the gate makes the text anew and compares (tests/architecture/test_docs.py); `make
+docs` writes it. What the code says in words is taken from there; only what has no registry is worded in `words`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.reference.commands import Command, commands
+from tests.reference.config import config_keys
+from tests.reference.spelling import code, flow, sentence, table
+from tests.reference.words import EXIT_CODES, LOG_FIELDS, TEST_KEYS
+from worker.api.assumptions import ASSUMPTIONS, SETTLE
+from worker.engine.observe import PARTNER_FACTS_EVERY
+from worker.ledger.reading import FIELDS
+from worker.model.actions import ACTIONS, Action, Param
+from worker.model.document import (
+    BUDGET_RANGE_FIELDS,
+    CLUSTER_FIELDS,
+    DEFAULTS_FIELDS,
+    EVENT_FIELDS,
+    GOALS,
+    PARTNER_FIELDS,
+    SETUP_FIELDS,
+    SUGGESTED_TC_FIELDS,
+    Field,
+)
+from worker.model.records import KINDS, REASONS
+from worker.model.writes import FINAL, UNSETTLED, Intent
+from worker.rules.celtypes import WORDS, of_field
+from worker.rules.durations import duration_text
+from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
+from worker.rules.registry import BUILT_IN, LATER_ACTIONS, PARAMETERS, RULE_KEYS, FactName
+from worker.rules.schema import rule_tests_schema
+from worker.writes.intents import reads_back, wish_of
+from worker.writes.states import MOVES
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+FILE: Final = ROOT / "docs" / "reference.md"
+
+START: Final = ("planned", "waiting", "shadowed")
+"""The states that a firing can begin in (`worker.model.writes.Plan`)."""
+
+_FIELDS_OF: Final[Mapping[str, Mapping[str, Field]]] = {
+    "event": EVENT_FIELDS,
+    "partner": PARTNER_FIELDS,
+    "setup": SETUP_FIELDS,
+    "suggested_tcs": SUGGESTED_TC_FIELDS,
+    "clusters": {**CLUSTER_FIELDS, "tc_run_id": SUGGESTED_TC_FIELDS["tc_run_id"]},
+    "defaults": DEFAULTS_FIELDS,
+    "budget_range": BUDGET_RANGE_FIELDS,
+}
+
+_HEAD: Final = """\
+<!-- Made by `make docs` from the code. Edit the registry that a word comes from, not this file. -->
+
+# Reference
+
+Every word that can be written or is printed. The pages to read first are the [README](../README.md) and, when something
+is wrong, [operating.md](operating.md). "Section" means a section of the service's API document.
+
+- [Commands](#commands), [exit codes](#exit-codes)
+- [config.yaml](#configyaml), [assumptions](#assumptions)
+- [Rules](#rules): [keys](#keys-of-a-rule), [facts](#facts), [functions](#functions), [actions](#actions),
+  [rule tests](#rule-tests)
+- [States of a write](#states-of-a-write)
+- [The action log](#the-action-log): [fields](#fields-of-a-record), [kinds](#kinds-of-records), [reasons](#reasons)
+"""
+
+
+def text() -> str:
+    """The whole document."""
+    parts = (_HEAD, _commands(), _config(), _assumptions(), _rules(), _facts(), _functions(), _actions(), _tests())
+    whole = "\n".join((*parts, _states(), _log()))
+    return re.sub(r"\n{3,}", "\n\n", whole)
+
+
+# commands and config
+
+
+def _commands() -> str:
+    parts = ["## Commands\n", "`campaign-worker [OPTIONS] COMMAND`; `python -m worker` is the same.\n"]
+    parts.extend(_command(one) if one.path else _options(one) for one in commands())
+    codes = table(("code", "means"), [(str(code), words) for code, words in sorted(EXIT_CODES.items())])
+    return "\n".join((*parts, "## Exit codes\n", codes))
+
+
+def _command(one: Command) -> str:
+    return "\n".join((f"### `{one.path}`\n", f"`campaign-worker {one.usage}`\n", f"{one.about}\n", _options(one)))
+
+
+def _options(one: Command) -> str:
+    rows = [(f"`{option.spelled}`", option.about + option.default_words) for option in one.options]
+    return table(("option", "does"), rows) if rows else ""
+
+
+def _config() -> str:
+    about = (
+        "Durations are written `500ms`, `3s`, `10m`, `2h`, `7d`; paths count from the config's folder; an unknown key "
+        "is an error. For editors: [config.json](schema/config.json).\n"
+    )
+    rows = [(f"`{key.name}`", key.type, key.default, key.about) for key in config_keys()]
+    return "\n".join(("## config.yaml\n", about, table(("key", "type", "default", "what it is"), rows)))
+
+
+def _assumptions() -> str:
+    about = (
+        "What the service's document leaves open. A key written under `assumptions:` is a fact that you vouch for. In "
+        "mode `live`, against anything but the sandbox and this machine, a write that leans on a default nobody "
+        "vouched for is held (`assumption`). `safety.settle` is vouched for in the same way: until it is written, an "
+        "unknown write that spends goes to a person at once.\n"
+    )
+    rows = [
+        (
+            f"`{row.key}`",
+            row.about + (f"; settled as well by writing `{row.instead}`" if row.instead else ""),
+            f"`{flow(row.default)}`",
+            row.origin,
+            ", ".join(code(name) for name in (*row.needed_by, *_actions_leaning_on(row.key, row.needed_by))),
+            "yes" if row.seen_by == "read" else "no, only a write shows it",
+        )
+        for row in ASSUMPTIONS.values()
+    ]
+    settle = next(key for key in config_keys() if key.name == SETTLE)
+    rows.append((f"`{SETTLE}`", settle.about, settle.default, "not in the document", "every unknown write", "no"))
+    head = (
+        "key",
+        "what it says",
+        "default",
+        "where the document is silent",
+        "what leans on it",
+        "can reading confirm it",
+    )
+    return "\n".join(("## Assumptions\n", about, table(head, rows)))
+
+
+def _actions_leaning_on(key: str, named: Sequence[str]) -> list[str]:
+    return [name for name, action in ACTIONS.items() if key in action.assumptions and name not in named]
+
+
+# rules
+
+
+def _rules() -> str:
+    about = "For editors: [rules.json](schema/rules.json).\n"
+    rows = [(f"`{key.name}`", key.about, f"`{key.example}`") for key in RULE_KEYS.values()]
+    with_rows = [(f"`{name}`", words) for name, words in PARAMETERS.items()]
+    return "\n".join(
+        (
+            "## Rules\n",
+            about,
+            "### Keys of a rule\n",
+            table(("key", "what it is", "example"), rows),
+            "Keys of `with`, the parameters of facts:\n",
+            table(("key", "what it is"), with_rows),
+        )
+    )
+
+
+def _facts() -> str:
+    about = (
+        "Only facts that a rule names are read. A documented field is `fact.field`; any other one is `fact['field']`. "
+        "Every number from the service is a double: compare it with `2.0`, not with `2`.\n"
+    )
+    return "\n".join(("### Facts\n", about, *(_fact(fact) for fact in BUILT_IN.values())))
+
+
+def _fact(fact: FactName) -> str:
+    lines = [f"#### `{fact.name}`\n", f"{sentence(fact.about)} Example: `{fact.example}`\n"]
+    rows = [("cost", _cost(fact))]
+    if fact.get:
+        rows.insert(0, ("read from", f"`{fact.get}`, section {fact.section}"))
+    if fact.takes:
+        rows.append(("takes", ", ".join(f"`{name}`" for name in fact.takes) + ", from `with`"))
+    if fact.name not in _FIELDS_OF:
+        rows.append(("type", WORDS[fact.type.kind]))
+    lines.append(table(("", ""), rows))
+    if fact.name in _FIELDS_OF:
+        lines.append(table(("field", "type", "what it is", "section"), _fields(_FIELDS_OF[fact.name])))
+    return "\n".join(lines)
+
+
+def _cost(fact: FactName) -> str:
+    if fact.per_event_request:
+        return "one request for each event, and only while the rest of the condition can still be true"
+    if fact.level == "event":
+        return "nothing: it comes with the list of events"
+    if fact.level == "local":
+        return "nothing: the worker makes it"
+    if fact.name == "partner":
+        every = duration_text(PARTNER_FACTS_EVERY)
+        return f"one request for each partner, every {every}; every `poll.interval` where a rule names it"
+    return "one request for each partner, every `poll.interval`"
+
+
+def _fields(fields: Mapping[str, Field]) -> list[tuple[str, ...]]:
+    return [(f"`{name}`", _field_type(field), field.about, field.section) for name, field in fields.items()]
+
+
+def _field_type(field: Field) -> str:
+    words = of_field(field).words
+    if field.values:
+        words = ", ".join(f"`{value}`" for value in field.values) + (", others" if field.open_set else "")
+    return f"{words}, or null" if field.nullable else words
+
+
+def _functions() -> str:
+    rows = [(f"`{_signature(one)}`", one.gives.words, one.about) for one in FUNCTIONS.values()]
+    rows += [(f"`{name}`", "", about) for name, about in MACRO_ABOUT.items()]
+    about = "What conditions, and values in `do` that begin with `=`, can call. Any other name is an error.\n"
+    return "\n".join(("### Functions\n", about, table(("function", "gives", "what it is"), rows)))
+
+
+def _signature(one: Function) -> str:
+    kinds = ["any" if len(kinds) > 6 else "|".join(sorted(kinds)) for kinds in one.takes]
+    call = f"{one.name}({', '.join(kinds)})"
+    return call if one.plain else f"{kinds[0]}.{one.name}({', '.join(kinds[1:])})"
+
+
+def _actions() -> str:
+    about = (
+        "*Spends*: the write can cost money if it happens twice or wrongly. *Stops*: it only stops spending, is exempt "
+        "from `safety.writes_per_hour`, and overtakes an unsettled opposite write. A value that begins with `=` is CEL "
+        'and computed at the firing: `total_budget: "=defaults.total_budget * 1.2"`.\n'
+    )
+    later = ", ".join(f"`{name}`" for name in sorted(LATER_ACTIONS))
+    parts = [_action(action) for action in ACTIONS.values()]
+    return "\n".join(("### Actions\n", about, *parts, f"Not in this version, and said so by `check`: {later}.\n"))
+
+
+def _action(action: Action) -> str:
+    leans = ", ".join(f"`{key}`" for key in action.assumptions) or "nothing"
+    rows = [
+        ("target", f"`{action.target}`"),
+        ("spends", _spends(action)),
+        ("evidence", _evidence(action)),
+        ("held unless vouched for", leans),
+        ("section", action.section),
+        ("example", f"`{action.example}`"),
+    ]
+    params = [(f"`{name}`", _param(param), param.about) for name, param in action.params.items()]
+    if action.extra_params:
+        params.append(("any other", "anything", "goes into the request as it is"))
+    taken = table(("parameter", "type", "what it is"), params) if params else ""
+    return "\n".join((f"#### `{action.name}`\n", sentence(action.about) + "\n", taken, table(("", ""), rows)))
+
+
+def _param(param: Param) -> str:
+    words = {
+        "goal": ", ".join(f"`{goal}`" for goal in GOALS),
+        "on_off": "`ON`, `OFF`",
+        "frontend_status": ", ".join(f"`{value}`" for value in EVENT_FIELDS["frontend_status"].values),
+        "list": "list",
+        "any": "anything",
+    }.get(param.type, param.type)
+    return words + (", required" if param.required else "")
+
+
+def _spends(action: Action) -> str:
+    if any(param.type == "on_off" for param in action.params.values()):
+        spends = [v for v in ("ON", "OFF") if action.spends and not wish_of(action.name, {"value": v}).stops]
+        stops = [v for v in ("ON", "OFF") if wish_of(action.name, {"value": v}).stops]
+        return f"`{spends[0]}` spends, `{stops[0]}` stops"
+    if wish_of(action.name, {}).stops:
+        return "no; stops"
+    return "yes" if action.spends else "no"
+
+
+def _evidence(action: Action) -> str:
+    fields = ", ".join(f"`{fact}.{field}`" for fact, field in action.writes if fact in action.reads)
+    shown = f"a later read of {fields}" if fields else "none: the answer itself confirms it"
+    readable = reads_back(Intent(action=action.name, target=action.target, wish=""), "cr")
+    return shown if readable else f"{shown}; the second write cannot be read back: its 2xx confirms it"
+
+
+def _tests() -> str:
+    about = (
+        "Files in `rules/tests/`, run by `campaign-worker test`. For editors: [tests.json](schema/tests.json). A look "
+        "happens every `poll.interval` and right after each step's `set`.\n"
+    )
+    rows = [(f"`{name}`", TEST_KEYS.get(name, "")) for name in keys_of_tests()]
+    return "\n".join(("### Rule tests\n", about, table(("key", "what it is"), rows)))
+
+
+def keys_of_tests() -> tuple[str, ...]:
+    """The keys of a rule test, of its steps, and of an answer."""
+    test = rule_tests_schema()["properties"]["tests"]["items"]["properties"]
+    steps = test["steps"]["items"]["properties"]
+    answers = test["answers"]["items"]["properties"]
+    return (*test, *(f"steps.{name}" for name in steps), *(f"answers.{name}" for name in answers))
+
+
+# what is printed
+
+
+def _states() -> str:
+    about = (
+        "Every change of state goes through one table (`worker/writes/states.py`), from which this is drawn. A state "
+        "that *holds its target* keeps other writes off it, because its effect may exist. Only `ledger accept-restore` "
+        "goes beside the table: it puts every write that is not final into `needs_human`.\n"
+    )
+    rows = [
+        (f"`{state}`", KINDS[state], ", ".join(f"`{to}`" for to in after) or "final", _role(state))
+        for state, after in MOVES.items()
+    ]
+    return "\n".join(
+        ("## States of a write\n", about, _diagram(), table(("state", "means", "can become", "holds"), rows))
+    )
+
+
+def _role(state: str) -> str:
+    return "its target" if state in UNSETTLED else ""
+
+
+def _diagram() -> str:
+    lines = ["```mermaid", "stateDiagram-v2"]
+    lines += [f"    [*] --> {state}" for state in START]
+    lines += [f"    {state} --> {to}" for state, after in MOVES.items() for to in after]
+    lines += [f"    {state} --> [*]" for state in MOVES if state in FINAL]
+    return "\n".join((*lines, "```\n"))
+
+
+def _log() -> str:
+    return "\n".join(
+        (
+            "## The action log\n",
+            "`campaign-worker log` prints it, oldest first; nothing is ever changed or removed in it.\n",
+            "### Fields of a record\n",
+            table(("field", "what it is"), [(f"`{name}`", LOG_FIELDS.get(name, "")) for name in FIELDS]),
+            "### Kinds of records\n",
+            table(("kind", "means"), [(f"`{kind}`", about) for kind, about in KINDS.items()]),
+            "### Reasons\n",
+            "Codes in `reason` and `held_by`. What to do about each hold is in [operating.md](operating.md).\n",
+            table(("reason", "means"), [(f"`{code}`", about) for code, about in sorted(REASONS.items())]),
+        )
+    )
