@@ -29,6 +29,11 @@ def check(
     vouched: tuple[str, ...] = ()
     try:
         config = config_of(invocation(context))
+        problems.extend(config.warnings)
+        problems.extend(
+            Problem(file=str(config.file), message=f"{key} has no effect: {why}", severity="warning", code="unused")
+            for key, why in config.unused_keys().items()
+        )
         vouched = (*vouched_lines(config), *unvouched_lines(config))
         for path in paths or [config.rules]:
             count, found = checked_rules(path, config)

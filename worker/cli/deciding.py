@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from worker.cli.output import say
-from worker.cli.wiring import writer_of
+from worker.cli.wiring import operators_ledger
 from worker.config import Config
 from worker.ledger.reading import LedgerReader
 from worker.model.commits import Commit, Move
@@ -29,7 +29,7 @@ class Chosen:
 
 def decide(config: Config, chosen: Chosen, verdict: Callable[[Write], Move]) -> None:
     """Decides every chosen write, or none. Raises `NotFound` for an unknown number or a wrong state."""
-    with writer_of(config) as ledger:
+    with operators_ledger(config) as ledger:
         moves = tuple(verdict(write) for write in _found(ledger, chosen))
         try:
             ledger.apply(Commit(at=utc_now(), moves=moves))

@@ -7,7 +7,7 @@ import typer
 from worker.cli.app import app, invocation
 from worker.cli.common import config_of, duration, operator
 from worker.cli.output import say
-from worker.cli.wiring import writer_of
+from worker.cli.wiring import operators_ledger
 from worker.model.errors import NotFound
 from worker.model.ids import PartnerId, RuleId
 from worker.model.writes import UNSETTLED
@@ -33,7 +33,7 @@ def halt(
     """
     ends = duration(lasting, "--for")
     now = utc_now()
-    with writer_of(config_of(invocation(context))) as ledger:
+    with operators_ledger(config_of(invocation(context))) as ledger:
         ledger.append_halt(
             partner=None if partner is None else PartnerId(partner),
             rule=None if rule is None else RuleId(rule),
@@ -56,7 +56,7 @@ def resume(
     rule: RuleOption = None,
 ) -> None:
     """End halts: those that name this partner and this rule, or without either all of them."""
-    with writer_of(config_of(invocation(context))) as ledger:
+    with operators_ledger(config_of(invocation(context))) as ledger:
         ended = ledger.resume_halts(
             partner=None if partner is None else PartnerId(partner),
             rule=None if rule is None else RuleId(rule),

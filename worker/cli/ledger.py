@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 
 from worker.cli.app import app, invocation
-from worker.cli.common import config_of, operator, reader_of
+from worker.cli.common import config_of, operator
 from worker.cli.output import say
 from worker.cli.wiring import ledger_url
 from worker.ledger import upkeep
+from worker.ledger.reading import open_for_backup
 from worker.system import utc_now
 
 ledger_app = typer.Typer(help="Back up, upgrade, or accept a restored ledger.", no_args_is_help=True)
@@ -19,7 +20,7 @@ app.add_typer(ledger_app, name="ledger")
 @ledger_app.command("backup")
 def backup(context: typer.Context, file: Annotated[Path, typer.Argument(help="Where to; must not exist yet.")]) -> None:
     """Copy the ledger as it is at one moment, also beside a running daemon."""
-    with reader_of(invocation(context)) as ledger:
+    with open_for_backup(ledger_url(config_of(invocation(context)))) as ledger:
         ledger.backup(file)
     say(f"backed up to {file}")
 

@@ -62,6 +62,8 @@ def run(
     configure(verbose=verbose)
     for key, why in config.unused_keys().items():
         logger().warning("config_key_not_used", key=key, why=why)
+    for problem in config.warnings:
+        say(str(problem))
     for line in unvouched_lines(config):
         say(line)
     asyncio.run(_run(config, ends))

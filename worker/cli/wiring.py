@@ -29,7 +29,7 @@ from worker.ledger.lock import SenderLock
 from worker.ledger.places import place_of
 from worker.ledger.sql import SqlLedger
 from worker.model.actions import ACTIONS
-from worker.model.errors import Problem
+from worker.model.errors import NotFound, Problem
 from worker.model.facts import Json
 from worker.model.ids import PartnerId
 from worker.model.rules import Surge
@@ -68,8 +68,19 @@ def ledger_url(config: Config) -> str:
     return f"sqlite:///{place_of(config.ledger, config.folder).file}"
 
 
+def operators_ledger(config: Config) -> SqlLedger:
+    """The ledger for an operator's short transaction; never a new one, which no daemon would look at."""
+    place = place_of(config.ledger, config.folder)
+    if not place.file.exists():
+        raise NotFound(
+            f"there is no ledger {place.file}; nothing was changed",
+            hint="name the daemon's config with --config; a ledger is made by `campaign-worker run`",
+        )
+    return writer_of(config)
+
+
 def writer_of(config: Config) -> SqlLedger:
-    """The ledger for writing: the daemon's, or an operator's short transaction."""
+    """The ledger for writing; made where there is none."""
     return SqlLedger.open(ledger_url(config), clock_now=utc_now)
 
 

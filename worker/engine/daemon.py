@@ -137,7 +137,11 @@ class Daemon:
             )
 
         async def refresh() -> None:
-            now = set(await self._partners_now())
+            try:
+                now = set(await self._partners_now())
+            except WorkerError as problem:
+                self._reporter.alarm("partners_unknown", error=str(problem), hint=problem.hint)
+                return  # who they are stays as it was; their own looks say what else is wrong
             for partner in sorted(now - set(self._states)):
                 self._reporter.note("partner_found", partner=partner)
                 start(partner)

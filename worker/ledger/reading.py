@@ -229,6 +229,12 @@ class _Counted:
             self.count += 1
 
 
+def open_for_backup(url: str, folder: Path | None = None) -> LedgerReader:
+    """The ledger for nothing but `backup`, of whatever revision it is: a backup is what comes before an upgrade."""
+    place = place_of(url, folder)
+    return LedgerReader(reading_store(place)) if place.file.exists() else _empty()
+
+
 def open_reading(url: str, folder: Path | None = None) -> LedgerReader:
     """The ledger for reading. What does not exist yet is empty; `NotSafe` for another revision or no ledger."""
     place = place_of(url, folder)
@@ -269,4 +275,4 @@ def _sync(file: Path) -> None:
         os.close(handle)
 
 
-__all__ = ["FIELDS", "PAGE_RECORDS", "LedgerReader", "open_reading"]
+__all__ = ["FIELDS", "PAGE_RECORDS", "LedgerReader", "open_for_backup", "open_reading"]

@@ -5,7 +5,7 @@ its effect. How the request looks is the client's business (`worker.api.requests
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 ParamType = Literal["string", "number", "integer", "goal", "on_off", "frontend_status", "list", "any"]
@@ -42,8 +42,11 @@ class Action:
     example: str
 
 
+EVERY_WRITE = ("auth.denied",)
+"""What every write leans on: which answers mean that it was turned away at the door and did not happen."""
+
 ACTIONS: Mapping[str, Action] = {
-    action.name: action
+    action.name: replace(action, assumptions=(*action.assumptions, *EVERY_WRITE))
     for action in (
         Action(
             name="pause",
@@ -53,7 +56,12 @@ ACTIONS: Mapping[str, Action] = {
             spends=False,
             reads=("event",),
             writes=(("event", "client_campaign_status"),),
-            assumptions=("client_campaign_status.query", "client_campaign_status.semantics"),
+            assumptions=(
+                "client_campaign_status.query",
+                "client_campaign_status.semantics",
+                "task.succeeded",
+                "task.failed",
+            ),
             section="3.2",
             example="do: [pause]",
         ),
@@ -65,7 +73,12 @@ ACTIONS: Mapping[str, Action] = {
             spends=True,
             reads=("event",),
             writes=(("event", "client_campaign_status"),),
-            assumptions=("client_campaign_status.query", "client_campaign_status.semantics"),
+            assumptions=(
+                "client_campaign_status.query",
+                "client_campaign_status.semantics",
+                "task.succeeded",
+                "task.failed",
+            ),
             section="3.2",
             example="do: [run]",
         ),

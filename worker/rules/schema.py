@@ -49,15 +49,19 @@ def rule_tests_schema(registry: Registry = BUILT_IN_REGISTRY) -> Schema:
     }
     given = {**_record(facts), "description": "facts by name; an event is known by its id"}
     action: Schema = {"enum": sorted(ACTIONS)}
-    expected = _record({"rule": _TEXT, "action": action, "event": _TEXT}, required=("rule", "action"))
+    expected = _record(
+        {"rule": _TEXT, "action": action, "event": _TEXT, "params": {"type": "object"}}, required=("rule", "action")
+    )
+    held = _record({"rule": _TEXT, "reason": _TEXT, "event": _TEXT})
+    state = _record({"rule": _TEXT, "action": action, "state": _TEXT, "event": _TEXT})
     step = _record(
         {
             "at": {**DURATION, "description": "time since the first look; 0s is the first look itself"},
             "set": {**given, "description": "what changes right before this look"},
             "unknown": {"type": "array", "items": {"enum": sorted(facts)}, "description": "facts that cannot be read"},
             "expect": {"type": "array", "items": expected, "description": "exactly what fired since the step before"},
-            "held": {"type": "array", "items": _record({"rule": _TEXT, "reason": _TEXT})},
-            "states": {"type": "array", "items": _record({"rule": _TEXT, "action": action, "state": _TEXT})},
+            "held": {"type": "array", "items": held, "description": "what is held back now; [] for nothing"},
+            "states": {"type": "array", "items": state, "description": "states of the newest writes"},
             "sent": {"type": "integer", "minimum": 0, "description": "attempts sent so far"},
             "answers": {"type": "array", "items": _answer(action)},
         },
