@@ -6,6 +6,7 @@ A ledger that cannot be written stops everything that writes: memory stays as it
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -80,6 +81,7 @@ class Cycle:
             error, writes = str(problem), ()
             state.last_error = error
         except StateConflict as problem:
+            self._reload(state)
             error, writes = f"decided anew in the next cycle: {problem}", ()
         fired = 0 if decision is None else sum(1 for one in decision.commit.records if one.kind == "fired")
         return CycleReport(
@@ -92,6 +94,12 @@ class Cycle:
             denied=seen.denied,
             error=error,
         )
+
+    def _reload(self, state: PartnerState) -> None:
+        """Memory as it is stored: what this process believed was decided on something that is no longer so."""
+        with suppress(LedgerUnwritable):
+            stored = {(memory.event, memory.rule): memory for memory in self._ledger.rule_memories(state.partner)}
+            state.memories = {**state.memories, **stored}
 
     async def drain(self, state: PartnerState) -> None:
         """Waits for the running attempts and rounds of evidence."""
@@ -138,7 +146,10 @@ class Cycle:
         if self._stopping():
             return
         for write in writes:
-            if write.id not in state.running and write.state not in ("waiting", "sending"):
+            self._settler.glance(state, write)
+            if write.state == "sending" and write.id not in state.running:
+                self._settler.found_sending(state, write)
+            elif write.id not in state.running and write.state not in ("waiting", "sending"):
                 state.running[write.id] = asyncio.ensure_future(self._tend(state, write))
 
     async def _tend(self, state: PartnerState, write: Write) -> None:
@@ -162,7 +173,7 @@ class Cycle:
         current = self._ledger.write(write.id)
         if current is None or current.state != "unknown":
             return
-        if self._rules.current.get(write.key.rule) is None:
+        if not any(self._rules.current.get(rule) for rule in (current.rules or (current.key.rule,))):
             self._settler.forget_rule(current)
             return
         await self._executor.attempt(state, current)

@@ -170,6 +170,10 @@ class Daemon:
             state.last_error = str(problem)
             self._reporter.alarm("cycle_failed", partner=partner, error=str(problem), hint=problem.hint)
             return
+        except Exception as defect:  # noqa: BLE001 - a defect in one partner's look stops no other, and is seen
+            state.last_error = repr(defect)
+            self._reporter.alarm("cycle_failed", partner=partner, error=repr(defect), hint="this is a defect")
+            return
         self._cycle_ms = report.took_ms
         self._reporter.cycle(report)
         if report.denied:

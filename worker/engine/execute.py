@@ -7,12 +7,23 @@ soon as the ledger takes it: while the disk is full the outcome is kept and trie
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Literal
 
+from worker.engine.conflicts import overruled, standing_wishes, wishes_in_force
+from worker.engine.looks import mode_of
 from worker.engine.parts import Parts
 from worker.engine.preflight import Fresh, Preflight
 from worker.engine.settings import policy_for
 from worker.engine.state import PartnerState
-from worker.guards.checks import AFTER_READING, BEFORE_READING, brake_in_transaction, braked, budget_of, first_no
+from worker.guards.checks import (
+    AFTER_READING,
+    BEFORE_READING,
+    brake_in_transaction,
+    braked,
+    budget_of,
+    first_no,
+    held_over,
+)
 from worker.guards.situation import No, Situation
 from worker.model.commits import Commit, Move
 from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
@@ -56,7 +67,13 @@ class Executor:
     async def attempt(self, state: PartnerState, write: Write) -> None:
         """Brings a planned write, or an unknown one proved absent, to its next attempt, or says what holds it."""
         earlier = self._earlier(write)
-        no = first_no(BEFORE_READING, self._situation(state, write, earlier, None))
+        before = self._situation(state, write, earlier, None)
+        no = (
+            self._unwanted(write)
+            or self._overruled(state, write)
+            or first_no(BEFORE_READING, before)
+            or held_over(before)
+        )
         if no is not None:
             self._object(write, no)
             return
@@ -173,6 +190,9 @@ class Executor:
 
     def _object(self, write: Write, no: No, state: PartnerState | None = None) -> None:
         now = self._clock.now()
+        if no.way == "drop":
+            self._store(move(write, "cancelled", at=now, reason=no.reason, why=f"proved absent, and {no.why}"))
+            return
         if no.way == "hold":
             proved = write.state == "unknown" and no.reason == "no_longer_holds"
             if proved and state is not None:
@@ -226,8 +246,45 @@ class Executor:
         return tuple(one for one in writes if one.intent.order < write.intent.order)
 
     def _rules_of(self, write: Write) -> tuple[Rule, ...]:
+        """The rules in force that still ask for this very write of this partner."""
         found = (self._rules.current.get(rule) for rule in (write.rules or (write.key.rule,)))
-        return tuple(rule for rule in found if rule is not None and rule.enabled)
+        return tuple(
+            rule
+            for rule in found
+            if rule is not None
+            and rule.enabled
+            and (rule.partners is None or write.key.partner in rule.partners)
+            and (rule.id != write.key.rule or rule.do_hash == write.intent.do_hash)
+        )
+
+    def _overruled(self, state: PartnerState, write: Write) -> No | None:
+        """A write is not sent again against a stronger standing wish; unsent ones end when that wish arises."""
+        if write.state != "unknown":
+            return None
+        rules = [rule for rule in self._rules.current.rules if rule.enabled]
+        event = write.key.event
+        memories = {rule.id: memory for rule in rules if (memory := state.memories.get((event, rule.id)))}
+        writes = [one for one in self._ledger.open_writes(write.key.partner) if one.key.event == event]
+        deciding = self._settings.deciding
+        standing = standing_wishes(rules, memories, writes, deciding)
+        mine = [one for rule in self._rules_of(write) for one in wishes_in_force(rule, deciding)]
+        why = overruled(mine, standing)
+        return None if why is None else No(way="drop", reason="conflict", why=why)
+
+    def _unwanted(self, write: Write) -> No | None:
+        """What config and rules say of a write that was planned under others: mode, partners, and the rule's text."""
+        rules = self._rules_of(write)
+        if not rules:
+            way: Literal["hold", "drop"] = "drop" if write.state == "unknown" else "hold"
+            why = "no rule in force asks for this write any more"
+            return No(way=way, reason="rule_edited", why=why)
+        modes = {mode_of(rule, self._settings.deciding) for rule in rules}
+        if modes == {"shadow"}:
+            return No(way="hold", reason="mode", why="shadow mode: nothing is sent")
+        if "live" not in modes and not write.approved:
+            asks = write.state == "planned" and not write.sent
+            return No(way="ask" if asks else "hold", reason="mode", why="approve mode: a person must let it go")
+        return None
 
     def _store(self, change: Move | None) -> None:
         if change is None:

@@ -74,7 +74,7 @@ class Observer:
             memory, reset = self._reset(state, memory, in_sight, now)
             records.extend(reset)
             room -= await self._ask_for_missing(state, in_sight, room, earlier)
-            if reset:
+            if memory.reset_at is not None and _many_lost(state, memory, in_sight):
                 memory = _lost(state, memory, in_sight, now)
         memory = self._sight(state, memory, in_sight, now)
         await self._read_shared(state, rules)
@@ -113,8 +113,10 @@ class Observer:
     ) -> tuple[PartnerMemory, list[Record]]:
         known = {event for event in state.known if event not in memory.gone}
         lost = known - listed
-        if len(known) < RESET_AT_LEAST or 2 * len(lost) <= len(known) or _recent(memory.reset_at, now):
+        if not _many_lost(state, memory, listed):
             return memory, []
+        if _recent(memory.reset_at, now):
+            return replace(memory, reset_at=now), []
         why = f"{len(lost)} of {len(known)} events vanished from the list at once; what comes back waits for approval"
         record = Record(at=now, kind="observed", reason="reset", why=why, partner=state.partner)
         return replace(memory, reset_at=now), [record]
@@ -214,6 +216,12 @@ class Observer:
     def _observation(self, state: PartnerState, event: EventId, listing: Listing) -> Observation:
         facts = state.merged(event)
         return Observation(partner=state.partner, event=event, facts=facts, listed=event in listing.events)
+
+
+def _many_lost(state: PartnerState, memory: PartnerMemory, seen: set[EventId]) -> bool:
+    """More than half of the events that were in sight are missing at once."""
+    known = {event for event in state.known if event not in memory.gone}
+    return len(known) >= RESET_AT_LEAST and 2 * len(known - seen) > len(known)
 
 
 def _lost(state: PartnerState, memory: PartnerMemory, in_sight: set[EventId], now: datetime) -> PartnerMemory:

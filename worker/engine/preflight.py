@@ -19,7 +19,7 @@ from worker.model.facts import Fact, FactKey, Known, Observation, Unknown
 from worker.model.memory import RuleMemory
 from worker.model.rules import Judgement, Rule, Truth
 from worker.model.writes import Write
-from worker.rules.evaluate import normalised, watch_key
+from worker.rules.evaluate import normalised, runtime_in_days, watch_key
 from worker.rules.registry import LOCAL
 
 ROUNDS = 3
@@ -91,11 +91,11 @@ class Preflight:
         return sorted(keys, key=lambda key: (key != EVENT, key.text))
 
     def _budget_key(self, rules: tuple[Rule, ...], seen: Observation, now: datetime) -> FactKey:
-        for rule in rules:
-            key = scope_of(rule, seen, now).keys.get("budget_range")
-            if key is not None:
-                return key
-        return FactKey(name="budget_range", params=(("runtime_in_days", 1),))
+        given = next(
+            (rule.parameters["runtime_in_days"] for rule in rules if "runtime_in_days" in rule.parameters), None
+        )
+        days = given if given is not None else runtime_in_days(seen, now)
+        return FactKey(name="budget_range", params=() if days is None else (("runtime_in_days", days),))
 
     async def _read_all(self, state: PartnerState, write: Write, keys: list[FactKey]) -> list[tuple[FactKey, Fact]]:
         partner_keys = set(state.shared)

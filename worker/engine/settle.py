@@ -46,18 +46,46 @@ class Settler:
             settling = Settling(ended=self._clock.monotonic())
             state.settling[write.id] = settling
         policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
-        running = await self._task(state, write, settling)
+        running = self._runs(state, write)
+        fact = await self._target(state, write, settling) if policy.reads_back else None
+        then = await self._judged(state, write, fact, running=running)
         current = self._ledger.write(write.id)
-        if current is None or current.state != write.state:
+        if current is not None and current.state == write.state:
+            await self._task(state, write, settling)
+        return then
+
+    def glance(self, state: PartnerState, write: Write) -> None:
+        """Presence in an ordinary look confirms at once, whatever else is being waited for. Never waits itself."""
+        settling = state.settling.get(write.id)
+        if write.state not in ("applied", "unknown", "needs_human") or settling is None:
+            return
+        fact = state.fact(write.key.event, FactKey(name=fact_name(write.intent)))
+        policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
+        if not policy.reads_back or not isinstance(fact, Known) or fact.trace is None:
+            return
+        if fact.trace.began >= settling.ended and judge(write, fact).says == "there":
+            evidence = judge(write, fact)
+            overtook = overtaken(write, self._on_target(write))
+            step = self._advanced(state, write, Looked(evidence=evidence, began=fact.trace.began, overtook=overtook))
+            self._store(state, write, step, self._evidence_record(state, write, fact, evidence, step))
+
+    def _runs(self, state: PartnerState, write: Write) -> bool:
+        """Whether the service's task of this write is known to be still running."""
+        watch = state.tasks_of_service.get(write.id)
+        return watch is not None and watch.verdict == "running" and watch.reads < TASK_READS
+
+    async def _judged(self, state: PartnerState, write: Write, fact: Fact | None, *, running: bool) -> Then:
+        settling = state.settling.get(write.id)
+        current = self._ledger.write(write.id)
+        if settling is None or current is None or current.state != write.state:
             return "rest"
-        if not policy.reads_back:
-            return "rest"
-        fact = await self._target(state, write, settling)
         if fact is None or fact.trace is None or fact.trace.began < settling.ended:
             return "read"
         evidence = judge(write, fact)
         if isinstance(fact, Known) and evidence.says == "not_there" and not await self._event_answers(write, fact):
             evidence = Evidence(says="cannot_tell", value=evidence.value, why="the event itself did not answer")
+        if evidence.says == "not_there" and self._covered(write):
+            evidence = Evidence(says="cannot_tell", why="an opposite write of ours was sent after it")
         look = Looked(
             evidence=evidence,
             began=fact.trace.began,
@@ -89,6 +117,20 @@ class Settler:
         if not write.intent.stops:
             return ()
         return self._ledger.target_writes(write.key.partner, write.key.event, write.intent.target)
+
+    def _covered(self, write: Write) -> bool:
+        """An opposite write of our own went after it: what reads show then is that one's doing, and proves nothing."""
+        sent = write.last_sent_at
+        others = self._ledger.target_writes(write.key.partner, write.key.event, write.intent.target)
+        return any(
+            other.id != write.id
+            and other.sent
+            and other.intent.wish != write.intent.wish
+            and other.last_sent_at is not None
+            and sent is not None
+            and other.last_sent_at >= sent
+            for other in others
+        )
 
     async def _target(self, state: PartnerState, write: Write, settling: Settling) -> Fact | None:
         """The newest fact of the target: this cycle's look where it is new enough, else a read of its own."""

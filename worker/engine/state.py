@@ -11,6 +11,7 @@ from datetime import datetime
 from worker.model.facts import Fact, FactKey, Json, Known
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
+from worker.rules.registry import BUILT_IN
 from worker.writes.life import Settling
 
 EVENT = FactKey(name="event")
@@ -60,8 +61,9 @@ class PartnerState:
         return own if own is not None else self.shared.get(key)
 
     def observe(self, event: EventId, key: FactKey, fact: Fact) -> None:
-        """Keeps a fact; an older answer never replaces a newer one."""
-        store = self.facts.setdefault(event, {})
+        """Keeps a fact, of the event or of the partner; an older answer never replaces a newer one."""
+        shared = key.name in BUILT_IN and BUILT_IN[key.name].level == "partner"
+        store = self.shared if shared else self.facts.setdefault(event, {})
         old = store.get(key)
         if isinstance(old, Known) and isinstance(fact, Known) and _began(fact) < _began(old):
             return

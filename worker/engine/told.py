@@ -5,6 +5,7 @@ a person sees and what an auditor reads cannot differ. Nothing is told of a tran
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from worker.engine.ports import Ledger
@@ -18,11 +19,19 @@ Tell = Callable[[Record], None]
 
 
 class ToldLedger:
-    """Delegates to a ledger and tells each record once it is stored."""
+    """Delegates to a ledger and tells each record once it is stored.
+
+    What is stored is stored, whether it could be told or not: a log line that fails (a closed pipe, a full disk) must
+    not look like a commit that failed.
+    """
 
     def __init__(self, ledger: Ledger, tell: Tell) -> None:
         self._ledger = ledger
-        self._tell = tell
+        self._telling = tell
+
+    def _tell(self, record: Record) -> None:
+        with suppress(Exception):
+            self._telling(record)
 
     def apply(self, commit: Commit) -> tuple[Write, ...]:
         """Stores, then tells: the records, those of the moves, and one for each new write."""

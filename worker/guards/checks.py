@@ -97,6 +97,9 @@ def product_on(situation: Situation) -> No | None:
 def condition_holds(situation: Situation) -> No | None:
     """The condition holds on facts read just now. A write of a person (an undo) has none and passes."""
     judgement = situation.judgement
+    event = situation.fact("event")
+    if not isinstance(event, Known):
+        return No(way="hold", reason="fact_unknown", why=f"event: {event.why}")
     if judgement.truth is Truth.TRUE:
         return None
     reason = "no_longer_holds" if judgement.truth is Truth.FALSE else "fact_unknown"
@@ -133,6 +136,9 @@ def target_says(situation: Situation) -> No | None:
     if already_so(write.intent, fact):
         return _so_already(situation)
     if write.intent.action == "pause" and value is None:
+        if _others_unsettled(situation):
+            why = "there is nothing to pause yet, but another write on the target is not settled"
+            return No(way="hold", reason="target_busy", why=why)
         return No(way="skip", reason="nothing_to_pause", why="the event has no campaign status: nothing to pause")
     if write.intent.action == "boost" and isinstance(value, Mapping) and value.get("state") == "NONE":
         return No(way="refuse", reason="no_draft", why="the event has no draft to publish")
@@ -200,6 +206,14 @@ def budget_of(situation: Situation) -> float | None:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
     return None
+
+
+def held_over(situation: Situation) -> No | None:
+    """A write that was held until now, and for too long, asks a person also where nothing holds it any more."""
+    if situation.write.held_by is None:
+        return None
+    no = too_old(situation, No(way="hold", reason=situation.write.held_by, why=situation.write.why))
+    return no if no.way == "ask" else None
 
 
 def too_old(situation: Situation, no: No) -> No:

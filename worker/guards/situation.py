@@ -14,9 +14,10 @@ from worker.model.writes import Write
 @dataclass(frozen=True, slots=True, kw_only=True)
 class No:
     """A guard's no. ``hold``: the write stays as it is and says why; ``skip`` and ``refuse`` end it; ``ask``: a person
-    shall approve first; ``confirm``: it is there already, by its own earlier attempt."""
+    shall approve first; ``confirm``: it is there already, by its own earlier attempt.
+    ``drop``: an unknown write that is proved absent and that nobody asks for any more."""
 
-    way: Literal["hold", "skip", "refuse", "ask", "confirm"]
+    way: Literal["hold", "skip", "refuse", "ask", "confirm", "drop"]
     reason: str
     why: str
     until: datetime | None = None

@@ -106,7 +106,10 @@ def update_write(connection: Connection, move: Move) -> None:
         "was_attempt": before.attempt,
         "was_changed_at": time_text(before.changed_at),
     }
-    if connection.execute(_MOVE, {**life_row(after), **was}).rowcount == 1:
+    row = life_row(after)
+    if after.rules == before.rules:
+        del row["rules"]  # a rule may have joined since the move was decided; it stays
+    if connection.execute(_MOVE, {**row, **was}).rowcount == 1:
         return
     found = connection.execute(select(writes.c.state, writes.c.attempt).where(writes.c.id == before.id)).one_or_none()
     now = "does not exist" if found is None else f"is {found.state} (attempt {found.attempt}), changed meanwhile"

@@ -117,6 +117,6 @@ def parse_time(text: str) -> datetime | None:
     """The moment of an ISO 8601 text, UTC where it names no zone; None where it is none."""
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -132,7 +132,7 @@ def _resolved(
 
 def _from_facts(parameter: str, observation: Observation, now: datetime) -> Scalar | None:
     if parameter == "runtime_in_days":
-        return _runtime(observation, now)
+        return runtime_in_days(observation, now)
     defaults = observation.get(_DEFAULTS)
     if not isinstance(defaults, Known) or not isinstance(defaults.value, dict):
         return None
@@ -142,7 +142,7 @@ def _from_facts(parameter: str, observation: Observation, now: datetime) -> Scal
     return value if isinstance(value, str) else None
 
 
-def _runtime(observation: Observation, now: datetime) -> int | None:
+def runtime_in_days(observation: Observation, now: datetime) -> int | None:
     """Whole days from now to the event's start, at least 1."""
     event = observation.get(_EVENT)
     if not isinstance(event, Known) or not isinstance(event.value, dict):

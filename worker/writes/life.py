@@ -252,16 +252,23 @@ def _after_look(write: Write, settling: Settling, look: Looked, policy: Policy, 
             write, "confirmed", at=now, reason="read", why=look.evidence.why, confirmed_by="read", absent_proved=False
         )
         return Step(move=done, settling=None, then="rest")
-    if look.overtook == "landed" and write.state in ("applied", "unknown") and look.evidence.value is not None:
+    if look.overtook == "landed" and _undone(write, settling, look, policy):
         return _sent_anew(write, look, now)
     counted = _counted(settling, look, policy)
     if write.state == "applied":
-        return _still_applied(write, counted, policy, at)
+        return _still_applied(write, counted, look, policy, at)
     if write.state == "unknown":
         return _still_unknown(write, counted, look, policy, at)
     proved = _proved_absent(counted, policy)
     change = note(write, absent_proved=proved) if proved != write.absent_proved else None
     return Step(move=change, settling=counted, then="read")
+
+
+def _undone(write: Write, settling: Settling, look: Looked, policy: Policy) -> bool:
+    """The target shows something else so long after the attempt that neither a lagging read nor a late effect of our
+    own explains it: the overtaken write landed last."""
+    shown = look.evidence.value is not None and not look.running
+    return write.state == "applied" and shown and look.began - settling.ended >= policy.settle.total_seconds()
 
 
 def _sent_anew(write: Write, look: Looked, now: datetime) -> Step:
@@ -293,9 +300,11 @@ def _proved_absent(settling: Settling, policy: Policy) -> bool:
     return settling.last_read - settling.ended >= policy.settle.total_seconds()
 
 
-def _still_applied(write: Write, settling: Settling, policy: Policy, at: tuple[datetime, float]) -> Step:
+def _still_applied(write: Write, settling: Settling, look: Looked, policy: Policy, at: tuple[datetime, float]) -> Step:
+    """Reads that disagree for too long end it; reads that fail say nothing, and end it only much later."""
     now, monotonic = at
-    if monotonic - settling.ended <= policy.confirm_within.total_seconds():
+    limit = policy.confirm_within if look.evidence.value is not None else policy.evidence_within
+    if monotonic - settling.ended <= limit.total_seconds() or look.overtook == "landed":
         return Step(move=None, settling=settling, then="read")
     why = f"the service accepted it, and for {policy.confirm_within} no read has shown it"
     end = move(write, "unconfirmed", at=now, reason="never_confirmed", why=why)
@@ -310,7 +319,8 @@ def _still_unknown(write: Write, settling: Settling, look: Looked, policy: Polic
         proved = _proved_absent(settling, policy)
         up = move(write, "needs_human", at=now, reason=code, why=why, absent_proved=proved)
         return Step(move=up, settling=settling, then="read")
-    then: Then = "send" if may_resend(write, settling, policy, monotonic) else "read"
+    young = now - (write.unknown_since or now) < policy.evidence_within
+    then: Then = "send" if young and may_resend(write, settling, policy, monotonic) else "read"
     return Step(move=None, settling=settling, then=then)
 
 

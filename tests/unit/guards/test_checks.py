@@ -50,7 +50,7 @@ from worker.model.records import REASONS
 from worker.model.rules import Judgement, Truth
 from worker.model.writes import UNSETTLED, State, Write
 
-Way = Literal["hold", "skip", "refuse", "ask", "confirm"]
+Way = Literal["hold", "skip", "refuse", "ask", "confirm", "drop"]
 SOON = NOW + timedelta(seconds=1)
 
 

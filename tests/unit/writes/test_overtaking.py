@@ -15,6 +15,7 @@ from worker.writes.life import Looked, Settling, advance
 
 AFTER = NOW + timedelta(seconds=5)
 HERE = (AFTER, 1005.0)
+AT_ONCE = a_policy(settle=timedelta(seconds=2))
 
 
 def looked(write: Write, status: str, overtook: Literal["unsettled", "landed"] | None) -> Looked:
@@ -22,7 +23,7 @@ def looked(write: Write, status: str, overtook: Literal["unsettled", "landed"] |
     return Looked(evidence=judge(write, event_fact(client_campaign_status=status)), began=1004.0, overtook=overtook)
 
 
-@pytest.mark.parametrize("state", ["applied", "unknown"])
+@pytest.mark.parametrize("state", ["applied"])
 @pytest.mark.parametrize(
     ("status", "overtook", "expected", "reason"),
     [
@@ -37,8 +38,16 @@ def test_a_look_at_a_write_that_overtook(
     state: State, status: str, overtook: Literal["unsettled", "landed"] | None, expected: str | None, reason: str
 ) -> None:
     pause = a_write("pause", state)
-    step = advance(pause, Settling(ended=1000.0), looked(pause, status, overtook), a_policy(), HERE)
+    step = advance(pause, Settling(ended=1000.0), looked(pause, status, overtook), AT_ONCE, HERE)
     assert (step.move.after.state if step.move else None) == expected, reason
+
+
+def test_a_read_that_may_lag_sends_nothing_anew() -> None:
+    pause = a_write("pause", "applied")
+    step = advance(pause, Settling(ended=1000.0), looked(pause, "RUNNING", "landed"), a_policy(), HERE)
+    assert step.move is None, "settle is also how far reads may lag behind"
+    running = replace(looked(pause, "RUNNING", "landed"), running=True)
+    assert advance(pause, Settling(ended=1000.0), running, AT_ONCE, HERE).move is None, "the task still runs"
 
 
 def test_an_applied_pause_waits_for_the_opposite_write_however_long_that_takes() -> None:
@@ -51,7 +60,7 @@ def test_an_applied_pause_waits_for_the_opposite_write_however_long_that_takes()
 
 def test_sending_anew_does_not_count_against_the_attempts() -> None:
     pause = a_write("pause", "applied", attempt=3)
-    step = advance(pause, Settling(ended=1000.0), looked(pause, "RUNNING", "landed"), a_policy(), HERE)
+    step = advance(pause, Settling(ended=1000.0), looked(pause, "RUNNING", "landed"), AT_ONCE, HERE)
     assert step.move is not None
     assert step.move.after.reason == "overtaken"
     assert step.move.after.counted < a_policy().max_attempts + step.move.after.extra_attempts

@@ -1,0 +1,541 @@
+"""Defects found by reading the code against its contract; each test failed on the code as it was found."""
+
+import contextlib
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, town, world
+from worker.engine.cycle import Cycle
+from worker.engine.looks import Settings as Deciding
+from worker.engine.parts import Parts
+from worker.engine.told import ToldLedger
+from worker.rules.load import read_rules
+from worker.sandbox.changes import EventChange, PartnerChange
+
+MINUTE, HOUR = 60.0, 3600.0
+CAMPAIGN = "/client_campaign_status$"
+RUN_AND_PAUSE = """
+rules:
+  - id: pause-cancelled
+    when: event.status == 'cancelled'
+    priority: 10
+    do: [pause]
+  - id: run-flagged
+    when: event.frontend_status == 'FLAGGED'
+    do: [run]
+"""
+RUN = """
+rules:
+  - id: run-flagged
+    when: event.frontend_status == 'FLAGGED'
+    do: [run]
+"""
+
+
+def values(here: Town, event: str = "e1") -> list[Any]:
+    return [one.after for one in here.effects("set_client_campaign_status") if one.eid == event]
+
+
+def test_01_a_read_that_said_there_counts_even_if_nobody_was_looking_at_it_just_then(tmp_path: Path) -> None:
+    """4.2.3: one read begun after the attempt that says *there*, ordinary looks included, confirms for good."""
+
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.fault("answer_after", "PUT", CAMPAIGN, status=500)
+        here.fault("slow", "GET", "/client_campaign_status/task$", delay_s=9)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["unknown"], "hidden effect")
+        await here.until(lambda: bool(here.log("observed")) and "PAUSED" in here.log("observed")[-1]["why"], "seen")
+        here.set("e1", by="person", client_campaign_status="RUNNING")
+        await here.run(5 * MINUTE)
+        assert len(values(here)) == 1, here.story()
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_02_a_resend_does_not_go_against_a_stronger_standing_wish(tmp_path: Path) -> None:
+    """3.2: no rule acts against a standing opposite wish of higher priority, also in later cycles."""
+
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.fault("answer_before", "PUT", CAMPAIGN, status=429)
+        here.set("e1", frontend_status="FLAGGED")
+        await here.until(lambda: here.states() == ["unknown"], "the run is unknown")
+        here.set("e1", status="cancelled")
+        await here.run(5 * MINUTE)
+        assert "RUNNING" not in values(here), here.story()
+
+    with town(tmp_path, world(happening("e1", client_campaign_status="PAUSED")), RUN_AND_PAUSE) as (_, play):
+        play(script)
+
+
+def test_03_a_run_that_a_pause_overtook_is_not_switched_on_again(tmp_path: Path) -> None:
+    """Absence is no proof where our own opposite write has put the field back."""
+
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.fault("hang_after", "PUT", CAMPAIGN)
+        here.set("e1", frontend_status="FLAGGED")
+        await here.until(lambda: here.states() == ["sending"], "the run is in flight, and has taken effect")
+        here.set("e1", status="cancelled")
+        await here.run(20 * MINUTE)
+        assert values(here) == ["RUNNING", "PAUSED"], here.story()
+        proved = [write for write in here.writes() if write.intent.action == "run" and write.absent_proved]
+        assert not proved, "it took effect, and the worker says that it is proved absent" + here.story()
+
+    with town(tmp_path, world(happening("e1", client_campaign_status="PAUSED")), RUN_AND_PAUSE) as (_, play):
+        play(script)
+
+
+def test_04_nothing_to_pause_is_not_said_while_a_run_is_unsettled(tmp_path: Path) -> None:
+    """4.2.8: nothing is skipped as already so while another write on its target is unsettled."""
+
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.fault("late_effect", "PUT", CAMPAIGN, status=500, after_s=15)
+        here.set("e1", frontend_status="FLAGGED")
+        await here.until(lambda: here.states() == ["unknown"], "the run is unknown")
+        here.set("e1", status="cancelled")
+        await here.run(10 * MINUTE)
+        assert values(here)[-1:] == ["PAUSED"], here.story()
+
+    with town(tmp_path, world(happening("e1", client_campaign_status=None)), RUN_AND_PAUSE) as (_, play):
+        play(script)
+
+
+def test_05_a_ledger_of_a_live_run_sends_nothing_in_shadow_mode(tmp_path: Path) -> None:
+    """2: shadow: decide and log only."""
+
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.ledger.append_halt(because="stop", by="me", at=here.clock.now())
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["planned"], "held by the halt")
+        await here.kill()
+        here.settings = replace(here.settings, deciding=Deciding(mode="shadow"))
+        here.start()
+        here.ledger.resume_halts(because="shadow now", by="me", at=here.clock.now())
+        await here.run(MINUTE)
+        assert values(here) == [], here.story()
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_06_a_cooldown_of_three_days_lasts_three_days(tmp_path: Path) -> None:
+    rules = PAUSE + "    cooldown: 3d\n"
+
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["confirmed"], "paused")
+        here.set("e1", status="active", client_campaign_status="RUNNING")
+        await here.run(10)
+        here.loop.jump(30 * HOUR)
+        await here.run(30)
+        here.set("e1", status="cancelled")
+        await here.run(MINUTE)
+        assert len(values(here)) == 1, here.story()
+
+    settings = Deciding(gap=timedelta(days=30))
+    with town(tmp_path, world(happening("e1")), rules, deciding=settings) as (_, play):
+        play(script)
+
+
+def test_07_a_fact_of_the_partner_does_not_grow_old_with_an_event(tmp_path: Path) -> None:
+    """Pre-flight stores partner facts as the event's own, which from then on stand before the partner's."""
+    rules = """
+rules:
+  - id: pause-premium
+    when: partner.pricing_tier == 'premium'
+    do: [pause]
+"""
+
+    async def script(here: Town) -> None:
+        await here.run(10)
+        now = here.loop.time
+        here.twin.change(PartnerChange(partner=PARTNER, set={"pricing_tier": "premium"}), now())
+        await here.until(lambda: here.states() == ["confirmed"], "paused")
+        here.twin.change(PartnerChange(partner=PARTNER, set={"pricing_tier": "standard"}), now())
+        here.set("e1", by="person", client_campaign_status="RUNNING")
+        await here.run(MINUTE)
+        here.twin.change(PartnerChange(partner=PARTNER, set={"pricing_tier": "premium"}), now())
+        await here.run(2 * MINUTE)
+        assert here.states() == ["confirmed", "confirmed"], "the second episode" + here.story()
+
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
+
+
+def test_08_a_product_that_was_off_for_a_while_does_not_stop_the_partner_for_ever(tmp_path: Path) -> None:
+    rules = """
+rules:
+  - id: pause-cancelled
+    when: event.status == 'cancelled' && partner.status == 'active'
+    do: [pause]
+"""
+
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.ledger.append_halt(because="stop", by="me", at=here.clock.now())
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["planned"], "held")
+        off = PartnerChange(partner=PARTNER, set={"campaign_recommendations": False})
+        here.twin.change(off, here.loop.time())
+        await here.run(10)
+        here.ledger.resume_halts(because="go on", by="me", at=here.clock.now())
+        await here.run(HOUR + 5 * MINUTE)
+        assert here.states() == ["waiting"], "held by product_off for longer than the gap"
+        on = PartnerChange(partner=PARTNER, set={"campaign_recommendations": True})
+        here.twin.change(on, here.loop.time())
+        await here.run(2 * MINUTE)
+        here.set("e2", status="cancelled")
+        await here.run(2 * MINUTE)
+        assert len(here.writes()) == 2, "the rule looks at e2 again" + here.story()
+
+    with town(tmp_path, world(happening("e1"), happening("e2")), rules) as (_, play):
+        play(script)
+
+
+def test_09_a_rule_that_joins_a_write_in_preflight_is_not_forgotten(tmp_path: Path) -> None:
+    """hold() and move() write a row from a snapshot taken before the awaits; what joined meanwhile must stay."""
+    rules = """
+rules:
+  - id: a-cancelled
+    when: event.status == 'cancelled'
+    do: [pause]
+  - id: b-hidden
+    when: event.frontend_status == 'CANCELLED'
+    do: [pause]
+"""
+
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.fault("answer_before", "GET", "/events/e1$", status=500, times=4, delay_s=8)
+        here.fault("slow", "GET", "/events/e1$", times=1, delay_s=8)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["planned"], "planned, its pre-flight under way")
+        here.set("e1", frontend_status="CANCELLED")
+        await here.until(lambda: set(here.only.rules) == {"a-cancelled", "b-hidden"}, "the other rule joins")
+        here.set("e1", status="active")
+        await here.run(3 * MINUTE)
+        assert values(here) == ["PAUSED"], here.story()
+
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
+
+
+def test_10_an_edited_rule_does_not_send_again_what_it_no_longer_says(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+        here.set("e1", frontend_status="FLAGGED")
+        await here.until(lambda: here.states() == ["unknown"], "the run is unknown")
+        here.rules.current = read_rules({"rules.yaml": RUN.replace("[run]", "[pause]")}).rules
+        await here.run(5 * MINUTE)
+        assert "RUNNING" not in values(here), here.story()
+
+    with town(tmp_path, world(happening("e1", client_campaign_status="PAUSED")), RUN) as (_, play):
+        play(script)
+
+
+def test_11_a_rule_narrowed_to_other_partners_sends_nothing_here(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.ledger.append_halt(because="stop", by="me", at=here.clock.now())
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["planned"], "held")
+        here.rules.current = read_rules({"rules.yaml": PAUSE + "    partners: [partner-id-two]\n"}).rules
+        await here.run(10)
+        here.ledger.resume_halts(because="go on", by="me", at=here.clock.now())
+        await here.run(MINUTE)
+        assert values(here) == [], here.story()
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_12_a_rule_put_into_approve_mode_sends_nothing_without_approval(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.ledger.append_halt(because="stop", by="me", at=here.clock.now())
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["planned"], "held")
+        here.rules.current = read_rules({"rules.yaml": PAUSE + "    mode: approve\n"}).rules
+        await here.run(10)
+        here.ledger.resume_halts(because="go on", by="me", at=here.clock.now())
+        await here.run(MINUTE)
+        assert values(here) == [], here.story()
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_13_a_log_line_that_cannot_be_printed_does_not_stop_the_partner_for_ever(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        running = here.worker
+        broken = [False]
+
+        def tell(_record: object) -> None:
+            if broken[0]:
+                raise OSError(28, "No space left on device")
+
+        parts = Parts(
+            clock=here.clock,
+            service=running.service,
+            ledger=ToldLedger(running.ledger, tell),
+            settings=here.settings,
+            rules=here.rules,
+            defect=lambda write, error: running.defects.append((write, error)),
+        )
+        running.cycle = Cycle(parts)
+        await here.run(10)
+        here.set("e1", status="cancelled")
+        broken[0] = True
+        with contextlib.suppress(OSError):
+            await here.run(4)
+        broken[0] = False
+        running.defects.clear()
+        await here.run(2 * MINUTE)
+        here.set("e2", status="cancelled")
+        await here.run(2 * MINUTE)
+        assert here.states() == ["confirmed", "confirmed"], f"{here.reports[-1].error}{here.story()}"
+
+    with town(tmp_path, world(happening("e1"), happening("e2"))) as (_, play):
+        play(script)
+
+
+def test_14_a_log_line_that_fails_at_sending_leaves_no_row_in_sending(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        running = here.worker
+        failed: list[object] = []
+
+        def tell(record: Any) -> None:
+            if record.kind == "sending" and not failed:
+                failed.append(record)
+                raise BrokenPipeError
+
+        parts = Parts(
+            clock=here.clock,
+            service=running.service,
+            ledger=ToldLedger(running.ledger, tell),
+            settings=here.settings,
+            rules=here.rules,
+        )
+        running.cycle = Cycle(parts)
+        await here.run(10)
+        here.set("e1", status="cancelled")
+        await here.run(30 * MINUTE)
+        assert here.states() != ["sending"], here.story()
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_15_a_write_held_before_a_long_stop_waits_for_approval_after_it(tmp_path: Path) -> None:
+    """4.4: a write held for longer than gap.longer_than waits for approval."""
+
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.ledger.append_halt(because="stop", by="me", at=here.clock.now())
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["planned"], "held by the halt")
+        await here.run(10)
+        assert here.only.held_by == "halt"
+        await here.kill()
+        here.loop.jump(5 * HOUR)
+        here.start()
+        here.ledger.resume_halts(because="go on", by="me", at=here.clock.now())
+        await here.run(MINUTE)
+        assert here.states() == ["waiting"], here.story()
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_16_a_write_unknown_for_hours_goes_to_a_person_and_is_not_sent_again(tmp_path: Path) -> None:
+    """4.2.3: otherwise, and after evidence_within, needs_human; time or a restart never makes it sendable."""
+
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["unknown"], "unknown")
+        await here.kill()
+        here.loop.jump(5 * HOUR)
+        here.start()
+        await here.run(10 * MINUTE)
+        assert here.only.attempt == 1, here.story()
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_18_a_budget_is_judged_by_the_range_for_the_days_to_the_event(tmp_path: Path) -> None:
+    """API 8: the range is for a given runtime; 3.1: whole days from now to the start, at least 1."""
+
+    async def script(here: Town) -> None:
+        await here.run(15)
+        here.suggest("e1", 2)
+        await here.run(3 * MINUTE)
+        assert here.states() == ["confirmed"], here.story()
+
+    event = draft("e1", total_budget=500)
+    event = replace(event, lower_limit=5.0, upper_limit=50.0)  # 5..50 a day: 150..1500 for a month
+    with town(tmp_path, world(event), BOOST) as (_, play):
+        play(script)
+
+
+def test_19_what_comes_back_after_a_reset_waits_even_if_it_was_not_asked_for_meanwhile(tmp_path: Path) -> None:
+    """3.2: if more than half of a partner's events vanish at once, what comes back waits for approval."""
+
+    async def script(here: Town) -> None:
+        await here.run(20)
+        names = [f"e{number:02}" for number in range(24)]
+        for name in names:
+            here.twin.change(EventChange(event=name, partner=PARTNER, remove=True), here.loop.time())
+        await here.run(3)
+        for name in names:
+            back = happening(name, status="cancelled")
+            here.twin.change(EventChange(event=name, partner=PARTNER, add=True, set=back.record), here.loop.time())
+        await here.run(MINUTE)
+        assert values_all(here) == [], f"{len(values_all(here))} sent without approval"
+
+    events = [happening(f"e{number:02}") for number in range(24)]
+    with town(tmp_path, world(*events)) as (_, play):
+        play(script)
+
+
+def values_all(here: Town) -> list[Any]:
+    return [one.after for one in here.effects("set_client_campaign_status")]
+
+
+def test_20_a_joined_rule_still_gets_its_effect_when_the_owner_of_an_unknown_write_is_removed(tmp_path: Path) -> None:
+    rules = """
+rules:
+  - id: a-cancelled
+    when: event.status == 'cancelled'
+    do: [pause]
+"""
+    other = """
+  - id: b-cancelled
+    when: event.status == 'cancelled'
+    do: [pause]
+"""
+
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["unknown"], "unknown")
+        here.rules.current = read_rules({"rules.yaml": "rules:" + other}).rules
+        await here.run(10 * MINUTE)
+        assert values(here) == ["PAUSED"], here.story()
+
+    with town(tmp_path, world(happening("e1")), rules + other.lstrip("\n")) as (_, play):
+        play(script)
+
+
+def test_21_one_event_with_an_odd_date_does_not_blind_the_partner(tmp_path: Path) -> None:
+    rules = (
+        PAUSE
+        + """
+  - id: late
+    when: event.start_date_time < timestamp('2020-01-01T00:00:00Z') && event.status == 'x'
+    do: [pause]
+"""
+    )
+
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.set("e1", status="cancelled")
+        await here.run(MINUTE)
+        assert values(here) == ["PAUSED"], here.story()
+
+    odd = happening("e2", start_date_time="9999-12-31T23:59:59-05:00")
+    with town(tmp_path, world(happening("e1"), odd), rules) as (_, play):
+        play(script)
+
+
+def test_24_reads_that_fail_for_two_minutes_are_no_disagreement(tmp_path: Path) -> None:
+    """4.1: applied becomes unconfirmed where reads disagree; reads that fail say nothing."""
+
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["applied"], "applied")
+        here.fault("answer_before", "GET", "^/events/", status=500, times=120)
+        await here.run(10 * MINUTE)
+        assert here.states() == ["confirmed"], here.story()
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_28_nothing_is_sent_for_an_event_that_answers_404_by_itself(tmp_path: Path) -> None:
+    """3.2: while an event answers 404 by itself its facts are unknown and its unsent writes held."""
+    rules = """
+rules:
+  - id: boost-drafts
+    when: setup.state == 'DRAFT'
+    do: [boost]
+"""
+
+    async def script(here: Town) -> None:
+        here.ledger.append_halt(because="stop", by="me", at=here.clock.now())
+        await here.until(lambda: here.states() == ["planned"], "held")
+        here.fault("answer_before", "GET", "/events/e1$", status=404, times=1000)
+        here.fault("vanish", "GET", "^/events/$", times=1000, eid="e1")
+        await here.run(30)
+        here.ledger.resume_halts(because="go on", by="me", at=here.clock.now())
+        await here.run(MINUTE)
+        assert len(here.effects("boost")) == 0, here.story()
+
+    with town(tmp_path, world(draft("e1"), happening("e2")), rules) as (_, play):
+        play(script)
+
+
+def test_29_a_pause_that_was_accepted_is_not_sent_again_because_reads_lag(tmp_path: Path) -> None:
+    """4.2.8 sends anew only if the overtaken write landed *after* it; this one had landed before."""
+
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.fault("answer_after", "PUT", CAMPAIGN, status=500)
+        here.set("e1", frontend_status="FLAGGED")
+        here.fault("slow", "GET", "/client_campaign_status/task$", delay_s=1)
+        await here.until(lambda: here.states() == ["unknown"], "the run is unknown")
+        await here.clock.sleep(1)
+        here.twin.settings = replace(here.twin.settings, task_effect="when_done", task_duration_s=8.0)
+        here.set("e1", status="cancelled")
+        await here.run(3 * MINUTE)
+        assert here.twin.books.summary()["repeated"] == 0, here.story()
+        assert [one for one in values(here) if one == "PAUSED"] == ["PAUSED"], here.story()
+
+    with town(tmp_path, world(happening("e1", client_campaign_status="PAUSED")), RUN_AND_PAUSE) as (_, play):
+        play(script)
+
+
+def test_31_a_second_wave_of_the_reset_waits_as_the_first(tmp_path: Path) -> None:
+    names = [f"e{number:02}" for number in range(24)]
+
+    async def wave(here: Town, gone: list[str], **fields: Any) -> None:
+        for name in gone:
+            here.twin.change(EventChange(event=name, partner=PARTNER, remove=True), here.loop.time())
+        await here.run(3)
+        for name in gone:
+            record = happening(name, **fields).record
+            here.twin.change(EventChange(event=name, partner=PARTNER, add=True, set=record), here.loop.time())
+        await here.run(30)
+
+    async def script(here: Town) -> None:
+        await here.run(20)
+        await wave(here, names[:14])
+        await wave(here, names, status="cancelled")
+        await here.run(MINUTE)
+        assert values_all(here) == [], f"{len(values_all(here))} sent without approval"
+
+    with town(tmp_path, world(*(happening(name) for name in names))) as (_, play):
+        play(script)
