@@ -1,0 +1,104 @@
+"""CPU of one quiet cycle: 1,000 and 10,000 events in which nothing happens, under two rules, on the in-process twin.
+
+Against the least that anybody could do: the same pages read through the same HTTP client and decoded by ``json.loads``.
+The twin's own work is in both. Virtual time, so that waits cost nothing; ``RUNS`` changes the number of cycles.
+"""
+
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script, from anywhere
+
+from tests.virtual import VirtualClock, VirtualLoop, run_virtually
+from tests.worlds import PARTNER, PAUSE, QUICK, Town, happening, world
+from worker.sandbox.service import Service
+from worker.sandbox.transport import BASE_URLS, TwinTransport
+
+RUNS = int(os.environ.get("RUNS", "5"))
+PAGE = 1000
+FLAGGED = """  - id: run-flagged
+    when: event.frontend_status == 'FLAGGED' && event.predicted_sales_share > 0.9
+    do: [run]
+"""
+
+
+def twin_of(events: int) -> Service:
+    """A twin whose events are all quiet."""
+    return Service(world(*(happening(f"e{number:05}") for number in range(events))))
+
+
+def cycles(events: int, folder: Path) -> list[float]:
+    """CPU seconds of quiet cycles, once the first two have met every event."""
+    loop = VirtualLoop()
+    settings = replace(QUICK, page_size=PAGE, requests_per_minute=6000)
+    here = Town(loop, twin_of(events), folder, PAUSE + FLAGGED, settings)
+    times: list[float] = []
+
+    async def script() -> None:
+        here.start()
+        for number in range(RUNS + 2):
+            began = time.process_time()
+            report = await here.worker.cycle.run(here.worker.states[PARTNER])
+            if number > 1:
+                times.append(time.process_time() - began)
+            assert report.complete, report.error
+            assert (report.events, report.fired) == (events, 0)
+            await here.clock.sleep(4)
+
+    run_virtually(loop, script())
+    here.ledger.close()
+    loop.close()
+    return times
+
+
+def bare_reads(events: int) -> list[float]:
+    """CPU seconds of the same pages, read and decoded, and nothing else."""
+    loop = VirtualLoop()
+    clock = VirtualClock(loop)
+    times: list[float] = []
+    transport = TwinTransport(twin_of(events), clock=loop.time, sleep=clock.sleep)
+
+    async def script() -> None:
+        async with httpx.AsyncClient(transport=transport, base_url=BASE_URLS["api"]) as client:
+            signed = await client.post("/auth", json={"username": "sandbox", "password": "sandbox"})
+            token = json.loads(signed.content)["AccessToken"]
+            headers = {"Authorization": f"Bearer {token}", "X-Preferred-Partner-Id": PARTNER}
+            for _ in range(RUNS + 1):
+                began = time.process_time()
+                seen = 0
+                for page in range(1, -(-events // PAGE) + 1):
+                    answer = await client.get("/events/", params={"limit": PAGE, "page": page}, headers=headers)
+                    seen += len(json.loads(answer.content)["items"])
+                times.append(time.process_time() - began)
+                assert seen == events
+                await clock.sleep(4)
+
+    run_virtually(loop, script())
+    loop.close()
+    return times[1:]
+
+
+def main() -> None:
+    """Measures and prints."""
+    print(f"one quiet cycle, 2 rules, pages of {PAGE}, {RUNS} cycles; CPU milliseconds")
+    print(f"{'what':<44}{'min':>9}{'median':>9}{'max':>9}{'ratio':>8}")
+    for events in (1000, 10_000):
+        bare = bare_reads(events)
+        with tempfile.TemporaryDirectory() as folder:
+            own = cycles(events, Path(folder))
+        base = statistics.median(bare)
+        for name, times in (("httpx and json.loads", bare), ("the worker's cycle", own)):
+            middle = statistics.median(times)
+            spread = f"{min(times) * 1e3:>9.1f}{middle * 1e3:>9.1f}{max(times) * 1e3:>9.1f}"
+            print(f"{f'{events:>6} events: {name}':<44}{spread}{middle / base:>8.1f}")
+
+
+main()
