@@ -32,7 +32,7 @@ from worker.model.commits import LogFilter
 from worker.model.ids import PartnerId
 from worker.model.writes import Write
 from worker.reading.gate import Gate
-from worker.reading.pacing import Pacer
+from worker.reading.pacer import Pacer
 from worker.rules.load import read_rules
 from worker.sandbox.changes import By, EventChange
 from worker.sandbox.faults import Fault, Kind, Match

@@ -25,7 +25,7 @@ from worker.model.ids import EventId, PartnerId
 from worker.model.outcomes import Accepted, NotSent, Outcome, Uncertain
 from worker.model.writes import Intent
 from worker.reading.gate import Gate
-from worker.reading.pacing import Pacer
+from worker.reading.pacer import Pacer
 from worker.sandbox.demo import FIRST_PARTNER, SECOND_PARTNER, demo_world
 from worker.sandbox.faults import Fault, Kind, Match
 from worker.sandbox.service import Service

@@ -6,7 +6,7 @@ again and again would use up the tightest budget of the service (API section 8).
 remembered beyond tokens and refusals.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -33,7 +33,7 @@ from worker.api.requests import write_request
 from worker.api.transport import Transports, Wire
 from worker.api.wire import Malformed
 from worker.model.errors import NotSafe, UsageError, WorkerError
-from worker.model.exchange import Clock, Listing, TaskState, Urgency, WriteRequest
+from worker.model.exchange import Clock, Listing, Places, TaskState, Urgency, WriteRequest
 from worker.model.facts import Fact, FactKey, Known, Trace, Unknown, UnknownCode
 from worker.model.ids import EventId, PartnerId
 from worker.model.outcomes import NotSent, Outcome
@@ -59,13 +59,16 @@ class ReadGate(Protocol):
         *,
         urgency: Urgency,
         max_age: timedelta = timedelta(0),
+        places: Places | None = None,
     ) -> Reply: ...
+    def opens_at(self, partner: PartnerId, address: str) -> float: ...
 
 
 class Pacing(Protocol):
-    """The budget and the back-off of each partner; see `worker.reading.pacing`."""
+    """The budget and the back-off of each partner; see `worker.reading.pacer`."""
 
     async def turn(self, partner: PartnerId, urgency: Urgency) -> None: ...
+    async def keep(self, partner: PartnerId, urgency: Urgency, places: int) -> Places: ...
     def throttled(self, partner: PartnerId, *, began: float, retry_after: timedelta | None) -> None: ...
     def answered(self, partner: PartnerId, *, began: float) -> None: ...
     def blocked_until(self, partner: PartnerId) -> float: ...
@@ -84,6 +87,15 @@ class ApiSettings:
     assumptions: Assumptions = field(default_factory=Assumptions)
     facts: Mapping[str, CustomFact] = field(default_factory=dict)
     transports: Transports = field(default_factory=Transports)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How a resource is asked for: how urgently, how old an answer may be, and on which kept places."""
+
+    urgency: Urgency
+    max_age: timedelta = timedelta(0)
+    places: Places | None = None
 
 
 class ApiService:
@@ -136,7 +148,7 @@ class ApiService:
 
         def ask(number: int) -> Awaitable[Reply]:
             query = (limit,) if number == 1 else (limit, (name, str(number)))
-            return self._read(partner, "listing", Ask(path=_LIST.path, query=query), urgency=Urgency.LISTING)
+            return self._read(partner, "listing", Ask(path=_LIST.path, query=query), Manner(urgency=Urgency.LISTING))
 
         return await listing_of(ask, self._clock.now)
 
@@ -148,17 +160,41 @@ class ApiService:
         *,
         urgency: Urgency,
         max_age: timedelta = timedelta(0),
+        places: Places | None = None,
     ) -> Fact:
         """One fact. Every answer has a trace, also one that tells nothing."""
         question = question_for(self._readings, partner, event, key)
         if isinstance(question, str):
             trace = Trace(get="", began=self._clock.monotonic())
             return Unknown(code="unreadable", why=question, read_at=self._clock.now(), trace=trace)
-        ask = Ask(path=question.path, query=question.query)
-        reply = await self._read(partner, key.name, ask, urgency=urgency, max_age=max_age)
+        manner = Manner(urgency=urgency, max_age=max_age, places=places)
+        reply = await self._read(partner, key.name, _ask_of(question), manner)
         if key.name == SETUP and reply.status == 404 and not reply.denied:
-            return await self._absent_setup(partner, event, reply, urgency=urgency, max_age=max_age)
+            return await self._absent_setup(partner, event, reply, manner)
         return self._fact(event, question, reply)
+
+    async def keep_places(
+        self, partner: PartnerId, event: EventId, keys: Iterable[FactKey], *, urgency: Urgency
+    ) -> Places:
+        """Room for these reads and one write that must leave together: waits until no floor stands against the reads,
+        and then until the budget has a place for each request."""
+        addresses = {self._address(_ask_of(question)) for question in self._questions(partner, event, keys)}
+        while (left := self._opens_at(partner, addresses) - self._clock.monotonic()) > 0.0:
+            await self._clock.sleep(max(left, 0.001))
+        return await self._pacing.keep(partner, urgency, len(addresses) + 1)
+
+    def _opens_at(self, partner: PartnerId, addresses: Iterable[str]) -> float:
+        return max((self._gate.opens_at(partner, address) for address in addresses), default=float("-inf"))
+
+    def _questions(self, partner: PartnerId, event: EventId, keys: Iterable[FactKey]) -> Iterator[Question]:
+        """The requests that these facts take; those that cannot be asked for take none."""
+        keys = set(keys)
+        if any(key.name == SETUP for key in keys) and self._absent_when_published:
+            keys.add(CAMPAIGNS)
+        for key in keys:
+            question = question_for(self._readings, partner, event, key)
+            if not isinstance(question, str):
+                yield question
 
     async def task_state(self, partner: PartnerId, event: EventId) -> TaskState:
         """The state of the task behind a PUT: outside the floor, because its waits are the caller's, inside the pace.
@@ -189,11 +225,12 @@ class ApiService:
         """Requests per minute that the partner may make now."""
         return self._pacing.budget(partner)
 
-    async def ready_to_write(self, partner: PartnerId) -> None:
+    async def ready_to_write(self, partner: PartnerId, places: Places | None = None) -> None:
         """Waits for a token, the back-off and the budget, in this order: the budget's place is not held for long."""
         with suppress(WorkerError):  # `send` meets it again and says that nothing was sent
             await self._sign_in.token()
-        await self._pacing.turn(partner, Urgency.WRITE)
+        if places is None or not places.take():
+            await self._pacing.turn(partner, Urgency.WRITE)
 
     async def send(self, partner: PartnerId, request: WriteRequest, *, not_after: float) -> Outcome:
         """One attempt. See the port."""
@@ -221,16 +258,16 @@ class ApiService:
         await self._sign_in.aclose()
         await self._wire.aclose()
 
-    async def _read(
-        self, partner: PartnerId, kind: str, ask: Ask, *, urgency: Urgency, max_age: timedelta = timedelta(0)
-    ) -> Reply:
+    async def _read(self, partner: PartnerId, kind: str, ask: Ask, manner: Manner) -> Reply:
         """One resource, through the gate; once more with a new token where the old one was refused."""
-        address = f"{self._settings.hosts.api}{ask.target}"
+        address = self._address(ask)
 
         async def fetch() -> Reply:
             return await self._fetch(partner, ask)
 
-        reply = await self._gate.ask(partner, address, fetch, urgency=urgency, max_age=max_age)
+        reply = await self._gate.ask(
+            partner, address, fetch, urgency=manner.urgency, max_age=manner.max_age, places=manner.places
+        )
         if reply.ok:
             self._shut.pop((partner, kind), None)
         if not reply.denied or reply.token is None:
@@ -239,10 +276,13 @@ class ApiService:
         if self._clock.monotonic() - shut_at < DENIED_AGAIN_S or not self._sign_in.renewable(reply.token):
             return reply
         self._sign_in.refused(reply.token)
-        reply = await self._gate.ask(partner, address, fetch, urgency=urgency)
+        reply = await self._gate.ask(partner, address, fetch, urgency=manner.urgency)
         if reply.denied:
             self._shut[(partner, kind)] = self._clock.monotonic()
         return reply
+
+    def _address(self, ask: Ask) -> str:
+        return f"{self._settings.hosts.api}{ask.target}"
 
     async def _fetch(self, partner: PartnerId, ask: Ask) -> Reply:
         try:
@@ -253,13 +293,17 @@ class ApiService:
             return Reply(status=None, read_at=self._clock.now(), trace=trace, why=str(error), denied=denied)
         return await self._exchanges.read(partner, token, ask)
 
-    async def _absent_setup(
-        self, partner: PartnerId, event: EventId | None, reply: Reply, *, urgency: Urgency, max_age: timedelta
-    ) -> Fact:
+    @property
+    def _absent_when_published(self) -> bool:
+        return self._settings.assumptions.text("setup.after_publish") == "absent"
+
+    async def _absent_setup(self, partner: PartnerId, event: EventId | None, reply: Reply, manner: Manner) -> Fact:
         absent = Known(value=dict(NO_SETUP), read_at=reply.read_at, trace=reply.trace)
-        if self._settings.assumptions.text("setup.after_publish") != "absent":
+        if not self._absent_when_published:
             return absent
-        campaigns = await self.read(partner, event, CAMPAIGNS, urgency=urgency, max_age=max_age)
+        campaigns = await self.read(
+            partner, event, CAMPAIGNS, urgency=manner.urgency, max_age=manner.max_age, places=manner.places
+        )
         return setup_without_record(campaigns, absent)
 
     def _fact(self, event: EventId | None, question: Question, reply: Reply) -> Fact:
@@ -276,6 +320,10 @@ class ApiService:
             self._pacing.throttled(partner, began=began, retry_after=reply.retry_after)
         elif reply.verdict == "answered":
             self._pacing.answered(partner, began=began)
+
+
+def _ask_of(question: Question) -> Ask:
+    return Ask(path=question.path, query=question.query)
 
 
 def _failure(reply: Reply) -> tuple[UnknownCode, str]:

@@ -34,7 +34,7 @@ from worker.model.facts import Json
 from worker.model.ids import PartnerId
 from worker.model.rules import Surge
 from worker.reading.gate import Gate
-from worker.reading.pacing import Pacer
+from worker.reading.pacer import Pacer
 from worker.rules.lint import lint
 from worker.rules.load import load
 from worker.sandbox.server import Address, Time, built, serving

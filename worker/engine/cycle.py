@@ -23,6 +23,8 @@ from worker.model.ids import EventId, PartnerId, RuleId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.writes import Write
 
+WATCHED_AGAIN = timedelta(minutes=2)
+"""At least this often the target of a write that is before a person is read by itself."""
 SURGE_MAX = timedelta(hours=24)
 """The longest window a surge can look back over."""
 
@@ -149,8 +151,15 @@ class Cycle:
             self._settler.glance(state, write)
             if write.state == "sending" and write.id not in state.running:
                 self._settler.found_sending(state, write)
-            elif write.id not in state.running and write.state not in ("waiting", "sending"):
+            elif write.id not in state.running and self._needs_tending(state, write):
                 state.running[write.id] = asyncio.ensure_future(self._tend(state, write))
+
+    def _needs_tending(self, state: PartnerState, write: Write) -> bool:
+        """What waits for a person or for a brake is looked at less and less often; looks at its event still count."""
+        if write.state in ("waiting", "sending"):
+            return False
+        rests = write.state in ("planned", "needs_human")
+        return not (rests and state.resting(write, self._clock.monotonic()))
 
     async def _tend(self, state: PartnerState, write: Write) -> None:
         """One step of one write's life; what it cannot finish now, a later cycle goes on with."""
@@ -159,6 +168,9 @@ class Cycle:
                 await self._executor.attempt(state, write)
                 return
             then = await self._settler.settle(state, write)
+            if write.state == "needs_human":
+                interval_s = self._settings.interval.total_seconds()
+                state.rest(write, self._clock.monotonic(), interval_s, WATCHED_AGAIN.total_seconds())
             if then == "send" and not self._stopping():
                 await self._send_again(state, write)
         except (LedgerUnwritable, StateConflict) as problem:

@@ -12,6 +12,7 @@ from typing import Literal
 from worker.engine.conflicts import overruled, standing_wishes, wishes_in_force
 from worker.engine.looks import mode_of
 from worker.engine.parts import Parts
+from worker.engine.ports import Places
 from worker.engine.preflight import Fresh, Preflight
 from worker.engine.settings import policy_for
 from worker.engine.state import PartnerState
@@ -34,11 +35,16 @@ from worker.model.records import Record
 from worker.model.rules import Rule
 from worker.model.writes import UNSETTLED, State, Write
 from worker.writes.evidence import fact_name, judge, target_value
+from worker.writes.intents import amount_of
 from worker.writes.life import Attempted, Looked, Settling, Unwanted, advance, attempts_left
 from worker.writes.states import hold, move
 
 RECORD_AGAIN = timedelta(seconds=1)
 """How soon an outcome that the ledger could not take is recorded again."""
+HELD_AGAIN = timedelta(seconds=10)
+"""The longest that a write which its fresh facts held waits for its next pre-flight."""
+BRAKED_AGAIN = timedelta(seconds=60)
+"""The same for a write that a brake held: what lets it go is time, or a person."""
 PACE_ROUNDS = 3
 """How often facts are read again because the budget made the write wait until they were too old."""
 
@@ -72,12 +78,17 @@ class Executor:
             self._unwanted(write)
             or self._overruled(state, write)
             or first_no(BEFORE_READING, before)
+            or self._braked_already(state, before)
             or held_over(before)
         )
         if no is not None:
             self._object(write, no)
             return
-        ready = await self._ready(state, write, earlier)
+        if state.resting(write, self._clock.monotonic()):
+            return
+        rules = self._rules_of(write)
+        async with self._preflight.together(state, write, rules) as places:
+            ready = await self._ready(state, write, rules, earlier, places)
         if ready is None or self._stopping():
             return
         current = self._ledger.write(write.id)
@@ -97,6 +108,7 @@ class Executor:
             return
         if brake is not None:
             self._object(write, braked(ready.situation, brake))
+            self._rest(state, write, BRAKED_AGAIN)
             return
         not_after = recorded + self._settings.timeout.total_seconds()
         state.in_flight.add(write.id)
@@ -105,6 +117,17 @@ class Executor:
             await self._record(state, sending.after, outcome)
         finally:
             state.in_flight.discard(write.id)
+
+    def _braked_already(self, state: PartnerState, before: Situation) -> No | None:
+        """A brake that is on now: nothing is read for a write that could not be sent. What it would spend is only known
+        here where the write carries its own budget; the transaction of the sending has the last word in any case."""
+        write, now = before.write, before.now
+        view = self._ledger.sending_view(write, now)
+        brake = brake_in_transaction(write, amount_of(write.intent), self._settings.limits, now, view)
+        if brake is None:
+            return None
+        self._rest(state, write, BRAKED_AGAIN)
+        return braked(before, brake)
 
     async def _record(self, state: PartnerState, sending: Write, outcome: Outcome) -> None:
         """Stores what the attempt told us, again and again until the ledger takes it."""
@@ -133,24 +156,32 @@ class Executor:
         if write.held_by == "credentials":
             state.credentials_until = write.held_until
 
-    async def _ready(self, state: PartnerState, write: Write, earlier: tuple[Write, ...]) -> Ready | None:
+    async def _ready(
+        self, state: PartnerState, write: Write, rules: tuple[Rule, ...], earlier: tuple[Write, ...], places: Places
+    ) -> Ready | None:
         for _ in range(PACE_ROUNDS):
-            fresh = await self._preflight.read(state, write, self._rules_of(write), earlier)
+            fresh = await self._preflight.read(state, write, rules, earlier, places)
             situation = self._situation(state, write, earlier, fresh)
             if write.state == "unknown" and not self._still_absent(state, write, fresh):
                 return None
             no = first_no(AFTER_READING, situation)
             if no is not None:
                 self._object(write, no, state)
+                self._rest(state, write, HELD_AGAIN)
                 return None
             if not fresh.in_time:
                 break
-            await self._service.ready_to_write(write.key.partner)
+            await self._service.ready_to_write(write.key.partner, places)
             if self._preflight.still(fresh.facts):
                 return Ready(write=write, fresh=fresh, situation=situation)
         why = "the facts it leans on could not be read within one interval"
         self._object(write, No(way="hold", reason="fact_unknown", why=why))
+        self._rest(state, write, HELD_AGAIN)
         return None
+
+    def _rest(self, state: PartnerState, write: Write, longest: timedelta) -> None:
+        first = self._settings.interval.total_seconds()
+        state.rest(write, self._clock.monotonic(), first, max(first, longest.total_seconds()))
 
     def _still_absent(self, state: PartnerState, write: Write, fresh: Fresh) -> bool:
         """The pre-flight's own look at an unknown write: one that says anything but *not there* ends the attempt."""
@@ -220,11 +251,8 @@ class Executor:
         now = self._clock.now()
         busy = tuple(
             one
-            for one in self._ledger.open_writes(write.key.partner)
-            if one.id != write.id
-            and one.key.event == write.key.event
-            and one.intent.target == write.intent.target
-            and one.state in UNSETTLED
+            for one in self._ledger.target_writes(write.key.partner, write.key.event, write.intent.target)
+            if one.id != write.id and one.state in UNSETTLED
         )
         situation = Situation(
             write=write,

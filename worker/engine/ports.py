@@ -3,12 +3,12 @@
 Only `worker.cli.wiring` and the simulation build the real ones. A port says nothing of httpx, SQL or files.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from worker.model.commits import Brake, Commit, DaemonStatus, Halt, Move, SendingView
-from worker.model.exchange import Clock, Listing, TaskState, Urgency, WriteRequest
+from worker.model.exchange import Clock, Listing, Places, TaskState, Urgency, WriteRequest
 from worker.model.facts import Fact, FactKey
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
@@ -33,8 +33,17 @@ class Service(Protocol):
         *,
         urgency: Urgency,
         max_age: timedelta = timedelta(0),
+        places: Places | None = None,
     ) -> Fact:
-        """One fact; a stored answer younger than ``max_age`` will do, else the floor and the budget are waited for."""
+        """One fact; a stored answer younger than ``max_age`` will do, else the floor is waited for, and the budget
+        unless ``places`` were kept."""
+        ...
+
+    async def keep_places(
+        self, partner: PartnerId, event: EventId, keys: Iterable[FactKey], *, urgency: Urgency
+    ) -> Places:
+        """Waits until these facts may be read, and one write may leave, all together; what is not used of it must be
+        given back."""
         ...
 
     async def task_state(self, partner: PartnerId, event: EventId) -> TaskState: ...
@@ -54,8 +63,8 @@ class Service(Protocol):
         """Requests per minute that the partner may make now; it shrinks by itself on 429."""
         ...
 
-    async def ready_to_write(self, partner: PartnerId) -> None:
-        """Waits until the partner's back-off is over and its budget has room for one write."""
+    async def ready_to_write(self, partner: PartnerId, places: Places | None = None) -> None:
+        """Waits until the partner's back-off is over and its budget has room for one write, unless it was kept."""
         ...
 
 
@@ -69,6 +78,10 @@ class Ledger(Protocol):
     def record_sending(self, move: Move, check: Callable[[SendingView], Brake | None]) -> Brake | None:
         """Records ``sending`` durably unless ``check``, called inside the transaction, names a brake; then nothing is
         changed. The mark beside the ledger is replaced before this returns."""
+        ...
+
+    def sending_view(self, write: Write, now: datetime) -> SendingView:
+        """What `record_sending` would show its check now: for a first opinion before anything is read for a write."""
         ...
 
     def partner_memory(self, partner: PartnerId) -> PartnerMemory | None: ...
@@ -99,4 +112,4 @@ class Ledger(Protocol):
     def save_status(self, status: DaemonStatus) -> None: ...
 
 
-__all__ = ["Clock", "Ledger", "Listing", "Service", "TaskState", "Urgency", "WriteRequest"]
+__all__ = ["Clock", "Ledger", "Listing", "Places", "Service", "TaskState", "Urgency", "WriteRequest"]

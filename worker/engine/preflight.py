@@ -1,18 +1,22 @@
 """The last look before a write: every fact its condition uses, read just now, and its target with them.
 
-All floors are waited for side by side, so that the answers are of one moment; what has become older than the interval
-meanwhile is read again, a few times, and then the write is held: nothing is sent on an old fact.
+All floors are waited for first, and the budget's places for all reads and the write are kept together, so that the
+answers are of one moment also where the budget is short. What another reader has asked a moment ago is taken over. The
+event comes last, so that it answers after a setup that is not there (a 404 alone proves nothing). What has
+become older than the interval meanwhile is read again, a few times, and then the write is held: nothing is sent on an
+old fact.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from worker.engine.needs import scope_of
 from worker.engine.overlay import with_fields
 from worker.engine.parts import Parts
-from worker.engine.ports import Urgency
+from worker.engine.ports import Places, Urgency
 from worker.engine.state import EVENT, PARTNER, PartnerState
 from worker.model.actions import ACTIONS
 from worker.model.facts import Fact, FactKey, Known, Observation, Unknown
@@ -21,6 +25,7 @@ from worker.model.rules import Judgement, Rule, Truth
 from worker.model.writes import Write
 from worker.rules.evaluate import normalised, runtime_in_days, watch_key
 from worker.rules.registry import LOCAL
+from worker.writes.evidence import fact_name
 
 ROUNDS = 3
 """How often facts that have grown too old are read again before the write is held."""
@@ -45,9 +50,21 @@ class Preflight:
         self._service = parts.service
         self._settings = parts.settings
 
-    async def read(self, state: PartnerState, write: Write, rules: Iterable[Rule], earlier: tuple[Write, ...]) -> Fresh:
+    @asynccontextmanager
+    async def together(self, state: PartnerState, write: Write, rules: tuple[Rule, ...]) -> AsyncIterator[Places]:
+        """Within, the reads of this write's pre-flight and the write itself need not wait for floors or budget."""
+        urgency = Urgency.STOPPING if write.intent.stops else Urgency.PREFLIGHT
+        keys = self._keys(state, write, rules)
+        places = await self._service.keep_places(write.key.partner, write.key.event, keys, urgency=urgency)
+        try:
+            yield places
+        finally:
+            places.give_back()
+
+    async def read(
+        self, state: PartnerState, write: Write, rules: tuple[Rule, ...], earlier: tuple[Write, ...], places: Places
+    ) -> Fresh:
         """One pre-flight. ``rules`` are those the write stands for; one of them must still hold."""
-        rules = tuple(rules)
         began = self._clock.monotonic()
         keys = self._keys(state, write, rules)
         facts: dict[FactKey, Fact] = {}
@@ -55,9 +72,10 @@ class Preflight:
             stale = [key for key in keys if self._too_old(facts.get(key))]
             if not stale:
                 break
-            for key, fact in await self._read_all(state, write, stale):
-                facts[key] = fact
-                state.observe(write.key.event, key, fact)
+            for part in ([key for key in stale if key != EVENT], [key for key in stale if key == EVENT]):
+                for key, fact in await self._read_all(state, write, part, places):
+                    facts[key] = fact
+                    state.observe(write.key.event, key, fact)
         named = {key.name: fact for key, fact in facts.items()}
         named.setdefault("partner", state.shared.get(PARTNER, Unknown(code="unread", why="not read yet")))
         judgement = self._judge(state, write, rules, earlier, facts)
@@ -97,12 +115,19 @@ class Preflight:
         days = given if given is not None else runtime_in_days(seen, now)
         return FactKey(name="budget_range", params=() if days is None else (("runtime_in_days", days),))
 
-    async def _read_all(self, state: PartnerState, write: Write, keys: list[FactKey]) -> list[tuple[FactKey, Fact]]:
+    async def _read_all(
+        self, state: PartnerState, write: Write, keys: list[FactKey], places: Places
+    ) -> list[tuple[FactKey, Fact]]:
         partner_keys = set(state.shared)
+        proof = {"event", fact_name(write.intent)} if write.state == "unknown" else frozenset[str]()
 
         async def one(key: FactKey) -> tuple[FactKey, Fact]:
             event = None if key in partner_keys else write.key.event
-            return key, await self._service.read(write.key.partner, event, key, urgency=Urgency.PREFLIGHT)
+            young = timedelta(0) if key.name in proof else self._settings.interval / 2
+            fact = await self._service.read(
+                write.key.partner, event, key, urgency=Urgency.PREFLIGHT, max_age=young, places=places
+            )
+            return key, fact
 
         return list(await asyncio.gather(*(one(key) for key in keys)))
 

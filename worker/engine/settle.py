@@ -139,7 +139,8 @@ class Settler:
         newest = settling.last_read if settling.last_read is not None else settling.ended
         if isinstance(seen, Known) and seen.trace is not None and seen.trace.began > max(newest, settling.ended):
             return seen
-        fact = await self._service.read(write.key.partner, write.key.event, key, urgency=Urgency.EVIDENCE)
+        urgency = Urgency.FACT if write.state == "needs_human" else Urgency.EVIDENCE
+        fact = await self._service.read(write.key.partner, write.key.event, key, urgency=urgency)
         state.observe(write.key.event, key, fact)
         return fact
 

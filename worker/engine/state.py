@@ -11,6 +11,7 @@ from datetime import datetime
 from worker.model.facts import Fact, FactKey, Json, Known
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
+from worker.model.writes import State, Write
 from worker.rules.registry import BUILT_IN
 from worker.writes.life import Settling
 
@@ -25,6 +26,20 @@ class TaskWatch:
     due: float
     reads: int = 0
     verdict: str = "unread"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rest:
+    """A write that is not looked at by reads of its own before monotonic ``until``, unless its ``life`` has changed."""
+
+    until: float
+    times: int
+    life: tuple[State, int, bool]
+
+
+def life_of(write: Write) -> tuple[State, int, bool]:
+    """What ends a rest when it changes: a person's verdict, an approval, an attempt."""
+    return write.state, write.attempt, write.approved
 
 
 @dataclass(slots=True)
@@ -48,12 +63,26 @@ class PartnerState:
     tasks_of_service: dict[WriteId, TaskWatch] = field(default_factory=dict)
     said: dict[WriteId, str] = field(default_factory=dict)
     running: dict[WriteId, asyncio.Task[None]] = field(default_factory=dict)
+    rests: dict[WriteId, Rest] = field(default_factory=dict)
     doing: dict[tuple[EventId, str], Json] = field(default_factory=dict)
     in_flight: set[WriteId] = field(default_factory=set)
     quiet_until: float = float("-inf")
     credentials_until: datetime | None = None
     last_ok_at: datetime | None = None
     last_error: str | None = None
+
+    def rest(self, write: Write, now: float, first_s: float, longest_s: float) -> None:
+        """What a pre-flight or a read of its own could not bring further is tried again later, twice as late each
+        time, so that many writes that wait take no requests from those that can go on."""
+        before = self.rests.get(write.id)
+        times = before.times + 1 if before is not None and before.life == life_of(write) else 1
+        wait_s = min(first_s * (1 << min(times - 1, 8)), longest_s)
+        self.rests[write.id] = Rest(until=now + wait_s, times=times, life=life_of(write))
+
+    def resting(self, write: Write, now: float) -> bool:
+        """Whether the write still rests."""
+        rest = self.rests.get(write.id)
+        return rest is not None and now < rest.until and rest.life == life_of(write)
 
     def fact(self, event: EventId, key: FactKey) -> Fact | None:
         """The last fact of that key, of the event or of the partner."""

@@ -53,6 +53,10 @@ class ToldLedger:
                 self._tell(record)
         return brake
 
+    def sending_view(self, write: Write, now: datetime) -> SendingView:
+        """See `Ledger`."""
+        return self._ledger.sending_view(write, now)
+
     def partner_memory(self, partner: PartnerId) -> PartnerMemory | None:
         """See `Ledger`."""
         return self._ledger.partner_memory(partner)

@@ -95,6 +95,11 @@ class SqlLedger(LedgerReader):
         self._replace_mark(after, Mark(ledger_id=self._ledger_id, seq=journal.seq, hash=journal.hash))
         return None
 
+    def sending_view(self, write: Write, now: datetime) -> SendingView:
+        """What `record_sending` would show its check now; by the time of the sending it may be otherwise."""
+        with self._store.reading() as connection:
+            return view_for(connection, write, now)
+
     def save_status(self, status: DaemonStatus) -> None:
         """What the daemon says of itself, in place of what it said before."""
         row = {

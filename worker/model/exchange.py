@@ -23,13 +23,26 @@ class Clock(Protocol):
 
 
 class Urgency(IntEnum):
-    """Who goes first when the budget is short."""
+    """Who goes first when the budget is short. ``STOPPING``: the pre-flight of a write that only stops spending."""
 
     WRITE = 0
     EVIDENCE = 1
-    PREFLIGHT = 2
-    LISTING = 3
-    FACT = 4
+    STOPPING = 2
+    PREFLIGHT = 3
+    LISTING = 4
+    FACT = 5
+
+
+class Places(Protocol):
+    """Room in a partner's budget, kept for requests that must leave together: a pre-flight and its write."""
+
+    def take(self) -> bool:
+        """Whether a request may leave at once on one of them; then it is counted."""
+        ...
+
+    def give_back(self) -> None:
+        """What was not needed is there for others again."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, Literal, Protocol, TypeVar
 
-from worker.model.exchange import Clock, Urgency
+from worker.model.exchange import Clock, Places, Urgency
 from worker.model.ids import PartnerId
-from worker.reading.pacing import Pacer, Turn
+from worker.reading.pacer import Pacer, Turn
 
 LONGEST_FAILURE_WAIT_S = 10.0
 """A resource that keeps failing is asked at least this often, unless the floor is longer."""
@@ -55,6 +55,7 @@ class Flight(Generic[ReplyT]):
 
     task: "asyncio.Task[ReplyT]"
     urgency: Urgency
+    places: Places | None = None
     turn: Turn | None = None
 
 
@@ -95,10 +96,12 @@ class Gate(Generic[ReplyT]):
         *,
         urgency: Urgency,
         max_age: timedelta = timedelta(0),
+        places: Places | None = None,
     ) -> ReplyT:
         """The answer of one resource: stored, shared, or fetched when floor and pace allow it.
 
         ``address``: host, path and query. ``fetch`` makes one request and does not raise for what the service does.
+        ``places``: room in the budget that the asker has kept; the request leaves on it without waiting in the line.
         """
         key = (partner, address)
         asked = self._asked.get(key)
@@ -106,12 +109,26 @@ class Gate(Generic[ReplyT]):
             return asked.reply
         flight = self._flights.get(key)
         if flight is None:
-            flight = self._start(key, fetch, urgency)
+            flight = self._start(key, fetch, urgency, places)
+        elif places is not None:
+            self._lend(flight, places)
         elif urgency < flight.urgency:
             flight.urgency = urgency
             if flight.turn is not None:
                 self._pacer.hurry(partner, flight.turn, urgency)
         return await asyncio.shield(flight.task)
+
+    def opens_at(self, partner: PartnerId, address: str) -> float:
+        """The monotonic second from which the resource may be asked again."""
+        asked = self._asked.get((partner, address))
+        return self._open_at if asked is None else max(self._open_at, floor_until(asked, self._floor_s))
+
+    def _lend(self, flight: Flight[ReplyT], places: Places) -> None:
+        """Somebody who kept a place waits for the same answer."""
+        if flight.turn is None:
+            flight.places = flight.places or places
+        else:
+            self._pacer.serve(flight.turn, places)
 
     async def aclose(self) -> None:
         """Ends every flight; whoever still waits is cancelled."""
@@ -121,10 +138,14 @@ class Gate(Generic[ReplyT]):
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _start(
-        self, key: tuple[PartnerId, str], fetch: Callable[[], Awaitable[ReplyT]], urgency: Urgency
+        self,
+        key: tuple[PartnerId, str],
+        fetch: Callable[[], Awaitable[ReplyT]],
+        urgency: Urgency,
+        places: Places | None,
     ) -> Flight[ReplyT]:
         task = asyncio.ensure_future(self._fly(key, fetch))
-        flight = Flight(task=task, urgency=urgency)
+        flight = Flight(task=task, urgency=urgency, places=places)
         self._flights[key] = flight
         task.add_done_callback(lambda done: self._landed(key, done))
         return flight
@@ -138,8 +159,9 @@ class Gate(Generic[ReplyT]):
         partner, _ = key
         flight = self._flights[key]
         await self._wait_for_floor(key)
-        flight.turn = self._pacer.queue(partner, flight.urgency)
-        await self._pacer.granted(flight.turn)
+        if flight.places is None or not flight.places.take():
+            flight.turn = self._pacer.queue(partner, flight.urgency)
+            await self._pacer.granted(flight.turn)
         began = self._clock.monotonic()
         try:
             reply = await fetch()
@@ -154,8 +176,7 @@ class Gate(Generic[ReplyT]):
         return reply
 
     async def _wait_for_floor(self, key: tuple[PartnerId, str]) -> None:
-        asked = self._asked.get(key)
-        until = max(self._open_at, floor_until(asked, self._floor_s) if asked is not None else self._open_at)
+        until = self.opens_at(*key)
         while (left := until - self._clock.monotonic()) > 0.0:
             await self._clock.sleep(max(left, 0.001))
 

@@ -4,20 +4,12 @@ Rate limiting exists per partner, its numbers are not contractual, and no header
 budget is our own: it halves when the service says 429 and comes back slowly. A 429 on anything stops everything of
 that partner until its wait is over: what was refused once would be refused again.
 
-Policy and waiting are apart: `Pace` with its functions is pure and takes ``now``; `Pacer` waits. One partner never
-slows another, because no two paces share anything. It has no clock and no randomness of its own: both are handed in.
+Policy and waiting are apart: `Pace` with its functions is pure and takes ``now``; `worker.reading.pacer` waits. It has
+no clock and no randomness of its own: both are handed in.
 """
 
-import asyncio
-from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from heapq import heappop, heappush
-from itertools import count
-
-from worker.model.exchange import Clock, Urgency
-from worker.model.ids import PartnerId
 
 BURST_S = 2.0
 """Seconds of budget that may be spent at once after a rest."""
@@ -130,123 +122,7 @@ def eased(pace: Pace, *, began: float, now: float) -> Pace:
     return replace(current, strikes=0) if began >= current.blocked_until else current
 
 
-@dataclass(slots=True)
-class Turn:
-    """One asker's place in the line."""
-
-    granted: "asyncio.Future[None]"
-    urgency: Urgency
-
-
-class Pacer:
-    """Lets the requests of each partner leave one by one, the most urgent first, none before its time."""
-
-    def __init__(self, *, per_minute: float, clock: Clock, chance: Callable[[], float]) -> None:
-        self._per_minute = per_minute
-        self._clock = clock
-        self._chance = chance
-        self._paces: dict[PartnerId, Pace] = {}
-        self._lines: dict[PartnerId, list[tuple[Urgency, int, Turn]]] = {}
-        self._walkers: dict[PartnerId, asyncio.Task[None]] = {}
-        self._number = count()
-        self._left: dict[PartnerId, deque[float]] = {}
-
-    async def turn(self, partner: PartnerId, urgency: Urgency) -> None:
-        """Waits until a request of this urgency may leave, and counts it."""
-        await self.granted(self.queue(partner, urgency))
-
-    def queue(self, partner: PartnerId, urgency: Urgency) -> Turn:
-        """A place in the line, for those who may have to move forward later: see ``hurry``."""
-        turn = Turn(granted=asyncio.get_running_loop().create_future(), urgency=urgency)
-        now = self._clock.monotonic()
-        pace = self.pace(partner)
-        if not self._waiting(partner) and wait_s(pace, now) <= 0.0:
-            self._grant(partner, turn, now)
-            return turn
-        heappush(self._lines.setdefault(partner, []), (urgency, next(self._number), turn))
-        if partner not in self._walkers:
-            self._walkers[partner] = asyncio.ensure_future(self._walk(partner))
-        return turn
-
-    async def granted(self, turn: Turn) -> None:
-        """Waits for the turn. A cancelled wait gives its place back."""
-        try:
-            await turn.granted
-        except asyncio.CancelledError:
-            turn.granted.cancel()
-            raise
-
-    def hurry(self, partner: PartnerId, turn: Turn, urgency: Urgency) -> None:
-        """Somebody more urgent waits for the same answer."""
-        if not turn.granted.done() and urgency < turn.urgency:
-            turn.urgency = urgency
-            heappush(self._lines[partner], (urgency, next(self._number), turn))
-
-    def throttled(self, partner: PartnerId, *, began: float, retry_after: timedelta | None) -> None:
-        """A 429 came back, on a read or a write."""
-        now = self._clock.monotonic()
-        self._paces[partner] = struck(
-            self.pace(partner), began=began, now=now, retry_after=retry_after, chance=self._chance()
-        )
-
-    def answered(self, partner: PartnerId, *, began: float) -> None:
-        """An answer that was no 429 came back."""
-        self._paces[partner] = eased(self.pace(partner), began=began, now=self._clock.monotonic())
-
-    def pace(self, partner: PartnerId) -> Pace:
-        """The partner's pace as last counted."""
-        if partner not in self._paces:
-            self._paces[partner] = fresh(self._per_minute, self._clock.monotonic())
-        return self._paces[partner]
-
-    def blocked_until(self, partner: PartnerId) -> float:
-        """Monotonic second until which a 429 forbids every request of the partner."""
-        return self.pace(partner).blocked_until
-
-    def budget(self, partner: PartnerId) -> float:
-        """Requests per minute that the partner is allowed now; for `status`."""
-        return budget_now(self.pace(partner), self._clock.monotonic())
-
-    def last_minute(self, partner: PartnerId) -> int:
-        """Requests of the partner that left in the last 60 seconds; for `status`."""
-        since = self._clock.monotonic() - 60.0
-        return sum(at > since for at in self._left.get(partner, ()))
-
-    async def aclose(self) -> None:
-        """Ends all waiting; whoever still waits is cancelled."""
-        walkers, self._walkers = list(self._walkers.values()), {}
-        for line in self._lines.values():
-            for _, _, turn in line:
-                turn.granted.cancel()
-        self._lines.clear()
-        for walker in walkers:
-            walker.cancel()
-        await asyncio.gather(*walkers, return_exceptions=True)
-
-    def _waiting(self, partner: PartnerId) -> bool:
-        """Whether somebody stands in the line; those who left it are taken out at the front."""
-        line = self._lines.get(partner, [])
-        while line and line[0][2].granted.done():
-            heappop(line)
-        return bool(line)
-
-    def _grant(self, partner: PartnerId, turn: Turn, now: float) -> None:
-        self._paces[partner] = taken(self.pace(partner), now)
-        left = self._left.setdefault(partner, deque())
-        left.append(now)
-        while left[0] <= now - 60.0:
-            left.popleft()
-        turn.granted.set_result(None)
-
-    async def _walk(self, partner: PartnerId) -> None:
-        """Serves one partner's line until it is empty."""
-        try:
-            while self._waiting(partner):
-                now = self._clock.monotonic()
-                wait = wait_s(self.pace(partner), now)
-                if wait > 0.0:
-                    await self._clock.sleep(wait)
-                    continue
-                self._grant(partner, heappop(self._lines[partner])[2], now)
-        finally:
-            self._walkers.pop(partner, None)
+def given_back(pace: Pace, requests: int, now: float) -> Pace:
+    """Requests that were counted and did not leave after all."""
+    current = settled(pace, now)
+    return replace(current, room=min(burst(current.budget), current.room + requests))

@@ -20,7 +20,7 @@ from worker.model.exchange import Urgency
 from worker.model.facts import Fact, FactKey, Json, Scalar
 from worker.model.ids import EventId, PartnerId
 from worker.reading.gate import Gate
-from worker.reading.pacing import Pacer
+from worker.reading.pacer import Pacer
 
 API = "https://api.example/api/v3"
 CR = "https://ingest.example/v1"

@@ -193,6 +193,7 @@ def test_writes_and_their_evidence_go_first() -> None:
     assert sorted(Urgency) == [
         Urgency.WRITE,
         Urgency.EVIDENCE,
+        Urgency.STOPPING,
         Urgency.PREFLIGHT,
         Urgency.LISTING,
         Urgency.FACT,

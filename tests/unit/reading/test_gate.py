@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 
 from tests.unit.reading.virtual import VirtualClock, no_chance
-from worker.model.exchange import Urgency
+from worker.model.exchange import Places, Urgency
 from worker.model.ids import PartnerId
 from worker.reading import gate as gates
 from worker.reading.gate import Asked, Gate, Verdict, floor_until
-from worker.reading.pacing import Pacer
+from worker.reading.pacer import Pacer
 
 HALL = PartnerId("partner-id-hall")
 CLUB = PartnerId("partner-id-club")
@@ -216,6 +216,49 @@ def test_evidence_that_waits_for_a_fact_brings_it_forward() -> None:
     world.clock.run(story())
 
     assert order[:2] == ["/events/e59", "/events/e59"], "it was last in the line, and two waited for it"
+
+
+def test_who_kept_places_waits_for_no_line_alone_or_with_others() -> None:
+    world = World()
+    times: dict[str, float] = {}
+
+    async def one(address: str, places: Places | None) -> None:
+        fetch, urgency = world.fetch(address), Urgency.FACT
+        await world.gate.ask(HALL, address, fetch, urgency=urgency, places=places)
+        times[address] = world.clock.monotonic()
+
+    async def story() -> None:
+        places = await world.pacer.keep(HALL, Urgency.PREFLIGHT, 3)
+        crowd = [asyncio.ensure_future(one(f"/events/e{number}", None)) for number in range(40)]
+        await asyncio.sleep(0)
+        await asyncio.gather(one("/mine", places), one("/events/e39", places))
+        await asyncio.gather(*crowd)
+
+    world.clock.run(story())
+
+    assert times["/mine"] == 0.0
+    assert times["/events/e39"] == 0.0, "it was last in the line, and left on the place of who joined it"
+    assert times["/events/e38"] > 0.0
+
+
+def test_a_place_serves_a_question_that_still_waits_for_its_floor() -> None:
+    world = World()
+
+    async def story() -> float:
+        places = await world.pacer.keep(HALL, Urgency.PREFLIGHT, 1)
+        first = asyncio.ensure_future(world.ask("/events/e1"))
+        await world.clock.sleep(1.0)
+        await first
+        again = asyncio.ensure_future(world.ask("/events/e1"))
+        await world.clock.sleep(0.5)
+        crowd = [asyncio.ensure_future(world.ask(f"/crowd/{number}")) for number in range(60)]
+        fetch = world.fetch("/events/e1")
+        await world.gate.ask(HALL, "/events/e1", fetch, urgency=Urgency.PREFLIGHT, places=places)
+        at = world.clock.monotonic()
+        await asyncio.gather(again, *crowd)
+        return at
+
+    assert world.clock.run(story()) == world.gate.opens_at(HALL, "/events/e1") - FLOOR_S == 3.0
 
 
 def test_a_new_process_asks_nothing_before_the_floor_has_passed() -> None:

@@ -11,7 +11,8 @@ from tests.unit.reading.virtual import VirtualClock, no_chance
 from worker.model.exchange import Urgency
 from worker.model.ids import PartnerId
 from worker.reading import pacing
-from worker.reading.pacing import Pace, Pacer
+from worker.reading.pacer import LOOK_AFTER, Pacer
+from worker.reading.pacing import Pace
 
 HALL = PartnerId("partner-id-hall")
 CLUB = PartnerId("partner-id-club")
@@ -127,7 +128,14 @@ def test_a_rested_partner_may_ask_a_few_at_once() -> None:
     assert pacing.wait_s(pace, 0.0) > 0.0
 
 
-def test_the_most_urgent_waits_least() -> None:
+@pytest.mark.parametrize(
+    ("urgencies", "reason"),
+    [
+        ([Urgency.WRITE, Urgency.EVIDENCE, Urgency.STOPPING, Urgency.PREFLIGHT], "what serves writes"),
+        ([Urgency.WRITE, Urgency.LISTING, Urgency.FACT], "writes before looks, and the list before single facts"),
+    ],
+)
+def test_the_most_urgent_waits_least(urgencies: list[Urgency], reason: str) -> None:
     clock = VirtualClock()
     pacer = Pacer(per_minute=60, clock=clock, chance=no_chance)
     order: list[Urgency] = []
@@ -139,11 +147,112 @@ def test_the_most_urgent_waits_least() -> None:
     async def story() -> None:
         await pacer.turn(HALL, Urgency.FACT)
         await pacer.turn(HALL, Urgency.FACT)
-        await asyncio.gather(*(one(urgency) for urgency in reversed(Urgency)))
+        await asyncio.gather(*(one(urgency) for urgency in reversed(urgencies)))
 
     clock.run(story())
 
-    assert order == list(Urgency)
+    assert order == urgencies, reason
+
+
+def test_however_much_there_is_to_settle_the_looks_go_on() -> None:
+    clock = VirtualClock()
+    pacer = Pacer(per_minute=60, clock=clock, chance=no_chance)
+    order: list[Urgency] = []
+
+    async def one(urgency: Urgency) -> None:
+        await pacer.turn(HALL, urgency)
+        order.append(urgency)
+
+    async def story() -> None:
+        waiting = [asyncio.ensure_future(one(Urgency.EVIDENCE)) for _ in range(30)]
+        await one(Urgency.LISTING)
+        await one(Urgency.LISTING)
+        await asyncio.gather(*waiting)
+
+    clock.run(story())
+
+    looks = [place for place, urgency in enumerate(order) if urgency is Urgency.LISTING]
+    assert len(looks) == 2
+    assert looks[1] - looks[0] <= LOOK_AFTER + 1
+
+
+@pytest.mark.parametrize("per_minute", [6, 12, 60, 300])
+def test_places_are_saved_up_and_used_at_once_within_the_budget_of_any_minute(per_minute: int) -> None:
+    clock = VirtualClock()
+    pacer = Pacer(per_minute=per_minute, clock=clock, chance=no_chance)
+    left: list[float] = []
+    together: list[float] = []
+
+    async def look() -> None:
+        while clock.monotonic() < 400.0:
+            await pacer.turn(HALL, Urgency.LISTING)
+            left.append(clock.monotonic())
+            await clock.sleep(1.0)
+
+    async def write() -> None:
+        for _ in range(3):
+            places = await pacer.keep(HALL, Urgency.PREFLIGHT, 6)
+            together.append(clock.monotonic())
+            for _ in range(6):
+                assert places.take()
+                left.append(clock.monotonic())
+            assert not places.take(), "six were kept, not seven"
+
+    async def story() -> None:
+        looking = asyncio.ensure_future(look())
+        await write()
+        await looking
+
+    clock.run(story())
+
+    assert len(together) == 3
+    left.sort()
+    for first, beyond in zip(left, left[per_minute:], strict=False):
+        assert beyond - first > 59.99, "one more than the budget within a minute"
+
+
+def test_places_that_are_given_back_are_there_for_others() -> None:
+    clock = VirtualClock()
+    pacer = Pacer(per_minute=60, clock=clock, chance=no_chance)
+
+    async def story() -> float:
+        places = await pacer.keep(HALL, Urgency.PREFLIGHT, 2)
+        places.give_back()
+        assert not places.take()
+        await pacer.turn(HALL, Urgency.FACT)
+        return clock.monotonic()
+
+    assert clock.run(story()) == 0.0
+
+
+def test_who_goes_away_gives_back_what_was_saved_for_it() -> None:
+    clock = VirtualClock()
+    pacer = Pacer(per_minute=60, clock=clock, chance=no_chance)
+
+    async def story() -> float:
+        saving = asyncio.ensure_future(pacer.keep(HALL, Urgency.PREFLIGHT, 30))
+        await clock.sleep(3.0)
+        saving.cancel()
+        await asyncio.gather(saving, return_exceptions=True)
+        await pacer.turn(HALL, Urgency.FACT)
+        return clock.monotonic()
+
+    assert clock.run(story()) == 3.0
+
+
+def test_kept_places_do_not_leave_against_a_429_that_came_meanwhile() -> None:
+    clock = VirtualClock()
+    pacer = Pacer(per_minute=300, clock=clock, chance=no_chance)
+
+    async def story() -> None:
+        places = await pacer.keep(HALL, Urgency.PREFLIGHT, 3)
+        assert places.take()
+        pacer.throttled(HALL, began=0.0, retry_after=timedelta(seconds=30))
+        assert not places.take()
+        await clock.sleep(30.0)
+        assert places.take(), "what is left of them is still kept"
+
+    clock.run(story())
 
 
 def test_someone_more_urgent_who_shares_a_place_brings_it_forward() -> None:
