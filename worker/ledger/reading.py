@@ -24,11 +24,13 @@ from worker.ledger.rows import ALL_WRITES, write_of
 from worker.ledger.sendings import active_halts, first_sendings
 from worker.ledger.store import Store, memory_store, reading_store
 from worker.ledger.tables import action_log, daemon_status, meta, metadata, partner_memory, rule_memory, writes
+from worker.ledger.trail import load_evaluations, load_history, load_observed, load_text
 from worker.model.commits import ChainBreak, DaemonStatus, Halt, LogFilter
 from worker.model.errors import NotFound, NotSafe
 from worker.model.facts import Json
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
+from worker.model.trail import Evaluation, History, Observed
 from worker.model.writes import FINAL, State, Write
 
 PAGE_RECORDS = 500
@@ -175,6 +177,34 @@ class LedgerReader:
             why = f"the log ends at seq {reached.count}, but a write was sent at seq {mark.seq}: the end was cut off"
             return ChainBreak(seq=reached.count + 1, why=why)
         return found
+
+    # what explains
+
+    def evaluations(self, events: Sequence[EventId], partner: PartnerId | None = None) -> tuple[Evaluation, ...]:
+        """The evaluations of these events, by partner, event, rule and time."""
+        with self._store.reading() as connection:
+            return load_evaluations(connection, events, partner)
+
+    def condition_text(self, when_hash: str) -> str | None:
+        """The condition of that hash, None where no evaluation ever named it."""
+        with self._store.reading() as connection:
+            return load_text(connection, when_hash)
+
+    def observed(self, partner: PartnerId, event: EventId | None = None) -> tuple[Observed, ...]:
+        """Every fact as it was seen last: of the partner, or of one event and the partner as a whole."""
+        with self._store.reading() as connection:
+            return load_observed(connection, partner, event)
+
+    def history(self, partner: PartnerId, since: datetime | None = None) -> History:
+        """The observed facts since a time, or as far back as they are kept."""
+        with self._store.reading() as connection:
+            return load_history(connection, partner, since)
+
+    def partners(self) -> tuple[PartnerId, ...]:
+        """Every partner that the ledger remembers."""
+        query = select(partner_memory.c.partner).order_by(partner_memory.c.partner)
+        with self._store.reading() as connection:
+            return tuple(PartnerId(name) for name in connection.execute(query).scalars())
 
     # the daemon
 

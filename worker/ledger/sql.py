@@ -26,6 +26,7 @@ from worker.ledger.revisions import NOTHING, migrate, require_current, revision_
 from worker.ledger.sendings import active_halts, insert_halt, record_attempt, settle_attempt, view_for
 from worker.ledger.store import Store, create_file, reading_store, writing_store
 from worker.ledger.tables import action_log, daemon_status, halts, meta, rule_memory, writes
+from worker.ledger.trail import save_trail
 from worker.model.commits import Brake, Commit, DaemonStatus, Halt, Move, SendingView
 from worker.model.errors import LedgerUnwritable, NotSafe, SendingUnmarked
 from worker.model.ids import PartnerId, RuleId
@@ -254,4 +255,6 @@ def _applied(connection: Connection, commit: Commit) -> tuple[Write, ...]:
         journal.add([of_write(write, at=commit.at, kind=write.state, reason=write.reason, why=write.why)])
         planned.append(write)
     journal.flush()
+    if commit.trail is not None:
+        save_trail(connection, commit.trail)
     return tuple(planned)

@@ -19,7 +19,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISIONS: tuple[str, ...] = ("0001",)
+REVISIONS: tuple[str, ...] = ("0001", "0002")
 """Every revision, oldest first; the last is the one that this program reads and writes."""
 REVISION = REVISIONS[-1]
 
@@ -164,4 +164,54 @@ daemon_status = Table(
     Column("since", Text, nullable=False),
     Column("seen_at", Text, nullable=False),
     Column("body", Text, nullable=False),
+)
+
+conditions = Table(
+    "conditions",
+    metadata,
+    Column("when_hash", Text, primary_key=True),
+    Column("source", Text, nullable=False),
+)
+
+evaluations = Table(
+    "evaluations",
+    metadata,
+    Column("partner", Text, primary_key=True),
+    Column("event", Text, primary_key=True),
+    Column("rule", Text, primary_key=True),
+    Column("ending", Text, primary_key=True),
+    Column("at", Text, nullable=False),
+    Column("since", Text, nullable=False),
+    Column("episode", Integer, nullable=False),
+    Column("reason", Text),
+    Column("why", Text, nullable=False),
+    Column("until", Text),
+    Column("when_hash", Text, nullable=False),
+    Column("facts", Text, nullable=False),
+    Column("read", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+observed = Table(
+    "observed",
+    metadata,
+    Column("partner", Text, primary_key=True),
+    Column("event", Text, primary_key=True),
+    Column("fact", Text, primary_key=True),
+    Column("params", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+observations = Table(
+    "observations",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("partner", Text, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("fact", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("before", Text),
+    Index("ix_observations_at", "partner", "at"),
 )

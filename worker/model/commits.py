@@ -8,6 +8,7 @@ from worker.model.facts import Json
 from worker.model.ids import PartnerId, RuleId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.records import Record
+from worker.model.trail import Trail
 from worker.model.writes import Plan, Write
 
 
@@ -23,8 +24,8 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One transaction. Order inside: records, memory, moves, plans. Every plan also gets a record of its state's kind,
-    with the plan's reason and why, because only the ledger knows its number."""
+    """One transaction. Order inside: records, memory, moves, plans, trail. Every plan also gets a record of its state's
+    kind, with the plan's reason and why, because only the ledger knows its number."""
 
     at: datetime
     records: tuple[Record, ...] = ()
@@ -32,11 +33,12 @@ class Commit:
     partner: PartnerMemory | None = None
     moves: tuple[Move, ...] = ()
     plans: tuple[Plan, ...] = ()
+    trail: Trail | None = None
 
     @property
     def empty(self) -> bool:
         """Nothing to store."""
-        return not (self.records or self.memory or self.partner or self.moves or self.plans)
+        return not (self.records or self.memory or self.partner or self.moves or self.plans or self.trail)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """A restored ledger goes on only after a person said so, and then trusts nothing that it remembers."""
 
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -186,6 +187,25 @@ def test_upgrading_a_current_ledger_changes_nothing(tmp_path: Path) -> None:
 
     with open_ledger(tmp_path) as ledger:
         assert ledger.episode_writes(ACME, E1, RULE, 1) == (write,)
+
+
+def test_a_ledger_of_the_first_revision_is_upgraded_with_all_that_it_holds(tmp_path: Path) -> None:
+    with open_ledger(tmp_path) as ledger:
+        (write,) = planned(ledger)
+    connection = sqlite3.connect(tmp_path / "worker.db")
+    with connection:
+        for table in ("conditions", "evaluations", "observed", "observations"):
+            connection.execute(f"DROP TABLE {table}")
+        connection.execute("UPDATE alembic_version SET version_num = '0001'")
+    connection.close()
+    with pytest.raises(NotSafe, match="revision 0001"):
+        open_ledger(tmp_path)
+
+    assert upgrade(URL, now=NOW, folder=tmp_path) == Upgraded(before="0001", after=REVISION)
+
+    with open_ledger(tmp_path) as ledger:
+        assert ledger.write(write.id) == write
+        assert ledger.observed(ACME) == ()
 
 
 def test_a_newer_ledger_is_not_upgraded_backwards(tmp_path: Path) -> None:

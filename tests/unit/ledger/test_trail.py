@@ -1,0 +1,243 @@
+"""Evaluations are kept by their ending, facts by their changes, and the past can be had back from them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from itertools import count, pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.ledger.examples import ACME, E1, NOW, RULE, after, open_ledger
+from worker.ledger.memory import in_memory_ledger
+from worker.ledger.sql import SqlLedger
+from worker.ledger.trail import FORGET_AT_ONCE
+from worker.model.commits import Commit
+from worker.model.facts import Fact, FactKey, Json, Known, Unknown
+from worker.model.ids import EventId, PartnerId
+from worker.model.trail import OF_PARTNER, Change, Ending, Evaluation, Observed, SeenFact, Trail
+
+EVENT = FactKey(name="event")
+SETUP = FactKey(name="setup")
+TCS = FactKey(name="suggested_tcs", params=(("budget", 500.0), ("goal", "ROAS")))
+E2 = EventId("e2")
+NUMBERS = count()
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[SqlLedger]:
+    """One ledger for many examples, each with a partner of its own."""
+    with in_memory_ledger(NOW) as ledger:
+        yield ledger
+
+
+def known(value: Json, **gaps: str) -> Known:
+    return Known(value=value, read_at=NOW, gaps=gaps)
+
+
+def an_evaluation(ending: Ending = "false", **changes: object) -> Evaluation:
+    facts = {
+        "event": SeenFact(key=EVENT, fact=known({"status": "active"}, title="is missing")),
+        "suggested_tcs": SeenFact(key=TCS, fact=Unknown(code="unreadable", why="the service answered 500")),
+    }
+    one = Evaluation(
+        partner=ACME,
+        event=E1,
+        rule=RULE,
+        ending=ending,
+        when_hash="w",
+        at=NOW,
+        since=NOW,
+        facts=facts,
+        extra={"a": [1]},
+    )
+    return replace(one, **changes)  # type: ignore[arg-type] # fields of Evaluation
+
+
+def keep(ledger: SqlLedger, trail: Trail) -> None:
+    ledger.apply(Commit(at=NOW, trail=trail))
+
+
+def seen(ledger: SqlLedger, *looks: tuple[float, EventId, FactKey, Fact]) -> None:
+    """Facts as they were seen, each with the seconds since the beginning."""
+    state = {(one.event, one.key): one.fact for one in ledger.observed(ACME)}
+    for seconds, event, key, fact in looks:
+        now = Observed(event=event, key=key, fact=fact, at=after(seconds))
+        keep(ledger, Trail(partner=ACME, changes=(Change(now=now, before=state.get((event, key))),)))
+        state[(event, key)] = fact
+
+
+def told(found: Sequence[Observed]) -> list[tuple[str, str, object]]:
+    return [(one.event, one.key.text, value_of(one.fact)) for one in found]
+
+
+def value_of(fact: Fact) -> object:
+    return fact.value if isinstance(fact, Known) else fact.code
+
+
+def test_an_evaluation_comes_back_as_it_was_but_for_what_an_unknown_fact_never_had(tmp_path: Path) -> None:
+    kept = an_evaluation("held", reason="for", why="not yet", until=after(60), episode=3)
+    with open_ledger(tmp_path) as ledger:
+        keep(ledger, Trail(partner=ACME, evaluations=(kept,), texts={"w": "event.status == 'x'"}))
+        (found,) = ledger.evaluations([E1])
+
+        assert replace(found, facts={}) == replace(kept, facts={})
+        assert found.facts["event"] == kept.facts["event"]
+        assert found.facts["suggested_tcs"].key == TCS
+        assert ledger.condition_text("w") == "event.status == 'x'"
+        assert ledger.condition_text("another") is None
+
+
+def test_a_dull_ending_never_pushes_out_another() -> None:
+    ledger = in_memory_ledger(NOW)
+    keep(ledger, Trail(partner=ACME, evaluations=(an_evaluation("fired"),)))
+    for seconds in range(1, 5):
+        keep(ledger, Trail(partner=ACME, evaluations=(an_evaluation("false", at=after(seconds)),)))
+
+    assert [(one.ending, one.at) for one in ledger.evaluations([E1])] == [("fired", NOW), ("false", after(4))]
+
+
+def test_evaluations_are_of_the_events_and_the_partner_that_were_asked_for() -> None:
+    ledger = in_memory_ledger(NOW)
+    other = PartnerId("partner-id-other")
+    keep(ledger, Trail(partner=ACME, evaluations=(an_evaluation(), an_evaluation(event=E2))))
+    keep(ledger, Trail(partner=other, evaluations=(an_evaluation(partner=other),)))
+
+    assert [(one.partner, one.event) for one in ledger.evaluations([E1])] == [(ACME, E1), (other, E1)]
+    assert [(one.partner, one.event) for one in ledger.evaluations([E1, E2], ACME)] == [(ACME, E1), (ACME, E2)]
+
+
+def test_a_text_that_is_known_is_left_as_it_is() -> None:
+    ledger = in_memory_ledger(NOW)
+    for _ in range(2):
+        keep(ledger, Trail(partner=ACME, evaluations=(an_evaluation(),), texts={"w": "true"}))
+    assert ledger.condition_text("w") == "true"
+
+
+def test_of_the_facts_the_newest_state_is_whole() -> None:
+    ledger = in_memory_ledger(NOW)
+    seen(
+        ledger,
+        (0, E1, EVENT, known({"status": "active", "title": "A"})),
+        (1, E1, EVENT, known({"status": "cancelled", "title": "A"})),
+        (2, E2, TCS, known([{"tc": "rock"}])),
+        (3, OF_PARTNER, FactKey(name="features"), known(["x"])),
+    )
+
+    assert told(ledger.observed(ACME, E1)) == [
+        ("", "features", ["x"]),
+        ("e1", "event", {"status": "cancelled", "title": "A"}),
+    ]
+    (tcs,) = [one for one in ledger.observed(ACME) if one.event == E2]
+    assert (tcs.key, tcs.fact, tcs.at) == (TCS, known([{"tc": "rock"}]), after(2))
+
+
+def test_a_change_of_one_field_stores_one_field() -> None:
+    ledger = in_memory_ledger(NOW)
+    seen(
+        ledger,
+        (0, E1, EVENT, known({"status": "active", "title": "A" * 1000})),
+        (1, E1, EVENT, known({"status": "cancelled", "title": "A" * 1000})),
+    )
+    with ledger._store.reading() as connection:
+        stored = connection.exec_driver_sql("SELECT before FROM observations ORDER BY id").scalars().all()
+
+    assert stored == [None, '{"set":{"status":"active"},"unset":[]}']
+
+
+def test_the_history_is_played_forwards_from_its_beginning() -> None:
+    ledger = in_memory_ledger(NOW)
+    looks: list[tuple[float, EventId, FactKey, Fact]] = [
+        (0, E1, EVENT, known({"status": "active"})),
+        (1, E1, EVENT, known({"status": "active", "more": 1})),
+        (2, E1, SETUP, Unknown(code="unreadable", why="500")),
+        (3, E1, SETUP, known({"state": "NONE"})),
+        (4, E1, EVENT, known({"status": "cancelled"})),
+        (5, E1, EVENT, known({}, status="is null")),
+        (6, E1, EVENT, known({"status": "active"})),
+    ]
+    seen(ledger, *looks)
+
+    whole = ledger.history(ACME)
+    assert whole.start == ()
+    assert [(one.at, one.event, one.key, value_of(one.fact)) for one in whole.changes] == [
+        (after(seconds), event, key, value_of(fact)) for seconds, event, key, fact in looks
+    ]
+
+    later = ledger.history(ACME, after(3))
+    assert told(later.start) == [("e1", "event", {"status": "active", "more": 1}), ("e1", "setup", "unreadable")]
+    assert {one.at for one in later.start} == {after(3)}
+    changes = list(later.changes)
+    assert [one.at for one in changes] == [after(seconds) for seconds in (3, 4, 5, 6)]
+    assert isinstance(changes[2].fact, Known)
+    assert changes[2].fact.gaps == {"status": "is null"}
+
+
+def test_what_is_dropped_leaves_the_rest_readable() -> None:
+    ledger = in_memory_ledger(NOW)
+    seen(ledger, *((seconds, E1, EVENT, known({"n": seconds, "same": True})) for seconds in range(6)))
+
+    keep(ledger, Trail(partner=ACME, forget=after(3)))
+
+    found = ledger.history(ACME)
+    assert told(found.start) == [("e1", "event", {"n": 2, "same": True})]
+    assert [value_of(one.fact) for one in found.changes] == [{"n": n, "same": True} for n in (3, 4, 5)]
+
+
+def test_no_transaction_drops_much_at_once(tmp_path: Path) -> None:
+    ledger = in_memory_ledger(NOW)
+    state = [Observed(event=E1, key=EVENT, fact=known(n), at=NOW) for n in range(FORGET_AT_ONCE + 10)]
+    changes = [Change(now=now, before=before.fact) for before, now in pairwise(state)]
+    keep(ledger, Trail(partner=ACME, changes=(Change(now=state[0], before=None), *changes)))
+
+    keep(ledger, Trail(partner=ACME, forget=after(1)))
+    assert len(list(ledger.history(ACME).changes)) == 10
+    keep(ledger, Trail(partner=ACME, forget=after(1)))
+    assert told(ledger.history(ACME).start) == [("e1", "event", FORGET_AT_ONCE + 9)]
+
+
+def test_a_partner_without_a_past_has_an_empty_one() -> None:
+    ledger = in_memory_ledger(NOW)
+    found = ledger.history(ACME)
+    assert (found.start, list(found.changes)) == ((), [])
+    assert ledger.observed(ACME) == ()
+    assert ledger.partners() == ()
+
+
+values: st.SearchStrategy[Json] = st.one_of(
+    st.dictionaries(st.sampled_from("abc"), st.none() | st.booleans() | st.integers(0, 2), max_size=3),
+    st.lists(st.integers(0, 2), max_size=2),
+    st.integers(0, 2),
+)
+facts: st.SearchStrategy[Fact] = st.one_of(
+    st.builds(Known, value=values, read_at=st.just(NOW), gaps=st.dictionaries(st.sampled_from("ab"), st.just("x"))),
+    st.just(Unknown(code="unreadable", why="500", read_at=NOW)),
+)
+
+
+@settings(max_examples=60, deadline=timedelta(seconds=2))
+@pytest.mark.timeout(20)
+@given(looks=st.lists(st.tuples(st.sampled_from([E1, E2]), facts), min_size=1, max_size=8), since=st.integers(0, 8))
+def test_whatever_was_seen_comes_back_in_its_order(
+    shared: SqlLedger, looks: list[tuple[EventId, Fact]], since: int
+) -> None:
+    ledger, partner = shared, PartnerId(f"partner-id-{next(NUMBERS)}")
+    state: dict[EventId, Fact] = {}
+    changes = []
+    for index, (event, fact) in enumerate(looks):
+        now = Observed(event=event, key=EVENT, fact=fact, at=after(index))
+        changes.append(Change(now=now, before=state.get(event)))
+        state[event] = fact
+    keep(ledger, Trail(partner=partner, changes=tuple(changes)))
+
+    found = ledger.history(partner, after(since))
+
+    def body(fact: Fact) -> tuple[object, object]:
+        return (fact.value, dict(fact.gaps)) if isinstance(fact, Known) else (fact.code, None)
+
+    start = {event: body(fact) for event, fact in looks[:since]}
+    assert {one.event: body(one.fact) for one in found.start} == start
+    replayed = [(one.event, body(one.fact)) for one in found.changes]
+    assert replayed == [(event, body(fact)) for event, fact in looks[since:]]

@@ -1,0 +1,196 @@
+"""Evaluations and observed facts: how they are stored, and how the past is had back from them.
+
+The newest state of a fact is kept whole. A change keeps what the fact was *before* it, of a record only the fields that
+differ, so that old changes can be dropped without a second thought and a quiet field costs nothing. Nothing here is
+part of the action log or its chain: it explains decisions, it proves none.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import cast
+
+from sqlalchemy import Connection, Row, delete, insert, select
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from worker.ledger.codec import json_of, json_text, maybe_text, maybe_time, time_of, time_text
+from worker.ledger.facts import Body, dated_body, difference, fact_body, fact_of, key_of, params_body, put_back
+from worker.ledger.rows import text_safe
+from worker.ledger.tables import conditions, evaluations, observations, observed
+from worker.model.facts import Fact, FactKey, Json
+from worker.model.ids import EventId, PartnerId, RuleId
+from worker.model.trail import Change, Ending, Evaluation, History, Observed, SeenFact, Trail
+
+Place = tuple[EventId, str]
+"""An event, or none, and the key of a fact as text."""
+FORGET_AT_ONCE = 2_000
+"""How many old changes one transaction drops at most, so that none takes long."""
+
+_EVALUATION = upsert(evaluations)
+_PAIR = ("partner", "event", "rule", "ending")
+_SAVE_EVALUATION = _EVALUATION.on_conflict_do_update(
+    index_elements=list(_PAIR),
+    set_={column.name: _EVALUATION.excluded[column.name] for column in evaluations.c if column.name not in _PAIR},
+)
+_SAVE_TEXT = upsert(conditions).on_conflict_do_nothing()
+_OBSERVED = upsert(observed)
+_SAVE_OBSERVED = _OBSERVED.on_conflict_do_update(
+    index_elements=["partner", "event", "fact"],
+    set_={name: _OBSERVED.excluded[name] for name in ("params", "at", "body")},
+)
+
+
+def save_trail(connection: Connection, trail: Trail) -> None:
+    """Stores what a look leaves behind, within the caller's transaction."""
+    if trail.texts:
+        rows = [{"when_hash": one, "source": text_safe(source)} for one, source in trail.texts.items()]
+        connection.execute(_SAVE_TEXT, rows)
+    if trail.evaluations:
+        connection.execute(_SAVE_EVALUATION, [_evaluation_row(one) for one in trail.evaluations])
+    if trail.changes:
+        connection.execute(insert(observations), [_change_row(trail.partner, one) for one in trail.changes])
+        connection.execute(_SAVE_OBSERVED, [_observed_row(trail.partner, one.now) for one in trail.changes])
+    if trail.forget is not None:
+        o = observations.c
+        old = select(o.id).where(o.partner == trail.partner, o.at < time_text(trail.forget)).limit(FORGET_AT_ONCE)
+        connection.execute(delete(observations).where(o.id.in_(old)))
+
+
+def load_evaluations(
+    connection: Connection, events: Sequence[EventId], partner: PartnerId | None
+) -> tuple[Evaluation, ...]:
+    """The evaluations of these events, by partner, event, rule and then time."""
+    e = evaluations.c
+    query = select(evaluations).where(e.event.in_(events)).order_by(e.partner, e.event, e.rule, e.at)
+    found = connection.execute(query if partner is None else query.where(e.partner == partner))
+    return tuple(_evaluation(row) for row in found)
+
+
+def load_text(connection: Connection, when_hash: str) -> str | None:
+    """The condition of that hash."""
+    query = select(conditions.c.source).where(conditions.c.when_hash == when_hash)
+    return connection.execute(query).scalar_one_or_none()
+
+
+def load_observed(connection: Connection, partner: PartnerId, event: EventId | None) -> tuple[Observed, ...]:
+    """Every fact of the partner, or of one event and the partner as a whole, as it was seen last."""
+    o = observed.c
+    query = select(observed).where(o.partner == partner).order_by(o.event, o.fact)
+    return tuple(
+        _observed(row) for row in connection.execute(query if event is None else query.where(o.event.in_(["", event])))
+    )
+
+
+def load_history(connection: Connection, partner: PartnerId, since: datetime | None) -> History:
+    """What was so at a time, or before the first change that is still kept, and every change after it."""
+    newest = load_observed(connection, partner, None)
+    keys = {(one.event, one.key.text): one.key for one in newest}
+    state: dict[Place, Fact] = {(one.event, one.key.text): one.fact for one in newest}
+    begins = since or min((one.at for one in newest), default=None)
+    o = observations.c
+    query = select(o.event, o.fact, o.at, o.before).where(o.partner == partner).order_by(o.id.desc())
+    steps: list[tuple[datetime, Place, Body]] = []
+    for row in connection.execute(query if since is None else query.where(o.at >= time_text(since))):
+        place, at = (EventId(row.event), str(row.fact)), time_of(row.at)
+        after = state.pop(place)
+        before = put_back(_maybe_body(row.before), after, at)
+        steps.append((at, place, difference(after, before) if before is not None else {"whole": fact_body(after)}))
+        if before is not None:
+            state[place] = before
+        begins = at if since is None else since
+    start = tuple(
+        Observed(event=place[0], key=keys[place], fact=fact, at=begins)
+        for place, fact in sorted(state.items(), key=lambda one: one[0])
+        if begins is not None
+    )
+    return History(start=start, changes=_replayed(dict(state), keys, steps))
+
+
+def _replayed(
+    state: dict[Place, Fact], keys: Mapping[Place, FactKey], steps: list[tuple[datetime, Place, Body]]
+) -> Iterator[Observed]:
+    """The changes forwards, each made from its difference only when it is asked for."""
+    for at, place, found in reversed(steps):
+        fact = put_back(found, state.get(place), at)
+        if fact is not None:
+            state[place] = fact
+            yield Observed(event=place[0], key=keys[place], fact=fact, at=at)
+
+
+def _evaluation_row(one: Evaluation) -> dict[str, object]:
+    seen = {name: {"params": params_body(fact.key), **fact_body(fact.fact)} for name, fact in one.facts.items()}
+    read = {name: maybe_text(fact.fact.read_at) for name, fact in one.facts.items()}
+    return {
+        "partner": one.partner,
+        "event": one.event,
+        "rule": one.rule,
+        "ending": one.ending,
+        "at": time_text(one.at),
+        "since": time_text(one.since),
+        "episode": one.episode,
+        "reason": one.reason,
+        "why": text_safe(one.why),
+        "until": maybe_text(one.until),
+        "when_hash": one.when_hash,
+        "facts": json_text({"facts": seen, "extra": dict(one.extra)}),
+        "read": json_text(read),
+    }
+
+
+def _evaluation(row: Row[tuple[object, ...]]) -> Evaluation:
+    at = row._mapping  # noqa: SLF001 - SQLAlchemy's public way to a row's columns by name
+    stored = cast("Mapping[str, Mapping[str, Json]]", json_of(at["facts"]))
+    read = cast("Mapping[str, str | None]", json_of(at["read"]))
+    seen: dict[str, SeenFact] = {}
+    for name, found in stored["facts"].items():
+        body = cast("Mapping[str, Json]", found)
+        key = key_of(name, body["params"])
+        seen[name] = SeenFact(key=key, fact=fact_of({**body, "read_at": read.get(name)}, time_of(at["at"])))
+    return Evaluation(
+        partner=PartnerId(at["partner"]),
+        event=EventId(at["event"]),
+        rule=RuleId(at["rule"]),
+        ending=cast(Ending, at["ending"]),
+        when_hash=at["when_hash"],
+        at=time_of(at["at"]),
+        since=time_of(at["since"]),
+        episode=at["episode"],
+        reason=at["reason"],
+        why=at["why"],
+        until=maybe_time(at["until"]),
+        facts=seen,
+        extra=stored["extra"],
+    )
+
+
+def _change_row(partner: PartnerId, change: Change) -> dict[str, object]:
+    before = difference(change.before, change.now.fact) if change.before is not None else None
+    return {
+        "partner": partner,
+        "event": change.now.event,
+        "fact": change.now.key.text,
+        "at": time_text(change.now.at),
+        "before": None if before is None else json_text(before),
+    }
+
+
+def _observed_row(partner: PartnerId, one: Observed) -> dict[str, object]:
+    return {
+        "partner": partner,
+        "event": one.event,
+        "fact": one.key.text,
+        "params": json_text({"name": one.key.name, "params": params_body(one.key)}),
+        "at": time_text(one.at),
+        "body": json_text(dated_body(one.fact)),
+    }
+
+
+def _observed(row: Row[tuple[object, ...]]) -> Observed:
+    at = row._mapping  # noqa: SLF001 - as above
+    key = cast("Mapping[str, Json]", json_of(at["params"]))
+    seen_at = time_of(at["at"])
+    fact = fact_of(cast("Mapping[str, Json]", json_of(at["body"])), seen_at)
+    return Observed(event=EventId(at["event"]), key=key_of(str(key["name"]), key["params"]), fact=fact, at=seen_at)
+
+
+def _maybe_body(text: str | None) -> Body | None:
+    return None if text is None else cast("Mapping[str, Json]", json_of(text))
