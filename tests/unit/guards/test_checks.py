@@ -35,6 +35,7 @@ from worker.guards.checks import (
     first_no,
     halted,
     held_back_off,
+    held_over,
     product_on,
     seen_after_all,
     sequence,
@@ -321,6 +322,12 @@ def test_nothing_is_skipped_as_already_so_while_the_target_is_unsettled() -> Non
     assert said(target_says(alone)) == ("skip", "already_so"), "the write itself is not another"
 
 
+def test_nothing_to_pause_is_not_said_while_the_target_is_unsettled() -> None:
+    facts = {"event": NULL_STATUS}
+    situation = a_situation(a_write("pause"), facts=facts, on_target=(another("run", "unknown"),))
+    assert said(target_says(situation)) == ("hold", "target_busy")
+
+
 def test_what_was_sent_before_and_is_there_after_all_is_confirmed() -> None:
     sent = a_write("pause", attempt=1, extra_attempts=1)
     so = {"event": event_fact(client_campaign_status="PAUSED")}
@@ -539,6 +546,21 @@ def test_an_old_write_that_nothing_holds_any_more_goes() -> None:
 def test_a_planned_write_that_was_attempted_before_waits_as_well(write: Write, reason: str) -> None:
     situation = a_situation(replace(write, changed_at=NOW - 2 * LIMIT), halts=(a_halt(),))
     assert said(first_no(BEFORE_READING, situation)) == ("ask", "gap"), reason
+
+
+@pytest.mark.parametrize(
+    ("held_by", "age", "expected", "reason"),
+    [
+        ("halt", 2 * LIMIT, ("ask", "gap"), "the halt is over, and it is an odd hour"),
+        ("halt", LIMIT / 2, None, "it was held for a short time"),
+        (None, 2 * LIMIT, None, "nothing has held it"),
+    ],
+)
+def test_what_was_held_for_too_long_asks_also_when_nothing_holds_it_any_more(
+    held_by: str | None, age: timedelta, expected: tuple[Way, str] | None, reason: str
+) -> None:
+    situation = a_situation(a_write(held_by=held_by, changed_at=NOW - age))
+    assert said(held_over(situation)) == expected, reason
 
 
 def test_an_unknown_write_never_waits_for_approval() -> None:

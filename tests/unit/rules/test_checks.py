@@ -110,6 +110,7 @@ def test_a_wrong_condition_is_named_at_its_place(condition: str, column: int, me
     ("condition", "reason"),
     [
         ("event['anything'] == 5", "undocumented fields are reached by index, and can be anything"),
+        ("event['one'] * event['other'] > 2.0", "two unknown numbers may well go together"),
         ("event.special_ad_category == null", "the document allows null here"),
         ("event.capacity > 5 && event.capacity == 5", "a whole number compares with a number of the service"),
         ("event.capacity * 2.0 > 5.0", "both are doubles"),
