@@ -127,6 +127,7 @@ def a_write(
         rules=(RULE,),
         planned_at=NOW,
         changed_at=NOW,
+        due_since=NOW,
     )
     if state not in ("planned", "waiting", "shadowed"):
         write = replace(

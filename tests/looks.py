@@ -264,6 +264,7 @@ class Story:
                 rules=plan.rules,
                 planned_at=self.now,
                 changed_at=self.now,
+                due_since=self.now,
             )
             self.writes[write.id] = write
             made.append(write)

@@ -97,6 +97,14 @@ class Ledger(Protocol):
         """Every write of a target, final ones too, oldest first."""
         ...
 
+    def task_reads(self, write: Write) -> int:
+        """How often the service's task behind the write's last attempt was read, by any process."""
+        ...
+
+    def note_task_read(self, write: Write) -> None:
+        """Counts one such read, durably, before it is made."""
+        ...
+
     def first_sendings(
         self, partner: PartnerId, since: datetime
     ) -> Mapping[tuple[EventId, RuleId], Sequence[datetime]]:

@@ -81,6 +81,14 @@ class ToldLedger:
         """See `Ledger`."""
         return self._ledger.target_writes(partner, event, target)
 
+    def task_reads(self, write: Write) -> int:
+        """See `Ledger`."""
+        return self._ledger.task_reads(write)
+
+    def note_task_read(self, write: Write) -> None:
+        """See `Ledger`."""
+        self._ledger.note_task_read(write)
+
     def first_sendings(
         self, partner: PartnerId, since: datetime
     ) -> Mapping[tuple[EventId, RuleId], Sequence[datetime]]:

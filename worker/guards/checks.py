@@ -209,26 +209,37 @@ def budget_of(situation: Situation) -> float | None:
 
 
 def held_over(situation: Situation) -> No | None:
-    """A write that was held until now, and for too long, asks a person also where nothing holds it any more."""
-    if situation.write.held_by is None:
-        return None
-    no = too_old(situation, No(way="hold", reason=situation.write.held_by, why=situation.write.why))
+    """A write that could not be sent for too long asks a person also where nothing holds it any more."""
+    write = situation.write
+    no = too_old(situation, No(way="hold", reason=write.held_by or write.reason, why=write.why))
     return no if no.way == "ask" else None
 
 
 def too_old(situation: Situation, no: No) -> No:
-    """A write held for too long waits for a person instead of going off at an odd hour."""
+    """A write held for too long waits for a person instead of going off at an odd hour.
+
+    It counts from when the write could first have been sent: attempts proven unsent, and other reasons, begin nothing
+    anew.
+    """
     write = situation.write
-    fresh = situation.now - write.changed_at <= situation.limits.held_longer_than
+    fresh = situation.now - write.due_since <= situation.limits.held_longer_than
     if no.way != "hold" or write.state != "planned" or fresh:
         return no
-    why = f"held for longer than {situation.limits.held_longer_than} ({no.reason}: {no.why})"
+    why = f"not sent for longer than {situation.limits.held_longer_than} ({no.reason}: {no.why})"
     return No(way="ask", reason="gap", why=why)
 
 
 Guard = Callable[[Situation], No | None]
 
-BEFORE_READING: tuple[Guard, ...] = (held_back_off, sequence, halted, vouched, credentials, target_free)
+BEFORE_READING: tuple[Guard, ...] = (
+    held_back_off,
+    sequence,
+    halted,
+    vouched,
+    credentials,
+    target_free,
+    held_over,
+)
 AFTER_READING: tuple[Guard, ...] = (
     product_on,
     seen_after_all,

@@ -81,6 +81,7 @@ def insert_plan(connection: Connection, plan: Plan, at: datetime) -> Write:
         rules=plan.rules,
         planned_at=at,
         changed_at=at,
+        due_since=at,
     )
     row = {**key_row(write.key), **intent_row(write.intent), **life_row(write), "planned_at": time_text(at)}
     try:

@@ -21,7 +21,7 @@ from worker.ledger.mark import read_mark
 from worker.ledger.places import place_of, sync_folder
 from worker.ledger.revisions import NOTHING, require_current, revision_of
 from worker.ledger.rows import ALL_WRITES, write_of
-from worker.ledger.sendings import active_halts, first_sendings
+from worker.ledger.sendings import active_halts, first_sendings, task_reads
 from worker.ledger.store import Store, memory_store, reading_store
 from worker.ledger.tables import action_log, daemon_status, meta, metadata, partner_memory, rule_memory, writes
 from worker.ledger.trail import load_evaluations, load_history, load_observed, load_text
@@ -95,6 +95,11 @@ class LedgerReader:
         """Every write of a target, final ones too, oldest first."""
         w = writes.c
         return self._writes(ALL_WRITES.where(w.partner == partner, w.event == event, w.target == target))
+
+    def task_reads(self, write: Write) -> int:
+        """How often the service's task behind the write's last attempt was read."""
+        with self._store.reading() as connection:
+            return task_reads(connection, write)
 
     def writes(
         self,

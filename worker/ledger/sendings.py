@@ -81,6 +81,18 @@ def settle_attempt(connection: Connection, move: Move) -> None:
     connection.execute(update(attempts).where(*this).values(outcome=outcome))
 
 
+def note_task_read(connection: Connection, write: Write) -> None:
+    """Counts one read of the service's task behind the write's last attempt."""
+    this = (attempts.c.write == write.id, attempts.c.attempt == write.attempt)
+    connection.execute(update(attempts).where(*this).values(task_reads=attempts.c.task_reads + 1))
+
+
+def task_reads(connection: Connection, write: Write) -> int:
+    """How often the task behind the write's last attempt was read."""
+    this = (attempts.c.write == write.id, attempts.c.attempt == write.attempt)
+    return connection.execute(select(attempts.c.task_reads).where(*this)).scalar_one_or_none() or 0
+
+
 def first_sendings(
     connection: Connection, partner: PartnerId, since: datetime
 ) -> Mapping[tuple[EventId, RuleId], Sequence[datetime]]:

@@ -23,7 +23,7 @@ from worker.ledger.mark import ACCEPT_HINT, Mark, compare, read_mark, write_mark
 from worker.ledger.places import LedgerPlace, place_of, sync_folder
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.ledger.revisions import NOTHING, migrate, require_current, revision_of
-from worker.ledger.sendings import active_halts, insert_halt, record_attempt, settle_attempt, view_for
+from worker.ledger.sendings import active_halts, insert_halt, note_task_read, record_attempt, settle_attempt, view_for
 from worker.ledger.store import Store, create_file, reading_store, writing_store
 from worker.ledger.tables import action_log, daemon_status, halts, meta, rule_memory, writes
 from worker.ledger.trail import save_trail
@@ -100,6 +100,11 @@ class SqlLedger(LedgerReader):
         """What `record_sending` would show its check now; by the time of the sending it may be otherwise."""
         with self._store.reading() as connection:
             return view_for(connection, write, now)
+
+    def note_task_read(self, write: Write) -> None:
+        """Counts a read of the service's task behind the write's last attempt, before it is made."""
+        with self._store.writing() as connection:
+            note_task_read(connection, write)
 
     def save_status(self, status: DaemonStatus) -> None:
         """What the daemon says of itself, in place of what it said before."""

@@ -19,7 +19,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISIONS: tuple[str, ...] = ("0001", "0002")
+REVISIONS: tuple[str, ...] = ("0001", "0002", "0003")
 """Every revision, oldest first; the last is the one that this program reads and writes."""
 REVISION = REVISIONS[-1]
 
@@ -91,6 +91,7 @@ writes = Table(
     Column("uncounted", Integer, nullable=False),
     Column("planned_at", Text, nullable=False),
     Column("changed_at", Text, nullable=False),
+    Column("due_since", Text, nullable=False, server_default=""),
     Column("first_sent_at", Text),
     Column("last_sent_at", Text),
     Column("unknown_since", Text),
@@ -122,6 +123,7 @@ attempts = Table(
     Column("spends", Boolean, nullable=False),
     Column("amount", Float),
     Column("outcome", Text, nullable=False),
+    Column("task_reads", Integer, nullable=False, server_default="0"),
     Index("ix_attempts_partner", "partner", "at"),
     Index("ix_attempts_event", "partner", "event", "rule"),
 )

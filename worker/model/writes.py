@@ -88,7 +88,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """A row of the ledger. ``attempt`` counts attempts recorded; ``uncounted`` those proven not to have been sent."""
+    """A row of the ledger. ``attempt`` counts attempts recorded; ``uncounted`` those proven not to have been sent.
+
+    ``due_since``: since when it could have been sent, had nothing held it. An attempt proven unsent does not move it.
+    """
 
     id: WriteId
     key: WriteKey
@@ -101,6 +104,7 @@ class Write:
     uncounted: int = 0
     planned_at: datetime
     changed_at: datetime
+    due_since: datetime
     first_sent_at: datetime | None = None
     last_sent_at: datetime | None = None
     unknown_since: datetime | None = None

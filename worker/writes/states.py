@@ -1,7 +1,7 @@
 """The state machine of a write: one table and one door.
 
 Every change of state in the worker is made by `move`; a pair that the table lacks is a programming error and raises
-before anything is stored. The diagram in docs/operating.md is drawn from this table.
+before anything is stored. The table in docs/reference.md is made from this one.
 """
 
 from collections.abc import Mapping
@@ -39,11 +39,14 @@ class IllegalMove(Exception):
 def move(write: Write, to: State, *, at: datetime, reason: str, why: str, **changes: Any) -> Move:  # noqa: ANN401 - fields of Write
     """The move of ``write`` to state ``to``, with its record. ``changes`` are further fields of the write.
 
-    A hold ends with every change of state. Raises `IllegalMove`.
+    A hold ends with every change of state. How long a write is held counts from when it could first be sent: an attempt
+    that is proven unsent begins nothing anew. Raises `IllegalMove`.
     """
     if to not in MOVES[write.state]:
         raise IllegalMove(f"a write cannot go from {write.state} to {to}")
     fields: dict[str, Any] = {"held_by": None, "held_until": None, **changes}
+    if (to == "planned" and write.state != "sending") or (to == "sending" and write.state == "unknown"):
+        fields["due_since"] = at
     after = replace(write, state=to, changed_at=at, reason=reason, why=why, **fields)
     return Move(before=write, after=after, records=(of_write(after, at=at, kind=to, reason=reason, why=why),))
 

@@ -168,6 +168,7 @@ def test_every_field_of_a_write_comes_back(ledger: SqlLedger) -> None:
         before_known=True,
         approved=True,
         extra_attempts=1,
+        due_since=after(6),
         denied=2,
         absent_proved=True,
     )

@@ -192,10 +192,13 @@ def test_upgrading_a_current_ledger_changes_nothing(tmp_path: Path) -> None:
 def test_a_ledger_of_the_first_revision_is_upgraded_with_all_that_it_holds(tmp_path: Path) -> None:
     with open_ledger(tmp_path) as ledger:
         (write,) = planned(ledger)
+        held = become(ledger, write, "waiting", after(5), due_since=after(9))
     connection = sqlite3.connect(tmp_path / "worker.db")
     with connection:
         for table in ("conditions", "evaluations", "observed", "observations"):
             connection.execute(f"DROP TABLE {table}")
+        connection.execute("ALTER TABLE writes DROP COLUMN due_since")
+        connection.execute("ALTER TABLE attempts DROP COLUMN task_reads")
         connection.execute("UPDATE alembic_version SET version_num = '0001'")
     connection.close()
     with pytest.raises(NotSafe, match="revision 0001"):
@@ -204,8 +207,9 @@ def test_a_ledger_of_the_first_revision_is_upgraded_with_all_that_it_holds(tmp_p
     assert upgrade(URL, now=NOW, folder=tmp_path) == Upgraded(before="0001", after=REVISION)
 
     with open_ledger(tmp_path) as ledger:
-        assert ledger.write(write.id) == write
         assert ledger.observed(ACME) == ()
+        assert ledger.write(write.id) == replace(held, due_since=held.changed_at), "as old as they were"
+        assert sent(ledger, become(ledger, held, "planned", after(6)), after(7)).attempt == 1
 
 
 def test_a_newer_ledger_is_not_upgraded_backwards(tmp_path: Path) -> None:

@@ -100,6 +100,23 @@ def test_a_move_can_begin_a_hold() -> None:
     assert (after.held_by, after.held_until) == ("credentials", LATER)
 
 
+@pytest.mark.parametrize(
+    ("start", "to", "anew", "reason"),
+    [
+        ("waiting", "planned", True, "a person let it go just now"),
+        ("needs_human", "planned", True, "a person allowed one more attempt just now"),
+        ("applied", "planned", True, "it is sent anew, because what it overtook landed"),
+        ("sending", "planned", False, "proven unsent: it is held as long as before"),
+        ("planned", "sending", False, "it may yet be proven unsent"),
+        ("unknown", "sending", True, "until now it was not held, but unknown"),
+        ("planned", "waiting", False, "it does not become due by waiting"),
+    ],
+)
+def test_since_when_a_write_could_be_sent(start: State, to: State, anew: bool, reason: str) -> None:
+    after = move(a_write(state=start), to, at=LATER, reason="person", why="said so").after
+    assert after.due_since == (LATER if anew else NOW), reason
+
+
 def test_a_hold_keeps_the_state_and_says_what_holds_until_when() -> None:
     write = a_write()
     held = hold(write, at=LATER, reason="halt", why="halted by ann", until=LATER)
