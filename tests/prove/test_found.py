@@ -1,8 +1,6 @@
-"""What the random worlds found, each as the shortest story that shows it. One that is not mended yet is marked."""
+"""What the random worlds found, each as the shortest story that shows it."""
 
 from pathlib import Path
-
-import pytest
 
 from tests.worlds import Town, happening, town, world
 
@@ -14,7 +12,6 @@ rules:
 """
 
 
-@pytest.mark.xfail(reason="a new process forgets how often and when the task of a PUT was read", strict=True)
 def test_a_restart_does_not_read_a_task_sooner_or_oftener_than_its_put_allows(tmp_path: Path) -> None:
     async def script(here: Town) -> None:
         here.fault("answer_before", "PUT", "/client_campaign_status$", status=500, times=3)

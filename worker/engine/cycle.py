@@ -54,8 +54,8 @@ class Cycle:
         self._stopping = parts.stopping
         self._defect = parts.defect
         self._observer = Observer(parts)
-        self._executor = Executor(parts)
         self._settler = Settler(parts)
+        self._executor = Executor(parts, self._settler)
 
     def load(self, partner: PartnerId) -> PartnerState:
         """What the ledger remembers of the partner; rows found in ``sending`` become unknown."""

@@ -15,6 +15,7 @@ from worker.engine.parts import Parts
 from worker.engine.ports import Places
 from worker.engine.preflight import Fresh, Preflight
 from worker.engine.settings import policy_for
+from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
 from worker.guards.checks import (
     AFTER_READING,
@@ -23,7 +24,7 @@ from worker.guards.checks import (
     braked,
     budget_of,
     first_no,
-    held_over,
+    too_old,
 )
 from worker.guards.situation import No, Situation
 from worker.model.commits import Commit, Move
@@ -34,9 +35,9 @@ from worker.model.outcomes import Accepted, Answered, NotSent, Outcome, Uncertai
 from worker.model.records import Record
 from worker.model.rules import Rule
 from worker.model.writes import UNSETTLED, State, Write
-from worker.writes.evidence import fact_name, judge, target_value
+from worker.writes.evidence import fact_name, target_value
 from worker.writes.intents import amount_of
-from worker.writes.life import Attempted, Looked, Settling, Unwanted, advance, attempts_left
+from worker.writes.life import Attempted, Settling, Unwanted, advance
 from worker.writes.states import hold, move
 
 RECORD_AGAIN = timedelta(seconds=1)
@@ -61,7 +62,8 @@ class Ready:
 class Executor:
     """Makes attempts. One instance serves all partners; everything that differs is in the state handed in."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, settler: Settler) -> None:
+        self._settler = settler
         self._clock = parts.clock
         self._service = parts.service
         self._ledger = parts.ledger
@@ -79,7 +81,6 @@ class Executor:
             or self._overruled(state, write)
             or first_no(BEFORE_READING, before)
             or self._braked_already(state, before)
-            or held_over(before)
         )
         if no is not None:
             self._object(write, no)
@@ -185,20 +186,8 @@ class Executor:
 
     def _still_absent(self, state: PartnerState, write: Write, fresh: Fresh) -> bool:
         """The pre-flight's own look at an unknown write: one that says anything but *not there* ends the attempt."""
-        fact = fresh.named.get(fact_name(write.intent))
-        policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
-        if fact is None or fact.trace is None or not attempts_left(write, policy):
-            return False
-        evidence = judge(write, fact)
-        if evidence.says == "not_there":
-            return True
-        look = Looked(evidence=evidence, began=fact.trace.began)
-        now = (self._clock.now(), self._clock.monotonic())
-        step = advance(write, state.settling.get(write.id), look, policy, now)
-        if step.settling is not None:
-            state.settling[write.id] = step.settling
-        self._store(step.move)
-        return False
+        target, event = fresh.named.get(fact_name(write.intent)), fresh.named.get("event")
+        return self._settler.weigh(state, write, target, event) == "send"
 
     def _sending(self, ready: Ready, request: WriteRequest) -> Move:
         write, now = ready.write, self._clock.now()
@@ -221,6 +210,7 @@ class Executor:
 
     def _object(self, write: Write, no: No, state: PartnerState | None = None) -> None:
         now = self._clock.now()
+        no = too_old(Situation(write=write, now=now, limits=self._settings.limits), no)
         if no.way == "drop":
             self._store(move(write, "cancelled", at=now, reason=no.reason, why=f"proved absent, and {no.why}"))
             return

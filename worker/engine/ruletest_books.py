@@ -63,6 +63,7 @@ class Books:
                 rules=plan.rules,
                 planned_at=now,
                 changed_at=now,
+                due_since=now,
             )
             key = plan.key
             self._newest[(key.event, key.rule, key.position, key.item)] = write.id
@@ -135,9 +136,7 @@ class Books:
         )
 
     def of_target(self, write: Write) -> tuple[Write, ...]:
-        """Every write of the target, where one of them could have been overtaken."""
-        if not write.intent.stops:
-            return ()
+        """Every write of the target, final ones too."""
         place = (write.key.event, write.intent.target)
         return tuple(one for one in self.writes.values() if (one.key.event, one.intent.target) == place)
 

@@ -16,7 +16,6 @@ from datetime import datetime, timedelta
 from worker.engine.ruletest_books import Books, Pair, Sent
 from worker.engine.ruletest_world import World
 from worker.engine.settings import EngineSettings, policy_for
-from worker.engine.settle import overtaken
 from worker.guards.checks import AFTER_READING, BEFORE_READING, brake_in_transaction, braked, budget_of, first_no
 from worker.guards.situation import No, Situation
 from worker.model.facts import UNREAD, Fact, Json, Known, Observation
@@ -27,19 +26,19 @@ from worker.model.writes import State, Write
 from worker.rules.evaluate import keys_for
 from worker.rules.registry import CHANGE
 from worker.rules.testfile import LOST_ANSWERS, Answer
-from worker.writes.evidence import Evidence, fact_name, judge, target_value
+from worker.writes.evidence import fact_name, judge, target_value
 from worker.writes.intents import TOGGLES
 from worker.writes.life import (
     Attempted,
     FoundSending,
     Input,
-    Looked,
     Settling,
     Step,
     Unwanted,
     advance,
     attempts_left,
 )
+from worker.writes.readback import looked
 from worker.writes.states import hold, move
 
 OutcomeOf = Callable[[int], Outcome]
@@ -211,13 +210,16 @@ class Tending:
         if not policy.reads_back:
             return
         fact = self._fact(write, fact_name(write.intent), moment)
-        evidence = judge(write, fact)
-        absent = fact_name(write.intent) == "setup" and isinstance(fact, Known) and fact.value == {"state": "NONE"}
-        if absent and evidence.says == "not_there" and not self._world.listed:
-            evidence = Evidence(says="cannot_tell", value=evidence.value, why="the event itself did not answer")
-        overtook = overtaken(write, self._books.of_target(write))
-        step = self._advance(write, Looked(evidence=evidence, began=moment.seconds, overtook=overtook), moment)
-        if step.then == "send" and evidence.says == "not_there":
+        look = looked(
+            write,
+            fact,
+            self._books.of_target(write),
+            began=moment.seconds,
+            running=False,
+            event_answered=self._world.listed,
+        )
+        step = self._advance(write, look, moment)
+        if step.then == "send" and look.evidence.says == "not_there":
             current = self._books.writes[write.id]
             if attempts_left(current, policy):
                 self._attempt(current, moment)

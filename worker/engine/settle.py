@@ -1,13 +1,12 @@
-"""Reads back what is not settled: one round for one write.
+"""Reads back what is not settled: one round for one write, and what any read of a target means for it.
 
 Ordinary looks count as evidence where they were begun after the attempt; otherwise the target is read by itself. A 404
 for a setup says *not there* only if the event itself answered after it in the same round. Task state is read only after
-a PUT that has one, with waits that double, a few times, and proves nothing by itself.
+a PUT that has one, with waits that double, a few times, and proves nothing by itself. How often it was read is in the
+ledger: another process goes on with the next wait, and takes the task for running until it has read it itself.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import Literal
 
 from worker.engine.parts import Parts
 from worker.engine.ports import Urgency
@@ -17,9 +16,10 @@ from worker.model.commits import Commit, Move
 from worker.model.errors import StateConflict
 from worker.model.facts import Fact, FactKey, Json, Known
 from worker.model.records import Record, of_write
-from worker.model.writes import UNSETTLED, Write
+from worker.model.writes import Write
 from worker.writes.evidence import Evidence, fact_name, judge
-from worker.writes.life import FoundSending, Input, Looked, Settling, Step, TaskFailed, Then, advance
+from worker.writes.life import FoundSending, Input, Settling, Step, TaskFailed, Then, advance
+from worker.writes.readback import looked, needs_event
 from worker.writes.states import move
 
 TASK_READS = 6
@@ -46,13 +46,35 @@ class Settler:
             settling = Settling(ended=self._clock.monotonic())
             state.settling[write.id] = settling
         policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
-        running = self._runs(state, write)
-        fact = await self._target(state, write, settling) if policy.reads_back else None
-        then = await self._judged(state, write, fact, running=running)
+        self._watch(state, write, settling)
+        then: Then = "read"
+        if policy.reads_back:
+            fact = await self._target(state, write, settling)
+            event = await self._event_after(write, fact)
+            then = self.weigh(state, write, fact, event)
         current = self._ledger.write(write.id)
         if current is not None and current.state == write.state:
-            await self._task(state, write, settling)
+            await self._task(state, write)
         return then
+
+    def weigh(self, state: PartnerState, write: Write, fact: Fact | None, event: Fact | None) -> Then:
+        """What a read of the target means for the write, whoever made it; the one way from a read to `advance`.
+
+        ``event``: the event itself, as read in the same round; it counts where it was begun after ``fact``.
+        """
+        settling = state.settling.get(write.id)
+        current = self._ledger.write(write.id)
+        if settling is None or current is None or current.state != write.state:
+            return "rest"
+        if fact is None or fact.trace is None or fact.trace.began < settling.ended:
+            return "read"
+        began = fact.trace.began
+        answered = isinstance(event, Known) and event.trace is not None and event.trace.began >= began
+        others = self._ledger.target_writes(write.key.partner, write.key.event, write.intent.target)
+        look = looked(write, fact, others, began=began, running=self._runs(state, write), event_answered=answered)
+        step = self._advanced(state, write, look)
+        self._store(state, write, step, self._evidence_record(state, write, fact, look.evidence, step))
+        return step.then
 
     def glance(self, state: PartnerState, write: Write) -> None:
         """Presence in an ordinary look confirms at once, whatever else is being waited for. Never waits itself."""
@@ -64,37 +86,12 @@ class Settler:
         if not policy.reads_back or not isinstance(fact, Known) or fact.trace is None:
             return
         if fact.trace.began >= settling.ended and judge(write, fact).says == "there":
-            evidence = judge(write, fact)
-            overtook = overtaken(write, self._on_target(write))
-            step = self._advanced(state, write, Looked(evidence=evidence, began=fact.trace.began, overtook=overtook))
-            self._store(state, write, step, self._evidence_record(state, write, fact, evidence, step))
+            self.weigh(state, write, fact, None)
 
     def _runs(self, state: PartnerState, write: Write) -> bool:
         """Whether the service's task of this write is known to be still running."""
         watch = state.tasks_of_service.get(write.id)
         return watch is not None and watch.verdict == "running" and watch.reads < TASK_READS
-
-    async def _judged(self, state: PartnerState, write: Write, fact: Fact | None, *, running: bool) -> Then:
-        settling = state.settling.get(write.id)
-        current = self._ledger.write(write.id)
-        if settling is None or current is None or current.state != write.state:
-            return "rest"
-        if fact is None or fact.trace is None or fact.trace.began < settling.ended:
-            return "read"
-        evidence = judge(write, fact)
-        if isinstance(fact, Known) and evidence.says == "not_there" and not await self._event_answers(write, fact):
-            evidence = Evidence(says="cannot_tell", value=evidence.value, why="the event itself did not answer")
-        if evidence.says == "not_there" and self._covered(write):
-            evidence = Evidence(says="cannot_tell", why="an opposite write of ours was sent after it")
-        look = Looked(
-            evidence=evidence,
-            began=fact.trace.began,
-            running=running,
-            overtook=overtaken(write, self._on_target(write)),
-        )
-        step = self._advanced(state, write, look)
-        self._store(state, write, step, self._evidence_record(state, write, fact, evidence, step))
-        return step.then
 
     def found_sending(self, state: PartnerState, write: Write) -> None:
         """A row in ``sending`` at start: the process ended while it was being sent."""
@@ -112,27 +109,7 @@ class Settler:
         now = (self._clock.now(), self._clock.monotonic())
         return advance(write, state.settling.get(write.id), event, policy, now)
 
-    def _on_target(self, write: Write) -> tuple[Write, ...]:
-        """The other writes of the target; asked for only where one of them could have been overtaken."""
-        if not write.intent.stops:
-            return ()
-        return self._ledger.target_writes(write.key.partner, write.key.event, write.intent.target)
-
-    def _covered(self, write: Write) -> bool:
-        """An opposite write of our own went after it: what reads show then is that one's doing, and proves nothing."""
-        sent = write.last_sent_at
-        others = self._ledger.target_writes(write.key.partner, write.key.event, write.intent.target)
-        return any(
-            other.id != write.id
-            and other.sent
-            and other.intent.wish != write.intent.wish
-            and other.last_sent_at is not None
-            and sent is not None
-            and other.last_sent_at >= sent
-            for other in others
-        )
-
-    async def _target(self, state: PartnerState, write: Write, settling: Settling) -> Fact | None:
+    async def _target(self, state: PartnerState, write: Write, settling: Settling) -> Fact:
         """The newest fact of the target: this cycle's look where it is new enough, else a read of its own."""
         key = FactKey(name=fact_name(write.intent))
         seen = state.fact(write.key.event, key)
@@ -144,32 +121,36 @@ class Settler:
         state.observe(write.key.event, key, fact)
         return fact
 
-    async def _event_answers(self, write: Write, fact: Known) -> bool:
-        """Whether the event answered after a setup that is not there; true for anything else."""
-        if fact_name(write.intent) != "setup" or not isinstance(fact.value, dict) or fact.value.get("state") != "NONE":
-            return True
-        event = await self._service.read(write.key.partner, write.key.event, EVENT, urgency=Urgency.EVIDENCE)
-        after = fact.trace.began if fact.trace is not None else float("inf")
-        return isinstance(event, Known) and event.trace is not None and event.trace.began >= after
+    async def _event_after(self, write: Write, fact: Fact) -> Fact | None:
+        """The event, read after a setup that is not there; None where nothing depends on it."""
+        if not needs_event(write, fact):
+            return None
+        return await self._service.read(write.key.partner, write.key.event, EVENT, urgency=Urgency.EVIDENCE)
 
-    async def _task(self, state: PartnerState, write: Write, settling: Settling) -> bool:
-        """Reads the task where one is due; whether it is known to be still running."""
-        if write.intent.action not in TASK_ACTIONS or write.state == "needs_human" or not write.sent:
-            return False
+    def _watch(self, state: PartnerState, write: Write, settling: Settling) -> None:
+        """Begins to watch the task behind the write's last attempt, or goes on where another process left off."""
+        if write.intent.action not in TASK_ACTIONS or not write.sent or write.id in state.tasks_of_service:
+            return
+        reads = self._ledger.task_reads(write)
+        due = settling.ended + TASK_FIRST_WAIT_S * (1 << reads)
+        state.tasks_of_service[write.id] = TaskWatch(due=due, reads=reads, verdict="running" if reads else "unread")
+
+    async def _task(self, state: PartnerState, write: Write) -> None:
+        """Reads the task where it is time to."""
         watch = state.tasks_of_service.get(write.id)
-        if watch is None:
-            watch = TaskWatch(due=settling.ended + TASK_FIRST_WAIT_S)
-            state.tasks_of_service[write.id] = watch
-        now = self._clock.monotonic()
-        if watch.reads < TASK_READS and watch.verdict in ("unread", "running", "unreadable") and now >= watch.due:
-            task = await self._service.task_state(write.key.partner, write.key.event)
-            watch.reads += 1
-            watch.due = self._clock.monotonic() + TASK_FIRST_WAIT_S * (1 << watch.reads)
-            watch.verdict = task.verdict
-            if task.verdict == "failed":
-                step = self._advanced(state, write, TaskFailed(state=task.state))
-                self._store(state, write, step, None)
-        return watch.verdict == "running" and watch.reads < TASK_READS
+        if watch is None or write.reason == "restored":
+            return
+        over = watch.reads >= TASK_READS or watch.verdict not in ("unread", "running", "unreadable")
+        if over or self._clock.monotonic() < watch.due:
+            return
+        self._ledger.note_task_read(write)
+        watch.reads += 1
+        task = await self._service.task_state(write.key.partner, write.key.event)
+        watch.due = self._clock.monotonic() + TASK_FIRST_WAIT_S * (1 << watch.reads)
+        watch.verdict = task.verdict
+        if task.verdict == "failed":
+            step = self._advanced(state, write, TaskFailed(state=task.state))
+            self._store(state, write, step, None)
 
     def _evidence_record(
         self, state: PartnerState, write: Write, fact: Fact, evidence: Evidence, step: Step
@@ -204,21 +185,6 @@ class Settler:
             self._ledger.apply(Commit(at=self._clock.now(), moves=(change,)))
         except StateConflict:
             return  # somebody else moved it first
-
-
-def overtaken(write: Write, others: Iterable[Write]) -> Literal["unsettled", "landed"] | None:
-    """Whether the write went ahead of an opposite one, and what is known of that now."""
-    found: Literal["unsettled", "landed"] | None = None
-    for other in others:
-        sent = other.last_sent_at
-        opposite = other.id != write.id and other.intent.wish != write.intent.wish and not other.intent.stops
-        if not opposite or sent is None or write.last_sent_at is None or sent > write.last_sent_at:
-            continue
-        if other.state in UNSETTLED and not other.absent_proved:
-            return "unsettled"
-        if other.state == "confirmed" and other.changed_at > write.last_sent_at:
-            found = "landed"
-    return found
 
 
 def _spelled(fact: Fact, evidence: Evidence) -> dict[str, Json]:

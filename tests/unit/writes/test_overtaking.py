@@ -7,11 +7,11 @@ from typing import Literal
 import pytest
 
 from tests.builders import NOW, a_policy, a_write, event_fact
-from worker.engine.settle import overtaken
 from worker.model.ids import WriteId
 from worker.model.writes import State, Write
 from worker.writes.evidence import judge
 from worker.writes.life import Looked, Settling, advance
+from worker.writes.readback import overtaken
 
 AFTER = NOW + timedelta(seconds=5)
 HERE = (AFTER, 1005.0)

@@ -1,0 +1,79 @@
+"""What weakens an absence, and that nothing weakens a presence: the one way from a read to `advance`."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from tests.builders import NOW, a_write, event_fact, setup_fact, unreadable
+from worker.model.facts import Fact
+from worker.model.ids import WriteId
+from worker.model.records import Says
+from worker.model.writes import Write
+from worker.writes.life import Looked
+from worker.writes.readback import COVERED, SILENT, looked, needs_event
+
+LATER = NOW + timedelta(seconds=5)
+CREATE = a_write("create_draft", "unknown", params={"goal": "ROAS", "total_budget": 500.0})
+NONE = setup_fact("NONE")
+
+
+def read(write: Write, fact: Fact, *others: Write, answered: bool = True, running: bool = False) -> Looked:
+    return looked(write, fact, others, began=7.0, running=running, event_answered=answered)
+
+
+@pytest.mark.parametrize(
+    ("answered", "says", "why"),
+    [(True, "not_there", "as before"), (False, "cannot_tell", SILENT)],
+)
+def test_a_404_says_not_there_only_if_the_event_answered_after_it(answered: bool, says: Says, why: str) -> None:
+    created = replace(CREATE, before={"state": "NONE"}, before_known=True)
+    evidence = read(created, NONE, answered=answered).evidence
+    assert evidence.says == says
+    assert why in evidence.why
+
+
+@pytest.mark.parametrize(
+    ("write", "fact", "needed", "reason"),
+    [
+        (replace(CREATE, before={"state": "NONE"}, before_known=True), NONE, True, "a 404 that says not there"),
+        (a_write("boost", "unknown"), NONE, False, "a draft that is gone is a third value, not an absence"),
+        (a_write("boost", "unknown"), setup_fact("DRAFT"), False, "the setup itself answered"),
+        (CREATE, unreadable(), False, "nothing was read"),
+        (a_write("pause", "unknown"), event_fact(client_campaign_status="RUNNING"), False, "the event is what was read"),
+    ],
+)
+def test_when_the_event_is_asked_for_too(write: Write, fact: Fact, needed: bool, reason: str) -> None:
+    assert needs_event(write, fact) is needed, reason
+
+
+@pytest.mark.parametrize(
+    ("other", "says", "reason"),
+    [
+        (a_write("run", "applied"), "cannot_tell", "the run may be what reads show"),
+        (a_write("run", "rejected"), "not_there", "the service refused the run: nothing of it shows"),
+        (a_write("run", "planned"), "not_there", "the run was never sent"),
+        (a_write("run", "planned", attempt=1, uncounted=1, last_sent_at=LATER), "not_there", "proven unsent"),
+        (a_write("run", "confirmed", last_sent_at=NOW - timedelta(seconds=9)), "not_there", "the run went before it"),
+        (a_write("pause", "confirmed"), "not_there", "the same wish"),
+    ],
+)
+def test_what_an_opposite_write_of_ours_has_covered_cannot_be_told(other: Write, says: Says, reason: str) -> None:
+    pause = a_write("pause", "unknown")
+    other = replace(other, id=WriteId(9))
+    evidence = read(pause, event_fact(client_campaign_status="RUNNING"), pause, other).evidence
+    assert evidence.says == says, reason
+    assert (evidence.why == COVERED) is (says == "cannot_tell")
+
+
+def test_presence_is_weakened_by_nothing() -> None:
+    pause, run = a_write("pause", "unknown"), replace(a_write("run", "applied"), id=WriteId(9))
+    look = read(pause, event_fact(client_campaign_status="PAUSED"), run, answered=False, running=True)
+    assert look.evidence.says == "there"
+
+
+def test_what_else_advance_must_know_is_handed_on() -> None:
+    earlier = replace(a_write("run", "unknown", last_sent_at=NOW - timedelta(seconds=9)), id=WriteId(9))
+    look = read(a_write("pause", "applied"), event_fact(client_campaign_status="PAUSED"), earlier, running=True)
+    assert (look.began, look.running, look.overtook) == (7.0, True, "unsettled")
+    assert read(a_write("run", "applied"), event_fact(client_campaign_status="RUNNING"), earlier).overtook is None
