@@ -27,8 +27,12 @@ def test_a_task_that_never_ends_is_read_six_times_over_restarts_and_then_counts_
         await here.run(60)
         assert here.states() == ["unknown"], "a task that runs makes every read one that cannot tell" + here.story()
         await here.until(lambda: reads(here) == 6, "the sixth read")
-        await here.until(lambda: here.only.attempt == 2, "its state counts no more: absence is proved, it is sent again")
+        await here.until(
+            lambda: here.only.attempt == 2, "its state counts no more: absence is proved, it is sent again"
+        )
         assert reads(here) == 6, "the first PUT's task is read no seventh time"
 
-    with town(tmp_path, world(happening("e1")), twin=TwinSettings(task_duration_s=10_000.0, task_effect="when_done")) as (_, play):
+    with town(
+        tmp_path, world(happening("e1")), twin=TwinSettings(task_duration_s=10_000.0, task_effect="when_done")
+    ) as (_, play):
         play(script)

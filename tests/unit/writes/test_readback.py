@@ -40,7 +40,12 @@ def test_a_404_says_not_there_only_if_the_event_answered_after_it(answered: bool
         (a_write("boost", "unknown"), NONE, False, "a draft that is gone is a third value, not an absence"),
         (a_write("boost", "unknown"), setup_fact("DRAFT"), False, "the setup itself answered"),
         (CREATE, unreadable(), False, "nothing was read"),
-        (a_write("pause", "unknown"), event_fact(client_campaign_status="RUNNING"), False, "the event is what was read"),
+        (
+            a_write("pause", "unknown"),
+            event_fact(client_campaign_status="RUNNING"),
+            False,
+            "the event is what was read",
+        ),
     ],
 )
 def test_when_the_event_is_asked_for_too(write: Write, fact: Fact, needed: bool, reason: str) -> None:
