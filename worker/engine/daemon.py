@@ -14,8 +14,8 @@ from typing import Protocol
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from worker.engine.cycle import Cycle, CycleReport
+from worker.engine.partners import Partners
 from worker.engine.parts import Parts
-from worker.engine.state import PartnerState
 from worker.model.commits import Commit, DaemonStatus
 from worker.model.errors import LedgerUnwritable, NotSafe, WorkerError
 from worker.model.facts import Json
@@ -30,6 +30,8 @@ DENIED_AGAIN = timedelta(minutes=5)
 """How long a partner for which the service refuses our credentials is left in peace."""
 LATE = 3
 """A job due later than this many intervals from now is due because the wall clock was set back."""
+JOB_OPTIONS = {"max_instances": 1, "coalesce": True, "misfire_grace_time": None}
+"""No two runs of one job overlap, missed ones run once, and none is dropped for being late."""
 SIGN_IN_AGAIN = timedelta(seconds=5)
 SIGN_IN_AGAIN_MAX = timedelta(seconds=60)
 
@@ -84,7 +86,7 @@ class Daemon:
         self._budgets = budgets
         self._cycle = Cycle(parts)
         self._rules_status = RulesStatus(hash="", files_hash="", loaded_at=parts.clock.now())
-        self._states: dict[PartnerId, PartnerState] = {}
+        self._partners = Partners(self._cycle.load, parts.clock.now)
         self._since = parts.clock.now()
         self._cycle_ms = 0
         self._unreachable: str | None = None
@@ -95,7 +97,8 @@ class Daemon:
 
     async def run(self, *, lasting: timedelta | None = None) -> None:
         """Runs until `stop`, or for ``lasting``. Raises `NotSafe` where credentials are refused or nothing is found."""
-        self._take_rules(self._source.load(), self._source.files_hash())
+        files = self._source.files_hash()  # first: what is edited while it loads is seen by the next reload
+        self._take_rules(self._source.load(), files)
         self._record("started", f"pid {self._pid}")
         scheduler = AsyncIOScheduler(timezone="UTC")
         beside = [asyncio.ensure_future(self._keep_time(scheduler))]
@@ -117,47 +120,51 @@ class Daemon:
 
     def _watch(self, scheduler: AsyncIOScheduler, partners: tuple[PartnerId, ...]) -> None:
         """One job a partner, one for the rules, one for who the partners are."""
-        options = {"max_instances": 1, "coalesce": True, "misfire_grace_time": None}
-        every = self._settings.interval.total_seconds()
-        lost: set[PartnerId] = set()
+        self._renew(scheduler, partners)
+        options = JOB_OPTIONS
+        scheduler.add_job(self._reload, "interval", seconds=RELOAD_EVERY.total_seconds(), id="rules", **options)
+        scheduler.add_job(
+            self._refresh,
+            "interval",
+            seconds=PARTNERS_EVERY.total_seconds(),
+            args=[scheduler],
+            id="partners",
+            **options,
+        )
 
-        def start(partner: PartnerId) -> None:
-            state = self._cycle.load(partner)
-            if partner in lost:
-                state.memory = replace(state.memory, after_gap_at=self._clock.now())
-            self._states[partner] = state
+    async def _refresh(self, scheduler: AsyncIOScheduler) -> None:
+        """Asks who the partners are now."""
+        try:
+            named = await self._partners_now()
+        except WorkerError as problem:
+            self._reporter.alarm("partners_unknown", error=str(problem), hint=problem.hint)
+            return  # who they are stays as it was; their own looks say what else is wrong
+        found, lost = self._renew(scheduler, named)
+        for partner in found:
+            self._reporter.note("partner_found", partner=partner)
+        for partner in lost:
+            self._reporter.alarm("partner_lost", partner=partner)
+
+    def _renew(
+        self, scheduler: AsyncIOScheduler, named: tuple[PartnerId, ...]
+    ) -> tuple[list[PartnerId], list[PartnerId]]:
+        found, lost = self._partners.renew(named)
+        for partner in lost:
+            scheduler.remove_job(f"cycle {partner}")
+        for partner in found:
             scheduler.add_job(
                 self._one_cycle,
                 "interval",
-                seconds=every,
+                seconds=self._settings.interval.total_seconds(),
                 args=[partner],
                 id=f"cycle {partner}",
                 next_run_time=self._clock.now(),
-                **options,
+                **JOB_OPTIONS,
             )
-
-        async def refresh() -> None:
-            try:
-                now = set(await self._partners_now())
-            except WorkerError as problem:
-                self._reporter.alarm("partners_unknown", error=str(problem), hint=problem.hint)
-                return  # who they are stays as it was; their own looks say what else is wrong
-            for partner in sorted(now - set(self._states)):
-                self._reporter.note("partner_found", partner=partner)
-                start(partner)
-            for partner in sorted(set(self._states) - now):
-                self._reporter.alarm("partner_lost", partner=partner)
-                lost.add(partner)
-                scheduler.remove_job(f"cycle {partner}")
-                del self._states[partner]
-
-        for partner in partners:
-            start(partner)
-        scheduler.add_job(self._reload, "interval", seconds=RELOAD_EVERY.total_seconds(), id="rules", **options)
-        scheduler.add_job(refresh, "interval", seconds=PARTNERS_EVERY.total_seconds(), id="partners", **options)
+        return found, lost
 
     async def _one_cycle(self, partner: PartnerId) -> None:
-        state = self._states.get(partner)
+        state = self._partners.get(partner)
         if state is None or self._stop.is_set() or self._clock.monotonic() < state.quiet_until:
             return
         try:
@@ -245,12 +252,12 @@ class Daemon:
         now = self._clock.now()
         rules = self._rules_status
         partners: dict[str, Json] = {
-            str(partner): {
+            str(state.partner): {
                 "last_ok_at": _spelled(state.last_ok_at),
                 "last_error": state.last_error,
-                **self._budgets(partner),
+                **self._budgets(state.partner),
             }
-            for partner, state in self._states.items()
+            for state in self._partners
         }
         body: dict[str, Json] = {
             "cycle_ms": self._cycle_ms,
@@ -295,13 +302,9 @@ class Daemon:
     async def _finish(self) -> None:
         """Awaits what is in flight, up to ``stop_within``; what is then still open is unknown at the next start."""
         self._stop.set()
-        flying: list[asyncio.Task[None]] = []
-        for state in self._states.values():
-            for write_id, task in state.running.items():
-                if write_id in state.in_flight:
-                    flying.append(task)
-                else:
-                    task.cancel()
+        flying, others = self._partners.tasks()
+        for task in others:
+            task.cancel()
         if flying:
             limit = asyncio.ensure_future(self._clock.sleep(self._settings.stop_within.total_seconds()))
             await asyncio.wait([limit, asyncio.ensure_future(_all_of(flying))], return_when=asyncio.FIRST_COMPLETED)

@@ -90,7 +90,7 @@ class Executor:
         rules = self._rules_of(write)
         async with self._preflight.together(state, write, rules) as places:
             ready = await self._ready(state, write, rules, earlier, places)
-        if ready is None or self._stopping():
+        if ready is None or self._stopping() or state.left:
             return
         current = self._ledger.write(write.id)
         if current is None or (current.state, current.attempt, current.changed_at) != _life(write):

@@ -49,7 +49,7 @@ class PartnerState:
     ``known``: events met so far. ``said``: what the last logged evidence of a write said. ``doing``: the value that a
     write of ours last put into a field of an event, to tell our own changes from others'.
     ``in_flight``: writes whose attempt is recorded and whose outcome is not. ``quiet_until``: monotonic
-    second before which the partner is left in peace.
+    second before which the partner is left in peace. ``left``: the service no longer names it; nothing more is sent.
     """
 
     partner: PartnerId
@@ -67,6 +67,7 @@ class PartnerState:
     doing: dict[tuple[EventId, str], Json] = field(default_factory=dict)
     in_flight: set[WriteId] = field(default_factory=set)
     quiet_until: float = float("-inf")
+    left: bool = False
     credentials_until: datetime | None = None
     last_ok_at: datetime | None = None
     last_error: str | None = None

@@ -1,0 +1,74 @@
+"""Partners that come and go: nothing of theirs is lost, and nothing more is sent for those that left."""
+
+import asyncio
+from datetime import UTC, datetime
+
+from worker.engine.partners import Partners
+from worker.engine.state import PartnerState
+from worker.model.ids import PartnerId, WriteId
+from worker.model.memory import PartnerMemory
+
+HALL, CLUB = PartnerId("partner-id-hall"), PartnerId("partner-id-club")
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+def loaded(partner: PartnerId) -> PartnerState:
+    return PartnerState(partner=partner, memory=PartnerMemory(partner=partner), memories={})
+
+
+def watched(partners: Partners) -> list[PartnerId]:
+    return [state.partner for state in partners]
+
+
+def test_who_is_named_is_watched_and_who_is_not_named_any_more_is_not() -> None:
+    partners = Partners(loaded, lambda: NOW)
+
+    assert partners.renew([HALL, CLUB]) == ([CLUB, HALL], [])
+    assert partners.renew([HALL]) == ([], [CLUB])
+    assert watched(partners) == [HALL]
+    assert partners.get(CLUB) is None
+
+
+def test_the_first_look_at_one_that_comes_back_is_one_after_a_silence() -> None:
+    partners = Partners(loaded, lambda: NOW)
+    partners.renew([HALL])
+    first = partners.get(HALL)
+    partners.renew([])
+    partners.renew([HALL])
+    again = partners.get(HALL)
+
+    assert first is not None
+    assert first.memory.after_gap_at is None
+    assert again is not None
+    assert again.memory.after_gap_at == NOW
+
+
+def test_what_one_that_left_has_on_the_wire_is_awaited_and_the_rest_is_dropped() -> None:
+    async def story() -> None:
+        partners = Partners(loaded, lambda: NOW)
+        partners.renew([HALL])
+        state = partners.get(HALL)
+        assert state is not None
+        forever = asyncio.Event()
+        sending = asyncio.ensure_future(_until(forever))
+        preparing = asyncio.ensure_future(_until(forever))
+        state.running = {WriteId(1): sending, WriteId(2): preparing}
+        state.in_flight = {WriteId(1)}
+
+        partners.renew([])
+        await asyncio.sleep(0)
+
+        assert state.left, "an attempt that was about to be recorded is not"
+        assert preparing.cancelled()
+        assert partners.tasks()[0] == [sending], "the stop waits for it"
+        assert partners.renew([HALL]) == ([], []), "its outcome comes first"
+        forever.set()
+        await sending
+        state.in_flight.clear()
+        assert partners.renew([HALL]) == ([HALL], [])
+
+    asyncio.run(story())
+
+
+async def _until(event: asyncio.Event) -> None:
+    await event.wait()

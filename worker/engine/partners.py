@@ -1,0 +1,72 @@
+"""Which partners are watched now, and what becomes of those that go away.
+
+A partner that the token no longer names is not looked at, and sends nothing more; an attempt that is already on the
+wire is awaited like any other, also when the daemon stops meanwhile. When it comes back, its first look is one after a
+silence. Nothing here decides when to look.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime
+
+from worker.engine.state import PartnerState
+from worker.model.ids import PartnerId
+
+
+class Partners:
+    """The states of all partners by id. ``load`` gives what the ledger remembers of one."""
+
+    def __init__(self, load: Callable[[PartnerId], PartnerState], now: Callable[[], datetime]) -> None:
+        self._load = load
+        self._now = now
+        self._watched: dict[PartnerId, PartnerState] = {}
+        self._left: dict[PartnerId, PartnerState] = {}
+
+    def __iter__(self) -> Iterator[PartnerState]:
+        return iter(self._watched.values())
+
+    def get(self, partner: PartnerId) -> PartnerState | None:
+        """The state of a partner that is watched."""
+        return self._watched.get(partner)
+
+    def renew(self, named: Iterable[PartnerId]) -> tuple[list[PartnerId], list[PartnerId]]:
+        """Takes over whom the service names now; who is watched from now on, and who no longer is, in order.
+
+        Who comes back while an attempt of before is still under way is taken up a renewal later, so that its outcome is
+        recorded first.
+        """
+        now = set(named)
+        lost = sorted(set(self._watched) - now)
+        for partner in lost:
+            self._leave(partner)
+        found = [partner for partner in sorted(now - set(self._watched)) if self._take_up(partner)]
+        return found, lost
+
+    def tasks(self) -> tuple[list["asyncio.Task[None]"], list["asyncio.Task[None]"]]:
+        """The running tasks of all partners, also of those that left: those that send, and those that only prepare."""
+        flying: list[asyncio.Task[None]] = []
+        others: list[asyncio.Task[None]] = []
+        for state in (*self._watched.values(), *self._left.values()):
+            for write, task in state.running.items():
+                (flying if write in state.in_flight else others).append(task)
+        return flying, others
+
+    def _leave(self, partner: PartnerId) -> None:
+        state = self._watched.pop(partner)
+        state.left = True
+        for write, task in state.running.items():
+            if write not in state.in_flight:
+                task.cancel()
+        self._left[partner] = state
+
+    def _take_up(self, partner: PartnerId) -> bool:
+        before = self._left.get(partner)
+        if before is not None and before.in_flight:
+            return False
+        state = self._load(partner)
+        if before is not None:
+            state.memory = replace(state.memory, after_gap_at=self._now())
+            del self._left[partner]
+        self._watched[partner] = state
+        return True
