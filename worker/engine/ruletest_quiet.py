@@ -1,106 +1,19 @@
-"""When the clock alone can next change what rules decide: everything between may be jumped over.
+"""How far a rule test may jump: over every look that can change nothing.
 
-A look at the same facts with the same memory decides the same, but for what the clock does. So after a look that
-changed nothing, every look until the next of these moments would change nothing either:
-
-- ``for`` runs out; ``cooldown`` (of ``repeat: enforce`` also the built-in one) runs out; an attempt leaves the 24 hours
-  of ``limit``; a late effect lands. These are times already known.
-- A condition that names ``now`` turns. A comparison that is linear in ``now`` (``event.start_date_time - now <
-  duration('7d')``) turns at most once, so its turn is found by halving; one that takes only the date, hour or minute of
-  ``now`` turns at full hours or minutes only; for anything else every look is made.
-- The default ``runtime_in_days`` of ``budget_range`` drops by a day, which asks for the fact by another key.
-
+What the clock alone can change is told by `worker.engine.due`; here the late effects of scripted answers are added.
 While a write is planned, being sent, applied or unknown nothing is jumped over; one for a person is jumped over only
-where its reads can say nothing new, and one that waits for approval changes by facts alone. Surge windows and the age
-of a pending change matter only at a firing, and a firing is never quiet.
+where its reads can say nothing new, and one that waits for approval changes by facts alone.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from worker.engine.looks import DAY, ENFORCE_COOLDOWN
-from worker.engine.ruletest_books import Books, Pair
-from worker.model.facts import FactKey, Known, Observation
+from worker.engine.due import Clocked, Glanced, next_due
+from worker.engine.ruletest_books import Books
+from worker.model.facts import Observation
 from worker.model.ids import EventId
-from worker.model.rules import Computed, Rule, Scope, Truth
-from worker.rules.conditions import CelCondition, Part, leaves, parts
-from worker.rules.contexts import parse_time
-from worker.rules.evaluate import keys_for
-from worker.rules.registry import CHANGE
-from worker.rules.syntax import Node, walk
-
-_HOURLY = frozenset({"getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfYear", "getDayOfWeek", "getHours"})
-_MINUTELY = frozenset({"getMinutes"})
-_ORDERED = frozenset({"<", "<=", ">", ">="})
-_HOUR, _MINUTE = timedelta(hours=1), timedelta(minutes=1)
-_JUST_AFTER = timedelta(microseconds=1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clocked:
-    """How a rule depends on the clock. ``restless``: in a way that only looking tells. ``every``: it can turn when the
-    clock passes a multiple of this. ``linear``: comparisons that turn at most once."""
-
-    restless: bool = False
-    every: timedelta | None = None
-    linear: tuple[CelCondition, ...] = ()
-
-
-def clocked(rule: Rule) -> Clocked:
-    """What the rule's text says of the clock."""
-    computed = [value for step in rule.do for value in step.params.values() if isinstance(value, Computed)]
-    if any("now" in value.names for value in computed):
-        return Clocked(restless=True)
-    if rule.when is None or "now" not in rule.when.names:
-        return Clocked()
-    if not isinstance(rule.when, CelCondition):
-        return Clocked(restless=True)
-    found = [_of_leaf(leaf) for leaf in leaves(parts(rule.when)) if "now" in leaf.condition.names]
-    if any(one.restless for one in found):
-        return Clocked(restless=True)
-    return Clocked(
-        every=min((one.every for one in found if one.every is not None), default=None),
-        linear=tuple(condition for one in found for condition in one.linear),
-    )
-
-
-def _of_leaf(leaf: Part) -> Clocked:
-    tree = leaf.condition.tree
-    if tree.kind == "compare" and tree.text in _ORDERED and not leaf.condition.names & CHANGE:
-        left, right = _slope(tree.children[0]), _slope(tree.children[1])
-        if left is not None and right is not None:
-            return Clocked(linear=(leaf.condition,))
-    taken = list(_taken(tree))
-    if None in taken or not taken:
-        return Clocked(restless=True)
-    return Clocked(every=_MINUTE if any(one in _MINUTELY for one in taken) else _HOUR)
-
-
-def _slope(node: Node) -> int | None:
-    """How often ``now`` is added less how often it is taken away; None where it is used in any other way."""
-    if node.kind == "ident":
-        return 1 if node.text == "now" else 0
-    if not any(one.kind == "ident" and one.text == "now" for one in walk(node)):
-        return 0
-    if node.kind != "arithmetic" or node.text not in ("+", "-"):
-        return None
-    left, right = _slope(node.children[0]), _slope(node.children[1])
-    if left is None or right is None:
-        return None
-    return left + right if node.text == "+" else left - right
-
-
-def _taken(node: Node) -> Iterator[str | None]:
-    """What is taken of each ``now``: the method called on it, or None for anything else."""
-    if node.kind == "call" and node.method and len(node.children) == 1 and node.children[0].kind == "ident":
-        if node.children[0].text == "now":
-            yield node.text if node.text in _HOURLY | _MINUTELY else None
-        return
-    if node.kind == "ident" and node.text == "now":
-        yield None
-    for child in node.children:
-        yield from _taken(child)
+from worker.model.rules import Rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,74 +28,12 @@ class Quiet:
     ) -> datetime:
         """The first moment after ``now`` at which a look may decide otherwise; ``horizon`` where there is none
         before it."""
-        times = [horizon, *(at for at in (self.late_effect(),) if at is not None)]
+        landing = self.late_effect()
+        first = landing if landing is not None and now < landing < horizon else horizon
         sendings = books.sendings(now)
         for rule, clock in self.rules:
-            if clock.restless:
-                return now
-            if clock.every is not None:
-                times.append(_next_multiple(now, clock.every))
             for event, observation in observations.items():
                 pair = (event, rule.id)
-                times.extend(_paced(rule, books, pair, sendings.get(pair, ())))
-                times.extend(_runtime_drops(rule, observation, now))
-        known = min((at for at in times if at > now), default=horizon)
-        return min([known, *self._turns(observations, now, known)])
-
-    def _turns(self, observations: Mapping[EventId, Observation], now: datetime, until: datetime) -> list[datetime]:
-        """When the linear comparisons turn before ``until``."""
-        return [
-            at
-            for rule, clock in self.rules
-            for observation in observations.values()
-            for condition in clock.linear
-            if (at := _turn(rule, condition, observation, (now, until))) is not None
-        ]
-
-
-def _paced(rule: Rule, books: Books, pair: Pair, sendings: Sequence[datetime]) -> Iterator[datetime]:
-    """When ``for``, ``cooldown`` and ``limit`` let go of what they may be holding."""
-    memory = books.memories.get(pair)
-    if rule.hold_for is not None and memory is not None:
-        yield from (at + rule.hold_for for at in (memory.true_since, memory.pending_since) if at is not None)
-    cooldown = rule.cooldown or (ENFORCE_COOLDOWN if rule.repeat == "enforce" else None)
-    if cooldown is not None:
-        fired_at = memory.fired_at if memory is not None else None
-        yield from (at + cooldown for at in (*sendings, fired_at) if at is not None)
-    if rule.per_event_per_day is not None:
-        yield from (at + DAY for at in sendings)
-
-
-def _runtime_drops(rule: Rule, observation: Observation, now: datetime) -> Iterator[datetime]:
-    """When the whole days until the event's start become one less, where the rule asks for a fact by them."""
-    if "budget_range" not in rule.names or "runtime_in_days" in rule.parameters:
-        return
-    event = observation.get(FactKey(name="event"))
-    start = event.value.get("start_date_time") if isinstance(event, Known) and isinstance(event.value, dict) else None
-    moment = parse_time(start) if isinstance(start, str) else None
-    if moment is not None and moment > now:
-        yield now + (moment - now) % DAY + _JUST_AFTER
-
-
-def _turn(
-    rule: Rule, condition: CelCondition, observation: Observation, between: tuple[datetime, datetime]
-) -> datetime | None:
-    """The first moment at which the comparison is not what it is at the beginning; None where it does not turn."""
-    early, late = between
-
-    def truth(at: datetime) -> Truth:
-        keys = keys_for(rule, observation, at)
-        return condition.judge(Scope(observation=observation, keys=keys, now=at)).truth
-
-    first = truth(early)
-    if truth(late) is first:
-        return None
-    while late - early > _JUST_AFTER:
-        middle = early + (late - early) / 2
-        early, late = (middle, late) if truth(middle) is first else (early, middle)
-    return late
-
-
-def _next_multiple(now: datetime, period: timedelta) -> datetime:
-    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    return midnight + ((now - midnight) // period + 1) * period
+                glanced = Glanced(memory=books.memories.get(pair), sendings=sendings.get(pair, ()))
+                first = next_due(rule, clock, observation, glanced, (now, first))
+        return first

@@ -22,10 +22,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from worker.engine.decide import Decision, decide
+from worker.engine.due import Clocked, clocked
 from worker.engine.looks import Look, sendings_reach
 from worker.engine.ruletest_books import Books, Pair
 from worker.engine.ruletest_claims import Because, Failure, Fired, Happened, Holding, failures_of
-from worker.engine.ruletest_quiet import Clocked, Quiet, clocked
+from worker.engine.ruletest_quiet import Quiet
 from worker.engine.ruletest_world import PARTNER, World
 from worker.engine.ruletest_writes import Moment, OutcomeOf, Tending
 from worker.engine.settings import EngineSettings

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.engine.ruletest_bench import PAUSE, a_bench, passes, ran
-from worker.engine.ruletest_quiet import Clocked, clocked
+from worker.engine.due import Clocked, clocked
 from worker.rules.load import read_rules
 
 CLOCKS = (

@@ -1,0 +1,172 @@
+"""When the clock alone can next change what a rule decides about an event. Pure.
+
+A look at the same facts with the same memory decides the same, but for what the clock does. So after a look that
+changed nothing, every look until the next of these moments would change nothing either:
+
+- ``for`` runs out; ``cooldown`` (of ``repeat: enforce`` also the built-in one) runs out; an attempt leaves the 24 hours
+  of ``limit``. These are times already known.
+- A condition that names ``now`` turns. A comparison that is linear in ``now`` (``event.start_date_time - now <
+  duration('7d')``) turns at most once, so its turn is found by halving; one that takes only the date, hour or minute of
+  ``now`` turns at full hours or minutes only; for anything else every look is made, and so for ``at``.
+- The default ``runtime_in_days`` of ``budget_range`` drops by a day, which asks for the fact by another key.
+
+Surge windows and the age of a pending change matter only at a firing, and a firing is never quiet. The daemon skips
+events by this, and the rule tests jump over whole hours by it; writes under way are for the callers to mind.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from worker.engine.looks import DAY, ENFORCE_COOLDOWN
+from worker.model.facts import FactKey, Known, Observation
+from worker.model.memory import RuleMemory
+from worker.model.rules import Computed, Rule, Scope, Truth
+from worker.rules.conditions import CelCondition, Part, leaves, parts
+from worker.rules.contexts import parse_time
+from worker.rules.evaluate import keys_for
+from worker.rules.registry import CHANGE
+from worker.rules.syntax import Node, walk
+
+_HOURLY = frozenset({"getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfYear", "getDayOfWeek", "getHours"})
+_MINUTELY = frozenset({"getMinutes"})
+_ORDERED = frozenset({"<", "<=", ">", ">="})
+_HOUR, _MINUTE = timedelta(hours=1), timedelta(minutes=1)
+_JUST_AFTER = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clocked:
+    """How a rule depends on the clock. ``restless``: in a way that only looking tells. ``every``: it can turn when the
+    clock passes a multiple of this. ``linear``: comparisons that turn at most once."""
+
+    restless: bool = False
+    every: timedelta | None = None
+    linear: tuple[CelCondition, ...] = ()
+
+
+def clocked(rule: Rule) -> Clocked:
+    """What the rule's text says of the clock."""
+    computed = [value for step in rule.do for value in step.params.values() if isinstance(value, Computed)]
+    if rule.at is not None or any("now" in value.names for value in computed):
+        return Clocked(restless=True)
+    if rule.when is None or "now" not in rule.when.names:
+        return Clocked()
+    if not isinstance(rule.when, CelCondition):
+        return Clocked(restless=True)
+    found = [_of_leaf(leaf) for leaf in leaves(parts(rule.when)) if "now" in leaf.condition.names]
+    if any(one.restless for one in found):
+        return Clocked(restless=True)
+    return Clocked(
+        every=min((one.every for one in found if one.every is not None), default=None),
+        linear=tuple(condition for one in found for condition in one.linear),
+    )
+
+
+def _of_leaf(leaf: Part) -> Clocked:
+    tree = leaf.condition.tree
+    if tree.kind == "compare" and tree.text in _ORDERED and not leaf.condition.names & CHANGE:
+        left, right = _slope(tree.children[0]), _slope(tree.children[1])
+        if left is not None and right is not None:
+            return Clocked(linear=(leaf.condition,))
+    taken = list(_taken(tree))
+    if None in taken or not taken:
+        return Clocked(restless=True)
+    return Clocked(every=_MINUTE if any(one in _MINUTELY for one in taken) else _HOUR)
+
+
+def _slope(node: Node) -> int | None:
+    """How often ``now`` is added less how often it is taken away; None where it is used in any other way."""
+    if node.kind == "ident":
+        return 1 if node.text == "now" else 0
+    if not any(one.kind == "ident" and one.text == "now" for one in walk(node)):
+        return 0
+    if node.kind != "arithmetic" or node.text not in ("+", "-"):
+        return None
+    left, right = _slope(node.children[0]), _slope(node.children[1])
+    if left is None or right is None:
+        return None
+    return left + right if node.text == "+" else left - right
+
+
+def _taken(node: Node) -> Iterator[str | None]:
+    """What is taken of each ``now``: the method called on it, or None for anything else."""
+    if node.kind == "call" and node.method and len(node.children) == 1 and node.children[0].kind == "ident":
+        if node.children[0].text == "now":
+            yield node.text if node.text in _HOURLY | _MINUTELY else None
+        return
+    if node.kind == "ident" and node.text == "now":
+        yield None
+    for child in node.children:
+        yield from _taken(child)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glanced:
+    """What a look gave of one (rule, event): the memory it left, and when first attempts of the pair were made."""
+
+    memory: RuleMemory | None
+    sendings: Sequence[datetime] = ()
+
+
+def next_due(
+    rule: Rule, clock: Clocked, observation: Observation, glanced: Glanced, between: tuple[datetime, datetime]
+) -> datetime:
+    """The first moment after ``between[0]``, and at most ``between[1]``, at which the clock may change the decision."""
+    now, horizon = between
+    if clock.restless:
+        return now
+    times = [*_paced(rule, glanced), *_runtime_drops(rule, observation, now)]
+    if clock.every is not None:
+        times.append(_next_multiple(now, clock.every))
+    known = min((at for at in times if now < at < horizon), default=horizon)
+    turns = (_turn(rule, condition, observation, (now, known)) for condition in clock.linear)
+    return min([known, *(at for at in turns if at is not None)])
+
+
+def _paced(rule: Rule, glanced: Glanced) -> Iterator[datetime]:
+    """When ``for``, ``cooldown`` and ``limit`` let go of what they may be holding."""
+    memory, sendings = glanced.memory, glanced.sendings
+    if rule.hold_for is not None and memory is not None:
+        yield from (at + rule.hold_for for at in (memory.true_since, memory.pending_since) if at is not None)
+    cooldown = rule.cooldown or (ENFORCE_COOLDOWN if rule.repeat == "enforce" else None)
+    if cooldown is not None:
+        fired_at = memory.fired_at if memory is not None else None
+        yield from (at + cooldown for at in (*sendings, fired_at) if at is not None)
+    if rule.per_event_per_day is not None:
+        yield from (at + DAY for at in sendings)
+
+
+def _runtime_drops(rule: Rule, observation: Observation, now: datetime) -> Iterator[datetime]:
+    """When the whole days until the event's start become one less, where the rule asks for a fact by them."""
+    if "budget_range" not in rule.names or "runtime_in_days" in rule.parameters:
+        return
+    event = observation.get(FactKey(name="event"))
+    start = event.value.get("start_date_time") if isinstance(event, Known) and isinstance(event.value, dict) else None
+    moment = parse_time(start) if isinstance(start, str) else None
+    if moment is not None and moment > now:
+        yield now + (moment - now) % DAY + _JUST_AFTER
+
+
+def _turn(
+    rule: Rule, condition: CelCondition, observation: Observation, between: tuple[datetime, datetime]
+) -> datetime | None:
+    """The first moment at which the comparison is not what it is at the beginning; None where it does not turn."""
+    early, late = between
+
+    def truth(at: datetime) -> Truth:
+        keys = keys_for(rule, observation, at)
+        return condition.judge(Scope(observation=observation, keys=keys, now=at)).truth
+
+    first = truth(early)
+    if truth(late) is first:
+        return None
+    while late - early > _JUST_AFTER:
+        middle = early + (late - early) / 2
+        early, late = (middle, late) if truth(middle) is first else (early, middle)
+    return late
+
+
+def _next_multiple(now: datetime, period: timedelta) -> datetime:
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return midnight + ((now - midnight) // period + 1) * period
