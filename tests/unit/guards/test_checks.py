@@ -558,13 +558,14 @@ def test_a_planned_write_that_was_attempted_before_waits_as_well(write: Write, r
     [
         ("halt", 2 * LIMIT, ("ask", "gap"), "the halt is over, and it is an odd hour"),
         ("halt", LIMIT / 2, None, "it was held for a short time"),
-        (None, 2 * LIMIT, None, "nothing has held it"),
+        (None, 2 * LIMIT, ("ask", "gap"), "nothing held it, but nobody sent it either: the process was not there"),
+        (None, LIMIT / 2, None, "it is due, and young"),
     ],
 )
 def test_what_was_held_for_too_long_asks_also_when_nothing_holds_it_any_more(
     held_by: str | None, age: timedelta, expected: tuple[Way, str] | None, reason: str
 ) -> None:
-    situation = a_situation(a_write(held_by=held_by, changed_at=NOW - age))
+    situation = a_situation(a_write(held_by=held_by, due_since=NOW - age))
     assert said(held_over(situation)) == expected, reason
 
 
