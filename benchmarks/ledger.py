@@ -62,7 +62,7 @@ def intent_and_outcome(ledger: SqlLedger, number: int) -> tuple[float, float, fl
     sending = move(
         planned, "sending", at=now, reason="condition", why="attempt 1", attempt=1, last_sent_at=now, before="RUNNING"
     )
-    assert ledger.record_sending(sending, lambda _view: None) is None
+    assert ledger.record_sending(sending, lambda _view: None, amount=None) is None
     times.append(time.perf_counter())
     _accepted(ledger, sending.after, now)
     times.append(time.perf_counter())

@@ -102,7 +102,9 @@ class Executor:
         amount, limits = budget_of(ready.situation), self._settings.limits
         try:
             brake = self._ledger.record_sending(
-                sending, lambda view: brake_in_transaction(write, amount, limits, self._clock.now(), view)
+                sending,
+                lambda view: brake_in_transaction(write, amount, limits, self._clock.now(), view),
+                amount=amount,
             )
         except SendingUnmarked as problem:
             await self._record(state, sending.after, NotSent(cause="ledger", why=str(problem)))

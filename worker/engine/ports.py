@@ -75,9 +75,11 @@ class Ledger(Protocol):
         """One transaction; returns the new writes in the order of ``plans``. `StateConflict` undoes all of it."""
         ...
 
-    def record_sending(self, move: Move, check: Callable[[SendingView], Brake | None]) -> Brake | None:
+    def record_sending(
+        self, move: Move, check: Callable[[SendingView], Brake | None], *, amount: float | None
+    ) -> Brake | None:
         """Records ``sending`` durably unless ``check``, called inside the transaction, names a brake; then nothing is
-        changed. The mark beside the ledger is replaced before this returns."""
+        changed. ``amount`` is what the attempt books. The mark beside the ledger is replaced before this returns."""
         ...
 
     def sending_view(self, write: Write, now: datetime) -> SendingView:

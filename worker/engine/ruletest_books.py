@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from worker.engine.looks import DAY
-from worker.model.commits import Move, SendingView
+from worker.model.commits import Booking, Move, SendingView
 from worker.model.ids import EventId, RuleId, WriteId
 from worker.model.memory import RuleMemory
 from worker.model.records import Record
@@ -17,6 +17,8 @@ from worker.model.writes import UNSETTLED, Plan, Write
 from worker.writes.states import IllegalMove
 
 HOUR = timedelta(hours=1)
+WITHOUT_EFFECT = frozenset({"rejected", "skipped", "cancelled"})
+"""How a write that was sent ends only where it is known to have done nothing."""
 Pair = tuple[EventId, RuleId]
 
 
@@ -27,7 +29,7 @@ class Sent:
     write: WriteId
     event: EventId
     at: datetime
-    amount: float
+    amount: float | None
     stops: bool
 
 
@@ -126,13 +128,17 @@ class Books:
 
     def view(self, write: Write, now: datetime) -> SendingView:
         """What the brakes look at when an attempt is recorded."""
-        counted = [one for one in self._attempts if self.writes[one.write].state != "rejected"]
-        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        counted = [one for one in self._attempts if self.writes[one.write].state not in WITHOUT_EFFECT]
         return SendingView(
             on_target=self.on_target(write),
             sent_last_hour=tuple(one.at for one in self._attempts if one.at > now - HOUR and not one.stops),
-            spent_today=sum(one.amount for one in counted if one.at >= midnight),
-            spent_event=sum(one.amount for one in counted if one.event == write.key.event),
+            booked=tuple(self._booking(one, one.amount) for one in counted if one.amount is not None),
+        )
+
+    def _booking(self, sent: Sent, amount: float) -> Booking:
+        intent = self.writes[sent.write].intent
+        return Booking(
+            write=sent.write, event=sent.event, action=intent.action, target=intent.target, at=sent.at, amount=amount
         )
 
     def of_target(self, write: Write) -> tuple[Write, ...]:

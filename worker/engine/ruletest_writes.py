@@ -142,9 +142,7 @@ class Tending:
             self._object(write, braked(situation, brake), moment)
             return
         sending = self._sending(write, moment)
-        sent = Sent(
-            write=write.id, event=write.key.event, at=moment.now, amount=amount or 0.0, stops=write.intent.stops
-        )
+        sent = Sent(write=write.id, event=write.key.event, at=moment.now, amount=amount, stops=write.intent.stops)
         self._books.attempted(sent, sending)
         waiting = self._answers.get(write.intent.action)
         if waiting and write.key.item != "cr":

@@ -45,9 +45,11 @@ class ToldLedger:
             self._tell(of_write(write, at=commit.at, kind=write.state, reason=write.reason, why=write.why))
         return made
 
-    def record_sending(self, move: Move, check: Callable[[SendingView], Brake | None]) -> Brake | None:
+    def record_sending(
+        self, move: Move, check: Callable[[SendingView], Brake | None], *, amount: float | None
+    ) -> Brake | None:
         """Stores the attempt, then tells it; a brake tells nothing."""
-        brake = self._ledger.record_sending(move, check)
+        brake = self._ledger.record_sending(move, check, amount=amount)
         if brake is None:
             for record in move.records:
                 self._tell(record)

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from worker.guards.situation import Limits, No, Situation
-from worker.model.commits import Brake, Halt, SendingView
+from worker.guards.spending import spend_brake
+from worker.model.commits import Booking, Brake, Halt, SendingView
 from worker.model.facts import Known
 from worker.model.rules import Truth
 from worker.model.writes import Write
@@ -277,19 +278,17 @@ def brake_in_transaction(
         until = min(view.sent_last_hour) + HOUR if view.sent_last_hour else None
         why = f"{len(view.sent_last_hour)} writes in the last hour, {limits.writes_per_hour} are allowed"
         return Brake(reason="writes_per_hour", why=why, until=until)
-    return _spend_brake(amount, limits, view)
-
-
-def _spend_brake(amount: float | None, limits: Limits, view: SendingView) -> Brake | None:
     if amount is None:
         return None
-    if limits.spend_per_event is not None and view.spent_event + amount > limits.spend_per_event:
-        why = f"{view.spent_event:g} sent for the event, {amount:g} more would pass {limits.spend_per_event:g}"
-        return Brake(reason="spend", why=why)
-    if limits.spend_per_day is not None and view.spent_today + amount > limits.spend_per_day:
-        why = f"{view.spent_today:g} sent today, {amount:g} more would pass {limits.spend_per_day:g}"
-        return Brake(reason="spend", why=why)
-    return None
+    mine = Booking(
+        write=write.id,
+        event=write.key.event,
+        action=write.intent.action,
+        target=write.intent.target,
+        at=now,
+        amount=amount,
+    )
+    return spend_brake(mine, view.booked, limits, now)
 
 
 __all__ = ["AFTER_READING", "BEFORE_READING", "brake_in_transaction", "budget_of", "first_no"]

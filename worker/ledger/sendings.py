@@ -14,13 +14,12 @@ from sqlalchemy import ColumnElement, Connection, exists, func, insert, or_, sel
 from worker.ledger.codec import maybe_text, maybe_time, time_of, time_text
 from worker.ledger.rows import ALL_WRITES, write_of
 from worker.ledger.tables import attempts, halts, writes
-from worker.model.commits import Halt, Move, SendingView
-from worker.model.facts import Json
-from worker.model.ids import EventId, PartnerId, RuleId
+from worker.model.commits import Booking, Halt, Move, SendingView
+from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.writes import UNSETTLED, State, Write
 
 HOUR = timedelta(hours=1)
-OPEN, NOT_SENT, REJECTED = "open", "not_sent", "rejected"
+OPEN, NOT_SENT, REJECTED, UNKNOWN, ABSENT = "open", "not_sent", "rejected", "unknown", "absent"
 OUTCOMES: Mapping[State, str] = {
     "planned": NOT_SENT,
     "rejected": REJECTED,
@@ -28,7 +27,17 @@ OUTCOMES: Mapping[State, str] = {
     "confirmed": "accepted",
 }
 """By the state that follows ``sending``; any other is ``unknown``."""
-WITHOUT_EFFECT = (NOT_SENT, REJECTED)
+WITHOUT_EFFECT = (NOT_SENT, REJECTED, ABSENT)
+PROVE_ABSENCE: frozenset[tuple[State, State]] = frozenset(
+    {
+        ("unknown", "sending"),
+        ("unknown", "skipped"),
+        ("unknown", "cancelled"),
+        ("needs_human", "skipped"),
+        ("needs_human", "planned"),
+    }
+)
+"""Moves that a write makes only where its unknown attempts are proved, or said by a person, to have done nothing."""
 
 
 def view_for(connection: Connection, write: Write, now: datetime) -> SendingView:
@@ -49,13 +58,12 @@ def view_for(connection: Connection, write: Write, now: datetime) -> SendingView
         halts=active_halts(connection, now),
         on_target=tuple(write_of(row) for row in connection.execute(others)),
         sent_last_hour=tuple(time_of(at) for at in connection.execute(last_hour.order_by(a.at)).scalars()),
-        spent_today=_spent(connection, write, a.at >= time_text(midnight)),
-        spent_event=_spent(connection, write, a.event == key.event),
+        booked=_booked(connection, write, or_(a.at >= time_text(midnight), a.event == key.event)),
     )
 
 
-def record_attempt(connection: Connection, write: Write, at: datetime) -> None:
-    """Stores the attempt that a write in ``sending`` is about to make."""
+def record_attempt(connection: Connection, write: Write, at: datetime, amount: float | None) -> None:
+    """Stores the attempt that a write in ``sending`` is about to make, with the money that its brake was judged by."""
     row = {
         "write": write.id,
         "attempt": write.attempt,
@@ -66,19 +74,22 @@ def record_attempt(connection: Connection, write: Write, at: datetime) -> None:
         "episode": write.key.episode,
         "stops": write.intent.stops,
         "spends": write.intent.spends,
-        "amount": _amount(write),
+        "amount": amount,
         "outcome": OPEN,
     }
     connection.execute(insert(attempts), row)
 
 
 def settle_attempt(connection: Connection, move: Move) -> None:
-    """Notes what came of an attempt when its write leaves ``sending``."""
-    if move.before.state != "sending" or move.after.state == "sending":
-        return
-    outcome = OUTCOMES.get(move.after.state, "unknown")
-    this = (attempts.c.write == move.before.id, attempts.c.attempt == move.before.attempt)
-    connection.execute(update(attempts).where(*this).values(outcome=outcome))
+    """Notes what came of an attempt: when its write leaves ``sending``, and when it is known to have done nothing."""
+    before, after = move.before, move.after
+    if before.state == "sending" and after.state != "sending":
+        outcome = OUTCOMES.get(after.state, UNKNOWN)
+        this = (attempts.c.write == before.id, attempts.c.attempt == before.attempt)
+        connection.execute(update(attempts).where(*this).values(outcome=outcome))
+    if (before.state, after.state) in PROVE_ABSENCE:
+        lost = (attempts.c.write == before.id, attempts.c.outcome == UNKNOWN)
+        connection.execute(update(attempts).where(*lost).values(outcome=ABSENT))
 
 
 def note_task_read(connection: Connection, write: Write) -> None:
@@ -150,27 +161,24 @@ def insert_halt(connection: Connection, halt: Halt) -> int:
     return int(connection.execute(insert(halts).returning(halts.c.id), row).scalar_one())
 
 
-def _spent(connection: Connection, write: Write, narrowed: ColumnElement[bool]) -> float:
-    """Each write counts once, however often it was sent: it is sent again only where it was proven absent."""
+def _booked(connection: Connection, write: Write, narrowed: ColumnElement[bool]) -> tuple[Booking, ...]:
+    """The money of other writes' attempts, but for those that are known to have had no effect."""
     a = attempts.c
-    each = (
-        select(func.max(a.amount).label("amount"))
-        .where(a.partner == write.key.partner, narrowed, a.outcome.not_in(WITHOUT_EFFECT), a.write != write.id)
-        .group_by(a.write)
-        .subquery()
+    query = (
+        select(a.write, a.event, writes.c.action, writes.c.target, a.at, a.amount)
+        .join(writes, writes.c.id == a.write)
+        .where(a.partner == write.key.partner, narrowed, a.amount.is_not(None))
+        .where(a.outcome.not_in(WITHOUT_EFFECT), a.write != write.id)
+        .order_by(a.at, a.write, a.attempt)
     )
-    return float(connection.execute(select(func.coalesce(func.sum(each.c.amount), 0.0))).scalar_one())
-
-
-def _amount(write: Write) -> float | None:
-    """The budget that a request carries; a boost commits the one of the draft that it found."""
-    if not write.intent.spends:
-        return None
-    own = _number(write.intent.params.get("total_budget"))
-    if own is None and write.intent.action == "boost" and isinstance(write.before, dict):
-        return _number(write.before.get("total_budget"))
-    return own
-
-
-def _number(value: Json) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return tuple(
+        Booking(
+            write=WriteId(row.write),
+            event=EventId(row.event),
+            action=row.action,
+            target=row.target,
+            at=time_of(row.at),
+            amount=row.amount,
+        )
+        for row in connection.execute(query)
+    )

@@ -73,8 +73,11 @@ class SqlLedger(LedgerReader):
         with self._store.writing() as connection:
             return _applied(connection, commit)
 
-    def record_sending(self, move: Move, check: Callable[[SendingView], Brake | None]) -> Brake | None:
-        """Records ``sending`` durably unless ``check`` names a brake; then nothing is changed.
+    def record_sending(
+        self, move: Move, check: Callable[[SendingView], Brake | None], *, amount: float | None
+    ) -> Brake | None:
+        """Records ``sending`` durably unless ``check`` names a brake; then nothing is changed. ``amount``: the money
+        that the attempt carries or commits, as ``check`` judges it; None where there is none.
 
         ``check`` runs inside the transaction and may look at nothing but the view. Whatever this raises, nothing may be
         sent. After `SendingUnmarked` the row does say ``sending``, because only the mark could not be written: move it
@@ -89,7 +92,8 @@ class SqlLedger(LedgerReader):
             if brake is not None:
                 return brake
             update_write(connection, move)
-            record_attempt(connection, after, after.changed_at)
+            settle_attempt(connection, move)
+            record_attempt(connection, after, after.changed_at, amount)
             journal = Journal(connection)
             journal.add(move.records)
             journal.flush()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from worker.model.facts import Json
-from worker.model.ids import PartnerId, RuleId
+from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.records import Record
 from worker.model.trail import Trail
@@ -55,20 +55,31 @@ class Halt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Booking:
+    """Money that one attempt carried or committed, in the partner's currency: what its brake was judged by."""
+
+    write: WriteId
+    event: EventId
+    action: str
+    target: str
+    at: datetime
+    amount: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SendingView:
     """What a brake may look at inside the very transaction that records ``sending``.
 
     ``on_target``: other writes of the same (partner, event, target) in sending, applied, unknown or needs_human.
     ``sent_last_hour``: attempts recorded for the partner in the last hour that do more than stop spending, with times.
-    ``spent_today`` and ``spent_event``: budgets sent, by (at, amount), for the partner since its last midnight UTC and
-    for the event ever; unknown outcomes count as spent, rejected and proven unsent ones do not.
+    ``booked``: the money of the partner's attempts since the last midnight UTC, and of those for the event ever;
+    unknown outcomes are among them, those that are known to have had no effect are not.
     """
 
     halts: tuple[Halt, ...] = ()
     on_target: tuple[Write, ...] = ()
     sent_last_hour: tuple[datetime, ...] = ()
-    spent_today: float = 0.0
-    spent_event: float = 0.0
+    booked: tuple[Booking, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

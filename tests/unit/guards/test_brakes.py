@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from tests.builders import NOW, PARTNER, RULE, a_write
+from tests.builders import EVENT, NOW, PARTNER, RULE, a_write
 from worker.guards.checks import HOUR, brake_in_transaction
 from worker.guards.situation import Limits
-from worker.model.commits import Halt, SendingView
-from worker.model.ids import RuleId, WriteId
+from worker.model.commits import Booking, Halt, SendingView
+from worker.model.ids import EventId, RuleId, WriteId
 from worker.model.writes import Write
 
 LATER = NOW + timedelta(minutes=5)
@@ -100,7 +100,12 @@ def test_the_brake_of_the_hour_says_when_there_is_room_again() -> None:
 def test_spend(
     limits: Limits, amount: float | None, spent_event: float, spent_today: float, braked: bool, reason: str
 ) -> None:
-    view = SendingView(spent_event=spent_event, spent_today=spent_today)
+    today, before = NOW - timedelta(hours=1), NOW - timedelta(days=2)
+    booked = [
+        Booking(write=WriteId(7), event=EVENT, action="boost", target="setup", at=before, amount=spent_event),
+        Booking(write=WriteId(8), event=EventId("e2"), action="boost", target="setup", at=today, amount=spent_today),
+    ]
+    view = SendingView(booked=tuple(booked))
     brake = brake_in_transaction(a_write("boost"), amount, limits, NOW, view)
     assert (brake is not None) is braked, reason
     if brake is not None:
@@ -108,7 +113,8 @@ def test_spend(
 
 
 def test_the_hour_is_asked_before_the_budget() -> None:
-    view = SendingView(sent_last_hour=(NOW,), spent_today=9.0)
+    booked = Booking(write=WriteId(7), event=EVENT, action="boost", target="setup", at=NOW, amount=9.0)
+    view = SendingView(sent_last_hour=(NOW,), booked=(booked,))
     brake = brake_in_transaction(a_write("boost"), 1.0, Limits(writes_per_hour=1, spend_per_day=1.0), NOW, view)
     assert brake is not None
     assert brake.reason == "writes_per_hour"

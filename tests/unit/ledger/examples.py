@@ -67,10 +67,10 @@ def to_sending(write: Write, at: datetime) -> Move:
     return moved(write, "sending", at, attempt=write.attempt + 1, last_sent_at=at)
 
 
-def sent(ledger: SqlLedger, write: Write, at: datetime) -> Write:
+def sent(ledger: SqlLedger, write: Write, at: datetime, amount: float | None = None) -> Write:
     """Records the next attempt of a write and returns the row as it then stands."""
     move = to_sending(write, at)
-    assert ledger.record_sending(move, no_brake) is None
+    assert ledger.record_sending(move, no_brake, amount=amount) is None
     return move.after
 
 

@@ -14,7 +14,7 @@ def test_a_halt_is_seen_by_the_next_sending_of_another_process(ledger: SqlLedger
         halt = operator.append_halt(because="prices are wrong", by="ann", at=after(1))
     look = Look()
 
-    ledger.record_sending(to_sending(write, after(2)), look)
+    ledger.record_sending(to_sending(write, after(2)), look, amount=None)
 
     assert look.view.halts == (halt,)
     assert ledger.halts(after(2)) == (halt,)

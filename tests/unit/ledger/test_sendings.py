@@ -1,7 +1,7 @@
 """No byte without a row and a mark; and what the brakes are shown is true at that moment."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -30,7 +30,7 @@ from worker.ledger.sql import SqlLedger
 from worker.model.commits import Brake, LogFilter, Move
 from worker.model.errors import SendingUnmarked, StateConflict
 from worker.model.ids import EventId, RuleId
-from worker.model.writes import State
+from worker.model.writes import State, Write
 
 
 def test_a_sending_is_stored_and_marked_before_the_call_returns(ledger: SqlLedger, tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_brake_changes_nothing(ledger: SqlLedger, tmp_path: Path) -> None:
     before = read_mark(place_in(tmp_path))
     brake = Brake(reason="halt", why="a person halted writes")
 
-    assert ledger.record_sending(to_sending(write, after(1)), lambda _: brake) == brake
+    assert ledger.record_sending(to_sending(write, after(1)), lambda _: brake, amount=None) == brake
 
     assert ledger.write(write.id) == write
     assert ledger.last_seq() == 1
@@ -64,7 +64,7 @@ def test_a_write_that_changed_meanwhile_is_not_recorded_as_sending(ledger: SqlLe
     become(ledger, write, "cancelled", after(1))
 
     with pytest.raises(StateConflict):
-        ledger.record_sending(to_sending(write, after(2)), no_brake)
+        ledger.record_sending(to_sending(write, after(2)), no_brake, amount=None)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_only_the_next_attempt_is_a_sending(ledger: SqlLedger, to: State, attemp
     bent = Move(before=write, after=replace(move.after, state=to, attempt=attempt))
 
     with pytest.raises(ValueError, match="next attempt"):
-        ledger.record_sending(bent, no_brake)
+        ledger.record_sending(bent, no_brake, amount=None)
 
     assert ledger.write(write.id) == write, reason
 
@@ -90,7 +90,7 @@ def test_a_mark_that_cannot_be_written_says_so_and_the_write_can_go_back_as_not_
     obstacle.mkdir()
 
     with pytest.raises(SendingUnmarked) as caught:
-        ledger.record_sending(to_sending(write, after(1)), no_brake)
+        ledger.record_sending(to_sending(write, after(1)), no_brake, amount=None)
 
     assert caught.value.write == ledger.write(write.id)
     assert caught.value.exit_code == 3
@@ -116,7 +116,7 @@ def test_other_unsettled_writes_of_the_target_are_shown_and_no_others(ledger: Sq
     become(ledger, rows[2], "rejected", after(9))
     look = Look()
 
-    ledger.record_sending(to_sending(mine, after(10)), look)
+    ledger.record_sending(to_sending(mine, after(10)), look, amount=None)
 
     assert look.view.on_target == (rows[0],)
 
@@ -138,80 +138,74 @@ def test_sends_of_the_last_hour_leave_out_what_only_stops_and_what_was_not_sent(
     sent(ledger, counts, after(-3599))
     look = Look()
 
-    ledger.record_sending(to_sending(mine, NOW), look)
+    ledger.record_sending(to_sending(mine, NOW), look, amount=None)
 
     assert look.view.sent_last_hour == (after(-3599),)
+
+
+def booked(ledger: SqlLedger, write: Write, at: datetime) -> list[tuple[int, float]]:
+    """The money that the brake of this write's attempt would be shown, by write."""
+    return [(one.write, one.amount) for one in ledger.sending_view(write, at).booked]
 
 
 @pytest.mark.parametrize(
     ("then", "counts", "reason"),
     [
-        ("sending", True, "nobody knows yet"),
-        ("unknown", True, "it may have taken effect"),
-        ("applied", True, "it was accepted"),
-        ("rejected", False, "the service said no"),
-        ("planned", False, "it was never sent"),
+        ([], True, "nobody knows yet"),
+        (["unknown"], True, "it may have taken effect"),
+        (["unknown", "needs_human"], True, "so it may, and a person is asked"),
+        (["unknown", "needs_human", "cancelled"], True, "a person gave it up, and nobody ever knew"),
+        (["applied"], True, "it was accepted"),
+        (["applied", "unconfirmed"], True, "it was accepted, whatever reads say"),
+        (["rejected"], False, "the service said no"),
+        (["planned"], False, "it was never sent"),
+        (["unknown", "skipped"], False, "it was proved absent, and no longer wanted"),
+        (["unknown", "cancelled"], False, "it was proved absent, and its rule is gone"),
+        (["unknown", "needs_human", "planned"], False, "a person says that it did not take effect"),
     ],
 )
 def test_money_counts_as_sent_unless_it_is_known_not_to_be(
-    ledger: SqlLedger, then: State, counts: bool, reason: str
+    ledger: SqlLedger, then: list[State], counts: bool, reason: str
 ) -> None:
-    first, mine = planned(
-        ledger, plan(key(1), intent("create_draft", budget=300.0)), plan(key(2), intent("create_draft", budget=1.0))
-    )
-    row = sent(ledger, first, after(1))
-    if then != "sending":
-        become(ledger, row, then, after(2))
-    look = Look()
+    first, mine = planned(ledger, plan(key(1), intent("create_draft")), plan(key(2), intent("create_draft")))
+    row = sent(ledger, first, after(1), amount=300.0)
+    for step, state in enumerate(then, start=2):
+        row = become(ledger, row, state, after(step))
 
-    ledger.record_sending(to_sending(mine, after(3)), look)
-
-    assert look.view.spent_today == (300.0 if counts else 0.0), reason
-    assert look.view.spent_event == (300.0 if counts else 0.0), reason
+    assert booked(ledger, mine, after(9)) == ([(first.id, 300.0)] if counts else []), reason
 
 
-def test_a_write_sent_again_counts_once_and_never_against_itself(ledger: SqlLedger) -> None:
-    first, other = planned(
-        ledger, plan(key(1), intent("create_draft", budget=300.0)), plan(key(2), intent("create_draft", budget=1.0))
-    )
-    unknown = become(ledger, sent(ledger, first, after(1)), "unknown", after(2))
-    again, look = Look(), Look()
+def test_what_was_compared_is_what_is_booked(ledger: SqlLedger) -> None:
+    boost, mine = planned(ledger, plan(key(1), intent("boost")), plan(key(2, event="e2"), intent("create_draft")))
+    found = become(ledger, boost, "planned", after(1), before={"state": "DRAFT", "total_budget": 250})
+    sent(ledger, found, after(2), amount=900.0)
 
-    move = to_sending(unknown, after(3))
-    ledger.record_sending(move, again)
-    ledger.record_sending(to_sending(other, after(4)), look)
-
-    assert again.view.spent_event == 0.0
-    assert look.view.spent_event == 300.0
+    assert booked(ledger, mine, after(3)) == [(boost.id, 900.0)], "not what the target read before the first attempt"
 
 
-def test_a_boost_commits_the_budget_of_the_draft_that_it_found(ledger: SqlLedger) -> None:
-    boost, mine = planned(
-        ledger, plan(key(1), intent("boost")), plan(key(2, event="e2"), intent("create_draft", budget=1.0))
-    )
-    found = become(
-        ledger, boost, "planned", after(1), before={"state": "DRAFT", "total_budget": 250}, before_known=True
-    )
-    sent(ledger, found, after(2))
-    look = Look()
+def test_no_write_counts_against_itself(ledger: SqlLedger) -> None:
+    first, other = planned(ledger, plan(key(1), intent("create_draft")), plan(key(2), intent("create_draft")))
+    unknown = become(ledger, sent(ledger, first, after(1), amount=300.0), "unknown", after(2))
+    assert booked(ledger, unknown, after(3)) == []
 
-    ledger.record_sending(to_sending(mine, after(3)), look)
+    sent(ledger, unknown, after(3), amount=400.0)
 
-    assert look.view.spent_today == 250.0
-    assert look.view.spent_event == 0.0
+    assert booked(ledger, other, after(4)) == [(first.id, 400.0)], "the attempt before it is proved absent"
 
 
 def test_a_day_of_spending_begins_at_midnight_utc_and_an_event_never_forgets(ledger: SqlLedger) -> None:
-    yesterday, mine = planned(
-        ledger, plan(key(1), intent("create_draft", budget=300.0)), plan(key(2), intent("create_draft", budget=1.0))
+    yesterday, same, elsewhere, stranger = planned(
+        ledger,
+        plan(key(1), intent("create_draft")),
+        plan(key(2), intent("create_draft")),
+        plan(key(1, event="e2"), intent("create_draft")),
+        plan(key(1, partner="partner-id-other"), intent("create_draft")),
     )
-    sent(ledger, yesterday, after(-13 * 3600))
-    look = Look()
+    sent(ledger, yesterday, after(-13 * 3600), amount=300.0)
+    sent(ledger, stranger, after(-1), amount=70.0)
 
-    ledger.record_sending(to_sending(mine, NOW), look)
-
-    assert look.view.spent_today == 0.0
-    assert look.view.spent_event == 300.0
+    assert booked(ledger, same, NOW) == [(yesterday.id, 300.0)]
+    assert booked(ledger, elsewhere, NOW) == []
 
 
 def test_an_episode_counts_from_its_first_attempt_that_was_sent(ledger: SqlLedger) -> None:
