@@ -9,8 +9,10 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.virtual import EPOCH, VirtualClock, VirtualLoop, run_virtually
@@ -30,6 +32,7 @@ from worker.guards.situation import Limits
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import LogFilter
 from worker.model.ids import PartnerId
+from worker.model.rules import RuleSet
 from worker.model.writes import Write
 from worker.reading.gate import Gate
 from worker.reading.pacer import Pacer
@@ -93,7 +96,7 @@ class Town:
         self.clock = VirtualClock(loop)
         self.twin = twin
         self.settings = settings
-        self.rules = RulesInUse(read_rules({"rules.yaml": rules}).rules)
+        self.rules = RulesInUse(rule_set(rules))
         self.assumptions: Mapping[str, Any] = {}
         self.reports: list[CycleReport] = []
         self._folder = folder
@@ -115,6 +118,7 @@ class Town:
 
     def start(self, *partners: PartnerId) -> None:
         """Starts a worker process: nothing but the ledger is carried over."""
+        _lay_out(self._folder)
         ledger = SqlLedger.open(f"sqlite:///{self._folder / 'worker.db'}", clock_now=self.clock.now)
         chance = Random(7).random
         pacer = Pacer(per_minute=self.settings.requests_per_minute, clock=self.clock, chance=chance)
@@ -285,6 +289,27 @@ def tenant(partner: PartnerId, *events: Happening) -> Tenant:
         "ner_active": False,
     }
     return Tenant(partner_id=partner, record=record, events=events)
+
+
+@lru_cache(maxsize=256)
+def rule_set(text: str) -> RuleSet:
+    """The rules of a text; what many worlds share is read once."""
+    return read_rules({"rules.yaml": text}).rules
+
+
+@lru_cache(maxsize=1)
+def _blank() -> Mapping[str, bytes]:
+    """The files of a new ledger, as opening one makes them."""
+    with TemporaryDirectory() as folder:
+        SqlLedger.open(f"sqlite:///{folder}/worker.db", clock_now=lambda: EPOCH).close()
+        return {file.name: file.read_bytes() for file in sorted(Path(folder).iterdir())}
+
+
+def _lay_out(folder: Path) -> None:
+    """A new ledger where there is none; making its tables anew for every world would take longer than most worlds."""
+    if not (folder / "worker.db").exists() and not (folder / "worker.db.mark").exists():
+        for name, content in _blank().items():
+            (folder / name).write_bytes(content)
 
 
 Script = Callable[[Town], Awaitable[None]]

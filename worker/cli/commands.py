@@ -4,6 +4,7 @@
 def register() -> None:
     """Makes all commands known."""
     from worker.cli import (  # noqa: F401, PLC0415 - imported for what they register, and they import the app
+        again,
         approve,
         check,
         demo,
@@ -16,5 +17,6 @@ def register() -> None:
         schema,
         status,
         test,
+        undo,
         writes,
     )

@@ -48,6 +48,13 @@ def duration(text: str | None, option: str) -> timedelta | None:
         raise UsageError(f"{option}: {error}", hint="write 500ms, 3s, 10m, 2h or 7d") from error
 
 
+def given(because: str) -> str:
+    """The reason that an operator gives, which must say something. Raises `UsageError`."""
+    if not because.strip():
+        raise UsageError("--because is empty", hint="write why; whoever reads the log will ask")
+    return because
+
+
 def operator() -> str:
     """Who is asking, for the log: the user of the system, or who sudo says it was."""
     try:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from worker.cli.app import app, invocation
-from worker.cli.common import config_of, operator
+from worker.cli.common import config_of, given, operator
 from worker.cli.deciding import Chosen, decide
 from worker.cli.wiring import engine_settings
 from worker.engine.operators import resolved
@@ -37,8 +37,7 @@ def resolve(
         raise UsageError(
             "say one of --applied and --not-applied", hint="look at `campaign-worker log --write ID` first"
         )
-    if not because.strip():
-        raise UsageError("--because is empty", hint="write how you know; an auditor will read it")
+    given(because)
     asked = invocation(context)
     config = config_of(asked)
     settings = engine_settings(config)

@@ -59,9 +59,10 @@ class Cycle:
 
     def load(self, partner: PartnerId) -> PartnerState:
         """What the ledger remembers of the partner; rows found in ``sending`` become unknown."""
+        read_up_to = self._ledger.last_seq()
         memories = {(memory.event, memory.rule): memory for memory in self._ledger.rule_memories(partner)}
         memory = self._ledger.partner_memory(partner) or PartnerMemory(partner=partner)
-        state = PartnerState(partner=partner, memory=memory, memories=memories)
+        state = PartnerState(partner=partner, memory=memory, memories=memories, read_up_to=read_up_to)
         state.known = {event for event, _ in memories} | set(memory.gone)
         for write in self._ledger.open_writes(partner):
             if write.state == "sending":
@@ -100,8 +101,18 @@ class Cycle:
     def _reload(self, state: PartnerState) -> None:
         """Memory as it is stored: what this process believed was decided on something that is no longer so."""
         with suppress(LedgerUnwritable):
-            stored = {(memory.event, memory.rule): memory for memory in self._ledger.rule_memories(state.partner)}
-            state.memories = {**state.memories, **stored}
+            self._read_memories(state)
+
+    def _take_up(self, state: PartnerState) -> None:
+        """Memory that a person has reopened in the ledger (`again`) since the last look."""
+        newest = self._ledger.last_seq()
+        if newest > state.read_up_to and self._ledger.reopened(state.partner, state.read_up_to):
+            self._read_memories(state)
+        state.read_up_to = newest
+
+    def _read_memories(self, state: PartnerState) -> None:
+        stored = {(memory.event, memory.rule): memory for memory in self._ledger.rule_memories(state.partner)}
+        state.memories = {**state.memories, **stored}
 
     async def drain(self, state: PartnerState) -> None:
         """Waits for the running attempts and rounds of evidence."""
@@ -109,6 +120,7 @@ class Cycle:
             await asyncio.gather(*state.running.values(), return_exceptions=True)
 
     def _decide(self, state: PartnerState, seen: Seen) -> Decision:
+        self._take_up(state)
         rules = self._rules.current
         now = self._clock.now()
         writes = self._ledger.open_writes(state.partner)
@@ -185,7 +197,8 @@ class Cycle:
         current = self._ledger.write(write.id)
         if current is None or current.state != "unknown":
             return
-        if not any(self._rules.current.get(rule) for rule in (current.rules or (current.key.rule,))):
+        asked = (self._rules.current.get(rule) for rule in (current.rules or (current.key.rule,)))
+        if not current.undo and not any(asked):
             self._settler.forget_rule(current)
             return
         await self._executor.attempt(state, current)

@@ -252,10 +252,10 @@ def edited_writes(rules: RuleSet, writes: tuple[Write, ...], now: datetime) -> I
     """Unsent writes whose rule is gone or whose ``do`` or ``with`` was edited: they are cancelled, or left to the other
     rules that want them.
 
-    Writes in flight or unsettled are left alone: they are settled by reading.
+    Writes in flight or unsettled are left alone: they are settled by reading. An undo has no rule that could be gone.
     """
     for write in writes:
-        if write.state not in UNSENT:
+        if write.state not in UNSENT or write.undo:
             continue
         others = tuple(rule for rule in write.rules if rule != write.key.rule and _wants(rules.get(rule), write))
         if others and write.key.rule not in write.rules:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from worker.engine.conflicts import overruled, standing_wishes, wishes_in_force
+from worker.engine.conflicts import Standing, overruled, standing_wishes, wishes_in_force
 from worker.engine.looks import mode_of
 from worker.engine.parts import Parts
 from worker.engine.ports import Places
@@ -36,7 +36,7 @@ from worker.model.records import Record
 from worker.model.rules import Rule
 from worker.model.writes import UNSETTLED, State, Write
 from worker.writes.evidence import fact_name, target_value
-from worker.writes.intents import amount_of
+from worker.writes.intents import amount_of, wish_of
 from worker.writes.life import Attempted, Settling, Unwanted, advance
 from worker.writes.states import hold, move
 
@@ -278,21 +278,44 @@ class Executor:
         )
 
     def _overruled(self, state: PartnerState, write: Write) -> No | None:
-        """A write is not sent again against a stronger standing wish; unsent ones end when that wish arises."""
+        """A write is not sent again against a stronger standing wish; unsent ones end when that wish arises.
+
+        An undo bows to no wish of a rule that fires once: it is there to go against what that rule did. One that
+        enforces its wish would only set it back again, so against that it is held.
+        """
+        if write.undo:
+            return self._enforced_against(state, write)
         if write.state != "unknown":
             return None
+        standing = self._standing(state, write)
+        mine = [one for rule in self._rules_of(write) for one in wishes_in_force(rule, self._settings.deciding)]
+        why = overruled(mine, standing)
+        return None if why is None else No(way="drop", reason="conflict", why=why)
+
+    def _standing(self, state: PartnerState, write: Write) -> list[Standing]:
+        """The wishes in force for the write's event."""
         rules = [rule for rule in self._rules.current.rules if rule.enabled]
         event = write.key.event
         memories = {rule.id: memory for rule in rules if (memory := state.memories.get((event, rule.id)))}
         writes = [one for one in self._ledger.open_writes(write.key.partner) if one.key.event == event]
-        deciding = self._settings.deciding
-        standing = standing_wishes(rules, memories, writes, deciding)
-        mine = [one for rule in self._rules_of(write) for one in wishes_in_force(rule, deciding)]
-        why = overruled(mine, standing)
-        return None if why is None else No(way="drop", reason="conflict", why=why)
+        return standing_wishes(rules, memories, writes, self._settings.deciding)
+
+    def _enforced_against(self, state: PartnerState, undo: Write) -> No | None:
+        mine = wish_of(undo.intent.action, undo.intent.params)
+        for other in self._standing(state, undo):
+            if other.rule.repeat == "enforce" and not other.shadow and other.wish.opposes(mine):
+                why = f"rule {other.rule.id} enforces the opposite, and would set it again: disable it first"
+                return No(way="hold", reason="conflict", why=why)
+        return None
 
     def _unwanted(self, write: Write) -> No | None:
-        """What config and rules say of a write that was planned under others: mode, partners, and the rule's text."""
+        """What config and rules say of a write that was planned under others: mode, partners, and the rule's text.
+
+        An undo has no rule, and its person has let it go already; but in shadow mode nothing is sent.
+        """
+        if write.undo:
+            shadow = self._settings.deciding.mode == "shadow"
+            return No(way="hold", reason="mode", why="shadow mode: nothing is sent") if shadow else None
         rules = self._rules_of(write)
         if not rules:
             way: Literal["hold", "drop"] = "drop" if write.state == "unknown" else "hold"

@@ -1,18 +1,37 @@
-"""What an operator's verdict does to a write: through the same door as everything else. Pure.
+"""What an operator's word does: to a write through the same door as everything else, to memory as an edit does. Pure.
 
-The commands store the move in a short transaction of their own; a running daemon sees it in its next cycle.
+The commands store what comes of it in a short transaction of their own; a running daemon sees it in its next cycle.
 """
 
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from worker.engine.decide import reopened
 from worker.engine.settings import EngineSettings, policy_for
-from worker.model.commits import Move
+from worker.model.commits import MemoryChange, Move
 from worker.model.errors import WorkerError
-from worker.model.records import of_write
-from worker.model.writes import Write
+from worker.model.ids import EventId, PartnerId, RuleId
+from worker.model.memory import Baseline, RuleMemory
+from worker.model.records import Record, of_write
+from worker.model.writes import State, Write
 from worker.writes.life import Verdict, advance
 from worker.writes.states import move
+
+WITHOUT_EFFECT: frozenset[State] = frozenset({"rejected", "refused", "skipped", "shadowed", "cancelled"})
+"""States that ``again`` reopens: the write ended, and nothing came of it."""
+
+
+Memories = Mapping[tuple[PartnerId, EventId, RuleId], RuleMemory]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """A person's word: why, who, and when."""
+
+    because: str
+    by: str
+    at: datetime
 
 
 def resolved(write: Write, *, applied: bool, because: str, by: str, now: datetime, settings: EngineSettings) -> Move:
@@ -42,3 +61,43 @@ def _decided(write: Write, kind: str, change: Move, by: str) -> Move:
     word = "let go" if kind == "approved" else "rejected"
     said = of_write(write, at=change.after.changed_at, kind=kind, reason="person", why=f"{word}: {change.after.why}")
     return replace(change, records=tuple(replace(record, by=by) for record in (said, *change.records)))
+
+
+def last_of_its_rule(write: Write, memories: Memories) -> bool:
+    """Whether the write's episode is the last one of its rule and event: what came later has taken its place."""
+    memory = memories.get((write.key.partner, write.key.event, write.key.rule))
+    return memory is not None and memory.episode == write.key.episode
+
+
+def reopening(writes: Iterable[Write], memories: Memories) -> list[MemoryChange]:
+    """What ``again`` changes: the memory of the rule whose write it is, and of those that share it still."""
+    changes: dict[tuple[PartnerId, EventId, RuleId], MemoryChange] = {}
+    for write in writes:
+        for rule in dict.fromkeys((write.key.rule, *write.rules)):
+            pair = (write.key.partner, write.key.event, rule)
+            memory = memories.get(pair)
+            if memory is not None and (rule == write.key.rule or (memory.open and memory.fired)):
+                changes.setdefault(pair, MemoryChange(before=memory, after=_reopened(memory, write)))
+    return list(changes.values())
+
+
+def spoken(write: Write, kind: str, word: Word) -> Record:
+    """The record of a person's word about a write."""
+    return replace(of_write(write, at=word.at, kind=kind, reason="person", why=word.because), by=word.by)
+
+
+def _reopened(memory: RuleMemory, write: Write) -> RuleMemory:
+    """The next true look opens another episode, and a change is pending again against the baseline before it.
+
+    The number after the closed episode is used up, so that a daemon which decides at this very moment on the memory as
+    it was cannot store it over this one: its commit is behind the ledger, and it decides anew.
+    """
+    remembered = write.intent.context.get("remembered") if write.key.rule == memory.rule else None
+    known = memory.baselines
+    before = {
+        key: Baseline(value=value, seen_at=known[key].seen_at if key in known else write.planned_at)
+        for key, value in (remembered.items() if isinstance(remembered, Mapping) else ())
+    }
+    closed = reopened(replace(memory, baselines={**before, **known}, before_firing=before))
+    forced = memory.forced if memory.looked_at is None else None
+    return replace(closed, episode=memory.episode + 1, forced=forced, stopped=None, held=None)

@@ -17,9 +17,15 @@ from worker.writes.states import move, note
 
 
 def computed(candidate: Candidate) -> Candidate:
-    """The candidate with what it would write. Raises `NotComputable`."""
+    """The candidate with what it would write. Raises `NotComputable`.
+
+    ``remembered`` are the baselines before a change, by their keys, for the person who asks for it `again`.
+    """
     rule, scope = candidate.glimpse.rule, candidate.glimpse.scope
     context: dict[str, Json] = {**candidate.extra, "written": written_values(rule, scope)}
+    before = {key: base.value for key, base in candidate.fired.before_firing.items()}
+    if before:
+        context["remembered"] = before
     return replace(candidate, steps=plan_steps(rule, scope, context))
 
 
@@ -116,8 +122,9 @@ class Planner:
         return owner if owner != candidate.glimpse.rule.id else None
 
     def _open(self, event: EventId) -> list[Write]:
+        """The event's writes that a rule may stand behind; an undo is a person's, and no rule shares it."""
         writes = (self._writes[write_id] for write_id in self._of_event.get(event, ()))
-        return [write for write in writes if not write.final]
+        return [write for write in writes if not write.final and not write.undo]
 
     def _outranks(self, rule: Rule, write: Write) -> bool:
         """A write that waits for a person on behalf of a weaker rule holds no stronger one back."""

@@ -140,6 +140,8 @@ class Preflight:
         facts: Mapping[FactKey, Fact],
     ) -> Judgement:
         """True where any of the rules still holds; unknown where none holds and one cannot be told."""
+        if write.undo:
+            return Judgement(truth=Truth.TRUE, why="an undo has no condition")
         if not rules:
             return Judgement(truth=Truth.FALSE, why="its rule is gone")
         seen = Observation(

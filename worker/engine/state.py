@@ -50,6 +50,7 @@ class PartnerState:
     write of ours last put into a field of an event, to tell our own changes from others'.
     ``in_flight``: writes whose attempt is recorded and whose outcome is not. ``quiet_until``: monotonic
     second before which the partner is left in peace. ``left``: the service no longer names it; nothing more is sent.
+    ``read_up_to``: the newest record when a person's changes of the ledger's memory were last looked for.
     """
 
     partner: PartnerId
@@ -69,6 +70,7 @@ class PartnerState:
     quiet_until: float = float("-inf")
     left: bool = False
     credentials_until: datetime | None = None
+    read_up_to: int = 0
     last_ok_at: datetime | None = None
     last_error: str | None = None
 

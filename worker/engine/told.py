@@ -6,6 +6,7 @@ a person sees and what an auditor reads cannot differ. Nothing is told of a tran
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 
 from worker.engine.ports import Ledger
@@ -42,7 +43,8 @@ class ToldLedger:
             for record in change.records:
                 self._tell(record)
         for write in made:
-            self._tell(of_write(write, at=commit.at, kind=write.state, reason=write.reason, why=write.why))
+            record = of_write(write, at=commit.at, kind=write.state, reason=write.reason, why=write.why)
+            self._tell(replace(record, by=commit.by))
         return made
 
     def record_sending(
@@ -100,6 +102,14 @@ class ToldLedger:
     def firings(self, partner: PartnerId, since: datetime) -> Sequence[tuple[RuleId, EventId, datetime]]:
         """See `Ledger`."""
         return self._ledger.firings(partner, since)
+
+    def last_seq(self) -> int:
+        """See `Ledger`."""
+        return self._ledger.last_seq()
+
+    def reopened(self, partner: PartnerId, after_seq: int) -> bool:
+        """See `Ledger`."""
+        return self._ledger.reopened(partner, after_seq)
 
     def halts(self, now: datetime) -> tuple[Halt, ...]:
         """See `Ledger`."""

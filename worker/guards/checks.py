@@ -153,6 +153,21 @@ def _so_already(situation: Situation) -> No:
     return No(way="skip", reason="already_so", why="the target already has the wanted value")
 
 
+def as_it_was_left(situation: Situation) -> No | None:
+    """An undo puts back only what the undone writes left: what another hand has set since stays."""
+    write = situation.write
+    left = write.intent.context.get("left")
+    if not isinstance(left, Mapping) or not reads_back(write.intent, write.key.item):
+        return None
+    _, value = target_value(write.intent, situation.fact(fact_name(write.intent)))
+    shown = value if isinstance(value, Mapping) else {write.intent.target: value}
+    other = [name for name, was_left in left.items() if shown.get(name) != was_left]
+    if not other:
+        return None
+    said = ", ".join(f"{name} reads {shown.get(name)!r} and was left as {left[name]!r}" for name in other)
+    return No(way="skip", reason="changed_since", why=f"another hand has changed it since: {said}")
+
+
 def created_here(situation: Situation) -> No | None:
     """After ``create_draft`` in the same ``do``, the draft that is boosted must be the one that was created.
 
@@ -246,6 +261,7 @@ AFTER_READING: tuple[Guard, ...] = (
     seen_after_all,
     condition_holds,
     target_says,
+    as_it_was_left,
     created_here,
     budget_in_range,
 )

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.exc import IntegrityError
 
-from worker.ledger.codec import encode, time_text
+from worker.ledger.codec import decode, encode, time_text
 from worker.ledger.rows import intent_row, key_row, life_row, text_safe
 from worker.ledger.tables import partner_memory, rule_memory, writes
 from worker.model.commits import Move
@@ -61,6 +61,14 @@ def save_memories(connection: Connection, memories: Sequence[RuleMemory]) -> Non
         f"{stored[behind.partner, behind.event, behind.rule]}: episode numbers never go back",
         hint="read the memory anew and decide again",
     )
+
+
+def stored_memory(connection: Connection, like: RuleMemory) -> RuleMemory | None:
+    """The memory of that pair as it is stored."""
+    m = rule_memory.c
+    query = select(m.body).where(m.partner == like.partner, m.event == like.event, m.rule == like.rule)
+    body = connection.execute(query).scalar_one_or_none()
+    return None if body is None else decode(RuleMemory, body)
 
 
 def save_partner(connection: Connection, memory: PartnerMemory | None) -> None:

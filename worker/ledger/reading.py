@@ -170,6 +170,13 @@ class LedgerReader:
         with self._store.reading() as connection:
             return int(connection.execute(select(func.coalesce(func.max(action_log.c.seq), 0))).scalar_one())
 
+    def reopened(self, partner: PartnerId, after_seq: int) -> bool:
+        """Whether a person has reopened anything of the partner since that record, in the ledger's memory."""
+        a = action_log.c
+        query = select(a.seq).where(a.seq > after_seq, a.kind == "again", a.partner == partner).limit(1)
+        with self._store.reading() as connection:
+            return connection.execute(query).first() is not None
+
     def verify(self) -> ChainBreak | None:
         """Recomputes the whole chain; the mark shows whether its end was cut off."""
         mark = None if self._store.place is None else read_mark(self._store.place)

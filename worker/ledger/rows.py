@@ -135,7 +135,7 @@ def writes_json(write: Write) -> dict[str, Json]:
         "reason": write.reason,
         "partner": write.key.partner,
         "event": write.key.event,
-        "rule": write.key.rule,
+        "rule": write.key.rule or None,
         "rules": list(write.rules),
         "episode": write.key.episode,
         "position": write.key.position,

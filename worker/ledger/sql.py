@@ -6,7 +6,7 @@ that was restored, is newer or older, or cannot be made durable. It never takes 
 never decides what a write's next state is.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from worker.ledger.chain import GENESIS
-from worker.ledger.changes import insert_plan, save_memories, save_partner, update_write
+from worker.ledger.changes import insert_plan, save_memories, save_partner, stored_memory, update_write
 from worker.ledger.codec import json_text, time_text
 from worker.ledger.journal import Journal
 from worker.ledger.mark import ACCEPT_HINT, Mark, compare, read_mark, write_mark
@@ -27,8 +27,8 @@ from worker.ledger.sendings import active_halts, insert_halt, note_task_read, re
 from worker.ledger.store import Store, create_file, reading_store, writing_store
 from worker.ledger.tables import action_log, daemon_status, halts, meta, rule_memory, writes
 from worker.ledger.trail import save_trail
-from worker.model.commits import Brake, Commit, DaemonStatus, Halt, Move, SendingView
-from worker.model.errors import LedgerUnwritable, NotSafe, SendingUnmarked
+from worker.model.commits import Brake, Commit, DaemonStatus, Halt, MemoryChange, Move, SendingView
+from worker.model.errors import LedgerUnwritable, NotSafe, SendingUnmarked, StateConflict
 from worker.model.ids import PartnerId, RuleId
 from worker.model.records import Record, of_write
 from worker.model.writes import Write
@@ -109,6 +109,24 @@ class SqlLedger(LedgerReader):
         """Counts a read of the service's task behind the write's last attempt, before it is made."""
         with self._store.writing() as connection:
             note_task_read(connection, write)
+
+    def reopen(self, changes: Sequence[MemoryChange], records: Sequence[Record]) -> None:
+        """Replaces memories that still are as they were read, with the records of who wanted it; all or none.
+
+        `StateConflict` where the daemon has decided meanwhile: what a person saw is no longer what is there.
+        """
+        with self._store.writing() as connection:
+            for change in changes:
+                if stored_memory(connection, change.before) != change.before:
+                    one = change.before
+                    raise StateConflict(
+                        f"rule {one.rule} has looked at event {one.event} meanwhile, and its memory changed",
+                        hint="look at it again with `campaign-worker writes`",
+                    )
+            save_memories(connection, [change.after for change in changes])
+            journal = Journal(connection)
+            journal.add(records)
+            journal.flush()
 
     def save_status(self, status: DaemonStatus) -> None:
         """What the daemon says of itself, in place of what it said before."""
@@ -261,7 +279,8 @@ def _applied(connection: Connection, commit: Commit) -> tuple[Write, ...]:
     planned: list[Write] = []
     for plan in commit.plans:
         write = insert_plan(connection, plan, commit.at)
-        journal.add([of_write(write, at=commit.at, kind=write.state, reason=write.reason, why=write.why)])
+        record = of_write(write, at=commit.at, kind=write.state, reason=write.reason, why=write.why)
+        journal.add([replace(record, by=commit.by)])
         planned.append(write)
     journal.flush()
     if commit.trail is not None:

@@ -25,7 +25,7 @@ class Move:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
     """One transaction. Order inside: records, memory, moves, plans, trail. Every plan also gets a record of its state's
-    kind, with the plan's reason and why, because only the ledger knows its number."""
+    kind, with the plan's reason and why, because only the ledger knows its number. ``by``: who planned them."""
 
     at: datetime
     records: tuple[Record, ...] = ()
@@ -34,11 +34,20 @@ class Commit:
     moves: tuple[Move, ...] = ()
     plans: tuple[Plan, ...] = ()
     trail: Trail | None = None
+    by: str = "worker"
 
     @property
     def empty(self) -> bool:
         """Nothing to store."""
         return not (self.records or self.memory or self.partner or self.moves or self.plans or self.trail)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryChange:
+    """One pair's memory that a person's word replaces, where it still is what the person saw."""
+
+    before: RuleMemory
+    after: RuleMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

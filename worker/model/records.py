@@ -46,6 +46,8 @@ KINDS: Mapping[str, str] = {
 REASONS: Mapping[str, str] = {
     "condition": "the condition became true",
     "change": "a watched fact changed",
+    "undo": "a person asked to put back what another write changed",
+    "changed_since": "another hand has changed the target since the write that is to be undone",
     "drift": "the target left the wanted value (repeat: enforce)",
     "for": "the condition has not held long enough",
     "cooldown": "the rule acted on this event too recently",
@@ -142,7 +144,7 @@ def of_write(write: Write, *, at: datetime, kind: str, reason: str | None, why: 
         why=why,
         partner=write.key.partner,
         event=write.key.event,
-        rule=write.key.rule,
+        rule=write.key.rule or None,
         episode=write.key.episode,
         write=write.id,
         attempt=write.attempt or None,

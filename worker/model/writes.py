@@ -34,13 +34,19 @@ UNSETTLED: frozenset[State] = frozenset({"sending", "applied", "unknown", "needs
 """States in which the effect may exist without our knowing: these hold their target."""
 UNSENT: frozenset[State] = frozenset({"planned", "waiting"})
 
+NO_RULE = RuleId("")
+"""Stands in the key of a write that no rule asked for: a person's undo."""
+
 ConfirmedBy = Literal["read", "answer", "person"]
 Mode = Literal["shadow", "approve", "live"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteKey:
-    """The natural key of a write; it can exist once in a ledger. ``item`` tells the writes of one action apart."""
+    """The natural key of a write; it can exist once in a ledger. ``item`` tells the writes of one action apart.
+
+    Of an undo ``rule`` is `NO_RULE`, and ``episode`` counts the undos of the event.
+    """
 
     partner: PartnerId
     event: EventId
@@ -59,7 +65,8 @@ class Intent:
     ``wanted``: the values whose presence is the evidence. ``params``: what the request carries, computed at planning.
     ``order``: index in the flattened ``do`` of the episode: a write starts when all before it are done.
     ``do_hash``: hash of the rule's ``do`` and ``with`` texts, so that an edited rule's unsent writes are found.
-    ``context``: previous, added and removed of the firing, and the values its condition was judged with.
+    ``context``: previous, added and removed of the firing, the values its condition was judged with, and what was
+    ``remembered``; of an undo the numbers of the writes that it ``undoes``, and the values that they ``left``.
     """
 
     action: str
@@ -122,6 +129,11 @@ class Write:
     def counted(self) -> int:
         """Attempts that may have had an effect."""
         return self.attempt - self.uncounted
+
+    @property
+    def undo(self) -> bool:
+        """It puts back what other writes changed, because a person asked: it has no rule and no condition."""
+        return self.key.rule == NO_RULE
 
     @property
     def final(self) -> bool:

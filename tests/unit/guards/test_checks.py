@@ -464,6 +464,12 @@ def with_facts(**facts: Fact) -> Changes:
     return lambda situation: replace(situation, facts={**situation.facts, **facts})
 
 
+def left_otherwise(situation: Situation) -> Situation:
+    """The write is an undo, and the draft's goal is not what the undone write left."""
+    intent = replace(situation.write.intent, context={"left": {"goal": "VISIBILITY"}})
+    return replace(situation, write=replace(situation.write, intent=intent))
+
+
 def with_earlier(earlier: Write) -> Changes:
     return lambda situation: replace(situation, earlier=(earlier,))
 
@@ -480,6 +486,7 @@ AFTER: list[tuple[str, Changes]] = [
     ("product_off", with_facts(partner=partner_fact(campaign_recommendations=False))),
     ("no_longer_holds", lambda one: replace(one, judgement=Judgement(truth=Truth.FALSE, why="no"))),
     ("no_draft", with_facts(setup=setup_fact("NONE"))),
+    ("changed_since", left_otherwise),
     ("other_value", with_earlier(a_write("create_draft", "confirmed", params={"total_budget": 1.0}))),
     ("budget_range", with_facts(budget_range=budget_range_fact(1.0, 2.0))),
 ]

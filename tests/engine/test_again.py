@@ -1,0 +1,207 @@
+"""`again`: what ended without effect is tried once more at the next true look, by a daemon that runs meanwhile."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.worlds import BOOST, PARTNER, Town, draft, happening, rule_set, town, world
+from worker.engine.looks import Settings as Deciding
+from worker.engine.operators import Word, last_of_its_rule, rejected, reopening, spoken
+from worker.ledger.sql import SqlLedger
+from worker.model.commits import Commit
+from worker.model.errors import StateConflict
+from worker.sandbox.changes import EventChange
+
+CAMPAIGN = "/client_campaign_status$"
+PAUSE = """
+rules:
+  - id: pause-cancelled
+    when: event.status == 'cancelled'
+    do: [pause]
+"""
+
+
+def again(here: Town, ledger: SqlLedger | None = None) -> None:
+    """What the command does with every write that ended without effect, at this moment of virtual time."""
+    ledger = ledger or here.ledger
+    word = Word(because="the cause is mended", by="ann", at=here.clock.now())
+    memories = {(one.partner, one.event, one.rule): one for one in ledger.rule_memories(PARTNER)}
+    writes = [write for write in ledger.writes() if write.final and last_of_its_rule(write, memories)]
+    ledger.reopen(reopening(writes, memories), [spoken(write, "again", word) for write in writes])
+
+
+def values(here: Town) -> list[Any]:
+    return [one.after for one in here.effects("set_client_campaign_status")]
+
+
+async def cancelled(here: Town, *states: str) -> None:
+    """The event is cancelled, and what the rule made of that has come so far."""
+    await here.run(6)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == list(states), f"{states}")
+
+
+def test_a_write_that_the_service_said_no_to_is_made_anew_in_another_episode(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        here.fault("answer_before", "PUT", CAMPAIGN, status=422)
+        await cancelled(here, "rejected")
+        await here.run(9)
+        assert here.states() == ["rejected"], "one episode fires once"
+        again(here)
+        await here.until(lambda: here.states() == ["rejected", "confirmed"], "paused after all")
+        assert values(here) == ["PAUSED"]
+        first, second = here.writes()
+        assert second.key.episode > first.key.episode
+        (record,) = here.log("again")
+        assert (record["write"], record["by"], record["why"]) == (1, "ann", "the cause is mended")
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_what_was_only_shadowed_or_rejected_by_a_person_is_reopened_alike(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await cancelled(here, "shadowed")
+        await here.kill()
+        here.settings = replace(here.settings, deciding=Deciding(mode="approve"))
+        here.start()
+        await here.run(9)
+        assert here.states() == ["shadowed"]
+        again(here)
+        await here.until(lambda: here.states() == ["shadowed", "waiting"], "decided anew, now in approve mode")
+        word = {"because": "not now", "by": "ann", "now": here.clock.now()}
+        here.ledger.apply(Commit(at=here.clock.now(), moves=(rejected(here.writes()[1], **word),)))  # type: ignore[arg-type]
+        await here.run(9)
+        assert here.states() == ["shadowed", "cancelled"]
+        again(here)
+        await here.until(lambda: here.states() == ["shadowed", "cancelled", "waiting"], "and once more")
+
+    with town(tmp_path, world(happening("e1")), PAUSE, deciding=Deciding(mode="shadow")) as (_, play):
+        play(script)
+
+
+def test_nothing_happens_before_the_condition_is_true_again(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        here.fault("answer_before", "PUT", CAMPAIGN, status=422)
+        await cancelled(here, "rejected")
+        here.set("e1", status="active")
+        await here.run(9)
+        again(here)
+        await here.run(15)
+        assert here.states() == ["rejected"]
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_an_episode_is_reopened_once(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        here.fault("answer_before", "PUT", CAMPAIGN, status=422)
+        await cancelled(here, "rejected")
+        again(here)
+        memories = {(one.partner, one.event, one.rule): one for one in here.ledger.rule_memories(PARTNER)}
+        assert not last_of_its_rule(here.only, memories)
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_a_change_is_pending_again_against_the_baseline_before_it(tmp_path: Path) -> None:
+    """The boost is refused because the draft's budget is out of range; a person corrects the draft."""
+
+    async def script(here: Town) -> None:
+        await here.run(15)
+        here.suggest("e1", 2, 3)
+        await here.until(lambda: here.states() == ["refused"], "out of range")
+        mended = {"goal": "ROAS", "total_budget": 500, "state": "DRAFT"}
+        here.twin.change(EventChange(event="e1", partner=PARTNER, parts={"setup": mended}), here.loop.time())
+        await here.run(9)
+        assert here.states() == ["refused"], "the change is consumed"
+        again(here)
+        await here.until(lambda: here.states() == ["refused", "confirmed"], "boosted after all")
+        assert here.writes()[1].intent.context["previous"] == here.writes()[0].intent.context["previous"]
+        assert len(here.effects("boost")) == 1
+
+    with town(tmp_path, world(draft("e1", total_budget=1_000_000)), BOOST) as (_, play):
+        play(script)
+
+
+def test_the_baseline_goes_back_also_where_the_condition_was_false_meanwhile(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(15)
+        here.suggest("e1", 2, 3)
+        await here.until(lambda: here.states() == ["refused"], "out of range")
+        mended = {"goal": "ROAS", "total_budget": 500, "state": "DRAFT"}
+        here.twin.change(EventChange(event="e1", partner=PARTNER, parts={"setup": mended}), here.loop.time())
+        here.set("e1", status="archived")
+        await here.run(9)
+        again(here)
+        here.set("e1", status="active")
+        await here.until(lambda: here.states() == ["refused", "confirmed"], "the old baseline, so a change")
+
+    with town(tmp_path, world(draft("e1", total_budget=1_000_000)), BOOST) as (_, play):
+        play(script)
+
+
+def test_every_rule_that_shares_the_write_may_fire_again(tmp_path: Path) -> None:
+    rules = PAUSE + "  - id: z-also\n    when: event.frontend_status == 'CANCELLED'\n    do: [pause]\n"
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.fault("answer_before", "PUT", CAMPAIGN, status=422)
+        here.set("e1", status="cancelled", frontend_status="CANCELLED")
+        await here.until(lambda: here.states() == ["rejected"], "one write for both")
+        here.rules.current = rule_set(rules.replace("pause-cancelled\n", "pause-cancelled\n    enabled: false\n"))
+        again(here)
+        await here.until(lambda: here.states() == ["rejected", "confirmed"], "the other one does it")
+        assert here.writes()[1].key.rule == "z-also"
+
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
+
+
+def test_enforcing_that_stopped_after_a_reject_goes_on(tmp_path: Path) -> None:
+    rules = PAUSE + "    repeat: enforce\n    cooldown: 1m\n"
+
+    async def script(here: Town) -> None:
+        here.fault("answer_before", "PUT", CAMPAIGN, status=422)
+        await cancelled(here, "rejected")
+        await here.run(90)
+        assert here.states() == ["rejected"], "it stops after a bad end"
+        again(here)
+        await here.until(lambda: here.states() == ["rejected", "confirmed"], "paused after all")
+
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
+
+
+def test_a_cooldown_still_holds_it(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        here.fault("answer_before", "PUT", CAMPAIGN, status=422)
+        await cancelled(here, "rejected")
+        again(here)
+        await here.run(30)
+        assert here.states() == ["rejected"]
+        assert here.log("held")[-1]["reason"] == "cooldown"
+        await here.until(lambda: here.states() == ["rejected", "confirmed"], "after it", limit=60)
+
+    with town(tmp_path, world(happening("e1")), PAUSE + "    cooldown: 1m\n") as (_, play):
+        play(script)
+
+
+def test_a_word_about_a_memory_that_the_daemon_has_changed_meanwhile_changes_nothing(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        here.fault("answer_before", "PUT", CAMPAIGN, status=422)
+        await cancelled(here, "rejected")
+        word = Word(because="now", by="ann", at=here.clock.now())
+        seen = {(one.partner, one.event, one.rule): one for one in here.ledger.rule_memories(PARTNER)}
+        here.set("e1", status="active")
+        await here.run(9)
+        with pytest.raises(StateConflict):
+            here.ledger.reopen(reopening(here.writes(), seen), [spoken(here.only, "again", word)])
+        assert here.log("again") == [], "all or nothing"
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)

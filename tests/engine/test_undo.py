@@ -1,0 +1,362 @@
+"""`undo`: what a wrong rule changed is put back, by writes with the same life; what others changed since stays."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.worlds import Town, draft, happening, town, world
+from worker.engine.looks import Settings as Deciding
+from worker.engine.operators import Word
+from worker.engine.settings import EngineSettings
+from worker.engine.undoing import Undo, undo_of
+from worker.model.writes import Mode, Write
+from worker.rules.load import read_rules
+from worker.sandbox.faults import Kind
+
+MINUTE = 60.0
+CAMPAIGN = "/client_campaign_status$"
+PAUSE = """
+rules:
+  - id: pause-cancelled
+    when: event.status == 'cancelled'
+    do: [pause]
+"""
+HIDE = """
+rules:
+  - id: hide-archived
+    when: event.status == 'archived'
+    do: [{frontend_status: HIDDEN}]
+"""
+NO_RULES = read_rules({"rules.yaml": "rules: []"}).rules
+
+
+def undo(here: Town, *numbers: int, shadow: bool = False) -> Undo:
+    """What the command does, at this moment of virtual time; without numbers it is for every write so far."""
+    chosen = [write for write in here.writes() if write.id in numbers or not numbers]
+    word = Word(because="the import was wrong", by="ann", at=here.clock.now())
+    found = undo_of(here.ledger, chosen, word, shadow=shadow)
+    here.ledger.apply(found.commit(word))
+    return found
+
+
+def undos(here: Town) -> list[Write]:
+    return [write for write in here.writes() if write.undo]
+
+
+def values(here: Town, event: str = "e1") -> list[Any]:
+    return [one.after for one in here.effects() if one.eid == event]
+
+
+async def paused(here: Town, *events: str) -> None:
+    """The rule has paused these events."""
+    await here.run(6)
+    for event in events or ("e1",):
+        here.set(event, status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed"] * len(events or ("e1",)), "paused")
+
+
+def test_what_a_wrong_rule_paused_runs_again_once_and_the_rule_leaves_it_so(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await paused(here, "e1", "e2", "e3")
+        found = undo(here)
+        assert [len(put.undoes) for put, _ in found.undone] == [1, 1, 1]
+        await here.until(lambda: here.states() == ["confirmed"] * 6, "all are put back")
+        await here.run(30)
+        for event in ("e1", "e2", "e3"):
+            assert values(here, event) == ["PAUSED", "RUNNING"], here.story()
+        assert {write.confirmed_by for write in undos(here)} == {"read"}
+
+    with town(tmp_path, world(*(happening(f"e{number}") for number in range(1, 5)))) as (_, play):
+        play(script)
+
+
+def test_the_log_says_who_wanted_it_why_and_which_write_it_was_for(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await paused(here)
+        undo(here)
+        await here.until(lambda: here.states() == ["confirmed"] * 2, "put back")
+        (undone,) = here.log("undone")
+        assert (undone["write"], undone["by"], undone["why"]) == (1, "ann", "the import was wrong")
+        planned = here.log("planned")[-1]
+        assert (planned["write"], planned["rule"], planned["by"], planned["reason"]) == (2, None, "ann", "undo")
+        assert "undo of 1: client_campaign_status back from 'PAUSED' to 'RUNNING'" in planned["why"]
+        sending = here.log("sending")[-1]
+        assert (sending["rule"], sending["before"], sending["by"]) == (None, "PAUSED", "worker")
+        assert undos(here)[0].intent.context["undoes"] == [1]
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+@pytest.mark.parametrize("kind", ["answer_before", "answer_after", "cut_after", "hang_before"])
+def test_an_undo_whose_answer_is_lost_takes_effect_once_though_its_rule_is_gone(tmp_path: Path, kind: Kind) -> None:
+    async def script(here: Town) -> None:
+        await paused(here)
+        here.rules.current = NO_RULES
+        here.fault(kind, "PUT", CAMPAIGN, **({"status": 429} if kind.startswith("answer") else {}))
+        undo(here)
+        await here.until(lambda: here.states() == ["confirmed"] * 2, "put back")
+        assert values(here) == ["PAUSED", "RUNNING"], here.story()
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_an_undo_outlives_an_edit_of_the_rule_a_restart_and_a_halt(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await paused(here)
+        here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
+        undo(here)
+        await here.run(10)
+        assert undos(here)[0].held_by == "halt"
+        here.rules.current = read_rules({"rules.yaml": PAUSE.replace("[pause]", "[{optimisation: OFF}]")}).rules
+        await here.run(10)
+        await here.kill()
+        here.start()
+        await here.run(10)
+        assert [write.state for write in undos(here)] == ["planned"], here.story()
+        here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
+        await here.until(lambda: undos(here)[0].state == "confirmed", "put back")
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_what_another_hand_has_set_since_is_left_alone(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.set("e1", status="archived")
+        await here.until(lambda: here.states() == ["confirmed"] * 2, "hidden, in two writes")
+        here.set("e1", by="person", frontend_status="FLAGGED")
+        undo(here)
+        await here.until(lambda: all(write.final for write in here.writes()), "all has ended")
+        assert [(write.state, write.reason) for write in undos(here)] == [
+            ("skipped", "changed_since"),
+            ("skipped", "sequence"),
+        ]
+        assert "'FLAGGED' and was left as 'HIDDEN'" in undos(here)[0].why
+        assert len(here.effects("set_frontend_status")) == 1
+
+    with town(tmp_path, world(happening("e1")), HIDE) as (_, play):
+        play(script)
+
+
+def test_a_value_that_somebody_has_put_back_already_is_not_set_again(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await paused(here)
+        here.set("e1", by="person", client_campaign_status="RUNNING")
+        undo(here)
+        await here.until(lambda: here.states() == ["confirmed", "skipped"], "nothing to do")
+        assert undos(here)[0].reason == "already_so"
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_a_person_who_went_back_and_forth_meanwhile_has_the_last_word(tmp_path: Path) -> None:
+    """The field reads as the rule left it, but it was a person who left it so."""
+
+    async def script(here: Town) -> None:
+        await paused(here)
+        for value in ("RUNNING", "PAUSED"):
+            here.set("e1", by="person", client_campaign_status=value)
+            await here.run(6)
+        found = undo(here)
+        assert found.plans == []
+        assert "another hand has changed event.client_campaign_status since" in found.kept[0].why
+        assert not found.kept[0].cannot
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_several_writes_on_one_target_are_put_back_together_as_far_as_they_follow_each_other(tmp_path: Path) -> None:
+    rules = HIDE + "  - id: cancel\n    when: event.status == 'cancelled'\n    do: [{frontend_status: CANCELLED}]\n"
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.set("e1", status="archived")
+        await here.until(lambda: here.states() == ["confirmed"] * 2, "hidden")
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["confirmed"] * 4, "cancelled")
+        found = undo(here)
+        assert [[int(write.id) for write in put.undoes] for put, _ in found.undone] == [[3, 1]]
+        await here.until(lambda: here.states() == ["confirmed"] * 6, "back where it was before both")
+        shown = [one.after for one in here.effects("set_frontend_status")]
+        assert shown == ["HIDDEN", "CANCELLED", "FLAGGED"], here.story()
+
+    with town(tmp_path, world(happening("e1", frontend_status="FLAGGED")), rules) as (_, play):
+        play(script)
+
+
+def test_what_another_rule_has_set_since_is_left_alone(tmp_path: Path) -> None:
+    rules = PAUSE + "  - id: run-flagged\n    when: event.frontend_status == 'FLAGGED'\n    do: [run]\n"
+
+    async def script(here: Town) -> None:
+        await paused(here)
+        here.set("e1", status="active")
+        await here.run(6)
+        here.set("e1", frontend_status="FLAGGED")
+        await here.until(lambda: here.states() == ["confirmed"] * 2, "running again by the other rule")
+        found = undo(here, 1)
+        assert found.plans == []
+        assert [one.why for one in found.kept] == ["write 2 of rule run-flagged has set the target since"]
+
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
+
+
+def test_an_undo_is_done_once_and_can_itself_be_undone(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await paused(here)
+        undo(here)
+        await here.until(lambda: here.states() == ["confirmed"] * 2, "put back")
+        twice = undo(here, 1)
+        assert (twice.plans, [one.why for one in twice.kept]) == ([], ["write 2 of an undo has set the target since"])
+        undo(here, 2)
+        await here.until(lambda: here.states() == ["confirmed"] * 3, "paused after all")
+        assert values(here) == ["PAUSED", "RUNNING", "PAUSED"]
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_a_boost_cannot_be_undone_and_is_named(tmp_path: Path) -> None:
+    rules = "rules:\n  - id: boost\n    when: setup.state == 'DRAFT'\n    do: [boost]\n"
+
+    async def script(here: Town) -> None:
+        await here.until(lambda: here.states() == ["confirmed"], "boosted")
+        found = undo(here)
+        assert [(one.cannot, one.why) for one in found.kept] == [(True, "what is published cannot be unpublished")]
+        assert (found.plans, found.records) == ([], [])
+
+    with town(tmp_path, world(draft("e1")), rules) as (_, play):
+        play(script)
+
+
+def test_an_undo_of_a_write_that_is_not_settled_waits_for_it_and_then_puts_it_back(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.fault("answer_after", "PUT", CAMPAIGN, status=500)
+        here.fault("stale_reads", "GET", "/events/", times=None, by_s=15)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["unknown"], "nobody knows")
+        undo(here)
+        await here.run(3)
+        assert here.writes()[1].held_by == "target_busy", here.story()
+        await here.until(lambda: here.states() == ["confirmed", "confirmed"], "settled, then put back")
+        assert values(here) == ["PAUSED", "RUNNING"]
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_a_rule_that_enforces_its_wish_holds_the_undo_until_it_is_disabled(tmp_path: Path) -> None:
+    rules = PAUSE + "    repeat: enforce\n    cooldown: 1m\n"
+
+    async def script(here: Town) -> None:
+        await paused(here)
+        undo(here)
+        await here.run(15)
+        assert (undos(here)[0].held_by, values(here)) == ("conflict", ["PAUSED"])
+        assert "pause-cancelled enforces the opposite" in undos(here)[0].why
+        here.rules.current = read_rules({"rules.yaml": rules + "    enabled: false\n"}).rules
+        await here.until(lambda: undos(here)[0].state == "confirmed", "put back")
+
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
+
+
+def test_an_undo_bows_to_no_wish_of_a_rule_that_fires_once_whatever_its_priority(tmp_path: Path) -> None:
+    rules = PAUSE + "    priority: 100\n"
+
+    async def script(here: Town) -> None:
+        await paused(here)
+        undo(here)
+        await here.until(lambda: here.states() == ["confirmed"] * 2, "put back against a standing wish")
+        assert values(here) == ["PAUSED", "RUNNING"]
+
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
+
+
+def test_a_firing_with_the_same_wish_does_not_hide_behind_an_undo(tmp_path: Path) -> None:
+    """An undo is a person's: a rule that wishes the same plans a write of its own, and is told of in the log."""
+    rules = PAUSE + "  - id: run-flagged\n    when: event.frontend_status == 'FLAGGED'\n    do: [run]\n"
+
+    async def script(here: Town) -> None:
+        await paused(here)
+        here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
+        undo(here)
+        here.set("e1", status="active")
+        await here.run(6)
+        here.set("e1", frontend_status="FLAGGED")
+        await here.until(lambda: len(here.writes()) == 3, "the rule plans its own")
+        here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
+        await here.until(lambda: all(write.final for write in here.writes()), "all has ended")
+        assert sorted(here.states()[1:]) == ["confirmed", "skipped"]
+        assert values(here) == ["PAUSED", "RUNNING"]
+
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
+
+
+def test_in_shadow_mode_an_undo_is_only_written_down(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await paused(here)
+        undo(here, shadow=True)
+        await here.run(15)
+        assert here.states() == ["confirmed", "shadowed"]
+        assert values(here) == ["PAUSED"]
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_an_undo_planned_before_shadow_mode_is_held_in_it(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await paused(here)
+        await here.kill()
+        here.settings = _in_mode(here, "shadow")
+        here.start()
+        undo(here)
+        await here.run(30)
+        assert (undos(here)[0].held_by, values(here)) == ("mode", ["PAUSED"])
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_in_approve_mode_the_person_who_undoes_has_approved_it(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await paused(here)
+        await here.kill()
+        here.settings = _in_mode(here, "approve")
+        here.start()
+        undo(here)
+        await here.until(lambda: undos(here)[0].state == "confirmed", "put back")
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_an_undo_that_was_held_for_too_long_asks_once_more(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await paused(here)
+        here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
+        undo(here)
+        await here.run(9)
+        here.loop.jump(2 * 60 * MINUTE)
+        await here.run(6)
+        here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
+        await here.run(15)
+        assert [(write.state, write.reason) for write in undos(here)] == [("waiting", "gap")]
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def _in_mode(here: Town, mode: Mode) -> EngineSettings:
+    return replace(here.settings, deciding=Deciding(mode=mode))

@@ -1,0 +1,56 @@
+"""A person's word about memory: stored where it is about what still stands, and seen by the daemon."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.ledger.examples import ACME, NOW, RULE, after, memory, open_ledger, plan, planned
+from worker.model.commits import Commit, LogFilter, MemoryChange
+from worker.model.errors import StateConflict
+from worker.model.ids import PartnerId
+from worker.model.records import Record
+
+AGAIN = Record(at=after(2), kind="again", reason="person", why="mended", partner=ACME, rule=RULE, by="ann")
+
+
+def test_memories_are_replaced_with_the_record_of_who_wanted_it(tmp_path: Path) -> None:
+    with open_ledger(tmp_path) as ledger:
+        ledger.apply(Commit(at=NOW, memory=(memory(1),)))
+        ledger.reopen([MemoryChange(before=memory(1), after=memory(2))], [AGAIN])
+
+        assert ledger.rule_memories(ACME) == (memory(2),)
+        assert [record["by"] for record in ledger.log(LogFilter())] == ["ann"]
+        assert ledger.verify() is None
+
+
+@pytest.mark.parametrize("stored", [(), (replace(memory(1), held="cooldown"),), (memory(3),)])
+def test_a_word_about_what_stands_no_longer_changes_nothing_at_all(tmp_path: Path, stored: tuple[object, ...]) -> None:
+    other = memory(1, event="e2")
+    with open_ledger(tmp_path) as ledger:
+        ledger.apply(Commit(at=NOW, memory=(*stored, other)))  # type: ignore[arg-type] # memories
+        good = MemoryChange(before=other, after=memory(2, event="e2"))
+        with pytest.raises(StateConflict, match="meanwhile"):
+            ledger.reopen([good, MemoryChange(before=memory(1), after=memory(2))], [AGAIN])
+
+        assert ledger.rule_memories(ACME) == (*stored, other)
+        assert ledger.last_seq() == 0
+
+
+def test_the_daemon_sees_that_something_was_reopened_since_it_looked(tmp_path: Path) -> None:
+    with open_ledger(tmp_path) as ledger:
+        ledger.apply(Commit(at=NOW, memory=(memory(1),)))
+        planned(ledger)
+        before = ledger.last_seq()
+        assert not ledger.reopened(ACME, before)
+        ledger.reopen([MemoryChange(before=memory(1), after=memory(2))], [AGAIN])
+
+        assert ledger.reopened(ACME, before)
+        assert not ledger.reopened(ACME, ledger.last_seq())
+        assert not ledger.reopened(PartnerId("partner-id-other"), before)
+
+
+def test_what_a_person_planned_says_so(tmp_path: Path) -> None:
+    with open_ledger(tmp_path) as ledger:
+        ledger.apply(Commit(at=NOW, plans=(plan(),), by="ann"))
+        assert [record["by"] for record in ledger.log(LogFilter())] == ["ann"]

@@ -1,0 +1,108 @@
+"""What a person's undo plans, and what it leaves alone: one undo for each target. Reads the ledger, stores nothing.
+
+The command stores what comes of it in a short transaction of its own; a running daemon sends it as any other write.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from worker.engine.operators import Word, spoken
+from worker.model.commits import Commit, LogFilter
+from worker.model.facts import Json, Observation
+from worker.model.ids import EventId, PartnerId
+from worker.model.records import Record
+from worker.model.rules import Rule, Scope
+from worker.model.writes import NO_RULE, Plan, Write, WriteKey
+from worker.writes.intents import plan_steps
+from worker.writes.undo import Foreign, Kept, PutBack, undoing
+
+
+class History(Protocol):
+    """What an undo asks of the ledger."""
+
+    def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]: ...
+    def log(self, wanted: LogFilter) -> Iterator[dict[str, Json]]: ...
+    def writes(
+        self, *, event: str | None = None, partner: str | None = None, rule: str | None = None
+    ) -> list[Write]: ...
+
+
+@dataclass(slots=True)
+class Undo:
+    """What is to be stored, and what is to be said. ``undone``: each with its place among ``plans``."""
+
+    plans: list[Plan] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    undone: list[tuple[PutBack, int]] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+
+    def commit(self, word: Word) -> Commit:
+        """The transaction."""
+        return Commit(at=word.at, records=tuple(self.records), plans=tuple(self.plans), by=word.by)
+
+
+def undo_of(history: History, chosen: Sequence[Write], word: Word, *, shadow: bool) -> Undo:
+    """One undo for each target of the chosen writes. Each of these must pass `worker.writes.undo.may_have_effect`.
+
+    ``shadow``: the config is in shadow mode, so that nothing is sent.
+    """
+    found = Undo()
+    targets: dict[tuple[PartnerId, EventId, str], list[Write]] = {}
+    for write in chosen:
+        targets.setdefault((write.key.partner, write.key.event, write.intent.target), []).append(write)
+    episodes: dict[tuple[PartnerId, EventId], int] = {}
+    for (partner, event, target), writes in targets.items():
+        result = undoing(writes, history.target_writes(partner, event, target), _foreign(history))
+        found.kept.extend(result.kept)
+        if result.put_back is None:
+            continue
+        last = episodes.get((partner, event)) or _last_undo(history, partner, event)
+        episodes[partner, event] = last + 1
+        found.undone.append((result.put_back, len(found.plans)))
+        found.plans.extend(_plans(result.put_back, word, episode=last + 1, shadow=shadow))
+        found.records.extend(spoken(write, "undone", word) for write in result.put_back.undoes)
+    return found
+
+
+def _last_undo(history: History, partner: PartnerId, event: EventId) -> int:
+    return max((write.key.episode for write in history.writes(rule=NO_RULE, partner=partner, event=event)), default=0)
+
+
+def _foreign(history: History) -> Foreign:
+    def changed(write: Write) -> str | None:
+        """What the log says of a change of the write's field that was not the worker's, after it was sent."""
+        name = f"event.{write.intent.target}"
+        wanted = LogFilter(partner=write.key.partner, event=write.key.event, since=write.last_sent_at)
+        for record in history.log(wanted):
+            facts = record["facts"]
+            if record["kind"] == "observed" and isinstance(facts, Mapping) and name in facts and not facts["ours"]:
+                return f"another hand has changed {name} since, to {facts[name]!r} (log record {record['seq']})"
+        return None
+
+    return changed
+
+
+def _plans(put: PutBack, word: Word, *, episode: int, shadow: bool) -> Iterator[Plan]:
+    """The writes of one undo, made as a rule's are. ``episode``: which undo of the event this is."""
+    key = put.undoes[0].key
+    numbers = ", ".join(str(write.id) for write in put.undoes)
+    said = "; ".join(f"{name} back from {put.left[name]!r} to {value!r}" for name, value in put.back.items())
+    context: dict[str, Json] = {"undoes": [int(write.id) for write in put.undoes], "left": dict(put.left)}
+    nothing = Observation(partner=key.partner, event=key.event, facts={})
+    asked = Rule(id=NO_RULE, file="", do=(put.step,))
+    for step in plan_steps(asked, Scope(observation=nothing, keys={}, now=word.at), context):
+        yield Plan(
+            key=WriteKey(
+                partner=key.partner,
+                event=key.event,
+                rule=NO_RULE,
+                episode=episode,
+                position=step.position,
+                item=step.item,
+            ),
+            intent=step.intent,
+            state="shadowed" if shadow else "planned",
+            reason="mode" if shadow else "undo",
+            why=f"{'shadow mode: ' if shadow else ''}undo of {numbers}: {said}: {word.because}",
+        )
