@@ -16,7 +16,7 @@ CORE_TESTS := tests/unit/model tests/unit/rules tests/unit/guards tests/unit/wri
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv demo test lint format types core tests cover prove bench docs schema lock clean
+.PHONY: help .venv demo test lint format types core tests cover prove bench docs schema golden lock clean
 
 help: ## say what there is to make
 	@echo 'campaign-worker: watches events, decides by rules, makes every effect happen at most once.'
@@ -97,6 +97,10 @@ schema: $(READY) ## write the JSON Schemas that editors read, into docs/schema/
 	    && mv docs/schema/$$name.json.new docs/schema/$$name.json \
 	    || { rm -f docs/schema/$$name.json.new; exit 1; }; \
 	  printf '==> docs/schema/%s.json\n' $$name; done
+
+golden: $(READY) ## write anew what check says of the broken rules in tests/broken_rules/
+	@$(BIN)/python -m tests.broken_rules
+	@git --no-pager diff --stat -- tests/broken_rules
 
 lock: $(READY) ## solve the dependencies anew where pyproject.toml changed; newest of all: make lock UPGRADE=--upgrade
 	$(SAY) 'requirements.lock'

@@ -27,6 +27,7 @@ from worker.ledger.reading import FIELDS
 from worker.model import errors
 from worker.model.actions import ACTIONS
 from worker.model.errors import InputErrors, WorkerError
+from worker.model.findings import CODES
 from worker.model.records import KINDS, REASONS
 from worker.model.writes import State
 from worker.rules.functions import FUNCTIONS
@@ -112,6 +113,7 @@ def unexplained(section: str, names: Iterable[str]) -> list[str]:
         ("Keys of a rule", RULE_KEYS),
         ("Assumptions", (*ASSUMPTIONS, "safety.settle")),
         ("Rule tests", keys_of_tests()),
+        ("What check finds", CODES),
         ("config.yaml", [key.name for key in config_keys()]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

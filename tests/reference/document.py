@@ -28,6 +28,7 @@ from worker.model.document import (
     SUGGESTED_TC_FIELDS,
     Field,
 )
+from worker.model.findings import CODES
 from worker.model.records import KINDS, REASONS
 from worker.model.writes import FINAL, UNSETTLED, Intent
 from worker.rules.celtypes import WORDS, of_field
@@ -65,7 +66,7 @@ is wrong, [operating.md](operating.md). "Section" means a section of the service
 - [Commands](#commands), [exit codes](#exit-codes)
 - [config.yaml](#configyaml), [assumptions](#assumptions)
 - [Rules](#rules): [keys](#keys-of-a-rule), [facts](#facts), [functions](#functions), [actions](#actions),
-  [rule tests](#rule-tests)
+  [rule tests](#rule-tests), [what check finds](#what-check-finds)
 - [States of a write](#states-of-a-write)
 - [The action log](#the-action-log): [fields](#fields-of-a-record), [kinds](#kinds-of-records), [reasons](#reasons)
 """
@@ -74,6 +75,7 @@ is wrong, [operating.md](operating.md). "Section" means a section of the service
 def text() -> str:
     """The whole document."""
     parts = (_HEAD, _commands(), _config(), _assumptions(), _rules(), _facts(), _functions(), _actions(), _tests())
+    parts = (*parts, _codes())
     whole = "\n".join((*parts, _states(), _log()))
     return re.sub(r"\n{3,}", "\n\n", whole)
 
@@ -283,6 +285,16 @@ def _tests() -> str:
     )
     rows = [(f"`{name}`", TEST_KEYS.get(name, "")) for name in keys_of_tests()]
     return "\n".join(("### Rule tests\n", about, table(("key", "what it is"), rows)))
+
+
+def _codes() -> str:
+    about = (
+        "`check` and `test` tell each mistake as `file:line:column: message`, with the line, a mark under the place, and "
+        "what to do. `--format json` has the same as `file`, `line`, `column`, `severity` (`error` or `warning`), "
+        "`code`, `message`, `remedy` and `source`. Words may change, codes do not.\n"
+    )
+    rows = [(f"`{code}`", words) for code, words in CODES.items()]
+    return "\n".join(("### What check finds\n", about, table(("code", "what it is"), rows)))
 
 
 def keys_of_tests() -> tuple[str, ...]:

@@ -35,7 +35,7 @@ def mistakes(text: str) -> list[str]:
     ("text", "message"),
     [
         ("- a", "c.yaml:1:1: a config is a mapping, such as `mode: live`"),
-        ("a: [", "c.yaml:1:5: not valid YAML: while parsing a flow node"),
+        ("a: [", "c.yaml:1:5: not valid YAML: the file ends inside of a bracket"),
         ("pol: {}", "c.yaml:1:1: unknown key 'pol' in the config; did you mean 'poll'?"),
         ("poll: {intervall: 3s}", "c.yaml:1:8: unknown key 'intervall' in poll; did you mean 'interval'?"),
         ("safety:\n  gap: {than: ask}", "c.yaml:2:9: unknown key 'than' in safety.gap; did you mean 'then'?"),

@@ -97,9 +97,8 @@ def tell_error(error: WorkerError) -> None:
     """What, where, and what to do now, on stderr."""
     if isinstance(error, InputErrors):
         for problem in error.problems:
-            print(problem, file=sys.stderr)
-            if problem.hint:
-                print(f"    {problem.hint}", file=sys.stderr)
+            for line in problem.lines:
+                print(line, file=sys.stderr)
         return
     print(f"error: {error}", file=sys.stderr)
     if error.hint:

@@ -1,16 +1,32 @@
 """``check``: config and rules, without the network."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from worker.cli.app import app, invocation
-from worker.cli.common import config_of
+from worker.cli.app import Invocation, app, invocation
+from worker.cli.checking import Checked, checked, in_order, summary
+from worker.cli.common import config_for
 from worker.cli.output import Format, print_json, say
-from worker.cli.wiring import checked_rules, unvouched_lines, vouched_lines
+from worker.cli.wiring import engine_settings, unvouched_lines, vouched_lines
+from worker.config import Config
+from worker.config.load import repaired
+from worker.engine.estimate import EVENTS, Estimate
 from worker.model.errors import InputErrors, Problem
 from worker.model.facts import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What one call found. ``estimates``: what each path's rules cost; ``vouched``: assumptions, in words."""
+
+    problems: tuple[Problem, ...]
+    rules: int
+    estimates: tuple[Estimate, ...]
+    vouched: tuple[str, ...]
 
 
 @app.command("check")
@@ -19,41 +35,75 @@ def check(
     paths: Annotated[
         list[Path] | None, typer.Argument(help="Rule files or folders. Default: the config's rules.")
     ] = None,
+    events: Annotated[
+        int, typer.Option("--events", min=1, help="How many events a partner has, to reckon what the rules cost.")
+    ] = EVENTS,
     output: Annotated[
         Format, typer.Option("--format", help="table (file:line:column: message) or json.")
     ] = Format.table,
 ) -> None:
-    """Check config and rules without the network. Every mistake at once; errors exit 2, warnings alone 0."""
-    problems: list[Problem] = []
-    rules = 0
-    vouched: tuple[str, ...] = ()
-    try:
-        config = config_of(invocation(context))
-        problems.extend(config.warnings)
-        problems.extend(
-            Problem(file=str(config.file), message=f"{key} has no effect: {why}", severity="warning", code="unused")
-            for key, why in config.unused_keys().items()
+    """Check config and rules without the network. Every mistake at once; errors exit 2, warnings alone 0.
+
+    Each finding names its place, shows the line, and says what to do. At the end stands how many requests a minute
+    these rules need of a partner, against the budget.
+    """
+    found = _found(invocation(context), paths, events)
+    if output is Format.json:
+        print_json(
+            {
+                "problems": [_json(problem) for problem in found.problems],
+                "rules": found.rules,
+                "requests": [one.as_json() for one in found.estimates],
+                "assumptions": list(found.vouched),
+            }
         )
-        vouched = (*vouched_lines(config), *unvouched_lines(config))
-        for path in paths or [config.rules]:
-            count, found = checked_rules(path, config)
-            rules += count
-            problems.extend(found)
+    else:
+        _print(found)
+    say(summary(found.rules, found.problems))
+    if any(problem.severity == "error" for problem in found.problems):
+        raise typer.Exit(2)
+
+
+def _found(called: Invocation, paths: list[Path] | None, events: int) -> _Found:
+    """Config and rules, each looked at whatever is wrong with the other."""
+    problems: list[Problem] = []
+    vouched: tuple[str, ...] = ()
+    config: Config | None
+    try:
+        config = config_for(called, paths)
     except InputErrors as errors:
         problems.extend(errors.problems)
-    if output is Format.json:
-        print_json({"problems": [_json(problem) for problem in problems], "rules": rules, "assumptions": list(vouched)})
+        config = repaired(called.config_path)
+        if config is None:
+            say("the rules were not looked at: the config must be readable first")
     else:
-        for problem in problems:
-            print(problem)
-            if problem.hint:
-                print(f"    {problem.hint}")
-        for line in vouched:
-            say(line)
-    errors_found = sum(1 for problem in problems if problem.severity == "error")
-    say(f"{rules} rules, {errors_found} errors, {len(problems) - errors_found} warnings")
-    if errors_found:
-        raise typer.Exit(2)
+        problems.extend((*config.warnings, *_unused(config)))
+        vouched = (*vouched_lines(config), *unvouched_lines(config))
+    looked = [] if config is None else [_checked(path, config, events) for path in paths or [config.rules]]
+    problems.extend(problem for one in looked for problem in one.problems)
+    return _Found(
+        problems=in_order(problems),
+        rules=sum(one.rules for one in looked),
+        estimates=tuple(one.estimate for one in looked),
+        vouched=vouched,
+    )
+
+
+def _checked(path: Path, config: Config, events: int) -> Checked:
+    return checked(path, config.registry, engine_settings(config), events)
+
+
+def _unused(config: Config) -> Iterable[Problem]:
+    for key, why in config.unused_keys().items():
+        message = f"{key} has no effect: {why}"
+        yield Problem(file=str(config.file), message=message, hint="leave it out", severity="warning", code="unused")
+
+
+def _print(found: _Found) -> None:
+    for number, problem in enumerate(found.problems):
+        print(*(("",) if number else ()), *problem.lines, sep="\n")
+    for line in (*(line for one in found.estimates for line in one.lines), *found.vouched):
+        say(line)
 
 
 def _json(problem: Problem) -> dict[str, Json]:
@@ -64,5 +114,6 @@ def _json(problem: Problem) -> dict[str, Json]:
         "severity": problem.severity,
         "code": problem.code,
         "message": problem.message,
-        "hint": problem.hint,
+        "remedy": problem.hint,
+        "source": problem.source,
     }

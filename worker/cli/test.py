@@ -13,12 +13,11 @@ from xml.etree import ElementTree as ET
 import typer
 
 from worker.api.classify import outcome_of_answer
-from worker.cli.app import Invocation, app, invocation
-from worker.cli.common import config_of
+from worker.cli.app import app, invocation
+from worker.cli.common import config_for
 from worker.cli.output import Format, print_json, say
 from worker.cli.wiring import assumptions_of, engine_settings
 from worker.config import Config
-from worker.config.load import read_config
 from worker.engine.ruletest_claims import Failure
 from worker.engine.ruletests import Bench, Ran, run_test
 from worker.model.errors import InputErrors, Problem, UsageError
@@ -27,12 +26,9 @@ from worker.model.ids import RuleId
 from worker.model.outcomes import Answered, Outcome
 from worker.model.rules import RuleSet
 from worker.rules.durations import duration_text
-from worker.rules.load import load_rules, read_files
+from worker.rules.load import TESTS, load_rules, read_files
 from worker.rules.testfile import RuleTest, read_tests
 from worker.system import SystemClock
-
-TESTS = "tests"
-"""The name of the folder, beside rules, in which their tests lie."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +57,7 @@ def rule_tests(
     output: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.table,
 ) -> None:
     """Run rule tests, without the network. Exits 1 if one fails, 2 for a mistake in a test or a rule."""
-    config = _config(invocation(context), paths)
+    config = config_for(invocation(context), paths)
     try:
         groups = _groups(config, paths)
     except InputErrors as errors:
@@ -85,13 +81,6 @@ def rule_tests(
     say(f"{len(done)} tests, {failed} failed, {looks} looks" if done else "there are no rule tests here")
     if failed:
         raise typer.Exit(1)
-
-
-def _config(called: Invocation, paths: Sequence[Path] | None) -> Config:
-    """The config; where nobody named one and tests are named, there need not be any."""
-    if paths and not called.named and not called.config_path.exists():
-        return read_config(called.config_path, "")
-    return config_of(called)
 
 
 def _bench(config: Config, rules: RuleSet) -> Bench:

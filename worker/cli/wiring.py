@@ -29,14 +29,12 @@ from worker.ledger.lock import SenderLock
 from worker.ledger.places import place_of
 from worker.ledger.sql import SqlLedger
 from worker.model.actions import ACTIONS
-from worker.model.errors import NotFound, Problem
+from worker.model.errors import NotFound
 from worker.model.facts import Json
 from worker.model.ids import PartnerId
 from worker.model.rules import Surge
 from worker.reading.gate import Gate
 from worker.reading.pacer import Pacer
-from worker.rules.lint import lint
-from worker.rules.load import load
 from worker.sandbox.server import Address, Time, built, serving
 from worker.sandbox.service import Service
 from worker.system import SystemClock, new_random, utc_now
@@ -142,12 +140,6 @@ def unvouched_lines(config: Config) -> tuple[str, ...]:
     if settings.ask_spending:
         lines.append("not vouched for, so unknown writes that spend go to a person at once: safety.settle")
     return tuple(lines)
-
-
-def checked_rules(path: Path, config: Config) -> tuple[int, tuple[Problem, ...]]:
-    """How many rules a path holds, and the warnings about them. Raises `InputErrors` with every mistake."""
-    loaded = load(path, config.registry)
-    return len(loaded.rules.rules), (*loaded.warnings, *lint(loaded, path, config.registry))
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from worker.config.addresses import embedded, is_local, media_of
 from worker.config.crosschecks import Wrong, crosscheck
@@ -109,7 +110,7 @@ def load_config(path: Path, check_assumptions: AssumptionCheck = lambda _given: 
 
 def read_config(path: Path, text: str, check_assumptions: AssumptionCheck = lambda _given: ()) -> Config:
     """The config of a text that stands, or would stand, in a file. Raises `InputErrors` with every mistake."""
-    document = Document(file=str(path), text=text)
+    document = Document(file=str(path), text=text, quoted=False)
     value = compose(document)
     if isinstance(value, Scalar) and value.is_null:
         value = None
@@ -118,18 +119,50 @@ def read_config(path: Path, text: str, check_assumptions: AssumptionCheck = lamb
             (document.problem(value.start, "a config is a mapping, such as `mode: live`", code="config"),)
         )
     places = Places(document, value)
-    try:
-        checked = ConfigText.model_validate({} if value is None else given(value))
-    except ValidationError as error:
-        found = [pydantic_problem(places, one) for one in error.errors(include_url=False, include_input=False)]
-        raise InputErrors(_in_order(found)) from None
-    wrong = [
+    checked, found = _validated({} if value is None else given(value))
+    wrong_sections = {str(one["loc"][0]) for one in found}
+    wrong = [pydantic_problem(places, one) for one in found] + [
         replace(places.problem(one.loc, one.message, one.hint, key=one.key), severity=one.severity)
         for one in (*crosscheck(checked), *_assumed(checked, check_assumptions))
+        if one.loc[0] not in wrong_sections
     ]
     if any(one.severity == "error" for one in wrong):
         raise InputErrors(_in_order(wrong))
     return replace(_config(path, checked, places.written()), warnings=_in_order(wrong))
+
+
+def repaired(path: Path) -> Config | None:
+    """The config of a file with mistakes, as far as it can be read: what is wrong is as if it were not written, and a
+    fact of its own keeps its name. None where the file cannot be read at all. For looking at rules, never for running.
+    """
+    try:
+        root = compose(Document(file=str(path), text=_text_of(path), quoted=False))
+    except InputErrors:
+        return None
+    values = given(root) if isinstance(root, Entries) else {}
+    values.pop("assumptions", None)
+    return _config(path, _validated(values)[0], frozenset())
+
+
+def _validated(values: dict[str, Json]) -> tuple[ConfigText, list[ErrorDetails]]:
+    """The config of these values without the sections that are wrong, and what is wrong with them."""
+    first: list[ErrorDetails] = []
+    while True:
+        try:
+            return ConfigText.model_validate(values), first
+        except ValidationError as error:
+            found = error.errors(include_url=False, include_input=False)
+        first = first or found
+        wrong = {str(one["loc"][0]) for one in found}
+        facts = values.get("facts")
+        if "facts" in wrong and isinstance(facts, dict) and facts != _named_only(facts):
+            values = {**values, "facts": _named_only(facts)}
+            wrong.remove("facts")
+        values = {name: value for name, value in values.items() if name not in wrong}
+
+
+def _named_only(facts: Mapping[str, Json]) -> dict[str, Json]:
+    return {name: {"get": "/{eid}"} for name in facts}
 
 
 def _config(path: Path, text: ConfigText, written: frozenset[str]) -> Config:

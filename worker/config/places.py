@@ -1,6 +1,7 @@
 """Where each key of a config stands, and pydantic's findings in our words at those places."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -10,10 +11,12 @@ from worker.config.sections import ConfigText, SecretText
 from worker.model.errors import Problem
 from worker.model.facts import Json
 from worker.rules.fields import present
-from worker.rules.nearest import meant, nearest
+from worker.rules.nearest import instead, meant, nearest
 from worker.rules.yamltext import Document, Entries, Items, Scalar, Value
 
 Loc = Sequence[str | int]
+SECRET_SECTIONS = frozenset({"api", "credentials", "notify", "ledger"})
+"""Sections whose values are never shown: sign-ins, and addresses that may hold some."""
 
 
 class Places:
@@ -40,7 +43,23 @@ class Places:
             found = around.key(str(loc[-1])) or found
         if found is None:
             return Problem(file=self._document.file, message=message, hint=hint, code="config")
-        return self._document.problem(found.start, message, hint=hint, code="config")
+        problem = self._document.problem(found.start, message, hint=hint, code="config")
+        return replace(problem, source=self._shown(loc, found, problem.column))
+
+    def _shown(self, loc: Loc, found: Value, column: int) -> str:
+        """The line up to the value, or the key, that a finding is about; nothing where a secret could stand in it.
+
+        Values are shown only outside of the sections that hold secrets, and only behind their own key: a line of a
+        config may hold anything.
+        """
+        begin = found.start - column + 1
+        before = self._document.text[begin : found.start]
+        if not isinstance(found, Scalar) or not found.plain or "\n" in found.text:
+            return ""
+        if not before.strip():
+            return f"{before}{found.text}: …"
+        behind_its_key = before.strip() == f"{loc[-1]}:" if loc else False
+        return before + found.text if behind_its_key and loc[0] not in SECRET_SECTIONS else ""
 
     def written(self) -> frozenset[str]:
         """The dotted paths of all keys that are given a value; those inside ``assumptions`` are dotted themselves."""
@@ -65,7 +84,9 @@ def pydantic_problem(places: Places, error: ErrorDetails) -> Problem:
     around = ".".join(str(part) for part in loc[:-1]) or "the config"
     if error["type"] == "extra_forbidden":
         name = str(loc[-1])
-        return places.problem(loc, f"unknown key '{name}' in {around}{meant(name, known_keys(loc[:-1]))}", key=True)
+        known = known_keys(loc[:-1])
+        message = f"unknown key '{name}' in {around}{meant(name, known)}"
+        return places.problem(loc, message, instead(name, known), key=True)
     if error["type"] == "missing":
         return places.problem(loc[:-1], f"{around} lacks '{loc[-1]}'")
     if error["type"] == "literal_error":

@@ -59,7 +59,7 @@ def judge_conflicts(
     losers: list[tuple[Candidate, Brake]] = []
     for candidate in sorted(candidates, key=order_of):
         mine = in_force([candidate])
-        against = next((other for other in (*standing, *fresh) if any(_loses(one, other) for one in mine)), None)
+        against = next((other for other in (*standing, *fresh) if any(loses(one, other) for one in mine)), None)
         if against is None:
             winners.append(candidate)
         else:
@@ -74,7 +74,7 @@ def overruled(mine: Sequence[Standing], standing: Sequence[Standing]) -> str | N
     """
     for other in standing:
         for one in mine:
-            if _loses(one, other) and not _loses(other, one):
+            if loses(one, other) and not loses(other, one):
                 return _spelled(other)
     return None
 
@@ -89,7 +89,8 @@ def precedence(rule: Rule) -> tuple[int, str]:
     return (-rule.priority, rule.id)
 
 
-def _loses(mine: Standing, other: Standing) -> bool:
+def loses(mine: Standing, other: Standing) -> bool:
+    """Whether a wish may not be acted on while the other stands."""
     if other.rule.id == mine.rule.id or not other.wish.opposes(mine.wish) or (other.shadow and not mine.shadow):
         return False
     if other.rule.priority != mine.rule.priority:

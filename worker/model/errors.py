@@ -12,9 +12,14 @@
           `- SendingUnmarked  ``sending`` was committed, its mark was not: nothing may be sent, the row says sending
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from unicodedata import combining, east_asian_width
 
+from worker.model.findings import Code
 from worker.model.writes import Write
+
+SOURCE_SHOWN_MAX = 120
+"""The most characters of a line that are shown with a finding in it."""
 
 
 class WorkerError(Exception):
@@ -70,7 +75,10 @@ class StateConflict(WorkerError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One finding in a text that a person wrote. ``line`` and ``column`` count from 1; 0 where there is none."""
+    """One finding in a text that a person wrote. ``line`` and ``column`` count from 1; 0 where there is none.
+
+    ``source``: the line itself, empty where it must not be shown. ``hint``: what to do now.
+    """
 
     file: str
     line: int = 0
@@ -78,11 +86,29 @@ class Problem:
     message: str
     hint: str = ""
     severity: str = "error"
-    code: str = ""
+    code: Code = "value"
+    source: str = field(default="", repr=False)
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}: " if self.line else f"{self.file}: "
         return place + ("" if self.severity == "error" else f"{self.severity}: ") + self.message
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The finding for a person: what and where, the line with a mark under the place, and the remedy."""
+        return (str(self), *self._excerpt(), *((f"    {self.hint}",) if self.hint else ()))
+
+    def _excerpt(self) -> tuple[str, ...]:
+        if not self.source.strip() or not self.column:
+            return ()
+        index = self.column - 1
+        begin = max(0, min(index - SOURCE_SHOWN_MAX * 3 // 4, len(self.source) - SOURCE_SHOWN_MAX))
+        shown = self.source[begin : begin + SOURCE_SHOWN_MAX]
+        before, after = "…" if begin else "", "…" if begin + SOURCE_SHOWN_MAX < len(self.source) else ""
+        blank = " " * len(before) + "".join(_blank(one) for one in shown[: index - begin])
+        number = str(self.line)
+        plain = "".join(one if one == "\t" or one.isprintable() else "\ufffd" for one in shown)
+        return (f"  {number} | {before}{plain}{after}", f"  {' ' * len(number)} | {blank}^")
 
 
 class InputErrors(UsageError):
@@ -91,3 +117,10 @@ class InputErrors(UsageError):
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = problems
+
+
+def _blank(char: str) -> str:
+    """What stands under a character so that the mark comes to stand under its own: as wide, and nothing to see."""
+    if char == "\t":
+        return char
+    return "" if combining(char) else "  " if east_asian_width(char) in "WF" else " "

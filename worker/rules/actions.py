@@ -13,7 +13,7 @@ from worker.model.facts import Json
 from worker.model.rules import Computed, Step
 from worker.rules.expressions import Expressions
 from worker.rules.fields import Form
-from worker.rules.nearest import meant
+from worker.rules.nearest import instead, meant
 from worker.rules.registry import LATER_ACTIONS
 from worker.rules.yamltext import Entries, Items, Scalar, Value
 
@@ -32,7 +32,7 @@ def read_do(value: Value, form: Form, expressions: Expressions) -> tuple[Step, .
         form.note(value, "do must be a list of actions", hint=f"write do: [{name}]")
         return ()
     if not 0 < len(value.items) <= STEPS_MAX:
-        form.note(value, f"do must have 1 to {STEPS_MAX} actions")
+        form.note(value, f"do must have 1 to {STEPS_MAX} actions", hint="write do: [pause], or split the rule")
         return ()
     steps = [_step(item, form, expressions) for item in value.items]
     return tuple(step for step in steps if step is not None)
@@ -44,7 +44,7 @@ def _step(item: Value, form: Form, expressions: Expressions) -> Step | None:
         if action is None:
             return None
         if action.shape != "word":
-            form.note(item, f"'{action.name}' needs a value", hint=action.example)
+            form.note(item, f"'{action.name}' needs a value", hint=f"write {action.example}")
             return None
         return Step(action=action.name)
     if not isinstance(item, Entries) or len(item.entries) != 1:
@@ -57,7 +57,7 @@ def _step(item: Value, form: Form, expressions: Expressions) -> Step | None:
     if action is None:
         return None
     if action.shape == "word":
-        form.note(value, f"'{action.name}' takes nothing", hint=action.example)
+        form.note(value, f"'{action.name}' takes nothing", hint=f"write {action.example}")
         return None
     if action.shape == "value":
         (name, param) = next(iter(action.params.items()))
@@ -73,13 +73,14 @@ def _action(name: Scalar, form: Form) -> Action | None:
             name, f"the action '{name.text}' is not in this version", hint=f"in this version: {known}", code="later"
         )
     elif action is None:
-        form.note(name, f"unknown action '{name.text}'{meant(name.text, ACTIONS)}", code="action")
+        message = f"unknown action '{name.text}'{meant(name.text, ACTIONS)}"
+        form.note(name, message, hint=instead(name.text, ACTIONS), code="action")
     return action
 
 
 def _mapping_step(action: Action, value: Value, form: Form, expressions: Expressions) -> Step | None:
     if not isinstance(value, Entries):
-        form.note(value, f"'{action.name}' takes a mapping", hint=action.example)
+        form.note(value, f"'{action.name}' takes a mapping", hint=f"write {action.example}")
         return None
     given: dict[str, tuple[Param, Value]] = {}
     for key, part in value.entries:
@@ -89,10 +90,11 @@ def _mapping_step(action: Action, value: Value, form: Form, expressions: Express
         elif action.extra_params:
             given[key.text] = (Param(type="any", about=""), part)
         else:
-            form.note(key, f"unknown key '{key.text}' in {action.name}{meant(key.text, action.params)}", code="key")
+            message = f"unknown key '{key.text}' in {action.name}{meant(key.text, action.params)}"
+            form.note(key, message, hint=instead(key.text, action.params), code="key")
     for name, param in action.params.items():
         if param.required and name not in given:
-            form.note(value, f"'{action.name}' lacks '{name}'", hint=action.example, code="missing")
+            form.note(value, f"'{action.name}' lacks '{name}'", hint=f"as in {action.example}", code="missing")
     return Step(action=action.name, params=_given(given, action, form, expressions))
 
 
@@ -123,11 +125,12 @@ def _plain(param: Param, value: Value, what: str, form: Form) -> Json:
     if param.type == "string":
         return form.text(value, what)
     if param.type == "list" and not isinstance(value, Items):
-        form.note(value, f"{what} must be a list")
+        form.note(value, f"{what} must be a list", hint=f"write {what}: […]")
         return None
     for inner in _scalars(value):
         if re.match(r"\s*=", inner.text):
-            form.note(inner, f"{what}: only a whole value can be computed, not a part of one")
+            hint = f'compute all of it: {what}: "=[…]"'
+            form.note(inner, f"{what}: only a whole value can be computed, not a part of one", hint=hint)
     return value.json
 
 

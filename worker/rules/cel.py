@@ -31,6 +31,10 @@ CelValue: TypeAlias = (
 
 _ENGINE_ERROR = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
 _QUOTES = "close it with the quote it began with; a pattern is written r'…'"
+_UNEXPECTED = "parts are joined by && or ||, a text stands in quotes, and a list in square brackets"
+_UNFINISHED = "write what is to be compared, or remove the operator at its end"
+_BRACKETS: Mapping[str, str] = {"(": ")", "[": "]", "{": "}"}
+_TEXTS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 _RUN_ERRORS = (LookupError, RuntimeError, TypeError, ValueError, ArithmeticError)
 
 
@@ -120,12 +124,26 @@ def _said_plainly(source: str, offset: int, words: str) -> BadSyntax:
     alternatives = {"and": "&&", "or": "||", "not": "!", "&": "&&", "|": "||", "=": "==", "#": "// for a comment"}
     hint = f"write {alternatives[found]}" if found in alternatives else ""
     if not rest.strip():
-        return BadSyntax(len(source.rstrip()), "the condition ends too early", hint)
+        return BadSyntax(len(source.rstrip()), "the condition ends too early", hint or _open_bracket(source))
     if words.startswith(("token recognition", "mismatched", "extraneous", "no viable", "missing")):
         if found in {"'", '"'}:
             return BadSyntax(offset, "this text is not closed, or has an escape that CEL does not know", _QUOTES)
-        return BadSyntax(offset, f"'{found}' is not expected here", hint)
+        return BadSyntax(offset, f"'{found}' is not expected here", hint or _UNEXPECTED)
     return BadSyntax(offset, words, hint)
+
+
+def _open_bracket(source: str) -> str:
+    """The remedy for an end that comes too early: which bracket is open, if any."""
+    opened: list[int] = []
+    for index, char in enumerate(_TEXTS.sub(lambda text: " " * len(text.group()), source)):
+        if char in _BRACKETS:
+            opened.append(index)
+        elif char in _BRACKETS.values() and opened:
+            opened.pop()
+    if not opened:
+        return _UNFINISHED
+    bracket = source[opened[-1]]
+    return f"close the {bracket} before '{source[opened[-1] + 1 :][:20].strip()}' with {_BRACKETS[bracket]}"
 
 
 @lru_cache(maxsize=1)

@@ -7,9 +7,9 @@ a value outside a documented set is a warning, because the document can be older
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
-from worker.model.document import EVENT_FIELDS
+from worker.model.findings import Code
 from worker.rules.celtypes import (
     ANY,
     BOOL,
@@ -21,15 +21,30 @@ from worker.rules.celtypes import (
     NUMERIC,
     STRING,
     TIMESTAMP,
+    WORDS,
+    Kind,
     Type,
     comparable,
     ordered,
 )
-from worker.rules.durations import parse_duration
-from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
-from worker.rules.nearest import meant, nearest
+from worker.rules.durations import duration_meant, parse_duration
+from worker.rules.functions import FUNCTIONS
+from worker.rules.remedies import (
+    compared,
+    macro_usage,
+    other_value,
+    pair,
+    presence,
+    remedy,
+    spelled,
+    unknown_field,
+    unknown_function,
+    unknown_name,
+    usage,
+)
 from worker.rules.syntax import Node, NodeKind, path_of
 
+KINDS: tuple[Kind, ...] = get_args(Kind)
 _LITERAL_TYPES: Mapping[str, Type] = {
     "int": INT,
     "uint": INT,
@@ -49,7 +64,7 @@ class Finding:
     message: str
     hint: str = ""
     severity: Literal["error", "warning"] = "error"
-    code: str = "condition"
+    code: Code = "type"
 
 
 def check_condition(tree: Node, names: Mapping[str, Type], *, boolean: bool = True) -> tuple[Finding, ...]:
@@ -57,7 +72,7 @@ def check_condition(tree: Node, names: Mapping[str, Type], *, boolean: bool = Tr
     check = _Check(names)
     result = check.type_of(tree, {})
     if boolean and result.kind not in ("bool", "any"):
-        check.find(tree.start, f"a condition is true or false, and this is {result.words}", "compare it with something")
+        check.find(tree.start, f"a condition is true or false, and this is {result.words}", compared(tree, result))
     return tuple(sorted(check.findings, key=lambda finding: finding.offset))
 
 
@@ -86,9 +101,10 @@ class _Check:
             "if": self._choice,
         }
 
-    def find(self, offset: int, message: str, hint: str = "", severity: Literal["error", "warning"] = "error") -> None:
-        """Notes a finding."""
-        self.findings.append(Finding(offset=offset, message=message, hint=hint, severity=severity))
+    def find(self, offset: int, message: str, hint: str = "", *, code: Code = "type") -> None:
+        """Notes a finding. A value outside a documented set is a warning: the document can be older."""
+        severity: Literal["error", "warning"] = "warning" if code == "set" else "error"
+        self.findings.append(Finding(offset=offset, message=message, hint=hint, severity=severity, code=code))
 
     def type_of(self, node: Node, bound: Mapping[str, Type]) -> Type:
         """The type of a part, after everything wrong in it was noted."""
@@ -106,32 +122,24 @@ class _Check:
         known = bound.get(node.text) or self._names.get(node.text)
         if known is not None:
             return known
-        message, hint = f"unknown fact '{node.text}'", ""
-        values = _values_like(node.text)
-        if values:
-            message = f"unknown fact '{node.text}'; a text stands in quotes, as in {' or '.join(values)}"
-        elif node.text in EVENT_FIELDS:
-            message += f"; did you mean 'event.{node.text}'?"
-        else:
-            message += meant(node.text, {**self._names, **bound})
-            if nearest(node.text, self._names) is None:
-                hint = "a text stands in quotes; facts of your own are declared under `facts` in the config"
-        self.find(node.at, message, hint)
+        message, hint = unknown_name(node.text, {**self._names, **bound})
+        self.find(node.at, message, hint, code="fact")
         return ANY
 
     def _select(self, node: Node, bound: Mapping[str, Type]) -> Type:
         target = self.type_of(node.children[0], bound)
-        base = _spelled(node.children[0])
+        base = spelled(node.children[0])
         if target.kind == "any" or (target.kind == "object" and target.fields is None):
             return ANY
         if target.kind != "object" or target.fields is None:
-            hint = f"look at its items: {base}.exists(x, x.{node.text} == …)" if target.kind == "list" else ""
+            look = f"look at its items: {base}.exists(x, x.{node.text} == …)"
+            hint = look if target.kind == "list" else f"write {base} alone"
             self.find(node.at, f"{base} is {target.words} and has no field '{node.text}'", hint)
             return ANY
         if node.text in target.fields:
             return target.fields[node.text]
-        hint = f"a field that the API document does not name is written {base}['{node.text}']"
-        self.find(node.at, f"{base} has no documented field '{node.text}'{meant(node.text, target.fields)}", hint)
+        message, hint = unknown_field(base, node.text, target.fields)
+        self.find(node.at, message, hint, code="field")
         return ANY
 
     def _index(self, node: Node, bound: Mapping[str, Type]) -> Type:
@@ -143,7 +151,8 @@ class _Check:
         if target.kind == "object" and by.kind in ("string", "any"):
             return (target.fields or {}).get(str(index.value), ANY)
         if target.kind != "any":
-            self.find(index.start, f"{_spelled(node.children[0])} is {target.words} and has no [{by.words}]")
+            hint = "a list has places, [0]; a record has fields, ['name']"
+            self.find(index.start, f"{spelled(node.children[0])} is {target.words} and has no [{by.words}]", hint)
         return ANY
 
     def _list(self, node: Node, bound: Mapping[str, Type]) -> Type:
@@ -157,21 +166,21 @@ class _Check:
         for child in node.children:
             found = self.type_of(child, bound)
             if found.kind not in ("bool", "any"):
-                self.find(
-                    child.start, f"{symbol} takes true or false, and this is {found.words}", "compare it with something"
-                )
+                message = f"{symbol} takes true or false, and this is {found.words}"
+                self.find(child.start, message, compared(child, found))
         return BOOL
 
     def _negate(self, node: Node, bound: Mapping[str, Type]) -> Type:
         found = self.type_of(node.children[0], bound)
         if found.kind not in NUMERIC | {"any"}:
-            self.find(node.start, f"'-' takes a number, and this is {found.words}")
+            self.find(node.start, f"'-' takes a number, and this is {found.words}", "remove the '-'")
         return found if found.kind in NUMERIC else ANY
 
     def _choice(self, node: Node, bound: Mapping[str, Type]) -> Type:
         condition, yes, no = (self.type_of(child, bound) for child in node.children)
         if condition.kind not in ("bool", "any"):
-            self.find(node.children[0].start, f"'?' takes true or false, and this is {condition.words}")
+            message = f"'?' takes true or false, and this is {condition.words}"
+            self.find(node.children[0].start, message, compared(node.children[0], condition))
         return replace(yes, values=()) if yes.kind == no.kind else ANY
 
     def _compare(self, node: Node, bound: Mapping[str, Type]) -> Type:
@@ -182,15 +191,15 @@ class _Check:
         elif node.text in ("==", "!="):
             self._equal(node, *types)
         elif not ordered(*types):
-            self.find(node.at, f"{_pair(node, types)} have no order", _remedy(types))
+            self.find(node.at, f"{pair(node, types)} have no order", remedy(types))
         return BOOL
 
     def _equal(self, node: Node, left: Type, right: Type) -> None:
         if not comparable(left, right):
-            hint = _remedy((left, right))
+            hint = remedy((left, right))
             if "null" in (left.kind, right.kind):
                 hint = "the API document allows no null here; where one comes, the field is unknown"
-            self.find(node.at, f"{_pair(node, (left, right))} can never be equal", hint)
+            self.find(node.at, f"{pair(node, (left, right))} can never be equal", hint)
             return
         self._among(node.children[0], left, node.children[1])
         self._among(node.children[1], right, node.children[0])
@@ -203,29 +212,23 @@ class _Check:
                     self._among(item, left, value)
             if right.items is not None and not comparable(left, right.items):
                 self.find(
-                    node.at, f"{left.words} is never in a list of {right.items.words}", _remedy((left, right.items))
+                    node.at, f"{left.words} is never in a list of {right.items.words}", remedy((left, right.items))
                 )
         elif right.kind == "object":
             path = path_of(listed)
             if item.literal == "string" and right.fields is not None and str(item.value) in right.fields and path:
-                self.find(item.start, _present(f"{path.text}.{item.value}"), "compare the field with a value")
+                message, hint = presence(f"{path.text}.{item.value}")
+                self.find(item.start, message, hint, code="presence")
         elif right.kind != "any":
-            hint = "for texts: text.contains('part')" if right.kind == "string" else ""
+            hint = "for texts: text.contains('part')" if right.kind == "string" else "write a list: x in ['a', 'b']"
             self.find(node.at, f"'in' takes a list on its right, and this is {right.words}", hint)
 
     def _among(self, node: Node, known: Type, value: Node) -> None:
         """A literal that a field with a documented set of values is compared with."""
-        if not known.values or value.literal != "string" or value.value in known.values:
-            return
-        text, base = str(value.value), _spelled(node)
-        near = nearest(text, known.values)
-        if not known.open_set:
-            tail = f"; did you mean '{near}'?" if near else ""
-            allowed = ", ".join(known.values)
-            self.find(value.start, f"{base} is never '{text}'{tail} (it is one of {allowed})", severity="warning")
-        elif near is not None:
-            message = f"{base} is not known to be '{text}'; did you mean '{near}'?"
-            self.find(value.start, message, "other values than the documented ones are possible", severity="warning")
+        if known.values and value.literal == "string" and value.value not in known.values:
+            said = other_value(spelled(node), known, str(value.value))
+            if said is not None:
+                self.find(value.start, *said, code="set")
 
     def _arithmetic(self, node: Node, bound: Mapping[str, Type]) -> Type:
         left, right = (self.type_of(child, bound) for child in node.children)
@@ -242,7 +245,7 @@ class _Check:
             return replace(left, values=())
         result = _TIMES.get((left.kind, symbol, right.kind))
         if result is None:
-            self.find(node.at, f"{_pair(node, (left, right))} cannot be combined by '{symbol}'", _remedy((left, right)))
+            self.find(node.at, f"{pair(node, (left, right))} cannot be combined by '{symbol}'", remedy((left, right)))
             return ANY
         return result
 
@@ -253,12 +256,23 @@ class _Check:
             self._mixed(node, left if left.kind == "int" else DOUBLE)
 
     def _mixed(self, node: Node, left: Type) -> None:
-        whole = node.children[0] if left.kind == "int" else node.children[1]
-        written = f"{whole.text}.0" if whole.literal == "int" else f"double({_spelled(whole)})"
-        message = "arithmetic of a number from the service with a whole number"
-        self.find(
-            whole.start, f"{message}; write {written}", "every number from the service is a double, and CEL mixes none"
+        """CEL adds a whole number to a whole number and a double to a double, and nothing else."""
+        whole, other = node.children if left.kind == "int" else node.children[::-1]
+        written = (
+            f"{whole.text}.0"
+            if whole.literal == "int"
+            else f"double({spelled(whole)})"
+            if path_of(whole)
+            else "double(…) around it"
         )
+        both = whole.literal == "int" and other.literal == "double"
+        message = (
+            f"{whole.text} is a whole number and {other.text} is not"
+            if both
+            else ("arithmetic of a number from the service with a whole number")
+        )
+        hint = f"write {written}; every number from the service is a double, and CEL mixes none with whole numbers"
+        self.find(whole.start, f"{message}: '{node.text}' takes two of a kind", hint, code="integer")
 
     def _call(self, node: Node, bound: Mapping[str, Type]) -> Type:
         if node.text == "has" and not node.method:
@@ -266,15 +280,17 @@ class _Check:
         types = tuple(self.type_of(child, bound) for child in node.children)
         function = FUNCTIONS.get(node.text)
         if function is None:
-            self.find(node.at, f"unknown function '{node.text}'{meant(node.text, {**FUNCTIONS, **MACRO_ABOUT})}")
+            message, hint = unknown_function(node.text)
+            self.find(node.at, message, hint, code="function")
             return ANY
         callable_so = function.method if node.method else function.plain
         if not callable_so or len(types) != len(function.takes):
-            self.find(node.at, f"'{node.text}' is written {_usage(function)}")
+            self.find(node.at, f"'{node.text}' is not called so", f"write {usage(function)}", code="function")
         else:
             for child, found, wanted in zip(node.children, types, function.takes, strict=True):
                 if found.kind != "any" and found.kind not in wanted:
-                    self.find(child.start, f"'{node.text}' does not take {found.words}")
+                    takes = " or ".join(WORDS[kind] for kind in KINDS if kind in wanted)
+                    self.find(child.start, f"'{node.text}' does not take {found.words}", f"it takes {takes}")
             self._literal_argument(node)
         return function.gives
 
@@ -283,12 +299,13 @@ class _Check:
             return
         argument = node.children[0]
         if argument.literal != "string":
-            self.find(argument.start, "duration takes a text in quotes, as in duration('7d')")
+            self.find(argument.start, "duration takes a text in quotes", "write duration('7d')", code="value")
             return
         try:
             parse_duration(str(argument.value).removeprefix("-"))
         except ValueError as error:
-            self.find(argument.start, str(error))
+            wrong, written = str(error).partition("; ")[0], str(argument.value).removeprefix("-")
+            self.find(argument.start, wrong, f"write {duration_meant(written)}", code="value")
 
     def _has(self, node: Node, bound: Mapping[str, Type]) -> Type:
         for child in node.children:
@@ -297,22 +314,25 @@ class _Check:
             target = self.type_of(child.children[0], bound) if child.children else ANY
             known = target.fields is not None and child.text in target.fields
             if known and path is not None and len(self.findings) == before:
-                self.find(node.at, _present(path.text), "compare the field with a value; null is written null")
+                message, hint = presence(path.text)
+                self.find(node.at, message, hint, code="presence")
         return BOOL
 
     def _macro(self, node: Node, bound: Mapping[str, Type]) -> Type:
         target, variable, *bodies = node.children
         over = self.type_of(target, bound)
         if over.kind not in ("list", "any", "object"):
-            self.find(node.at, f"'{node.text}' goes over a list, and {_spelled(target)} is {over.words}")
+            message = f"'{node.text}' goes over a list, and {spelled(target)} is {over.words}"
+            self.find(node.at, message, macro_usage(node.text))
         item = over.items if over.kind == "list" and over.items is not None else ANY
         inner = {**bound, variable.text: item}
         results = [self.type_of(body, inner) for body in bodies]
         wrong = len(bodies) > (2 if node.text == "map" else 1)
         if wrong:
-            self.find(node.at, f"'{node.text}' takes a name and a condition")
+            self.find(node.at, f"'{node.text}' takes a name and a condition", macro_usage(node.text), code="function")
         if node.text != "map" and not wrong and results[0].kind not in ("bool", "any"):
-            self.find(bodies[0].start, f"'{node.text}' takes a condition, and this is {results[0].words}")
+            message = f"'{node.text}' takes a condition, and this is {results[0].words}"
+            self.find(bodies[0].start, message, compared(bodies[0], results[0]))
         if node.text == "filter":
             return over
         return Type(kind="list", items=replace(results[-1], values=())) if node.text == "map" else BOOL
@@ -329,51 +349,3 @@ _TIMES: Mapping[tuple[str, str, str], Type] = {
     ("bytes", "+", "bytes"): BYTES,
     ("list", "+", "list"): Type(kind="list", items=ANY),
 }
-
-
-def _present(path: str) -> str:
-    return f"{path} is documented: where it is missing it is unknown, and this would take it for false"
-
-
-def _spelled(node: Node) -> str:
-    path = path_of(node)
-    return path.text if path is not None else "this"
-
-
-def _pair(node: Node, types: tuple[Type, Type]) -> str:
-    left, right = (
-        f"{path.text} ({found.words})" if (path := path_of(child)) is not None else found.words
-        for child, found in zip(node.children, types, strict=True)
-    )
-    return f"{left} and {right}"
-
-
-def _remedy(types: tuple[Type, ...]) -> str:
-    kinds = {found.kind for found in types}
-    if kinds == {"timestamp", "string"}:
-        return "write timestamp('2026-01-31T00:00:00Z')"
-    if "duration" in kinds and kinds & {"string", "int", "double"}:
-        return "write duration('7d')"
-    if kinds & NUMERIC and "string" in kinds:
-        return "write the number without quotes"
-    if kinds == {"bool", "string"}:
-        return "write true or false without quotes"
-    return ""
-
-
-def _values_like(name: str) -> list[str]:
-    """Comparisons that somebody could have meant who wrote a documented value without quotes."""
-    return [
-        f"event.{field} == '{value}'"
-        for field, documented in EVENT_FIELDS.items()
-        for value in documented.values
-        if value.lower() == name.lower()
-        or (len(name) > 4 and nearest(name, [value]) and name[0].lower() == value[0].lower() and name.isupper())
-    ]
-
-
-def _usage(function: Function) -> str:
-    arguments = ["text" if wanted == frozenset({"string"}) else "value" for wanted in function.takes]
-    if function.plain:
-        return f"{function.name}({', '.join(arguments)})"
-    return f"{arguments[0]}.{function.name}({', '.join(arguments[1:])})"

@@ -10,6 +10,14 @@ from datetime import timedelta
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _WHOLE = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")
+_IN_WORDS = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([a-z]*)")
+_WORDS = {
+    "ms": ("millisecond", "milliseconds", "msec"),
+    "s": ("s", "second", "seconds", "sec", "secs"),
+    "m": ("m", "minute", "minutes", "min", "mins"),
+    "h": ("h", "hour", "hours", "hr", "hrs"),
+    "d": ("d", "day", "days"),
+}
 DURATION_LENGTH_MAX = 40
 DURATION_MAX = timedelta(days=3650)
 EXAMPLES = "500ms, 3s, 10m, 2h, 7d"
@@ -24,6 +32,20 @@ def parse_duration(text: str) -> timedelta:
     if total_ms > DURATION_MAX.total_seconds() * 1000:
         raise ValueError(f"'{text}' is longer than ten years")
     return timedelta(milliseconds=total_ms)
+
+
+def duration_meant(text: str) -> str:
+    """What somebody could have meant who wrote a duration otherwise: ``10 minutes`` is 10m, and 30 lacks its unit."""
+    found = _IN_WORDS.fullmatch(text.strip().lower())
+    if found is None:
+        return f"it as {EXAMPLES}"
+    number, word = found[1], found[2]
+    unit = next((unit for unit, words in _WORDS.items() if word in words), "")
+    if word in ("w", "week", "weeks"):
+        return f"{7 * float(number):g}d"
+    if word and not unit:
+        return f"it as {EXAMPLES}"
+    return f"{number}{unit}" if word else f"{number}s, {number}m or {number}h: a number needs a unit"
 
 
 def duration_text(duration: timedelta) -> str:

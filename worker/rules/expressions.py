@@ -67,7 +67,8 @@ class Expressions:
         for node in walk(program.tree):
             if node.kind == "ident" and node.text in CHANGE:
                 message = f"'{node.text}' exists only in a rule with on_change"
-                self._form.note(value, message, code="condition", offset=node.at + skip)
+                hint = "add `on_change: FACT`; it is about what that fact was before it changed"
+                self._form.note(value, message, hint=hint, code="fact", offset=node.at + skip)
 
 
 def names_in(registry: Registry, watches: tuple[Watch, ...]) -> Mapping[str, Type]:

@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping
 from datetime import timedelta
 
 from worker.model.errors import Problem
-from worker.rules.durations import parse_duration
-from worker.rules.nearest import meant
+from worker.model.findings import Code
+from worker.rules.durations import duration_meant, duration_text, parse_duration
+from worker.rules.nearest import instead, meant, nearest
 from worker.rules.yamltext import Entries, Items, Scalar, Value
 
 TEXT_LENGTH_MAX = 10_000
@@ -22,7 +23,7 @@ class Form:
         self.problems: list[Problem] = []
 
     def note(
-        self, value: Value, message: str, *, hint: str = "", code: str = "value", offset: int | None = None
+        self, value: Value, message: str, *, hint: str = "", code: Code = "value", offset: int | None = None
     ) -> None:
         """Notes an error at a value, or at a character inside its text."""
         index = value.start
@@ -33,10 +34,10 @@ class Form:
     def text(self, value: Value, what: str) -> str | None:
         """A text that is not empty."""
         if not isinstance(value, Scalar) or value.is_null or not value.text.strip():
-            self.note(value, f"{what} must be a text")
+            self.note(value, f"{what} must be a text", hint=f"write {what}: and a text behind it")
             return None
         if len(value.text) > TEXT_LENGTH_MAX:
-            self.note(value, f"{what} is longer than {TEXT_LENGTH_MAX} characters")
+            self.note(value, f"{what} is longer than {TEXT_LENGTH_MAX} characters", hint="shorten it")
             return None
         return value.text
 
@@ -45,22 +46,26 @@ class Form:
         if not isinstance(value, Scalar) or value.text not in allowed:
             spelled = f"'{value.text}'" if isinstance(value, Scalar) else "a list or mapping"
             tail = meant(value.text, allowed) if isinstance(value, Scalar) else ""
-            self.note(value, f"{what} is one of {', '.join(allowed)}, not {spelled}" + (tail if "mean" in tail else ""))
+            near = nearest(value.text, allowed) if isinstance(value, Scalar) else None
+            hint = f"write {near or ' or '.join(allowed)}"
+            message = f"{what} is one of {', '.join(allowed)}, not {spelled}"
+            self.note(value, message + (tail if near else ""), hint=hint)
             return None
         return value.text
 
     def duration(self, value: Value, what: str, least: timedelta = timedelta(milliseconds=1)) -> timedelta | None:
         """A duration with a unit."""
         if not isinstance(value, Scalar):
-            self.note(value, f"{what} must be a duration, such as 10m")
+            self.note(value, f"{what} must be a duration", hint=f"write {what}: 10m")
             return None
         try:
             found = parse_duration(value.text)
         except ValueError as error:
-            self.note(value, f"{what}: {error}")
+            wrong = str(error).partition("; ")[0]
+            self.note(value, f"{what}: {wrong}", hint=f"write {duration_meant(value.text)}")
             return None
         if found < least:
-            self.note(value, f"{what} must be longer than that; '{value.text}' is too short")
+            self.note(value, f"{what}: '{value.text}' is too short", hint=f"write {duration_text(least)} or more")
             return None
         return found
 
@@ -68,10 +73,13 @@ class Form:
         """A whole number, perhaps with a least value."""
         found = value.integer if isinstance(value, Scalar) else None
         if found is None:
-            self.note(value, f"{what} must be a whole number")
+            hint = (
+                f"write a number such as {least or 10}" if not isinstance(value, Items) else "write it without brackets"
+            )
+            self.note(value, f"{what} must be a whole number", hint=hint)
             return None
         if least is not None and found < least:
-            self.note(value, f"{what} must be {least} or more, not {found}")
+            self.note(value, f"{what} must be {least} or more, not {found}", hint=f"write {least} or more")
             return None
         return found
 
@@ -79,7 +87,7 @@ class Form:
         """A number above zero."""
         found = value.number if isinstance(value, Scalar) else None
         if found is None or not 0 < found < float("inf"):
-            self.note(value, f"{what} must be a number above 0")
+            self.note(value, f"{what} must be a number above 0", hint="write it in digits, such as 500 or 12.5")
             return None
         return float(found)
 
@@ -87,13 +95,14 @@ class Form:
         """True or false."""
         found = value.boolean if isinstance(value, Scalar) else None
         if found is None:
-            self.note(value, f"{what} must be true or false")
+            self.note(value, f"{what} must be true or false", hint="write true or false")
         return found
 
     def texts(self, value: Value, what: str) -> tuple[str, ...] | None:
         """A list of texts, at least one."""
         if not isinstance(value, Items) or not value.items:
-            self.note(value, f"{what} must be a list of texts")
+            item = value.text if isinstance(value, Scalar) and value.text else "…"
+            self.note(value, f"{what} must be a list of texts", hint=f"write {what}: [{item}]")
             return None
         found = [self.text(item, f"an item of {what}") for item in value.items]
         whole = tuple(text for text in found if text is not None)
@@ -104,19 +113,22 @@ class Form:
     ) -> Entries | None:
         """A mapping with these keys and no others."""
         if not isinstance(value, Entries):
-            self.note(value, f"{what} must be a mapping with {', '.join(known)}")
+            item = value.text if isinstance(value, Scalar) and len(known) == 1 and value.text else "…"
+            hint = f"write {what}: {{{', '.join(f'{name}: {item}' for name in required or known)}}}"
+            self.note(value, f"{what} must be a mapping with {', '.join(known)}", hint=hint)
             return None
         self.keys(value, what, known)
         for name in required:
             if value.get(name) is None:
-                self.note(value, f"{what} lacks '{name}'", code="missing")
+                self.note(value, f"{what} lacks '{name}'", hint=f"add {name}: …", code="missing")
         return value
 
     def keys(self, value: Entries, what: str, known: Collection[str]) -> None:
         """Complains of every key that is not known."""
         for key, _ in value.entries:
             if key.text not in known:
-                self.note(key, f"unknown key '{key.text}' in {what}{meant(key.text, known)}", code="key")
+                message = f"unknown key '{key.text}' in {what}{meant(key.text, known)}"
+                self.note(key, message, hint=instead(key.text, known), code="key")
 
 
 def present(entries: Entries) -> Mapping[str, Value]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from difflib import SequenceMatcher
 
 LIKENESS_MIN = 0.6
-NAMES_SHOWN_MAX = 12
+NAMES_SHOWN_MAX = 40
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
@@ -23,14 +23,19 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 
 def meant(name: str, names: Iterable[str]) -> str:
-    """The tail of a message: ``; did you mean 'x'?``, the whole list where it is short, or nothing."""
+    """The tail of a message: ``; did you mean 'x'?``, or nothing. The remedy, `instead`, names all there are."""
+    near = nearest(name, names)
+    return "" if near is None else f"; did you mean '{near}'?"
+
+
+def instead(name: str, names: Iterable[str]) -> str:
+    """The remedy for a wrong name: the nearest right one, or all there are."""
     known = sorted(names)
     near = nearest(name, known)
     if near is not None:
-        return f"; did you mean '{near}'?"
-    if 0 < len(known) <= NAMES_SHOWN_MAX:
-        return f"; known here: {', '.join(known)}"
-    return ""
+        return f"write {near}"
+    more = ", …" if len(known) > NAMES_SHOWN_MAX else ""
+    return f"known here: {', '.join(known[:NAMES_SHOWN_MAX])}{more}" if known else "leave it out"
 
 
 def _plain(name: str) -> str:

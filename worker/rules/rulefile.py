@@ -23,7 +23,7 @@ from worker.rules.conditions import CelCondition
 from worker.rules.contexts import Contexts
 from worker.rules.expressions import Expressions
 from worker.rules.fields import Form, present
-from worker.rules.nearest import meant, nearest
+from worker.rules.nearest import instead, meant, nearest
 from worker.rules.registry import PARAMETERS, RULE_KEYS, Registry
 from worker.rules.yamltext import Entries, Items, Scalar, Value
 
@@ -31,6 +31,20 @@ RULES_MAX = 1_000
 ID_LENGTH_MAX = 100
 ENFORCE_COOLDOWN_MIN = timedelta(minutes=1)
 _ID = re.compile(r"[^\s\x00-\x1f\x7f]+")
+_ID_GAP = re.compile(r"[\s\x00-\x1f\x7f]+")
+_OF_OTHER_TOOLS: Mapping[str, str] = {
+    **dict.fromkeys(("if", "condition", "conditions", "trigger", "triggers", "match", "where", "filter"), "when"),
+    **dict.fromkeys(("action", "actions", "then", "run", "steps", "effect"), "do"),
+    **dict.fromkeys(("name", "rule", "key"), "id"),
+    **dict.fromkeys(("comment", "notes", "title"), "description"),
+    **dict.fromkeys(("schedule", "cron"), "at"),
+    **dict.fromkeys(("wait", "delay", "debounce", "duration", "hold"), "for"),
+    "throttle": "cooldown",
+    **dict.fromkeys(("dry_run", "approval"), "mode"),
+    **dict.fromkeys(("watch", "changed", "on", "changes"), "on_change"),
+    **dict.fromkeys(("params", "parameters", "args"), "with"),
+}
+"""Keys that people know from other tools, and the key of a rule that does the same."""
 _CRON_FIELDS: tuple[tuple[str, int, int], ...] = (
     ("minute", 0, 59),
     ("hour", 0, 23),
@@ -53,17 +67,19 @@ class Written:
 
 
 class RuleReader:
-    """Reads the rules of files into one form. ``contexts`` is shared by all their conditions."""
+    """Reads the rules of files into one form. ``ids``: every id met, also of rules with mistakes."""
 
     def __init__(self, registry: Registry) -> None:
         self.form = Form()
+        self.ids: list[Scalar] = []
         self._registry = registry
         self._contexts = Contexts()
 
     def file(self, value: Value) -> list[Written]:
         """The rules of one file."""
         if not isinstance(value, Entries):
-            self.form.note(value, "a rule file begins with `rules:`", hint="rules:\n  - id: …")
+            hint = "write `rules:` above it, and indent what follows by two spaces"
+            self.form.note(value, "a rule file begins with `rules:`", hint=hint)
             return []
         self.form.keys(value, "a rule file", ("rules",))
         rules = present(value).get("rules")
@@ -73,31 +89,31 @@ class RuleReader:
             self.form.note(rules, "rules must be a list", hint="begin each rule with `- id: …`")
             return []
         if len(rules.items) > RULES_MAX:
-            self.form.note(rules, f"more than {RULES_MAX} rules in a file")
+            self.form.note(rules, f"more than {RULES_MAX} rules in a file", hint="split the file")
             return []
         return [written for item in rules.items if (written := self._rule(item)) is not None]
 
     def _rule(self, item: Value) -> Written | None:
         if not isinstance(item, Entries):
-            self.form.note(item, "a rule is a mapping that begins with `id:`")
+            self.form.note(item, "a rule is a mapping that begins with `id:`", hint="write - id: … and its other keys")
             return None
         before = len(self.form.problems)
-        self.form.keys(item, "a rule", RULE_KEYS)
-        keys = present(item)
+        keys = self._keys(item)
         rule_id = self._id(item, keys)
         watches = self._watches(keys["on_change"]) if "on_change" in keys else ()
         expressions = Expressions(self.form, self._registry, self._contexts, watches)
         when = self._when(keys, expressions)
-        if "when" not in keys and "on_change" not in keys:
-            self.form.note(item, "a rule needs `when`, `on_change` or both", code="missing")
-        if "do" not in keys:
-            self.form.note(item, "a rule needs `do`", code="missing")
+        if not {"when", "on_change"} & (keys.keys() | meant_keys(item)):
+            hint = "say for which events it is meant: when: event.status == 'cancelled'"
+            self.form.note(item, "a rule needs `when`, `on_change` or both", hint=hint, code="missing")
+        if "do" not in keys.keys() | meant_keys(item):
+            self.form.note(item, "a rule needs `do`", hint="say what to do: do: [pause]", code="missing")
         do = read_do(keys["do"], self.form, expressions) if "do" in keys else ()
         self._at(keys)
         rule = Rule(
             id=RuleId(rule_id),
             file=item.document.file,
-            line=item.document.problem(item.start, "").line,
+            line=item.document.line_of(item.start),
             when=when,
             on_change=watches,
             parameters=self._parameters(keys),
@@ -110,14 +126,31 @@ class RuleReader:
             return None
         return Written(rule=rule, entries=item, warnings=tuple(expressions.warnings))
 
+    def _keys(self, item: Entries) -> Mapping[str, Value]:
+        """The keys with values; each that is no key of a rule is told, with the one that could be meant."""
+        for key, _ in item.entries:
+            if key.text in _OF_OTHER_TOOLS and key.text not in RULE_KEYS:
+                known = _OF_OTHER_TOOLS[key.text]
+                message = f"unknown key '{key.text}' in a rule; here it is '{known}'"
+                self.form.note(key, message, hint=f"write {RULE_KEYS[known].example}", code="key")
+            elif key.text not in RULE_KEYS:
+                message = f"unknown key '{key.text}' in a rule{meant(key.text, RULE_KEYS)}"
+                self.form.note(key, message, hint=instead(key.text, RULE_KEYS), code="key")
+        return present(item)
+
     def _id(self, item: Entries, keys: Mapping[str, Value]) -> str:
         value = keys.get("id")
         if value is None:
-            self.form.note(item, "a rule needs `id`", code="missing")
+            if "id" not in meant_keys(item):
+                hint = "give it a name of its own: id: pause-cancelled"
+                self.form.note(item, "a rule needs `id`", hint=hint, code="missing")
             return ""
         found = self.form.text(value, "id")
         if found is not None and (len(found) > ID_LENGTH_MAX or not _ID.fullmatch(found)):
-            self.form.note(value, f"an id has no spaces and at most {ID_LENGTH_MAX} characters")
+            hint = f"write {_ID_GAP.sub('-', found.strip())[:ID_LENGTH_MAX]}"
+            self.form.note(value, f"an id has no spaces and at most {ID_LENGTH_MAX} characters", hint=hint)
+        if found is not None and isinstance(value, Scalar):
+            self.ids.append(value)
         return found or ""
 
     def _when(self, keys: Mapping[str, Value], expressions: Expressions) -> CelCondition | None:
@@ -133,12 +166,12 @@ class RuleReader:
     def _watches(self, value: Value) -> tuple[Watch, ...]:
         items = value.items if isinstance(value, Items) else (value,)
         if not items:
-            self.form.note(value, "on_change names at least one fact")
+            self.form.note(value, "on_change names at least one fact", hint="write on_change: suggested_tcs")
         found: list[Watch] = []
         for item in items:
             watch = self._watch(item)
             if watch is not None and watch.fact in {one.fact for one in found}:
-                self.form.note(item, f"'{watch.fact}' is watched twice")
+                self.form.note(item, f"'{watch.fact}' is watched twice", hint="remove one of the two")
             elif watch is not None:
                 found.append(watch)
         return tuple(found)
@@ -151,7 +184,7 @@ class RuleReader:
             return None
         fact, by = entries.get("fact"), present(entries).get("by")
         if fact is not None and not isinstance(fact, Scalar):
-            self.form.note(fact, "on_change.fact must be the name of a fact")
+            self.form.note(fact, "on_change.fact must be the name of a fact", hint="write {fact: event, by: [status]}")
         if not isinstance(fact, Scalar) or not self._fact(fact):
             return None
         names = self.form.texts(by, "by") if by is not None else ()
@@ -164,9 +197,12 @@ class RuleReader:
         if value.text in watchable:
             return True
         head, _, tail = value.text.partition(".")
-        hint = f"write {{fact: {head}, by: [{tail}]}}" if tail and head in watchable else ""
         name = f"'{value.text}' is no fact that can be watched"
-        self.form.note(value, name + ("" if hint else meant(value.text, watchable)), hint=hint, code="fact")
+        if tail and head in watchable:
+            self.form.note(value, name, hint=f"write {{fact: {head}, by: [{tail}]}}", code="fact")
+        else:
+            message, hint = name + meant(value.text, watchable), instead(value.text, watchable)
+            self.form.note(value, message, hint=hint, code="fact")
         return False
 
     def _compared(self, watched: Type, by: Items) -> None:
@@ -177,7 +213,8 @@ class RuleReader:
             return
         for item in by.items:
             if isinstance(item, Scalar) and item.text not in fields and nearest(item.text, fields) is not None:
-                self.form.note(item, f"no documented field '{item.text}'{meant(item.text, fields)}", code="fact")
+                message = f"no documented field '{item.text}'{meant(item.text, fields)}"
+                self.form.note(item, message, hint=instead(item.text, fields), code="field")
 
     def _parameters(self, keys: Mapping[str, Value]) -> dict[str, str | float | int]:
         value = keys.get("with")
@@ -202,13 +239,16 @@ class RuleReader:
             word = form.word(keys["repeat"], "repeat", ("once", "enforce"))
             rule = replace(rule, repeat="enforce" if word == "enforce" else "once")
         if rule.repeat == "enforce" and rule.on_change:
-            form.note(keys["repeat"], "enforce goes with a condition, not with on_change")
+            hint = "leave `repeat` out: each change is a firing of its own"
+            form.note(keys["repeat"], "enforce goes with a condition, not with on_change", hint=hint)
         if "for" in keys:
             rule = replace(rule, hold_for=form.duration(keys["for"], "for"))
         if "cooldown" in keys:
             rule = replace(rule, cooldown=form.duration(keys["cooldown"], "cooldown"))
             if rule.repeat == "enforce" and rule.cooldown is not None and rule.cooldown < ENFORCE_COOLDOWN_MIN:
-                form.note(keys["cooldown"], "with repeat: enforce the cooldown is 1m or more")
+                form.note(
+                    keys["cooldown"], "with repeat: enforce the cooldown is 1m or more", hint="write cooldown: 1m"
+                )
         limit = (
             form.mapping(keys["limit"], "limit", ("per_event_per_day",), ("per_event_per_day",))
             if "limit" in keys
@@ -263,6 +303,12 @@ class RuleReader:
             self.form.note(at, wrong)
         hint = "leave `at` out; `for` and `cooldown` hold a rule back by time"
         self.form.note(at, "`at` is not supported in this version", hint=hint, code="later")
+
+
+def meant_keys(item: Entries) -> frozenset[str]:
+    """The keys that misspelt ones of a rule could be: what is misspelt is not missing as well."""
+    wrong = [key.text for key, _ in item.entries if key.text not in RULE_KEYS]
+    return frozenset(_OF_OTHER_TOOLS.get(name) or nearest(name, RULE_KEYS) or "" for name in wrong)
 
 
 _MODES: Mapping[str, Mode] = {"shadow": "shadow", "approve": "approve", "live": "live"}

@@ -8,7 +8,7 @@ are handed in and runs nothing.
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
 from worker.model.actions import ACTIONS
 from worker.model.errors import InputErrors, Problem
@@ -17,9 +17,9 @@ from worker.model.ids import EventId, RuleId
 from worker.model.records import REASONS
 from worker.model.rules import RuleSet
 from worker.model.writes import State
-from worker.rules.durations import parse_duration
+from worker.rules.durations import duration_meant, parse_duration
 from worker.rules.fields import Form, present
-from worker.rules.nearest import meant
+from worker.rules.nearest import instead, meant
 from worker.rules.registry import Registry
 from worker.rules.testfile_facts import FIRST_EVENT, Facts, FactsReader, Names
 from worker.rules.yamltext import Document, Entries, Items, Scalar, Value, compose
@@ -33,6 +33,7 @@ LOST_ANSWERS: Mapping[str, str] = {
 }
 """What can happen to an attempt instead of a status."""
 STATUS_MIN, STATUS_MAX = 100, 599
+_Word = Literal["fact", "action", "rule", "reason", "state", "answer"]
 _Claim = TypeVar("_Claim", "Expected", "Held", "Stands", "Answer")
 
 
@@ -135,7 +136,8 @@ class _Reader:
     def file(self, value: Value) -> list[RuleTest]:
         """The tests of one file."""
         if not isinstance(value, Entries):
-            self.form.note(value, "a file of rule tests begins with `tests:`", hint="tests:\n  - name: …")
+            hint = "write `tests:` above it, and indent what follows by two spaces"
+            self.form.note(value, "a file of rule tests begins with `tests:`", hint=hint)
             return []
         self.form.keys(value, "a file of rule tests", ("tests",))
         tests = present(value).get("tests")
@@ -148,7 +150,8 @@ class _Reader:
         keys = present(entries) if entries is not None else {}
         named = self._list(keys["rules"], "rules") if "rules" in keys else None
         if named == ():
-            self.form.note(keys["rules"], "rules names at least one rule; without it, all are under test")
+            hint = "leave it out: then all rules are under test"
+            self.form.note(keys["rules"], "rules names at least one rule", hint=hint)
         test = RuleTest(
             name=(self.form.text(keys["name"], "name") or "") if "name" in keys else "",
             file=value.document.file,
@@ -162,7 +165,8 @@ class _Reader:
         events = self._facts.events | (set() if test.given.events else {FIRST_EVENT})
         for event in self._named:
             if event.text not in events:
-                self.form.note(event, f"no event '{event.text}' in this test{meant(event.text, events)}")
+                message = f"no event '{event.text}' in this test{meant(event.text, events)}"
+                self.form.note(event, message, hint=instead(event.text, events), code="event")
         return test
 
     def _steps(self, value: Value) -> tuple[Step, ...]:
@@ -170,7 +174,8 @@ class _Reader:
         for item in self._list(value, "steps") or ():
             step = self._step(item)
             if steps and step.at < steps[-1].at:
-                self.form.note(item, "steps go on in time: this one is before the one above it")
+                hint = "`at` counts from the first look, not from the step before"
+                self.form.note(item, "steps go on in time: this one is before the one above it", hint=hint)
             steps.append(step)
         if not steps:
             self.form.note(value, "a test has at least one step", hint="- {at: 0s, expect: []}")
@@ -215,7 +220,7 @@ class _Reader:
         if isinstance(params, Entries) and action in ACTIONS and not ACTIONS[action].extra_params:
             self.form.keys(params, f"the parameters of {action}", ACTIONS[action].params)
         elif params is not None and not isinstance(params, Entries):
-            self.form.note(params, "params must be a mapping")
+            self.form.note(params, "params must be a mapping", hint="write params: {total_budget: 500}")
         return Expected(
             rule=self._rule(keys["rule"]) if "rule" in keys else RuleId(""),
             action=action,
@@ -247,7 +252,8 @@ class _Reader:
         if isinstance(given, Scalar) and given.integer is not None:
             answer = given.integer
             if not STATUS_MIN <= answer <= STATUS_MAX:
-                self.form.note(given, f"an answer is a status from {STATUS_MIN} to {STATUS_MAX}, not {answer}")
+                message = f"an answer is a status from {STATUS_MIN} to {STATUS_MAX}, not {answer}"
+                self.form.note(given, message, hint=f"write 200, 429, or one of {', '.join(LOST_ANSWERS)}")
         elif given is not None:
             answer = self._word(given, "answer", LOST_ANSWERS)
         effect = self._effect(keys["effect"]) if "effect" in keys else None
@@ -266,10 +272,13 @@ class _Reader:
             try:
                 return parse_duration(spelled[1])
             except ValueError as error:
-                self.form.note(value, f"effect: {error}")
+                wrong = str(error).partition("; ")[0]
+                self.form.note(value, f"effect: {wrong}", hint=f"write late {duration_meant(spelled[1])}")
         elif spelled != ["none"]:
             tail = meant(spelled[0], ("hidden", "none", "late")) if spelled else ""
-            self.form.note(value, f"effect is hidden, none, or late and a duration{tail}", hint="effect: late 40s")
+            self.form.note(
+                value, f"effect is hidden, none, or late and a duration{tail}", hint="write effect: late 40s"
+            )
         return None
 
     def _rule(self, value: Value) -> RuleId:
@@ -283,17 +292,19 @@ class _Reader:
             self._named.append(named)
         return EventId(self.form.text(named, "event") or "")
 
-    def _word(self, value: Value, what: str, known: Collection[str]) -> str:
+    def _word(self, value: Value, what: _Word, known: Collection[str]) -> str:
         """A name that must be known."""
         found = self.form.text(value, what)
         if found is not None and found not in known:
-            self.form.note(value, f"unknown {what} '{found}'{meant(found, known)}", code=what)
+            self.form.note(
+                value, f"unknown {what} '{found}'{meant(found, known)}", hint=instead(found, known), code=what
+            )
         return found or ""
 
     def _list(self, value: Value, what: str) -> tuple[Value, ...] | None:
         if isinstance(value, Items):
             return value.items
-        self.form.note(value, f"{what} must be a list", hint=f"{what}: []")
+        self.form.note(value, f"{what} must be a list", hint=f"write {what}: […]")
         return None
 
 
@@ -307,4 +318,4 @@ _KEYS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def _line(value: Value) -> int:
-    return value.document.problem(value.start, "").line
+    return value.document.line_of(value.start)

@@ -15,7 +15,7 @@ from worker.model.rules import Computed, RuleSet
 from worker.rules.conditions import CelCondition, ComputedValue
 from worker.rules.contexts import parse_time
 from worker.rules.fields import Form
-from worker.rules.nearest import meant, nearest
+from worker.rules.nearest import instead, meant, nearest
 from worker.rules.registry import LOCAL, Registry
 from worker.rules.yamltext import Entries, Items, Scalar, Value
 
@@ -88,13 +88,14 @@ class FactsReader:
         unnamed: dict[str, Json] = {}
         others: dict[str, Json] = {}
         if not isinstance(value, Entries):
-            self._form.note(value, f"{where} must be a mapping of facts")
+            hint = f"write {where}: {{event: {{status: active}}}}"
+            self._form.note(value, f"{where} must be a mapping of facts", hint=hint)
             return Facts()
         for key, part in value.entries:
             if key.text not in self._names.settable:
                 self._no_fact(key, where)
             elif isinstance(part, Scalar) and part.is_null:
-                hint = f"unknown: [{key.text}]"
+                hint = f"write unknown: [{key.text}] in a step"
                 self._form.note(part, f"'{key.text}' is given nothing; one that cannot be read is unknown", hint=hint)
             elif key.text == "event":
                 for item in part.items if isinstance(part, Items) else (part,):
@@ -107,10 +108,14 @@ class FactsReader:
         if key.text == "now" and where == "given":
             return
         if key.text in LOCAL:
-            hint = "give the moment of 0s as now, under given" if key.text == "now" else ""
+            clock = key.text == "now"
+            hint = (
+                "give the moment of 0s as now, under given" if clock else "set the fact itself, and what it was before"
+            )
             self._form.note(key, f"'{key.text}' is made by the worker itself and cannot be set here", hint=hint)
         else:
-            self._form.note(key, f"unknown fact '{key.text}'{meant(key.text, self._names.settable)}", code="fact")
+            message = f"unknown fact '{key.text}'{meant(key.text, self._names.settable)}"
+            self._form.note(key, message, hint=instead(key.text, self._names.settable), code="fact")
 
     def _one_event(
         self,
@@ -126,7 +131,7 @@ class FactsReader:
         named = value.get("id")
         if named is None:
             if several:
-                self._form.note(value, "each event of a list has an id", code="missing")
+                self._form.note(value, "each event of a list has an id", hint="write {id: e1, …}", code="missing")
             unnamed.update(record)
             return
         event = EventId(self._form.text(named, "event.id") or FIRST_EVENT)
@@ -138,10 +143,12 @@ class FactsReader:
         kind = self._names.facts[fact].type.kind
         wanted = {"object": Entries, "list": Items}.get(kind)
         if wanted is not None and not isinstance(value, wanted):
-            self._form.note(value, f"{fact} is a {'record' if kind == 'object' else 'list'}")
+            record = kind == "object"
+            hint = f"write {fact}: {{…}}" if record else f"write {fact}: […]"
+            self._form.note(value, f"{fact} is a {'record' if record else 'list'}", hint=hint)
             return False
         if kind == "double" and (not isinstance(value, Scalar) or value.number is None):
-            self._form.note(value, f"{fact} is a number")
+            self._form.note(value, f"{fact} is a number", hint=f"write {fact}: 500")
             return False
         known = self._names.fields(fact)
         if isinstance(value, Entries) and known is not None:
@@ -159,7 +166,7 @@ class FactsReader:
         for key, _ in value.entries:
             if key.text not in allowed and not (near and nearest(key.text, names) is None):
                 hint = "a field that the document does not name is known once a rule names it, as in event['x']"
-                self._form.note(key, f"unknown {what}{key.text}'{meant(key.text, names)}", hint=hint, code="fact")
+                self._form.note(key, f"unknown {what}{key.text}'{meant(key.text, names)}", hint=hint, code="field")
 
     def now(self, value: Value) -> datetime | None:
         """The moment of 0s, where ``given`` names it."""
@@ -168,5 +175,5 @@ class FactsReader:
             return None
         moment = parse_time(given.text) if isinstance(given, Scalar) else None
         if moment is None:
-            self._form.note(given, "now is the moment of 0s, such as 2026-03-01T12:00:00Z")
+            self._form.note(given, "now is the moment of 0s", hint="write now: 2026-03-01T12:00:00Z")
         return moment

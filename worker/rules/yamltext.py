@@ -7,6 +7,7 @@ It never reads a file and never decides what a key means.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -15,7 +16,9 @@ import yaml
 
 from worker.model.errors import InputErrors, Problem
 from worker.model.facts import Json
+from worker.model.findings import Code
 from worker.rules.scalars import offsets_of
+from worker.rules.yamlwords import in_words
 
 NODES_MAX = 50_000
 DEPTH_MAX = 50
@@ -31,18 +34,39 @@ _NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]{0,39})(?:\.[0-9]{0,40})?|\.[0-9]{
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """The text of one file, and how its places become problems."""
+    """The text of one file, and how its places become problems. ``quoted``: its lines may be shown with a finding; a
+    file in which somebody may have written a secret shows none."""
 
     file: str
     text: str = field(repr=False)
+    quoted: bool = True
+    _breaks: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
-    def problem(self, index: int, message: str, *, hint: str = "", code: str = "", severity: str = "error") -> Problem:
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_breaks", tuple(one.start() for one in re.finditer("\n", self.text)))
+
+    def line_of(self, index: int) -> int:
+        """The line of a character, from 1."""
+        return bisect_left(self._breaks, index) + 1
+
+    def problem(
+        self, index: int, message: str, *, hint: str = "", code: Code = "value", severity: str = "error"
+    ) -> Problem:
         """A finding at a character of the text."""
         index = max(0, min(index, len(self.text)))
-        line = self.text.count("\n", 0, index) + 1
-        column = index - (self.text.rfind("\n", 0, index) + 1) + 1
+        line = self.line_of(index)
+        begin = self._breaks[line - 2] + 1 if line > 1 else 0
+        end = self._breaks[line - 1] if line <= len(self._breaks) else len(self.text)
+        source = self.text[begin:end].rstrip() if self.quoted else ""
         return Problem(
-            file=self.file, line=line, column=column, message=message, hint=hint, code=code, severity=severity
+            file=self.file,
+            line=line,
+            column=index - begin + 1,
+            message=message,
+            hint=hint,
+            code=code,
+            severity=severity,
+            source=source,
         )
 
 
@@ -141,17 +165,18 @@ Value: TypeAlias = Scalar | Items | Entries
 def compose(document: Document) -> Value | None:
     """The one value of a text; None for an empty one. Raises `InputErrors`."""
     if len(document.text) > TEXT_MAX_BYTES:
-        raise InputErrors((Problem(file=document.file, message=f"longer than {TEXT_MAX_BYTES} characters"),))
+        raise InputErrors(
+            (Problem(file=document.file, message=f"longer than {TEXT_MAX_BYTES} characters", code="file"),)
+        )
     try:
         node = yaml.compose(document.text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        words = ", ".join(part for part in (error.context, error.problem) if part)
-        index = mark.index if mark is not None else 0
-        raise InputErrors((document.problem(index, f"not valid YAML: {words}", code="yaml"),)) from None
+        index, message, hint = in_words(error, document.text)
+        raise InputErrors((document.problem(index, f"not valid YAML: {message}", hint=hint, code="yaml"),)) from None
     except yaml.reader.ReaderError as error:
         message = f"not valid YAML: the character U+{int(error.character):04X} is not allowed"
-        raise InputErrors((document.problem(int(error.position), message, code="yaml"),)) from None
+        hint = "remove it; it is invisible, and often comes along when text is copied"
+        raise InputErrors((document.problem(int(error.position), message, hint=hint, code="yaml"),)) from None
     if node is None:
         return None
     walk = _Walk(document)
@@ -193,7 +218,10 @@ class _Walk:
         start = node.start_mark.index
         if depth > DEPTH_MAX or self._count > NODES_MAX:
             what = "nested too deeply" if depth > DEPTH_MAX else f"more than {NODES_MAX} values"
-            raise InputErrors((self._document.problem(start, what, code="yaml"),))
+            raise InputErrors((self._document.problem(start, what, hint="split the file", code="yaml"),))
+        if (node.tag or "").startswith("!"):
+            what = f"{node.tag} is taken for a tag of YAML, because a value begins with !"
+            self._complain(start, what, 'put the whole value in double quotes: "!(…)"')
         if isinstance(node, yaml.SequenceNode):
             items = tuple(self.value(item, depth + 1) for item in node.value)
             return Items(document=self._document, items=items, start=start)
@@ -211,12 +239,14 @@ class _Walk:
             key = self.value(key_node, depth + 1)
             value = self.value(value_node, depth + 1)
             if not isinstance(key, Scalar):
-                self._complain(key.start, "a key must be a word")
+                self._complain(key.start, "a key must be a word", "quote it, if it begins with a bracket")
             elif key.plain and key.text == "<<":
                 merged.extend(self._merged(value))
             elif key.text in seen:
-                first = self._document.problem(seen[key.text].start, "").line
-                self._complain(key.start, f"'{key.text}' is given twice; first on line {first}")
+                first = self._document.line_of(seen[key.text].start)
+                self._complain(
+                    key.start, f"'{key.text}' is given twice; first on line {first}", "remove one of the two"
+                )
             else:
                 seen[key.text] = key
                 yield key, value
@@ -231,7 +261,9 @@ class _Walk:
             if isinstance(source, Entries):
                 yield from source.entries
             else:
-                self._complain(source.start, "'<<' merges a mapping, or a list of mappings")
+                self._complain(
+                    source.start, "'<<' merges a mapping, or a list of mappings", "quote '<<', if it is a key"
+                )
 
-    def _complain(self, index: int, message: str) -> None:
-        self.problems.append(self._document.problem(index, message, code="yaml"))
+    def _complain(self, index: int, message: str, hint: str) -> None:
+        self.problems.append(self._document.problem(index, message, hint=hint, code="yaml"))

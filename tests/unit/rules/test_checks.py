@@ -24,7 +24,7 @@ def complaints(condition: str, extra: str = "") -> list[tuple[int, str, str]]:
     ("condition", "column", "message"),
     [
         ("even.status == 'x'", 1, "unknown fact 'even'; did you mean 'event'?"),
-        ("status == 'active'", 1, "unknown fact 'status'; did you mean 'event.status'?"),
+        ("status == 'active'", 1, "unknown fact 'status'; did you mean 'event.status' or 'partner.status'?"),
         (
             "event.frontend_status == CANCELLED",
             26,
@@ -40,8 +40,8 @@ def complaints(condition: str, extra: str = "") -> list[tuple[int, str, str]]:
         ("event[1] == 'a'", 7, "event is a record and has no [a whole number]"),
         ("foo(event.status)", 1, "unknown function 'foo'"),
         ("event.status.startswith('a')", 14, "unknown function 'startswith'; did you mean 'startsWith'?"),
-        ("startsWith(event.status, 'a')", 1, "'startsWith' is written text.startsWith(text)"),
-        ("size(event.status, 1) > 0", 1, "'size' is written size(value)"),
+        ("startsWith(event.status, 'a')", 1, "'startsWith' is not called so"),
+        ("size(event.status, 1) > 0", 1, "'size' is not called so"),
         ("size(event.capacity) > 0", 6, "'size' does not take a number"),
         (
             "has(event.status)",
@@ -56,22 +56,22 @@ def complaints(condition: str, extra: str = "") -> list[tuple[int, str, str]]:
         (
             "event.capacity + 1 > 2.0",
             18,
-            "arithmetic of a number from the service with a whole number; write 1.0",
+            "arithmetic of a number from the service with a whole number: '+' takes two of a kind",
         ),
         (
             "2 * event.capacity > 2.0",
             1,
-            "arithmetic of a number from the service with a whole number; write 2.0",
+            "arithmetic of a number from the service with a whole number: '*' takes two of a kind",
         ),
         (
             "event['x'] * 2 > 2.0",
             14,
-            "arithmetic of a number from the service with a whole number; write 2.0",
+            "arithmetic of a number from the service with a whole number: '*' takes two of a kind",
         ),
         (
             "event.capacity - size(clusters) > 2.0",
             18,
-            "arithmetic of a number from the service with a whole number; write double(this)",
+            "arithmetic of a number from the service with a whole number: '-' takes two of a kind",
         ),
         ("event.capacity % 2.0 == 0.0", 16, "'%' takes whole numbers only"),
         ("event.capacity == '5'", 16, "event.capacity (a number) and a text can never be equal"),
@@ -81,8 +81,8 @@ def complaints(condition: str, extra: str = "") -> list[tuple[int, str, str]]:
         ("now + 5 > now", 5, "now (a time) and a whole number cannot be combined by '+'"),
         ("event.status in 'active'", 14, "'in' takes a list on its right, and this is a text"),
         ("event.capacity in ['a']", 16, "a number is never in a list of a text"),
-        ("now > now + duration('7 days')", 22, "'7 days' is not a duration; write it as 500ms, 3s, 10m, 2h, 7d"),
-        ("now > now + duration(event.city)", 22, "duration takes a text in quotes, as in duration('7d')"),
+        ("now > now + duration('7 days')", 22, "'7 days' is not a duration"),
+        ("now > now + duration(event.city)", 22, "duration takes a text in quotes"),
         ("event.status", 1, "a condition is true or false, and this is a text"),
         ("event.status && true", 1, "&& takes true or false, and this is a text"),
         ("'x' || event.status == 'a'", 1, "|| takes true or false, and this is a text"),
@@ -104,6 +104,7 @@ def test_a_wrong_condition_is_named_at_its_place(condition: str, column: int, me
     found = complaints(f'"{condition}"')
     shifted = [(place - 1, words) for place, words, _ in found]
     assert any(place == column and words.startswith(message) for place, words in shifted), found
+    assert all(hint for _, _, hint in found), "each with what to do about it"
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_a_right_condition_is_left_alone(condition: str, reason: str) -> None:
 
 def test_an_undocumented_name_comes_with_the_way_to_say_it() -> None:
     [(_, _, hint)] = complaints("event.frontend == 'x'")
-    assert hint == "a field that the API document does not name is written event['frontend']"
+    assert "a field that the API document does not name is written event['frontend']" in hint
 
 
 def test_a_fact_of_the_config_can_be_named_and_is_of_any_type() -> None:

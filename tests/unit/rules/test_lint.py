@@ -10,6 +10,9 @@ from worker.rules.load import load, read_rules
 STARTER = Path(__file__).parents[3] / "rules"
 
 
+SIXTEEN = " || ".join(f"event.city == '{n}'" for n in range(16))
+
+
 def warnings(*rules: str) -> list[str]:
     found = lint(read_rules({"r.yaml": "rules:\n" + "".join(f"  - {rule}\n" for rule in rules)}))
     assert all(one.severity == "warning" for one in found)
@@ -36,6 +39,23 @@ def when(condition: str) -> str:
         ("event.campaign_optimisation_status == 'ON' || event.campaign_optimisation_status == 'OFF'", "always"),
         ("event.campaign_optimisation_status != 'ON' && event.campaign_optimisation_status != 'OFF'", "never"),
         ("!(event.status == 'a') || event.status == 'a'", "always"),
+        ("event.capacity > 5 || event.capacity <= 5", "always"),
+        ("event.capacity > 5 && event.capacity < 5", "never"),
+        ("event.capacity > 5 && 5 >= event.capacity", "never"),
+        ("event.capacity >= 5 && event.capacity <= 5 && event.capacity != 5", "never"),
+        ("event.capacity == 3 && event.capacity > 5", "never"),
+        ("event['x'] == 'x' && event['x'] > 5", "never"),
+        ("size(suggested_tcs) >= 0 || event.city == 'x'", "always"),
+        ("size(suggested_tcs) < 0", "never"),
+        ("1 < 2 && 2 <= 2 && 3 > 2", "always"),
+        ("event['status'] == 'a' && event.status == 'b'", "never"),
+        ("partner.demand_prediction && !partner.demand_prediction", "never"),
+        ("partner.demand_prediction || partner.demand_prediction == false", "always"),
+        ("event.city.startsWith('x') && !event.city.startsWith('x')", "never"),
+        ("event.city == event.title && event.city != event.title", "never"),
+        ("event.special_ad_category == null || event.special_ad_category != null", "always"),
+        ("partner.demand_prediction ? event.city == 'x' && event.city == 'y' : false", "never"),
+        ("event.status == 'a' && (event.city == 'x' || event.city == 'y') && event.city == 'z'", "never"),
     ],
 )
 def test_a_condition_that_cannot_change_is_told(condition: str, word: str) -> None:
@@ -51,7 +71,21 @@ def test_a_condition_that_cannot_change_is_told(condition: str, word: str) -> No
         "event.status in ['a', event.city] && event.status == 'b'",
         "event.status in permissions && event.status == 'b'",
         "event.frontend_status == event.city",
-        "event.capacity > 5 || event.capacity <= 5",
+        "event.capacity > 5 || event.capacity <= 7 && event.city == 'x'",
+        "event.capacity > 5 && event.capacity < 7",
+        "event.capacity >= 5 && event.capacity <= 5",
+        "event.capacity > -5.0 || event.capacity < -7.0",
+        "event.city > 'a' && event.city < 'A'",
+        "event.capacity > event.predicted_sales_share",
+        "event.city in [event.title, 'a'] && event.city == 'b'",
+        "partner.demand_prediction ? event.city == 'x' : event.city == 'y'",
+        "size(suggested_tcs) > 0",
+        "event.city.startsWith('x') && event.title.startsWith('x')",
+        " && ".join(f"(event.city == '{n}' || event.title == '{n}')" for n in range(10)),
+        f"({SIXTEEN}) && ({SIXTEEN.replace('city', 'title')}) || event.city == 'x'",
+        f"event.city == 'x' && (({SIXTEEN}) && ({SIXTEEN.replace('city', 'title')}) || event.city == 'x')",
+        f"({SIXTEEN} || event.city == 'x') && ({SIXTEEN.replace('city', 'title')}) || event.city == 'x'",
+        "'a' < 'b' || event.city == 'x'",
         "!(event.city == 'x')",
         "suggested_tcs[0].tc == 'a' && event.city == 'x'",
         "event.special_ad_category == null || event.city == 'x'",
@@ -85,31 +119,6 @@ def test_a_parameter_that_nothing_takes_is_told() -> None:
     assert warnings(rule) == ["rule 'a': no fact that it names takes 'budget'"]
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "told"),
-    [
-        ("do: [pause]", "do: [run]", "equal priority: the one that spends loses"),
-        ("do: [pause], priority: 3", "do: [run]", "'a' wins by priority"),
-        ("do: [optimisation: OFF]", "do: [optimisation: ON]", "equal priority"),
-        ("do: [pause]", "do: [pause]", ""),
-        ("do: [pause]", "do: [optimisation: ON]", ""),
-        ("do: [pause], enabled: false", "do: [run]", ""),
-        ("do: [pause], partners: [p]", "do: [run], partners: [q]", ""),
-        ("do: [pause], partners: [p]", "do: [run], partners: [q, p]", "equal priority"),
-        ("do: [frontend_status: HIDDEN]", "do: [frontend_status: '=event.city']", ""),
-    ],
-)
-def test_rules_that_want_opposite_things_are_told(first: str, second: str, told: str) -> None:
-    found = warnings(
-        f"{{id: a, when: event.status == 'x', {first}}}", f"{{id: b, when: event.status == 'y', {second}}}"
-    )
-    assert [told in one for one in found] == ([True] if told else [])
-
-
-def test_one_rule_may_pause_and_then_run() -> None:
-    assert warnings("{id: a, when: event.status == 'x', do: [pause, run]}") == []
-
-
 RULES = (
     "rules:\n  - {id: a, when: event.status == 'x', do: [pause]}\n  - {id: b, when: event.status == 'y', do: [pause]}\n"
 )
@@ -127,7 +136,8 @@ RULES = (
 )
 def test_rules_that_no_test_reaches_are_told(tmp_path: Path, tests: str, untested: list[str]) -> None:
     (tmp_path / "a.yaml").write_text(RULES)
-    assert lint(load(tmp_path), tmp_path) == (), "without a folder of tests nothing is said"
+    [none] = lint(load(tmp_path), tmp_path)
+    assert none.message == "no rule has a test: there is no folder tests here"
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "t.yaml").write_text(tests)
     assert [one.message for one in lint(load(tmp_path), tmp_path)] == untested
@@ -136,7 +146,7 @@ def test_rules_that_no_test_reaches_are_told(tmp_path: Path, tests: str, unteste
 def test_a_file_with_another_ending_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.yml").write_text(RULES)
     [one] = lint(load(tmp_path), tmp_path)
-    assert str(one) == f"{tmp_path / 'a.yml'}: warning: is not read; name it .yaml"
+    assert str(one) == f"{tmp_path / 'a.yml'}: warning: is not read"
 
 
 def test_the_starter_rules_have_no_warnings() -> None:

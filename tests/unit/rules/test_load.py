@@ -45,19 +45,19 @@ def one(extra: str = "", do: str = "[pause]") -> Rule:
         ("rules: [{id: a, id: b}]", "r.yaml:1:17: 'id' is given twice; first on line 1"),
         ("rules: [{[a]: b}]", "r.yaml:1:10: a key must be a word"),
         ("rules: [{<<: x}]", "r.yaml:1:14: '<<' merges a mapping, or a list of mappings"),
-        ("rules: [", "r.yaml:1:9: not valid YAML: while parsing a flow node"),
+        ("rules: [", "r.yaml:1:9: not valid YAML: the file ends inside of a bracket"),
         ("rules: \x07", "r.yaml:1:8: not valid YAML: the character U+0007 is not allowed"),
-        ("a: *b", "r.yaml:1:4: not valid YAML: found undefined alias 'b'"),
+        ("a: *b", "r.yaml:1:4: not valid YAML: this alias names no anchor"),
         ("&a [*a]", "r.yaml:1:1: nested too deeply"),
         ("[" * 3000, "r.yaml:1:51: not valid YAML: nested too deeply"),
         (HEAD + "    cooldwn: 1h", "r.yaml:5:5: unknown key 'cooldwn' in a rule; did you mean 'cooldown'?"),
         (
             HEAD + "    cooldown: 10",
-            "r.yaml:5:15: cooldown: '10' is not a duration; write it as 500ms, 3s, 10m, 2h, 7d",
+            "r.yaml:5:15: cooldown: '10' is not a duration",
         ),
-        (HEAD + "    cooldown: [1h]", "r.yaml:5:15: cooldown must be a duration, such as 10m"),
+        (HEAD + "    cooldown: [1h]", "r.yaml:5:15: cooldown must be a duration"),
         (HEAD + "    cooldown: 9999d", "r.yaml:5:15: cooldown: '9999d' is longer than ten years"),
-        (HEAD + "    for: 0s", "r.yaml:5:10: for must be longer than that; '0s' is too short"),
+        (HEAD + "    for: 0s", "r.yaml:5:10: for: '0s' is too short"),
         (HEAD + "    repeat: twice", "r.yaml:5:13: repeat is one of once, enforce, not 'twice'"),
         (
             HEAD + "    repeat: enforce\n    cooldown: 30s",
@@ -261,7 +261,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputErrors) as caught:
         load(tmp_path)
     assert [one.message for one in caught.value.problems] == [
-        "is not UTF-8: byte 8 cannot be read",
+        "is not UTF-8: the byte 0xff cannot be read",
         f"larger than {loading.FILE_BYTES_MAX} bytes",
     ]
 

@@ -115,13 +115,13 @@ STEP = "steps: [{at: 0s}]"
     ("body", "expected"),
     [
         (f"rules: [pause-canceled]\n{STEP}", "13: unknown rule 'pause-canceled'; did you mean 'pause-cancelled'?"),
-        (f"rules: []\n{STEP}", "12: rules names at least one rule; without it, all are under test"),
+        (f"rules: []\n{STEP}", "12: rules names at least one rule"),
         (f"rules: make\n{STEP}", "12: rules must be a list"),
         ("steps: []", "12: a test has at least one step"),
         ("steps: [3]", "13: a step must be a mapping with at, set, unknown, answers, expect, held, states, sent"),
         ("steps: [{att: 0s}]", "14: unknown key 'att' in a step; did you mean 'at'?"),
         ("steps: [{at: 9s}, {at: 3s}]", "23: steps go on in time: this one is before the one above it"),
-        ("steps: [{at: 3}]", "18: at: '3' is not a duration; write it as 500ms, 3s, 10m, 2h, 7d"),
+        ("steps: [{at: 3}]", "18: at: '3' is not a duration"),
         ("steps: [{at: 0s, sent: -1}]", "28: sent must be 0 or more, not -1"),
         ("steps: [{at: 0s, expect: 3}]", "30: expect must be a list"),
         ("steps: [{at: 0s, unknown: [setupp]}]", "32: unknown fact 'setupp'; did you mean 'setup'?"),
@@ -150,7 +150,7 @@ STEP = "steps: [{at: 0s}]"
         ),
         (
             "steps: [{at: 0s, expect: [{rule: make, action: run, event: e9}]}]",
-            "64: no event 'e9' in this test; known here: e1",
+            "64: no event 'e9' in this test",
         ),
         (
             "steps: [{at: 0s, expect: [{rule: make, action: run, event: [e1]}]}]",
@@ -187,7 +187,7 @@ STEP = "steps: [{at: 0s}]"
         ),
         (
             f"answers: [{{action: boost, answer: 429, effect: late 40}}]\n{STEP}",
-            "52: effect: '40' is not a duration; write it as 500ms, 3s, 10m, 2h, 7d",
+            "52: effect: '40' is not a duration",
         ),
         (f"given: [event]\n{STEP}", "12: given must be a mapping of facts"),
         (f"given: {{evnt: {{}}}}\n{STEP}", "13: unknown fact 'evnt'; did you mean 'event'?"),
@@ -204,8 +204,8 @@ STEP = "steps: [{at: 0s}]"
         (f"given: {{expected_value: much}}\n{STEP}", "29: expected_value is a number"),
         (f"given: {{expected_value: [1]}}\n{STEP}", "29: expected_value is a number"),
         (f"given: {{setup: null}}\n{STEP}", "20: 'setup' is given nothing; one that cannot be read is unknown"),
-        (f"given: {{now: noon}}\n{STEP}", "18: now is the moment of 0s, such as 2026-03-01T12:00:00Z"),
-        (f"given: {{now: [noon]}}\n{STEP}", "18: now is the moment of 0s, such as 2026-03-01T12:00:00Z"),
+        (f"given: {{now: noon}}\n{STEP}", "18: now is the moment of 0s"),
+        (f"given: {{now: [noon]}}\n{STEP}", "18: now is the moment of 0s"),
         (f"given: {{previous: {{}}}}\n{STEP}", "13: 'previous' is made by the worker itself and cannot be set here"),
         (
             "steps: [{at: 0s, set: {now: 2026-03-01T12:00:00Z}}]",

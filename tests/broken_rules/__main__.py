@@ -1,0 +1,68 @@
+"""Broken rule files, and what `check` says of each: ``python -m tests.broken_rules`` writes the messages anew.
+
+Each case is a rule file, or a folder where the mistake takes several. What is said of it stands beside it in a text of
+the same name, to be read by whoever reviews a change: somebody who has never seen the code must understand it.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from worker.cli.checking import Checked, checked, summary
+from worker.engine.looks import Settings
+from worker.engine.settings import EngineSettings
+from worker.guards.situation import Limits
+from worker.model.rules import Surge
+from worker.rules.registry import BUILT_IN_REGISTRY
+
+FOLDER: Final = Path(__file__).parent
+ENDING: Final = ".txt"
+
+
+def cases() -> tuple[Path, ...]:
+    """The broken files and folders."""
+    found = [one for one in FOLDER.iterdir() if one.is_dir() or one.suffix in (".yaml", ".yml")]
+    return tuple(sorted(one for one in found if not one.name.startswith("__")))
+
+
+def golden(case: Path) -> Path:
+    """The text with what is said of a case."""
+    return case.with_suffix(ENDING)
+
+
+def found_in(case: Path) -> Checked:
+    """What is found in a case."""
+    return checked(case, BUILT_IN_REGISTRY, settings())
+
+
+def said(case: Path) -> str:
+    """What `check` prints for a case, with places as they are from this folder."""
+    found = found_in(case)
+    blocks = ["\n".join(problem.lines) for problem in found.problems]
+    whole = "\n\n".join([*blocks, summary(found.rules, found.problems)])
+    return whole.replace(f"{FOLDER}/", "") + "\n"
+
+
+def settings() -> EngineSettings:
+    """The defaults of the config, as the engine takes them."""
+    minute = timedelta(minutes=1)
+    return EngineSettings(
+        deciding=Settings(mode="live", gap=minute * 60, gap_then="ask", surge=Surge(events=25, within=minute * 10)),
+        limits=Limits(writes_per_hour=120, spend_per_event=None, spend_per_day=None, held_longer_than=minute * 60),
+        interval=timedelta(seconds=3),
+        timeout=timedelta(seconds=10),
+        stop_within=timedelta(seconds=20),
+        settle=minute * 2,
+        evidence_reads=3,
+        evidence_within=minute * 15,
+        confirm_within=minute * 2,
+        max_attempts=3,
+    )
+
+
+if __name__ == "__main__":
+    for one in cases():
+        golden(one).write_text(said(one), encoding="utf-8")
+    for stale in FOLDER.glob(f"*{ENDING}"):
+        if stale not in {golden(one) for one in cases()}:
+            stale.unlink()

@@ -1,0 +1,103 @@
+"""What a rule set costs a partner's budget, reckoned as the daemon spends it."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from tests.broken_rules.__main__ import settings
+from worker.engine.estimate import Estimate, estimate
+from worker.rules.load import read_rules
+from worker.rules.registry import BUILT_IN_REGISTRY, CustomFact, with_custom
+
+FIRST = "those of pending writes first"
+FREE = "{id: free, when: event.status == 'x', do: [pause]}"
+NARROW = "{id: narrow, when: event.status == 'x' && setup.state == 'DRAFT', do: [boost]}"
+WIDE = "{id: wide, when: setup.goal == 'ROAS', do: [pause]}"
+
+
+def reckoned(*rules: str, events: int = 100, **changes: int) -> Estimate:
+    registry = with_custom({"spend": CustomFact(name="spend", get="/x/{eid}"), "tax": CustomFact(name="tax", get="/t")})
+    found = read_rules({"r": "rules:\n" + "".join(f"  - {rule}\n" for rule in rules)}, registry)
+    return estimate(found.rules.rules, registry, replace(settings(), **changes), events)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("rules", "per_minute", "reason"),
+    [
+        ([FREE], 20 + 1, "one page every 3 s, and the partner's record once a minute"),
+        ([FREE, NARROW], 20 + 1 + 2000, "a setup of each of 100 events, 20 times"),
+        ([NARROW, WIDE], 20 + 1 + 2000, "two rules share a read"),
+        (["{id: a, when: partner.currency == 'EUR', do: [pause]}"], 20 + 20, "named, the record is read at every look"),
+        (["{id: a, when: tax > 5.0, do: [pause]}"], 20 + 1 + 20, "a fact of the config, of the whole partner"),
+        (["{id: a, when: spend > 5.0, do: [pause]}"], 20 + 1 + 2000, "a fact of the config, of each event"),
+        (
+            ["{id: a, on_change: suggested_tcs, do: [boost], with: {budget: 5, goal: ROAS}}"],
+            20 + 1 + 2000,
+            "with its parameters given, the list alone",
+        ),
+        (["{id: a, on_change: suggested_tcs, do: [boost]}"], 20 + 1 + 4000, "without, the defaults are read as well"),
+        (
+            [
+                "{id: a, on_change: suggested_tcs, do: [boost], with: {budget: 5, goal: ROAS}}",
+                "{id: b, on_change: suggested_tcs, do: [boost], with: {budget: 6, goal: ROAS}}",
+            ],
+            20 + 1 + 4000,
+            "other parameters, another resource",
+        ),
+        (
+            ["{id: a, when: event.status == 'x', do: [boost], repeat: enforce}"],
+            20 + 1 + 2000,
+            "enforcing reads its target",
+        ),
+        ([WIDE.replace("do:", "enabled: false, do:")], 20 + 1, "a disabled rule reads nothing"),
+        ([], 20 + 1, "the list is read without any rule"),
+    ],
+)
+def test_the_requests_of_a_rule_set_are_counted_as_the_daemon_reads(
+    rules: list[str], per_minute: float, reason: str
+) -> None:
+    assert reckoned(*rules).needed == pytest.approx(per_minute), reason
+
+
+def test_what_the_budget_does_not_give_comes_later_and_it_is_said_how_much() -> None:
+    found = reckoned(NARROW, events=120)
+    assert found.round == timedelta(seconds=12 * 3), "10 reads a cycle are left beside the list, for 120 events"
+    assert found.lines[0].endswith(
+        "(--events N) and all of them pass what narrows a fact: 2441 wanted, 300 in the budget"
+    )
+    assert found.lines[1:] == (
+        "      40  the list of events: 2 pages every 3s",
+        "       1  facts of the partner",
+        "    2400  setup, narrowed by the rest of the condition: narrow",
+        f"{'':10}more than there is: facts are read in rotation, each once in 36s at the latest, {FIRST}",
+    )
+
+
+def test_only_what_is_too_slow_to_be_meant_is_a_warning() -> None:
+    assert reckoned(NARROW, events=1400).warnings == reckoned(WIDE, events=100).warnings == ()
+    [(slow, remedy)] = reckoned(WIDE, events=1000).warnings
+    assert slow == "with 1000 events, setup would be read of each event only once in 25m"
+    assert "narrow" in remedy
+
+
+def test_a_list_that_alone_takes_the_budget_is_a_warning() -> None:
+    [(message, remedy)] = reckoned(FREE, events=2000).warnings
+    assert message.startswith("the list of 2000 events and the partner's facts alone take 401 requests a minute")
+    assert "poll.page_size" in remedy
+    assert reckoned(FREE, events=2000, page_size=1000).warnings == ()
+
+
+def test_the_estimate_is_a_script_s_too() -> None:
+    assert reckoned(NARROW, events=100).as_json() == {
+        "events": 100,
+        "per_minute": 2021.0,
+        "budget": 300,
+        "listing": 20.0,
+        "partner": 1.0,
+        "facts": [{"fact": "setup", "per_minute": 2000.0, "narrowed": True, "rules": ["narrow"]}],
+        "round_s": 30.0,
+    }
+    assert reckoned(FREE).as_json()["round_s"] is None
+    assert reckoned(FREE).pages == 1
+    assert BUILT_IN_REGISTRY.facts["setup"].per_event_request

@@ -1,0 +1,167 @@
+"""What `check` says of a mistake in a condition, and what to do about it: the words, apart from the finding of it.
+
+Each function gives what is wrong and the remedy. They know names, values and types, and nothing of where in a file
+something stands.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from worker.model.document import EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS, Field
+from worker.rules.celtypes import NUMERIC, Type
+from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
+from worker.rules.nearest import meant, nearest
+from worker.rules.syntax import Node, path_of
+
+_RECORDS: Mapping[str, Mapping[str, Field]] = {"event": EVENT_FIELDS, "partner": PARTNER_FIELDS, "setup": SETUP_FIELDS}
+_OF_OTHER_LANGUAGES: Mapping[str, str] = {
+    "len": "size(x)",
+    "length": "size(x)",
+    "count": "size(x)",
+    "lower": "a comparison is exact; list the spellings: x in ['a', 'A']",
+    "upper": "a comparison is exact; list the spellings: x in ['a', 'A']",
+    "now": "now is a fact, without brackets",
+    "today": "now",
+    "any": "list.exists(x, …)",
+    "some": "list.exists(x, …)",
+    "every": "list.all(x, …)",
+    "includes": "x.contains(…), or … in list",
+    "isEmpty": "size(x) == 0",
+    "isnull": "x == null",
+    "days": "duration('7d')",
+    "hours": "duration('2h')",
+}
+"""Functions that people know from elsewhere, and how the same is written here."""
+
+
+def unknown_name(name: str, known: Mapping[str, object]) -> tuple[str, str]:
+    """A name that is no fact."""
+    values = _values_like(name)
+    if values:
+        meant_fields = " or of ".join(one.split(" == ")[0] for one in values)
+        message = f"unknown fact '{name}'; a text stands in quotes, as in {' or '.join(values)}"
+        return message, f"'{name}' could be a value of {meant_fields}: write the one that is meant"
+    fields = [f"{record}.{name}" for record, documented in _RECORDS.items() if name in documented]
+    if fields:
+        return f"unknown fact '{name}'; did you mean {' or '.join(f'{one!r}' for one in fields)}?", f"write {fields[0]}"
+    near = nearest(name, known)
+    hint = (
+        f"write {near}"
+        if near
+        else "a text stands in quotes; facts of your own are declared under `facts` in the config"
+    )
+    return f"unknown fact '{name}'{meant(name, known)}", hint
+
+
+def unknown_field(base: str, name: str, known: Mapping[str, object]) -> tuple[str, str]:
+    """A field that the document does not name."""
+    undocumented = f"{base}['{name}']"
+    near = nearest(name, known)
+    hint = f"a field that the API document does not name is written {undocumented}"
+    return (
+        f"{base} has no documented field '{name}'{meant(name, known)}",
+        f"write {base}.{near}; {hint}" if near else hint,
+    )
+
+
+def unknown_function(name: str) -> tuple[str, str]:
+    """A function that there is not."""
+    if name in _OF_OTHER_LANGUAGES:
+        return f"unknown function '{name}'", f"write {_OF_OTHER_LANGUAGES[name]}"
+    near = nearest(name, {**FUNCTIONS, **MACRO_ABOUT})
+    if near is None:
+        return f"unknown function '{name}'", f"there are {', '.join(sorted({**FUNCTIONS, **MACRO_ABOUT}))}"
+    hint = f"write {usage(FUNCTIONS[near])}" if near in FUNCTIONS else macro_usage(near)
+    return f"unknown function '{name}'; did you mean '{near}'?", hint
+
+
+def other_value(field: str, known: Type, value: str) -> tuple[str, str] | None:
+    """A value that a field does not have by the document. None where nothing speaks against it."""
+    near = nearest(value, known.values)
+    elsewhere = [one for one in _fields_with(value) if one != field]
+    of_others = f"'{value}' is a value of {' and of '.join(elsewhere)}" if elsewhere else ""
+    if not known.open_set:
+        tail = f"; did you mean '{near}'?" if near else ""
+        allowed = ", ".join(known.values)
+        hint = of_others or (f"write '{near}'" if near else f"write one of {allowed}")
+        return f"{field} is never '{value}'{tail} (it is one of {allowed})", hint
+    if near is None and not elsewhere:
+        return None
+    tail = f"; did you mean '{near}'?" if near else f" (known are {', '.join(known.values)})"
+    hint = of_others or "other values than the documented ones are possible"
+    return f"{field} is not known to be '{value}'{tail}", hint
+
+
+def presence(path: str) -> tuple[str, str]:
+    """A test of whether a documented field is there."""
+    return (
+        f"{path} is documented: where it is missing it is unknown, and this would take it for false",
+        "leave the test out and compare the field with a value; null is written null",
+    )
+
+
+def remedy(types: tuple[Type, ...]) -> str:
+    """What to write where two types do not go together."""
+    kinds = {found.kind for found in types}
+    if kinds == {"timestamp", "string"}:
+        return "write timestamp('2026-01-31T00:00:00Z')"
+    if "duration" in kinds and kinds & {"string", "int", "double"}:
+        return "write duration('7d')"
+    if "timestamp" in kinds and kinds & {"int", "double"}:
+        return "compare times with a duration, as in event.start_date_time - now < duration('7d')"
+    if kinds & NUMERIC and "string" in kinds:
+        return "write the number without quotes"
+    if kinds == {"bool", "string"}:
+        return "write true or false without quotes"
+    return "the two sides must be of one kind; remove one of them, or name a field of it"
+
+
+def compared(node: Node, found: Type) -> str:
+    """How a value becomes a condition."""
+    value = f"'{found.values[0]}'" if found.values else "…"
+    operator = ">" if found.kind in NUMERIC else "<" if found.kind in ("timestamp", "duration") else "=="
+    return f"compare it with something, as in {spelled(node)} {operator} {value}"
+
+
+def spelled(node: Node) -> str:
+    """A part of a condition, in a message."""
+    path = path_of(node)
+    return path.text if path is not None else "this"
+
+
+def pair(node: Node, types: tuple[Type, Type]) -> str:
+    """Both sides of an operator, with what they are."""
+    left, right = (
+        f"{path.text} ({found.words})" if (path := path_of(child)) is not None else found.words
+        for child, found in zip(node.children, types, strict=True)
+    )
+    return f"{left} and {right}"
+
+
+def usage(function: Function) -> str:
+    """How a function is written."""
+    arguments = ["text" if wanted == frozenset({"string"}) else "value" for wanted in function.takes]
+    if function.plain:
+        return f"{function.name}({', '.join(arguments)})"
+    return f"{arguments[0]}.{function.name}({', '.join(arguments[1:])})"
+
+
+def macro_usage(name: str) -> str:
+    """How a macro is written."""
+    return f"{name}: {MACRO_ABOUT[name]}"
+
+
+def _values_like(name: str) -> list[str]:
+    """Comparisons that somebody could have meant who wrote a documented value without quotes."""
+    return [
+        f"event.{field} == '{value}'"
+        for field, documented in EVENT_FIELDS.items()
+        for value in documented.values
+        if value.lower() == name.lower()
+        or (len(name) > 4 and nearest(name, [value]) and name[0].lower() == value[0].lower() and name.isupper())
+    ]
+
+
+def _fields_with(value: str) -> Iterator[str]:
+    """The documented fields that have this very value."""
+    for record, documented in _RECORDS.items():
+        yield from (f"{record}.{name}" for name, field in documented.items() if value in field.values)
