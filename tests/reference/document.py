@@ -75,8 +75,7 @@ is wrong, [operating.md](operating.md). "Section" means a section of the service
 def text() -> str:
     """The whole document."""
     parts = (_HEAD, _commands(), _config(), _assumptions(), _rules(), _facts(), _functions(), _actions(), _tests())
-    parts = (*parts, _codes())
-    whole = "\n".join((*parts, _states(), _log()))
+    whole = "\n".join((*parts, _codes(), _states(), _log()))
     return re.sub(r"\n{3,}", "\n\n", whole)
 
 
