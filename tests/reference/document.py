@@ -310,8 +310,8 @@ def keys_of_tests() -> tuple[str, ...]:
 def _states() -> str:
     about = (
         "Every change of state goes through one table (`worker/writes/states.py`), from which this is drawn. A state "
-        "that *holds its target* keeps other writes off it, because its effect may exist. Only `ledger accept-restore` "
-        "goes beside the table: it puts every write that is not final into `needs_human`.\n"
+        "that *holds its target* keeps other writes off it, because its effect may exist. Where a person accepts a "
+        "restored ledger (`ledger accept-restore`), every write that is not final becomes `needs_human`.\n"
     )
     rows = [
         (f"`{state}`", KINDS[state], ", ".join(f"`{to}`" for to in after) or "final", _role(state))

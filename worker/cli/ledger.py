@@ -9,6 +9,7 @@ from worker.cli.app import app, invocation
 from worker.cli.common import config_of, operator
 from worker.cli.output import say
 from worker.cli.wiring import ledger_url
+from worker.engine.operators import after_restore
 from worker.ledger import upkeep
 from worker.ledger.reading import open_for_backup
 from worker.system import utc_now
@@ -40,7 +41,10 @@ def upgrade(context: typer.Context) -> None:
 def accept_restore(context: typer.Context) -> None:
     """Go on with a restored, lost or exchanged ledger: what was open goes to a person, what fires waits."""
     config = config_of(invocation(context))
-    done = upkeep.accept_restore(ledger_url(config), by=operator(), now=utc_now())
+    by, now = operator(), utc_now()
+    done = upkeep.accept_restore(
+        ledger_url(config), by=by, now=now, restored=lambda write: after_restore(write, by=by, now=now)
+    )
     say(f"accepted: {len(done.needs_human)} open writes are now before a person, {done.memories} memories start anew")
     if done.needs_human:
         say("decide them: campaign-worker writes --state needs_human")

@@ -16,7 +16,7 @@ from worker.model.memory import Baseline, RuleMemory
 from worker.model.records import Record, of_write
 from worker.model.writes import State, Write
 from worker.writes.life import Verdict, advance
-from worker.writes.states import move
+from worker.writes.states import move, restored
 
 WITHOUT_EFFECT: frozenset[State] = frozenset({"rejected", "refused", "skipped", "shadowed", "cancelled"})
 """States that ``again`` reopens: the write ended, and nothing came of it."""
@@ -61,6 +61,12 @@ def _decided(write: Write, kind: str, change: Move, by: str) -> Move:
     word = "let go" if kind == "approved" else "rejected"
     said = of_write(write, at=change.after.changed_at, kind=kind, reason="person", why=f"{word}: {change.after.why}")
     return replace(change, records=tuple(replace(record, by=by) for record in (said, *change.records)))
+
+
+def after_restore(write: Write, *, by: str, now: datetime) -> Move:
+    """The move of a write that was open in a ledger that a person accepts as restored."""
+    change = restored(write, at=now)
+    return replace(change, records=tuple(replace(record, by=by) for record in change.records))
 
 
 def last_of_its_rule(write: Write, memories: Memories) -> bool:

@@ -6,6 +6,7 @@ jump past any that the lost part may have used, and the ledger gets a new identi
 back unnoticed. Neither command sends, and neither resolves a write.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -27,10 +28,11 @@ from worker.model.commits import Move
 from worker.model.errors import LedgerUnwritable, NotFound, NotSafe
 from worker.model.ids import WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
-from worker.model.records import Record, of_write
+from worker.model.records import Record
 from worker.model.writes import FINAL, Write
 
 EPISODE_JUMP = 1_000_000
+Restored = Callable[[Write], Move]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +67,11 @@ def upgrade(url: str, *, now: datetime, folder: Path | None = None) -> Upgraded:
     return Upgraded(before=before, after=REVISION)
 
 
-def accept_restore(url: str, *, by: str, now: datetime, folder: Path | None = None) -> Accepted:
-    """Makes a restored or lost ledger one to go on with. `NotFound` where ledger and mark are in step."""
+def accept_restore(url: str, *, by: str, now: datetime, restored: Restored, folder: Path | None = None) -> Accepted:
+    """Makes a restored or lost ledger one to go on with. `NotFound` where ledger and mark are in step.
+
+    ``restored`` gives the move of each write that is not final: which states there are is not the ledger's business.
+    """
     place = place_of(url, folder)
     if not place.file.exists() and not place.mark.exists():
         raise NotFound(f"there is no ledger {place.file}", hint="check the path in `ledger:`")
@@ -77,7 +82,8 @@ def accept_restore(url: str, *, by: str, now: datetime, folder: Path | None = No
         try:
             why = _why_unsafe(store, place)
             with store.writing() as connection:
-                accepted = _accept(connection, why=why, by=by, now=now)
+                record = Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by)
+                accepted = _accept(connection, record, restored)
                 ledger_id = connection.execute(select(meta.c.ledger_id)).scalar_one()
                 seq, last_hash = end_of_chain(connection)
             write_mark(place, Mark(ledger_id=ledger_id, seq=seq, hash=last_hash))
@@ -104,36 +110,19 @@ def _why_unsafe(store: Store, place: LedgerPlace) -> str:
     raise NotFound(f"the ledger {place.file} is in step with its mark: there is nothing to accept")
 
 
-def _accept(connection: Connection, *, why: str, by: str, now: datetime) -> Accepted:
+def _accept(connection: Connection, record: Record, restored: Restored) -> Accepted:
     journal = Journal(connection)
-    journal.add([Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by)])
+    journal.add([record])
     moved = []
     for row in connection.execute(ALL_WRITES.where(writes.c.state.not_in(sorted(FINAL)))).all():
-        move = _to_a_person(write_of(row), now)
+        move = restored(write_of(row))
         update_write(connection, move)
         journal.add(move.records)
         moved.append(move.after.id)
     memories = _forget(connection)
-    _remember_restoring(connection, now)
+    _remember_restoring(connection, record.at)
     journal.flush()
     return Accepted(needs_human=tuple(moved), memories=memories)
-
-
-def _to_a_person(write: Write, now: datetime) -> Move:
-    why = f"was {write.state} when the ledger was backed up; what happened to it since is not known"
-    after = replace(
-        write,
-        state="needs_human",
-        reason="restored",
-        why=why,
-        changed_at=now,
-        held_by=None,
-        held_until=None,
-        absent_proved=False,
-    )
-    return Move(
-        before=write, after=after, records=(of_write(after, at=now, kind="needs_human", reason="restored", why=why),)
-    )
 
 
 def _forget(connection: Connection) -> int:

@@ -1,7 +1,8 @@
 """The state machine of a write: one table and one door.
 
 Every change of state in the worker is made by `move`; a pair that the table lacks is a programming error and raises
-before anything is stored. The table in docs/reference.md is made from this one.
+before anything is stored. The one exception has a function of its own, `restored`: what becomes of open writes where a
+person accepts a restored ledger. The pictures in docs/operating.md and docs/reference.md are drawn from this table.
 """
 
 from collections.abc import Mapping
@@ -32,6 +33,11 @@ MOVES: Mapping[State, tuple[State, ...]] = {
 be read back; ``applied`` and ``unknown`` to ``planned`` only where an overtaken opposite write landed afterwards."""
 
 
+RESTORED: frozenset[State] = frozenset(state for state, after in MOVES.items() if after)
+"""What leads to ``needs_human`` whatever the table says, once a person accepts a restored ledger: nobody knows what
+became of these writes since the backup. Only `restored` makes this move."""
+
+
 class IllegalMove(Exception):
     """The table has no such move. A defect of the worker, never of its input."""
 
@@ -49,6 +55,26 @@ def move(write: Write, to: State, *, at: datetime, reason: str, why: str, **chan
         fields["due_since"] = at
     after = replace(write, state=to, changed_at=at, reason=reason, why=why, **fields)
     return Move(before=write, after=after, records=(of_write(after, at=at, kind=to, reason=reason, why=why),))
+
+
+def restored(write: Write, *, at: datetime) -> Move:
+    """The move of a write that was not final in a ledger that a person accepted as restored. Raises `IllegalMove`."""
+    if write.state not in RESTORED:
+        raise IllegalMove(f"a write that is {write.state} stays so when its ledger is restored")
+    why = f"was {write.state} when the ledger was backed up; what happened to it since is not known"
+    after = replace(
+        write,
+        state="needs_human",
+        reason="restored",
+        why=why,
+        changed_at=at,
+        held_by=None,
+        held_until=None,
+        absent_proved=False,
+    )
+    return Move(
+        before=write, after=after, records=(of_write(after, at=at, kind="needs_human", reason="restored", why=why),)
+    )
 
 
 def hold(write: Write, *, at: datetime, reason: str, why: str, until: datetime | None = None) -> Move | None:

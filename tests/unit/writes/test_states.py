@@ -9,7 +9,7 @@ import pytest
 from tests.builders import NOW, a_write
 from worker.model.records import KINDS
 from worker.model.writes import FINAL, UNSENT, UNSETTLED, State
-from worker.writes.states import MOVES, IllegalMove, hold, move, note
+from worker.writes.states import MOVES, IllegalMove, hold, move, note, restored
 
 STATES: tuple[State, ...] = get_args(State)
 LATER = NOW + timedelta(seconds=30)
@@ -150,3 +150,17 @@ def test_a_note_changes_fields_and_makes_no_record() -> None:
     assert noted.after.absent_proved
     assert noted.after.state == "needs_human"
     assert noted.records == ()
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_restored_ledger_puts_every_write_that_is_not_final_before_a_person(state: State) -> None:
+    write = a_write(state=state, held_by="halt", held_until=LATER, absent_proved=True)
+    if state in FINAL:
+        with pytest.raises(IllegalMove):
+            restored(write, at=LATER)
+        return
+    after = restored(write, at=LATER).after
+    assert (after.state, after.reason, after.changed_at) == ("needs_human", "restored", LATER)
+    assert (after.held_by, after.held_until, after.absent_proved) == (None, None, False), "nothing is proved any more"
+    assert state in after.why
+    assert after.attempt == write.attempt
