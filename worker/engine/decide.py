@@ -26,7 +26,7 @@ from worker.engine.planning import Planner, computed
 from worker.model.commits import Brake, Commit, Move
 from worker.model.facts import FactKey, Known
 from worker.model.ids import EventId, RuleId, WriteId
-from worker.model.memory import RuleMemory
+from worker.model.memory import EPISODE_JUMP, RuleMemory
 from worker.model.records import Record
 from worker.model.rules import Judgement, Rule, RuleSet, Scope, Truth
 from worker.model.writes import UNSENT, Write
@@ -175,7 +175,8 @@ class _Pass:
         """What the rule is given to look at, before its condition is judged."""
         look = self._look
         known = look.memories.get((event, rule.id))
-        memory = known or RuleMemory(partner=look.partner, event=event, rule=rule.id)
+        first = EPISODE_JUMP if look.memory.restored_at is not None else 0
+        memory = known or RuleMemory(partner=look.partner, event=event, rule=rule.id, episode=first)
         memory = replace(memory, when_hash=rule.when_hash)
         own = tuple(write for write in writes if write.key.rule == rule.id)
         running = [write for write in own if write.key.episode == memory.episode] if memory.open else []

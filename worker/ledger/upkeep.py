@@ -27,11 +27,10 @@ from worker.ledger.tables import REVISION, REVISIONS, meta, partner_memory, rule
 from worker.model.commits import Move
 from worker.model.errors import LedgerUnwritable, NotFound, NotSafe
 from worker.model.ids import WriteId
-from worker.model.memory import PartnerMemory, RuleMemory
+from worker.model.memory import EPISODE_JUMP, PartnerMemory, RuleMemory
 from worker.model.records import Record
 from worker.model.writes import FINAL, Write
 
-EPISODE_JUMP = 1_000_000
 Restored = Callable[[Write], Move]
 
 

@@ -11,6 +11,9 @@ from datetime import datetime
 from worker.model.facts import Json
 from worker.model.ids import EventId, PartnerId, RuleId
 
+EPISODE_JUMP = 1_000_000
+"""How far episode numbers jump over a restored ledger: past any that its lost part may have used."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:

@@ -29,11 +29,11 @@ from worker.ledger.lock import SenderLock
 from worker.ledger.mark import read_mark
 from worker.ledger.sql import SqlLedger
 from worker.ledger.tables import REVISION
-from worker.ledger.upkeep import EPISODE_JUMP, Accepted, Upgraded, accept_restore, upgrade
+from worker.ledger.upkeep import Accepted, Upgraded, accept_restore, upgrade
 from worker.model.commits import Commit, LogFilter, Move
 from worker.model.errors import NotFound, NotSafe
 from worker.model.ids import PartnerId
-from worker.model.memory import Baseline, PartnerMemory
+from worker.model.memory import EPISODE_JUMP, Baseline, PartnerMemory
 from worker.model.writes import Write
 
 
