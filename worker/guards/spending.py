@@ -9,7 +9,7 @@ be published. It is one budget all the same: the `boost` that publishes the draf
 """
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from worker.guards.situation import Limits
 from worker.model.actions import ACTIONS
@@ -33,7 +33,8 @@ def spend_brake(mine: Booking, booked: Iterable[Booking], limits: Limits, now: d
         total = spent([*part, mine])
         if limit is not None and total > limit:
             why = f"{spent(part):g} sent {words}; with {mine.amount:g} it would be {total:g}, and {limit:g} is allowed"
-            return Brake(reason="spend", why=why)
+            tomorrow = midnight + timedelta(days=1) if part is of_day and mine.amount <= limit else None
+            return Brake(reason="spend", why=why, until=tomorrow)
     return None
 
 

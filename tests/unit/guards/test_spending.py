@@ -85,3 +85,13 @@ def test_yesterdays_money_is_the_events_and_not_the_days() -> None:
     old = booking(1, "boost", "setup", EVENT, YESTERDAY, 500)
     assert spend_brake(mine, [old], Limits(spend_per_day=700), NOW) is None
     assert spend_brake(mine, [old], Limits(spend_per_event=700), NOW) is not None
+
+
+def test_a_limit_of_the_day_says_until_when_unless_tomorrow_is_no_better() -> None:
+    (mine,) = money("2 boost e1 700")
+    tomorrow = spend_brake(mine, money("1 boost e2 500"), Limits(spend_per_day=1000), NOW)
+    never = spend_brake(mine, money("1 boost e2 500"), Limits(spend_per_day=600), NOW)
+    for_ever = spend_brake(mine, money("1 boost e1 500"), Limits(spend_per_event=1000), NOW)
+    assert tomorrow is not None
+    assert tomorrow.until == NOW.replace(hour=0) + timedelta(days=1)
+    assert [one.until for one in (never, for_ever) if one is not None] == [None, None]

@@ -1,0 +1,393 @@
+"""Every brake, from a config and a rule file to the twin's books: what it holds, until when, and what lets it go."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.virtual import EPOCH
+from tests.worlds import OTHER, PARTNER, Town, draft, happening, tenant, town, world
+from worker.cli.wiring import engine_settings
+from worker.config import read_config
+from worker.engine.operators import approved, rejected
+from worker.engine.settings import EngineSettings
+from worker.model.commits import Commit
+from worker.model.ids import PartnerId, RuleId
+from worker.model.writes import Write
+from worker.sandbox.changes import EventChange
+
+MINUTE, HOUR = 60.0, 3600.0
+PAUSE = """
+rules:
+  - id: pause-cancelled
+    when: event.status == 'cancelled'
+    do: [pause]
+"""
+RUN = """
+rules:
+  - id: run-flagged
+    when: event.frontend_status == 'FLAGGED'
+    do: [run]
+"""
+BOOST = """
+rules:
+  - id: boost-drafts
+    when: event.status == 'active' && setup.state == 'DRAFT'
+    do: [boost]
+"""
+
+
+def told(config: str) -> EngineSettings:
+    """What the daemon makes of a config."""
+    return replace(engine_settings(read_config(Path("config.yaml"), config)), settle=timedelta(seconds=20))
+
+
+def decide(here: Town, verdict: Callable[..., Any], *only: Write) -> None:
+    """One command for all that wait, or for these."""
+    now = here.clock.now()
+    moves = tuple(
+        verdict(write, because="looked", by="ann", now=now)
+        for write in (only or [one for one in here.writes() if one.state == "waiting"])
+    )
+    here.ledger.apply(Commit(at=now, moves=moves))
+
+
+def held(here: Town) -> set[tuple[str, str | None]]:
+    return {(write.state, write.held_by or write.reason) for write in here.writes() if not write.final}
+
+
+def booked(here: Town) -> int:
+    return len(here.effects())
+
+
+def paused(count: int) -> tuple[Any, ...]:
+    return tuple(happening(f"e{number}", client_campaign_status="PAUSED") for number in range(1, count + 1))
+
+
+async def cancel(here: Town, *events: str) -> None:
+    for event in events:
+        here.set(event, status="cancelled")
+    await here.run(9)
+
+
+# --- how many ------------------------------------------------------------------------------------------------------
+
+
+def test_writes_per_hour_holds_what_goes_beyond_until_the_first_is_an_hour_old(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        for number in range(1, 5):
+            here.set(f"e{number}", frontend_status="FLAGGED")
+        await here.run(15)
+        assert booked(here) == 2
+        assert held(here) == {("planned", "writes_per_hour")}
+        first = min(write.first_sent_at for write in here.writes() if write.first_sent_at)
+        assert {write.held_until for write in here.writes() if write.held_by} == {first + timedelta(hours=1)}
+        for number in range(3, 5):
+            here.set(f"e{number}", status="cancelled", client_campaign_status="RUNNING")
+        await here.until(lambda: booked(here) == 4, "what only stops spending is exempt")
+        here.loop.jump(HOUR)
+        await here.run(15)
+        assert [one.after for one in here.effects()].count("RUNNING") == 2, "run-flagged is overruled by then"
+
+    rules = PAUSE.replace("do:", "priority: 1\n    do:") + RUN.split("rules:\n")[1]
+    config = "safety: {writes_per_hour: 2, gap: {longer_than: 4h}}"
+    with town(tmp_path, world(*paused(4)), rules, settings=told(config)) as (_, play):
+        play(script)
+
+
+def test_writes_per_hour_lets_the_rest_go_by_itself_when_the_hour_is_over(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        for number in range(1, 4):
+            here.set(f"e{number}", frontend_status="FLAGGED")
+        await here.run(15)
+        assert booked(here) == 1
+        here.loop.jump(HOUR)
+        await here.run(15)
+        assert booked(here) == 2
+
+    config = "safety: {writes_per_hour: 1, gap: {longer_than: 4h}}"
+    with town(tmp_path, world(*paused(3)), RUN, settings=told(config)) as (_, play):
+        play(script)
+
+
+SURGES = [
+    ("safety: {surge: {events: 2, within: 10m}}", PAUSE, "the config's surge"),
+    ("mode: live", PAUSE + "    surge: {events: 2, within: 10m}\n", "the rule's own"),
+]
+
+
+@pytest.mark.parametrize(("config", "rules", "reason"), SURGES, ids=[one[2] for one in SURGES])
+@pytest.mark.parametrize(("verdict", "effects"), [(approved, 4), (rejected, 0)])
+def test_a_surge_holds_its_first_as_well_and_one_command_decides_the_whole_burst(
+    tmp_path: Path, config: str, rules: str, reason: str, verdict: Callable[..., Any], effects: int
+) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        await cancel(here, "e1", "e2", "e3", "e4")
+        assert held(here) == {("waiting", "surge")}, reason
+        assert "fires for 4 events within 0:10:00; more than 2 need approval" in here.writes()[0].why
+        assert booked(here) == 0
+        decide(here, verdict)
+        await here.until(lambda: all(write.final for write in here.writes()), "decided")
+        await here.run(15)
+        assert (booked(here), len(here.writes())) == (effects, 4)
+
+    events = [happening(f"e{number}") for number in range(1, 6)]
+    with town(tmp_path, world(*events), rules, settings=told(config)) as (_, play):
+        play(script)
+
+
+def test_a_surge_counts_what_went_before_within_its_window_and_no_longer(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        await cancel(here, "e1", "e2")
+        assert booked(here) == 2
+        await cancel(here, "e3")
+        assert held(here) == {("waiting", "surge")}
+        await cancel(here, "e4")
+        assert held(here) == {("waiting", "surge")}, "later ones wait as well while it lasts"
+        here.loop.jump(11 * MINUTE)
+        await cancel(here, "e5")
+        assert booked(here) == 3
+        decide(here, approved)
+        await here.until(lambda: booked(here) == 5, "let go")
+
+    events = [happening(f"e{number}") for number in range(1, 6)]
+    with town(tmp_path, world(*events), PAUSE, settings=told(SURGES[0][0])) as (_, play):
+        play(script)
+
+
+# --- how much ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "sent", "reason"),
+    [
+        ("safety: {spend: {per_day: 1200, per_event: null}}", 2, "two of 500 fit into a day of 1200"),
+        ("safety: {spend: {per_event: 499}}", 0, "no event may cost 500"),
+    ],
+)
+def test_spend_holds_the_budget_that_would_pass_the_limit(tmp_path: Path, config: str, sent: int, reason: str) -> None:
+    async def script(here: Town) -> None:
+        await here.run(24)
+        assert len(here.effects("boost")) == sent, reason
+        assert held(here) == {("planned", "spend")}
+        midnight = (EPOCH + timedelta(days=1)).replace(hour=0)
+        until = {write.held_until for write in here.writes() if write.held_by == "spend"}
+        assert until == ({midnight} if sent else {None})
+
+    with town(tmp_path, world(draft("e1"), draft("e2"), draft("e3")), BOOST, settings=told(config)) as (_, play):
+        play(script)
+
+
+# --- how often -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "reason", "wait"),
+    [("cooldown: 2h", "cooldown", 2 * HOUR), ("limit: {per_event_per_day: 1}", "limit", 24 * HOUR)],
+)
+def test_a_rule_that_acted_is_held_for_its_event_and_acts_when_its_time_has_come(
+    tmp_path: Path, key: str, reason: str, wait: float
+) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        await cancel(here, "e1")
+        assert booked(here) == 1
+        sent_at = here.only.first_sent_at
+        assert sent_at is not None
+        here.set("e1", status="active", client_campaign_status="RUNNING")
+        await here.run(6)
+        await cancel(here, "e1", "e2")
+        assert [one.eid for one in here.effects()] == ["e1", "e2"], "it is the event that has to wait"
+        record = here.log("held")[-1]
+        until = (sent_at + timedelta(seconds=wait)).strftime("until %Y-%m-%dT%H:%M:%SZ")
+        assert (record["reason"], record["event"]) == (reason, "e1")
+        assert record["why"].endswith(until)
+        here.loop.jump(wait - 2 * MINUTE)
+        await here.run(6)
+        assert booked(here) == 2, "not yet"
+        here.loop.jump(2 * MINUTE)
+        await here.until(lambda: booked(here) == 3, "held, not lost")
+
+    config = "safety: {gap: {longer_than: 7d}}"
+    with town(tmp_path, world(happening("e1"), happening("e2")), f"{PAUSE}    {key}\n", settings=told(config)) as (
+        _,
+        play,
+    ):
+        play(script)
+
+
+# --- silences ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("then", "states", "effects"),
+    [("ask", {("waiting", "gap")}, 0), ("act", set(), 1), ("reobserve", set(), 0)],
+)
+def test_a_first_look_after_a_silence_does_as_the_config_says(
+    tmp_path: Path, then: str, states: set[tuple[str, str]], effects: int
+) -> None:
+    async def script(here: Town) -> None:
+        await here.run(45)
+        await here.kill()
+        here.set("e1", status="cancelled")
+        here.loop.jump(31 * MINUTE)
+        here.start()
+        await here.run(15)
+        assert held(here) == states
+        assert booked(here) == effects
+        if then == "reobserve":
+            assert here.log("held")[-1]["reason"] == "gap"
+        if then == "ask":
+            decide(here, approved)
+            await here.until(lambda: booked(here) == 1, "let go")
+
+    config = f"safety: {{gap: {{longer_than: 30m, then: {then}}}}}"
+    with town(tmp_path, world(happening("e1"), happening("e2")), PAUSE, settings=told(config)) as (_, play):
+        play(script)
+
+
+def test_what_comes_back_after_a_reset_of_the_service_waits_until_one_command_lets_it_go(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        names = [f"e{number}" for number in range(1, 5)]
+        await here.run(9)
+        for name in names:
+            here.twin.change(EventChange(event=name, partner=PARTNER, remove=True), here.loop.time())
+        await here.run(9)
+        for name in names:
+            record = happening(name, status="cancelled").record
+            here.twin.change(EventChange(event=name, partner=PARTNER, add=True, set=record), here.loop.time())
+        await here.run(9)
+        assert (held(here), booked(here)) == ({("waiting", "reset")}, 0)
+        decide(here, approved)
+        await here.until(lambda: booked(here) == 4, "let go")
+
+    events = [happening(f"e{number}") for number in range(1, 6)]
+    with town(tmp_path, world(*events), PAUSE, settings=told("mode: live")) as (_, play):
+        play(script)
+
+
+def test_a_write_that_was_held_for_too_long_asks_before_it_goes_off_at_an_odd_hour(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        here.ledger.append_halt(because="night", by="ann", at=here.clock.now())
+        await here.run(6)
+        await cancel(here, "e1")
+        here.loop.jump(31 * MINUTE)
+        await here.run(6)
+        here.ledger.resume_halts(because="morning", by="ann", at=here.clock.now())
+        await here.run(9)
+        assert (held(here), booked(here)) == ({("waiting", "gap")}, 0)
+
+    config = "safety: {gap: {longer_than: 30m}}"
+    with town(tmp_path, world(happening("e1")), PAUSE, settings=told(config)) as (_, play):
+        play(script)
+
+
+# --- people --------------------------------------------------------------------------------------------------------
+
+HALTS: list[tuple[PartnerId | None, RuleId | None, set[tuple[str, str]], str]] = [
+    (None, None, set(), "everything"),
+    (PARTNER, None, {(OTHER, "PAUSED"), (OTHER, "HIDDEN")}, "one partner"),
+    (None, RuleId("pause-cancelled"), {(PARTNER, "HIDDEN"), (OTHER, "HIDDEN")}, "one rule"),
+    (PARTNER, RuleId("pause-cancelled"), {(PARTNER, "HIDDEN"), (OTHER, "PAUSED"), (OTHER, "HIDDEN")}, "both"),
+]
+
+
+@pytest.mark.parametrize(("partner", "rule", "sent", "reason"), HALTS, ids=[one[3] for one in HALTS])
+def test_a_halt_holds_what_it_covers_until_its_time_is_over_and_nothing_else(
+    tmp_path: Path, partner: PartnerId | None, rule: RuleId | None, sent: set[tuple[str, str]], reason: str
+) -> None:
+    hide = "  - id: hide-archived\n    when: event.status == 'archived'\n    do: [{frontend_status: HIDDEN}]\n"
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        now = here.clock.now()
+        until = now + timedelta(minutes=5)
+        here.ledger.append_halt(partner=partner, rule=rule, until=until, because="looking", by="ann", at=now)
+        for one in (PARTNER, OTHER):
+            here.set("e1", partner=one, status="cancelled")
+            here.set("e2", partner=one, status="archived")
+        await here.run(12)
+        seen = {(one.partner, one.after) for one in here.effects() if one.operation != "set_last_updated_on_fe"}
+        assert {one for one in seen if one[1] in ("PAUSED", "HIDDEN")} == sent, reason
+        assert {(write.held_by, write.held_until) for write in here.writes() if write.held_by == "halt"} == {
+            ("halt", until)
+        }
+        assert all("halted by ann: looking" in write.why for write in here.writes() if write.held_by == "halt")
+        here.loop.jump(5 * MINUTE)
+        await here.until(lambda: set(here.states()) == {"confirmed"}, "over by itself")
+
+    place = world(happening("e1"), happening("e2"), more=(tenant(OTHER, happening("e1"), happening("e2")),))
+    with town(tmp_path, place, PAUSE + hide, settings=told("mode: live")) as (here, play):
+        here.start(PARTNER, OTHER)
+        play(script)
+
+
+MODES = [
+    ("mode: approve", PAUSE, ("waiting", "mode"), "the config asks"),
+    ("mode: live", PAUSE + "    mode: approve\n", ("waiting", "mode"), "the rule asks, which is stricter"),
+    ("mode: approve", PAUSE + "    mode: live\n", ("waiting", "mode"), "a rule cannot be laxer"),
+    ("mode: shadow", PAUSE, ("shadowed", "mode"), "shadow decides and logs only"),
+    ("mode: live", PAUSE + "    mode: shadow\n", ("shadowed", "mode"), "one rule in shadow"),
+]
+
+
+@pytest.mark.parametrize(("config", "rules", "expected", "reason"), MODES, ids=[one[3] for one in MODES])
+def test_a_mode_sends_nothing_without_a_person_or_at_all(
+    tmp_path: Path, config: str, rules: str, expected: tuple[str, str], reason: str
+) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        await cancel(here, "e1")
+        assert (here.only.state, here.only.reason) == expected, reason
+        assert booked(here) == 0
+        if expected[0] == "waiting":
+            decide(here, approved)
+            await here.until(lambda: here.states() == ["confirmed"], "let go")
+            (said,) = here.log("approved")
+            assert (said["by"], said["write"], said["why"]) == ("ann", 1, "let go: looked")
+
+    with town(tmp_path, world(happening("e1")), rules, settings=told(config)) as (_, play):
+        play(script)
+
+
+def test_an_approval_given_after_the_condition_went_away_sends_nothing(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        await cancel(here, "e1", "e2")
+        first, second = here.writes()
+        here.set("e1", status="active")
+        decide(here, approved, first)
+        await here.run(9)
+        assert here.writes()[0].state == "skipped", "approved a moment too late"
+        here.set("e2", status="active")
+        await here.run(6)
+        assert here.writes()[1].state == "skipped", "what waits goes away by itself"
+        assert second.state == "waiting"
+        assert booked(here) == 0
+
+    with town(tmp_path, world(happening("e1"), happening("e2")), PAUSE, settings=told("mode: approve")) as (_, play):
+        play(script)
+
+
+def test_a_rejected_write_is_not_planned_again_in_its_episode_and_is_in_the_next(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        await cancel(here, "e1")
+        decide(here, rejected)
+        await here.run(15)
+        assert here.states() == ["cancelled"]
+        here.set("e1", status="active")
+        await here.run(6)
+        await cancel(here, "e1")
+        assert here.states() == ["cancelled", "waiting"]
+        assert booked(here) == 0
+
+    with town(tmp_path, world(happening("e1")), PAUSE, settings=told("mode: approve")) as (_, play):
+        play(script)
