@@ -123,6 +123,8 @@ class Cycle:
         self._take_up(state)
         rules = self._rules.current
         now = self._clock.now()
+        before = state.memory
+        remembered = replace(seen.memory, denied_at=before.denied_at, denied_until=before.denied_until)
         writes = self._ledger.open_writes(state.partner)
         edits = list(edited_writes(rules, writes, now))
         memories = _with_edits(state.memories, edits)
@@ -131,7 +133,7 @@ class Cycle:
         look = Look(
             partner=state.partner,
             now=now,
-            memory=seen.memory,
+            memory=remembered,
             observations=seen.observations,
             memories=memories,
             writes=tuple(write for write in standing if not write.final),
@@ -146,13 +148,13 @@ class Cycle:
             decision.commit,
             records=(*seen.records, *decision.commit.records),
             memory=tuple(stored.values()),
-            partner=seen.memory if seen.store else None,
+            partner=remembered if seen.store else None,
             moves=_in_one(edits, decision.commit.moves),
         )
         if not commit.empty:
             self._ledger.apply(commit)
         state.memories = {**memories, **decision.memories}
-        state.memory = seen.memory if seen.store else replace(seen.memory, listed_at=state.memory.listed_at)
+        state.memory = remembered if seen.store else replace(remembered, listed_at=before.listed_at)
         return replace(decision, commit=commit)
 
     def _act(self, state: PartnerState, writes: tuple[Write, ...]) -> None:

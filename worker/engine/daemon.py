@@ -254,7 +254,7 @@ class Daemon:
         partners: dict[str, Json] = {
             str(state.partner): {
                 "last_ok_at": _spelled(state.last_ok_at),
-                "last_error": state.last_error,
+                "last_error": state.trouble(now),
                 **self._budgets(state.partner),
             }
             for state in self._partners

@@ -23,6 +23,7 @@ from worker.guards.checks import (
     brake_in_transaction,
     braked,
     budget_of,
+    credentials,
     first_no,
     too_old,
 )
@@ -35,6 +36,7 @@ from worker.model.outcomes import Accepted, Answered, NotSent, Outcome, Uncertai
 from worker.model.records import Record
 from worker.model.rules import Rule
 from worker.model.writes import UNSETTLED, State, Write
+from worker.writes.denials import after_outcome, in_a_row
 from worker.writes.evidence import fact_name, target_value
 from worker.writes.intents import amount_of, wish_of
 from worker.writes.life import Attempted, Settling, Unwanted, advance
@@ -85,7 +87,7 @@ class Executor:
         if no is not None:
             self._object(write, no)
             return
-        if state.resting(write, self._clock.monotonic()):
+        if state.resting(write, self._clock.monotonic()) or self._doubted(state, write):
             return
         rules = self._rules_of(write)
         async with self._preflight.together(state, write, rules) as places:
@@ -95,6 +97,8 @@ class Executor:
         current = self._ledger.write(write.id)
         if current is None or (current.state, current.attempt, current.changed_at) != _life(write):
             return  # somebody moved it meanwhile; the next cycle goes by what it is now
+        if self._doubted(state, current):
+            return
         ready = replace(ready, write=current)
         request = self._service.request_for(write.key.partner, write.key.event, write.intent, write.key.item)
         recorded = self._clock.monotonic()
@@ -121,6 +125,16 @@ class Executor:
         finally:
             state.in_flight.discard(write.id)
 
+    def _doubted(self, state: PartnerState, write: Write) -> bool:
+        """Whether the partner's credentials are in doubt: held, or tried by another write just now. One tries at a
+        time, and the others wait for what it hears."""
+        no = credentials(self._situation(state, write, (), None))
+        if no is None and (state.memory.denied_at is None or not state.in_flight):
+            return False
+        why = "the service refused the credentials, and another write of the partner is trying them now"
+        self._object(write, no or No(way="hold", reason="credentials", why=why))
+        return True
+
     def _braked_already(self, state: PartnerState, before: Situation) -> No | None:
         """A brake that is on now: nothing is read for a write that could not be sent. What it would spend is only known
         here where the write carries its own budget; the transaction of the sending has the last word in any case."""
@@ -136,16 +150,20 @@ class Executor:
         """Stores what the attempt told us, again and again until the ledger takes it."""
         rule = self._rules.current.get(sending.key.rule)
         policy = policy_for(sending, rule, self._settings)
-        step = advance(sending, None, Attempted(outcome=outcome), policy, (self._clock.now(), self._clock.monotonic()))
+        event = Attempted(outcome=outcome, denied_before=in_a_row(state.memory, sending))
+        step = advance(sending, None, event, policy, (self._clock.now(), self._clock.monotonic()))
         if step.move is None:
             return
         told = _with_response(step.move, outcome)
         while True:
+            now = self._clock.now()
+            memory = after_outcome(state.memory, sending, outcome, now)
             try:
-                self._ledger.apply(Commit(at=self._clock.now(), moves=(told,)))
+                self._ledger.apply(Commit(at=now, moves=(told,), partner=None if memory == state.memory else memory))
                 break
             except LedgerUnwritable:
                 await self._clock.sleep(RECORD_AGAIN.total_seconds())
+        state.memory = memory
         self._remember(state, told.after, step.settling, outcome)
 
     def _remember(self, state: PartnerState, write: Write, settling: Settling | None, outcome: Outcome) -> None:
@@ -156,8 +174,6 @@ class Executor:
         if isinstance(outcome, Accepted | Uncertain):
             for field, value in write.intent.wanted.items():
                 state.doing[(write.key.event, field)] = value
-        if write.held_by == "credentials":
-            state.credentials_until = write.held_until
 
     async def _ready(
         self, state: PartnerState, write: Write, rules: tuple[Rule, ...], earlier: tuple[Write, ...], places: Places
@@ -254,7 +270,7 @@ class Executor:
             on_target=busy,
             earlier=earlier,
             unvouched=self._settings.unvouched.get(write.intent.action, ()),
-            credentials_until=state.credentials_until,
+            credentials_until=state.memory.denied_until,
         )
         if fresh is None:
             return situation

@@ -14,18 +14,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from worker.engine.ruletest_books import Books, Pair, Sent
-from worker.engine.ruletest_world import World
+from worker.engine.ruletest_world import PARTNER, World
 from worker.engine.settings import EngineSettings, policy_for
 from worker.guards.checks import AFTER_READING, BEFORE_READING, brake_in_transaction, braked, budget_of, first_no
 from worker.guards.situation import No, Situation
 from worker.model.facts import UNREAD, Fact, Json, Known, Observation
 from worker.model.ids import EventId, WriteId
+from worker.model.memory import PartnerMemory
 from worker.model.outcomes import Accepted, Answered, NotSent, Outcome, Uncertain
 from worker.model.rules import Judgement, Rule, RuleSet, Scope, Truth
 from worker.model.writes import State, Write
 from worker.rules.evaluate import keys_for
 from worker.rules.registry import CHANGE
 from worker.rules.testfile import LOST_ANSWERS, Answer
+from worker.writes.denials import after_outcome, in_a_row
 from worker.writes.evidence import fact_name, judge, target_value
 from worker.writes.intents import TOGGLES
 from worker.writes.life import (
@@ -72,7 +74,7 @@ class Tending:
         self._answers: dict[str, list[Answer]] = {}
         self._settling: dict[WriteId, Settling] = {}
         self._late: list[tuple[datetime, Write]] = []
-        self._credentials_until: datetime | None = None
+        self._memory = PartnerMemory(partner=PARTNER)
 
     def answer(self, answers: Sequence[Answer]) -> None:
         """The next attempts of these actions meet these answers, one each."""
@@ -169,7 +171,7 @@ class Tending:
         """The ordinary way: accepted, there, and seen to be there."""
         self._books.sent += 1
         self._world.take_effect(write)
-        step = self._advance(write, Attempted(outcome=_OK), moment)
+        step = self._attempted(write, _OK, moment)
         if step.move is not None and step.move.after.state == "applied":
             self._settle(step.move.after, moment)
 
@@ -185,11 +187,15 @@ class Tending:
                 self._world.take_effect(write)
         if outcome is None:
             return
-        step = self._advance(write, Attempted(outcome=outcome), moment)
+        step = self._attempted(write, outcome, moment)
         if isinstance(outcome, NotSent) and step.move is not None:
             self._books.not_sent(step.move.after)
-            if step.move.after.held_by == "credentials":
-                self._credentials_until = step.move.after.held_until
+
+    def _attempted(self, write: Write, outcome: Outcome, moment: Moment) -> Step:
+        """What the attempt tells, to the write and to the partner's memory."""
+        event = Attempted(outcome=outcome, denied_before=in_a_row(self._memory, write))
+        self._memory = after_outcome(self._memory, write, outcome, moment.now)
+        return self._advance(write, event, moment)
 
     def _outcome(self, answer: Answer) -> Outcome | None:
         """What the attempt tells the worker; None where the worker ended before it could be told anything."""
@@ -248,7 +254,7 @@ class Tending:
             limits=self._settings.limits,
             on_target=self._books.on_target(write),
             earlier=tuple(one for one in earlier if one.intent.order < write.intent.order),
-            credentials_until=self._credentials_until,
+            credentials_until=self._memory.denied_until,
             judgement=self._judgement(write, moment),
             facts=self._facts(write, moment),
         )

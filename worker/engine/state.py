@@ -69,10 +69,17 @@ class PartnerState:
     in_flight: set[WriteId] = field(default_factory=set)
     quiet_until: float = float("-inf")
     left: bool = False
-    credentials_until: datetime | None = None
     read_up_to: int = 0
     last_ok_at: datetime | None = None
     last_error: str | None = None
+
+    def trouble(self, now: datetime) -> str | None:
+        """What is wrong with this partner, in words for people."""
+        until = self.memory.denied_until
+        if until is None or now >= until:
+            return self.last_error
+        denied = f"credentials: the service refuses them for writes, which are held until {until:%H:%M:%S} UTC"
+        return denied if self.last_error is None else f"{denied}; {self.last_error}"
 
     def rest(self, write: Write, now: float, first_s: float, longest_s: float) -> None:
         """What a pre-flight or a read of its own could not bring further is tried again later, twice as late each

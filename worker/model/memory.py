@@ -62,13 +62,17 @@ class RuleMemory:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartnerMemory:
     """Memory of one partner. ``listed_at``: end of the last complete listing. ``after_gap_at``: looks before this are
-    older than the last silence. ``events``: known events, with the moment each went out of sight (None: in sight).
-    ``watched``: last seen values of fields that rules look at, for ``observed`` records."""
+    older than the last silence; ``reset_at``, ``restored_at``: when most events vanished at once, and when a restored
+    ledger was accepted. ``gone``: known events that are out of sight, since when; ``returned``: those that came back,
+    when. ``denied_at``: when the service refused our credentials for a write, with no write let in since;
+    ``denied_until``: until when that holds the partner's writes."""
 
     partner: PartnerId
     listed_at: datetime | None = None
     after_gap_at: datetime | None = None
     reset_at: datetime | None = None
     restored_at: datetime | None = None
+    denied_at: datetime | None = None
+    denied_until: datetime | None = None
     gone: Mapping[EventId, datetime] = field(default_factory=dict)
     returned: Mapping[EventId, datetime] = field(default_factory=dict)

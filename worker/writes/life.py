@@ -14,14 +14,14 @@ from typing import Literal, TypeAlias, assert_never
 from worker.model.commits import Move
 from worker.model.outcomes import Accepted, NotSent, Outcome, Refused, Uncertain
 from worker.model.writes import State, Write
+from worker.writes.denials import CREDENTIALS_HOLD
 from worker.writes.evidence import Evidence
 from worker.writes.states import IllegalMove, move, note
 
 BACKOFF_FIRST = timedelta(seconds=5)
 BACKOFF_MAX = timedelta(seconds=60)
-CREDENTIALS_HOLD = timedelta(minutes=5)
 DENIALS_BEFORE_HOLD = 2
-"""A refusal of our credentials is answered by signing in anew, once; the second in a row holds the partner's writes."""
+"""A refusal of our credentials is answered by signing in anew, once; the second in a row of one write holds it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +58,11 @@ class Settling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempted:
-    """One attempt ended."""
+    """One attempt ended. ``denied_before``: the partner's credentials were refused already, and no write was let in
+    since: a refusal of this one is the second in a row."""
 
     outcome: Outcome
+    denied_before: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +128,7 @@ def advance(write: Write, settling: Settling | None, event: Input, policy: Polic
     now, monotonic = at
     _must_take(write, event)
     if isinstance(event, Attempted):
-        return _after_attempt(write, event.outcome, policy, now, monotonic)
+        return _after_attempt(write, event, policy, now, monotonic)
     if isinstance(event, Looked):
         return _after_look(write, settling or Settling(ended=monotonic), event, policy, at)
     if isinstance(event, FoundSending):
@@ -174,7 +176,8 @@ def backoff(attempts: int) -> timedelta:
     return min(BACKOFF_MAX, BACKOFF_FIRST * (1 << doublings))
 
 
-def _after_attempt(write: Write, outcome: Outcome, policy: Policy, now: datetime, monotonic: float) -> Step:
+def _after_attempt(write: Write, event: Attempted, policy: Policy, now: datetime, monotonic: float) -> Step:
+    outcome = event.outcome
     if isinstance(outcome, Accepted):
         if not policy.reads_back:
             why = "the service accepted it, and this effect cannot be read back"
@@ -190,15 +193,15 @@ def _after_attempt(write: Write, outcome: Outcome, policy: Policy, now: datetime
         done = move(write, "rejected", at=now, reason="refused_by_service", why=why)
         return Step(move=done, settling=None, then="rest")
     if isinstance(outcome, NotSent):
-        return _not_sent(write, outcome, now)
+        return _not_sent(write, outcome, now, denied_before=event.denied_before)
     if isinstance(outcome, Uncertain):
         return _became_unknown(write, "ambiguous", outcome.why, policy, now, monotonic)
     assert_never(outcome)
 
 
-def _not_sent(write: Write, outcome: NotSent, now: datetime) -> Step:
+def _not_sent(write: Write, outcome: NotSent, now: datetime, *, denied_before: bool) -> Step:
     denied = write.denied + 1 if outcome.cause == "denied" else 0
-    if denied >= DENIALS_BEFORE_HOLD:
+    if denied >= DENIALS_BEFORE_HOLD or (denied and denied_before):
         held, until = "credentials", now + CREDENTIALS_HOLD
     elif outcome.cause == "denied":
         held, until = None, None

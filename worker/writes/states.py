@@ -43,7 +43,8 @@ class IllegalMove(Exception):
 
 
 def move(write: Write, to: State, *, at: datetime, reason: str, why: str, **changes: Any) -> Move:  # noqa: ANN401 - fields of Write
-    """The move of ``write`` to state ``to``, with its record. ``changes`` are further fields of the write.
+    """The move of ``write`` to state ``to``, with its record. ``changes`` are further fields of the write; one that
+    begins a hold is recorded as well.
 
     A hold ends with every change of state. How long a write is held counts from when it could first be sent: an attempt
     that is proven unsent begins nothing anew. Raises `IllegalMove`.
@@ -54,7 +55,10 @@ def move(write: Write, to: State, *, at: datetime, reason: str, why: str, **chan
     if (to == "planned" and write.state != "sending") or (to == "sending" and write.state == "unknown"):
         fields["due_since"] = at
     after = replace(write, state=to, changed_at=at, reason=reason, why=why, **fields)
-    return Move(before=write, after=after, records=(of_write(after, at=at, kind=to, reason=reason, why=why),))
+    records = [of_write(after, at=at, kind=to, reason=reason, why=why)]
+    if after.held_by is not None:
+        records.append(of_write(after, at=at, kind="held", reason=after.held_by, why=why))
+    return Move(before=write, after=after, records=tuple(records))
 
 
 def restored(write: Write, *, at: datetime) -> Move:

@@ -36,7 +36,8 @@ def test_each_outcome_has_its_state(outcome: Outcome, state: State, code: str, t
     step = Course(a_write()).attempt(outcome)
     assert step.move is not None
     assert (step.move.after.state, step.move.after.reason, step.then) == (state, code, then), reason
-    assert [record.kind for record in step.move.records] == [state]
+    held = ["held"] if step.move.after.held_by is not None else []
+    assert [record.kind for record in step.move.records] == [state, *held]
 
 
 @pytest.mark.parametrize("outcome", [ACCEPTED, LOST, BROKEN])

@@ -94,10 +94,11 @@ def test_a_hold_ends_with_every_change_of_state() -> None:
 
 
 def test_a_move_can_begin_a_hold() -> None:
-    after = move(
+    begun = move(
         a_write(state="sending"), "planned", at=NOW, reason="denied", why="401", held_by="credentials", held_until=LATER
-    ).after
-    assert (after.held_by, after.held_until) == ("credentials", LATER)
+    )
+    assert (begun.after.held_by, begun.after.held_until) == ("credentials", LATER)
+    assert [(one.kind, one.reason) for one in begun.records] == [("planned", "denied"), ("held", "credentials")]
 
 
 @pytest.mark.parametrize(

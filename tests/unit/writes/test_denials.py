@@ -1,0 +1,85 @@
+"""Refusals of the credentials in a row: whose they are, and what ends the row."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from tests.builders import NOW, PARTNER, a_write
+from tests.unit.writes.course import ACCEPTED, BROKEN, DENIED, LOST, NO_CONNECTION, REFUSED, STALE, Course
+from worker.model.memory import PartnerMemory
+from worker.model.outcomes import Outcome
+from worker.model.writes import Write
+from worker.writes.denials import CREDENTIALS_HOLD, after_outcome, in_a_row
+from worker.writes.life import Attempted
+
+NEW = PartnerMemory(partner=PARTNER)
+
+
+def minute(number: int) -> datetime:
+    return NOW + timedelta(minutes=number)
+
+
+def sent_at(number: int) -> Write:
+    return a_write(state="sending", last_sent_at=minute(number))
+
+
+def after(*attempts: tuple[int, int, Outcome]) -> PartnerMemory:
+    """The memory after attempts: sent in this minute, ended in that one, like this."""
+    memory = NEW
+    for sent, ended, outcome in attempts:
+        memory = after_outcome(memory, sent_at(sent), outcome, minute(ended))
+    return memory
+
+
+@pytest.mark.parametrize(
+    ("attempts", "since", "until", "reason"),
+    [
+        ([(0, 1, DENIED)], 1, None, "the first: a new token may help"),
+        ([(0, 2, DENIED), (1, 3, DENIED)], 2, None, "under way together, with one token: one refusal"),
+        ([(0, 1, DENIED), (2, 3, DENIED)], 1, 3, "the second in a row, whichever write it is"),
+        ([(0, 1, DENIED), (2, 3, DENIED), (8, 9, DENIED)], 1, 9, "tried again after the hold, and refused again"),
+        ([(0, 1, DENIED), (2, 3, NO_CONNECTION), (4, 5, DENIED)], 1, 5, "no connection says nothing of credentials"),
+        ([(0, 1, DENIED), (2, 3, STALE)], 1, None, "nor does what was not sent at all"),
+        ([(0, 1, DENIED), (2, 3, ACCEPTED), (4, 5, DENIED)], 5, None, "let in meanwhile: the row is broken"),
+        ([(0, 1, DENIED), (2, 3, REFUSED)], None, None, "a refusal of the write is an answer to one let in"),
+        ([(0, 1, DENIED), (2, 3, LOST)], 1, None, "a 429 may be given before anybody looks at the token"),
+        ([(0, 1, DENIED), (2, 3, BROKEN), (4, 5, DENIED)], 1, 5, "a broken connection shows nothing"),
+        ([(0, 1, DENIED), (2, 3, DENIED), (8, 9, ACCEPTED)], None, None, "let in again: nothing is held any more"),
+        ([(0, 1, ACCEPTED)], None, None, "as it should be"),
+    ],
+)
+def test_a_row_of_refusals(
+    attempts: list[tuple[int, int, Outcome]], since: int | None, until: int | None, reason: str
+) -> None:
+    memory = after(*attempts)
+    assert memory.denied_at == (None if since is None else minute(since)), reason
+    assert memory.denied_until == (None if until is None else minute(until) + CREDENTIALS_HOLD), reason
+
+
+def test_a_write_that_was_never_sent_is_second_to_nothing() -> None:
+    assert not in_a_row(replace(NEW, denied_at=NOW), a_write())
+
+
+def test_what_was_never_refused_before_is_first() -> None:
+    assert not in_a_row(NEW, sent_at(1))
+
+
+def test_the_second_refusal_in_a_row_of_the_partner_holds_a_write_that_was_refused_once() -> None:
+    course = Course(a_write()).send()
+    course.take(Attempted(outcome=DENIED, denied_before=True))
+    assert (course.write.held_by, course.write.denied) == ("credentials", 1)
+
+
+def test_a_write_that_alone_is_forbidden_is_held_though_others_are_let_in() -> None:
+    course = Course(a_write())
+    course.attempt(DENIED)
+    assert course.write.held_by is None, "sent anew, once"
+    course.attempt(DENIED)
+    assert course.write.held_by == "credentials"
+
+
+def test_no_other_outcome_is_held_for_the_credentials() -> None:
+    course = Course(a_write()).send()
+    course.take(Attempted(outcome=NO_CONNECTION, denied_before=True))
+    assert course.write.held_by == "backoff"
