@@ -86,9 +86,9 @@ bench: $(READY) ## every benchmark, one table each
 	  if [ ! -e "$$1" ]; then echo 'Nothing was measured: there is no benchmarks/*.py.' >&2; exit 1; fi; \
 	  for script in "$$@"; do printf '==> %s\n' "$$script"; $(BIN)/python "$$script" || exit 1; done
 
-docs: $(READY) ## write docs/reference.md anew from the code
+docs: $(READY) ## write docs/reference.md and docs/api-coverage.md anew from the code
 	@$(BIN)/python -m tests.reference
-	@echo '==> docs/reference.md'
+	@echo '==> docs/reference.md docs/api-coverage.md'
 
 schema: $(READY) ## write the JSON Schemas that editors read, into docs/schema/
 	@mkdir -p docs/schema

@@ -20,6 +20,7 @@ from worker.api.addresses import hosts_from
 from worker.api.assumptions import assumptions_from
 from worker.api.auth import Credentials
 from worker.api.client import ApiService, ApiSettings
+from worker.api.readings import CustomFact
 from worker.api.replies import Reply
 from worker.api.secret import Secret
 from worker.api.transport import Transports
@@ -37,6 +38,8 @@ from worker.model.writes import Write
 from worker.reading.gate import Gate
 from worker.reading.pacer import Pacer
 from worker.rules.load import read_rules
+from worker.rules.registry import CustomFact as Named
+from worker.rules.registry import with_custom
 from worker.sandbox.changes import By, EventChange
 from worker.sandbox.faults import Fault, Kind, Match
 from worker.sandbox.service import Service
@@ -91,13 +94,16 @@ class Running:
 class Town:
     """A twin and a worker that watches it. ``at`` counts from the start of the test, in virtual seconds."""
 
-    def __init__(self, loop: VirtualLoop, twin: Service, folder: Path, rules: str, settings: EngineSettings) -> None:
+    def __init__(
+        self, loop: VirtualLoop, twin: Service, folder: Path, rules: RuleSet, settings: EngineSettings
+    ) -> None:
         self.loop = loop
         self.clock = VirtualClock(loop)
         self.twin = twin
         self.settings = settings
-        self.rules = RulesInUse(rule_set(rules))
+        self.rules = RulesInUse(rules)
         self.assumptions: Mapping[str, Any] = {}
+        self.facts: Mapping[str, CustomFact] = {}
         self.reports: list[CycleReport] = []
         self._folder = folder
         self._zero = loop.time()
@@ -133,6 +139,7 @@ class Town:
                 timeout=self.settings.timeout,
                 page_size=self.settings.page_size,
                 assumptions=assumptions_from(self.assumptions)[0],
+                facts=self.facts,
                 transports=Transports(reads=transport, writes=transport),
             ),
             credentials=Credentials(username=Secret("sandbox"), password=Secret("sandbox")),
@@ -323,12 +330,17 @@ def town(
     *,
     settings: EngineSettings = QUICK,
     twin: TwinSettings | None = None,
+    facts: Mapping[str, str] | None = None,
     **changes: Any,
 ) -> Iterator[tuple[Town, Callable[[Script], None]]]:
-    """A town, and how to play a script in it; judged when the block ends."""
+    """A town, and how to play a script in it; judged when the block ends. ``facts``: the config's own, by their GET."""
     loop = VirtualLoop()
     service = Service(place, settings=twin or TwinSettings())
-    made = Town(loop, service, folder, rules, replace(settings, **changes))
+    own = {name: CustomFact(name=name, get=get, value="@") for name, get in (facts or {}).items()}
+    registry = with_custom({name: Named(name=name, get=get) for name, get in (facts or {}).items()})
+    read = read_rules({"rules.yaml": rules}, registry).rules if facts else rule_set(rules)
+    made = Town(loop, service, folder, read, replace(settings, shared=registry.shared, **changes))
+    made.facts = own
 
     def play(script: Script) -> None:
         async def whole() -> None:

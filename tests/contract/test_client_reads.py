@@ -304,6 +304,65 @@ def test_a_fact_that_cannot_be_asked_for_asks_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("error.auth.missing_token", "no access token that the service accepts came with the request"),
+        ("error.auth.not_authorized", "this account may not do this for this partner"),
+        ("error.unauthorized", "only administrators of the service may do this"),
+    ],
+)
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+def test_the_three_documented_refusals_are_told_apart(code: str, words: str, status: int) -> None:
+    for made in (answer({"error": {"code": code}}, status), httpx.Response(status, content=code.encode())):
+        world = World()
+        world.on("/features", made)
+
+        fact = world.clock.run(world.read("features"))
+
+        assert isinstance(fact, Unknown)
+        assert (fact.code, fact.why) == ("denied", f"the service answered {status}: {code}: {words}")
+
+
+def test_a_legacy_path_gets_the_internal_id_that_the_partners_record_holds() -> None:
+    legacy = CustomFact(name="legacy", get="/x/{client_id}/y?for={eid}", value="@")
+    world = World(facts={"legacy": legacy})
+    world.on("/partners/", answer({"id": 4101}))
+    world.on("/x/4101/y", answer({"n": 1}))
+
+    async def story() -> list[str]:
+        return [code(await world.read("legacy")) for _ in range(2)]
+
+    assert world.clock.run(story()) == ["known", "known"]
+    assert len(world.asked("/partners/")) == 1
+
+
+def test_without_the_partners_record_a_legacy_path_is_not_asked_for() -> None:
+    world = World(facts={"legacy": CustomFact(name="legacy", get="/x/{client_id}", value="@")})
+    world.on("/partners/", answer(None, 500))
+
+    fact = world.clock.run(world.read("legacy"))
+
+    assert isinstance(fact, Unknown)
+    assert "client_id" in fact.why
+    assert [seen.path for seen in world.seen] == ["/auth", "/partners/"]
+
+
+def test_events_that_ask_the_very_same_share_one_answer_within_the_floor() -> None:
+    world = World()
+    params = (("goal", "ROAS"), ("has_pixel", "true"), ("lead_form_id", ""))
+    path = "/setup_processes/call_to_action/"
+    world.on(path, answer(["BUY_TICKETS"]))
+
+    async def story() -> None:
+        for number in range(20):
+            assert code(await world.read("call_to_action", event=EventId(f"e{number}"), params=params)) == "known"
+
+    world.clock.run(story())
+
+    assert world.asked(path) == [0.0]
+
+
+@pytest.mark.parametrize(
     ("made", "expected"),
     [
         (answer({"data": {"state": "SUCCESS"}}), TaskState(state="SUCCESS", verdict="succeeded")),

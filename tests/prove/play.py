@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.prove.stories import STORY_S, Step, Story
 from tests.virtual import EPOCH, VirtualLoop, run_virtually
-from tests.worlds import PARTNER, QUICK, Town, happening, world
+from tests.worlds import PARTNER, QUICK, Town, happening, rule_set, world
 from worker.engine.operators import approved, rejected, resolved
 from worker.engine.settings import EngineSettings
 from worker.model.commits import Commit
@@ -249,7 +249,7 @@ def played(folder: Path, story: Story) -> Iterator[Played]:
     """Plays a story in a folder of its own; what is left can be looked at until the block ends."""
     loop = VirtualLoop()
     twin = Service(world(*(_happening(one) for one in story.events)))
-    here = Town(loop, twin, folder, story.rules, SETTINGS)
+    here = Town(loop, twin, folder, rule_set(story.rules), SETTINGS)
     found = Played(story=story, here=here)
     try:
         run_virtually(loop, Nemesis(found).play())

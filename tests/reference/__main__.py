@@ -1,5 +1,6 @@
-"""`python -m tests.reference` writes docs/reference.md; `make docs` calls it."""
+"""`python -m tests.reference` writes docs/reference.md and docs/api-coverage.md; `make docs` calls it."""
 
-from tests.reference.document import FILE, text
+from tests.reference import coverage, document
 
-FILE.write_text(text(), "utf-8")
+for page in (document, coverage):
+    page.FILE.write_text(page.text(), "utf-8")

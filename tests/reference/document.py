@@ -24,6 +24,8 @@ from worker.model.document import (
     EVENT_FIELDS,
     GOALS,
     PARTNER_FIELDS,
+    PREDICTION_FIELDS,
+    RADIUS_FIELDS,
     SETUP_FIELDS,
     SUGGESTED_TC_FIELDS,
     Field,
@@ -53,6 +55,8 @@ _FIELDS_OF: Final[Mapping[str, Mapping[str, Field]]] = {
     "clusters": {**CLUSTER_FIELDS, "tc_run_id": SUGGESTED_TC_FIELDS["tc_run_id"]},
     "defaults": DEFAULTS_FIELDS,
     "budget_range": BUDGET_RANGE_FIELDS,
+    "lookout_prediction_benchmark": PREDICTION_FIELDS,
+    "suggested_radius": RADIUS_FIELDS,
 }
 
 _HEAD: Final = """\

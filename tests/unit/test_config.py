@@ -74,6 +74,18 @@ def mistakes(text: str) -> list[str]:
             'facts: {a: {get: "/x/{id}"}}',
             "c.yaml:1:18: facts.a.get: unknown placeholder {id}; known: {client_id}, {eid}, {partner_id}",
         ),
+        (
+            "facts: {a: {get: /campaign_results/}}",
+            "c.yaml:1:18: facts.a.get: /campaign_results/ turns a partner's token away (error.auth.not_authorized)",
+        ),
+        (
+            "facts: {a: {get: /auth/users/csv_export}}",
+            "c.yaml:1:18: facts.a.get: /auth/users/csv_export turns a partner's token away (error.unauthorized or ",
+        ),
+        (
+            "facts: {a: {get: '/adplatform_targeting/suggested_radius?location=Gent&distance_unit=km'}}",
+            "c.yaml:1:18: facts.a.get: distance_unit is mile or kilometer, not km",
+        ),
         ('facts: {a: {get: /x, value: "a["}}', "c.yaml:1:29: facts.a.value is not a JMESPath: "),
         ("ledger: postgresql://x", "c.yaml:1:9: ledger must be sqlite:///FILE"),
         ("ledger: 'sqlite:///'", "c.yaml:1:9: ledger must be sqlite:///FILE"),

@@ -233,6 +233,24 @@ _TABLE: tuple[Assumption, ...] = (
         needed_by=("adplatform",),
         seen_by="read",
     ),
+    Assumption(
+        key="lookout_benchmark.at",
+        shape="path",
+        default="benchmark.prediction || prediction || @",
+        origin="section 4.2: answer not specified",
+        about="JMESPath to the record with the numbers value and benchmark",
+        needed_by=("lookout_prediction_benchmark",),
+        seen_by="read",
+    ),
+    Assumption(
+        key="lookout_benchmark.unit",
+        shape="unit",
+        default="auto",
+        origin="section 2.3: 'as a fraction or as a percent; clients auto-detect'",
+        about="auto: both numbers up to 1 are fractions, one from 2 on makes percents; else fraction or percent",
+        needed_by=("lookout_prediction_benchmark",),
+        seen_by="read",
+    ),
 )
 
 ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType({row.key: row for row in _TABLE})

@@ -7,6 +7,7 @@ money twice.
 """
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
@@ -20,6 +21,14 @@ REFUSALS = frozenset({400, 404, 405, 410, 413, 415, 422})
 AMBIGUOUS = frozenset({408, 409, 425, 429})
 LONGEST_WAIT = timedelta(days=3650)
 """The most that is made of a ``Retry-After``; how long is really waited is the pace's decision."""
+DENIALS: Mapping[str, str] = {
+    "error.auth.missing_token": "no access token that the service accepts came with the request",
+    "error.auth.not_authorized": "this account may not do this for this partner",
+    "error.unauthorized": "only administrators of the service may do this",
+}
+"""The error codes that the document names (API section 7), told apart in every message."""
+TEXT_MAX = 4096
+"""Bytes of a body that is no JSON in which a code is looked for."""
 WORDS_MAX = 200
 """Characters of a service's explanation that are kept."""
 
@@ -30,7 +39,7 @@ def outcome_of_answer(answer: Answered, content: bytes, assumptions: Assumptions
     if 200 <= status <= 299:
         return Accepted(answer=answer)
     if is_denied(status, content, assumptions):
-        return NotSent(cause="denied", why=f"the service answered {status}: not authorised", answer=answer)
+        return NotSent(cause="denied", why=f"the service answered {status}: {denial(content)}", answer=answer)
     if status in REFUSALS:
         return Refused(answer=answer, why=f"the service answered {status}{explanation(content)}")
     return Uncertain(why=f"the service answered {status}, which may hide an effect", answer=answer)
@@ -54,11 +63,21 @@ def outcome_of_error(error: BaseException) -> Outcome:
 
 
 def codes_in(content: bytes) -> frozenset[str]:
-    """Every text in the body, among which an error code may be: where it stands is not shown (API section 7)."""
+    """Every text in the body, among which an error code may be: where it stands is not shown (API section 7), nor that
+    the body is JSON at all."""
     try:
         return strings_in(parsed(content))
     except Malformed:
-        return frozenset()
+        text = content[:TEXT_MAX].decode("utf-8", errors="replace")
+        return frozenset(re.findall(r"[A-Za-z_]\w*(?:\.\w+)+", text))
+
+
+def denial(content: bytes) -> str:
+    """What a refusal of our credentials says, in words: the three documented codes mean three things."""
+    for code, words in DENIALS.items():
+        if code in codes_in(content):
+            return f"{code}: {words}"
+    return "not authorised"
 
 
 def explanation(content: bytes) -> str:

@@ -15,19 +15,11 @@ from typing import Protocol
 from worker.api.addresses import Hosts, path_of
 from worker.api.assumptions import Assumptions
 from worker.api.auth import Credentials, SignIn
+from worker.api.decoding import NO_SETUP, Asking, setup_without_record
 from worker.api.endpoints import endpoint
 from worker.api.exchanges import Ask, Exchanges
 from worker.api.listing import listing_of
-from worker.api.readings import (
-    NO_SETUP,
-    Asking,
-    CustomFact,
-    Question,
-    decoded,
-    question_for,
-    readings_with,
-    setup_without_record,
-)
+from worker.api.readings import CustomFact, Question, decoded, question_for, readings_with
 from worker.api.replies import Reply
 from worker.api.requests import write_request
 from worker.api.transport import Transports, Wire
@@ -41,7 +33,11 @@ from worker.model.writes import Intent
 
 DENIED_AGAIN_S = 300.0
 """A kind of read that even a new token did not open is no reason to sign in again for this long."""
+SHARED_AGE = timedelta(seconds=3)
+"""How old an answer may be that several events ask for in the same words: the floor, or each would wait for it."""
+CLIENT_ID_AGE = timedelta(minutes=10)
 SETUP = "setup"
+PARTNER = FactKey(name="partner")
 CAMPAIGNS = FactKey(name="campaigns")
 
 _LIST = endpoint("GET", "/events/")
@@ -131,6 +127,7 @@ class ApiService:
             assumptions=settings.assumptions,
             operator_prefix=settings.operator_prefix,
         )
+        self._clients: dict[PartnerId, str] = {}
         self._shut: dict[tuple[PartnerId, str], float] = {}
 
     async def partners(self) -> tuple[PartnerId, ...]:
@@ -163,15 +160,34 @@ class ApiService:
         places: Places | None = None,
     ) -> Fact:
         """One fact. Every answer has a trace, also one that tells nothing."""
-        question = question_for(self._readings, partner, event, key)
+        question = await self._question(partner, event, key, urgency)
         if isinstance(question, str):
             trace = Trace(get="", began=self._clock.monotonic())
             return Unknown(code="unreadable", why=question, read_at=self._clock.now(), trace=trace)
+        if question.shared and key.params and urgency is not Urgency.EVIDENCE:
+            max_age = max(max_age, SHARED_AGE)
         manner = Manner(urgency=urgency, max_age=max_age, places=places)
         reply = await self._read(partner, key.name, _ask_of(question), manner)
         if key.name == SETUP and reply.status == 404 and not reply.denied:
             return await self._absent_setup(partner, event, reply, manner)
         return self._fact(event, question, reply)
+
+    async def _question(
+        self, partner: PartnerId, event: EventId | None, key: FactKey, urgency: Urgency
+    ) -> Question | str:
+        """The request of a fact. A few legacy endpoints want the partner's internal id (API section 2.1), which stands
+        in its record."""
+        reading = self._readings.get(key.name)
+        if reading is not None and reading.names("client_id"):
+            record = await self.read(partner, None, PARTNER, urgency=urgency, max_age=CLIENT_ID_AGE)
+            found = record.value.get("id") if isinstance(record, Known) and isinstance(record.value, dict) else None
+            if not isinstance(found, str):
+                return f"{key.name} needs the partner's client_id, and its record could not be read"
+            self._clients[partner] = found
+        return self._spelled(partner, event, key)
+
+    def _spelled(self, partner: PartnerId, event: EventId | None, key: FactKey) -> Question | str:
+        return question_for(self._readings, partner, event, key, self._clients.get(partner, ""))
 
     async def keep_places(
         self, partner: PartnerId, event: EventId, keys: Iterable[FactKey], *, urgency: Urgency
@@ -192,7 +208,7 @@ class ApiService:
         if any(key.name == SETUP for key in keys) and self._absent_when_published:
             keys.add(CAMPAIGNS)
         for key in keys:
-            question = question_for(self._readings, partner, event, key)
+            question = self._spelled(partner, event, key)
             if not isinstance(question, str):
                 yield question
 
@@ -309,7 +325,11 @@ class ApiService:
     def _fact(self, event: EventId | None, question: Question, reply: Reply) -> Fact:
         if reply.ok and not isinstance(reply.content, Malformed):
             asking = Asking(
-                event=event, read_at=reply.read_at, trace=reply.trace, assumptions=self._settings.assumptions
+                event=event,
+                read_at=reply.read_at,
+                trace=reply.trace,
+                assumptions=self._settings.assumptions,
+                params=question.params,
             )
             return decoded(question, reply.content, asking)
         code, why = _failure(reply)

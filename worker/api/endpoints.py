@@ -22,35 +22,66 @@ class Endpoint:
 
     ``input``: how the request carries what it says; ``open`` where that is not specified. ``query``: names that the
     document gives. ``unlisted``: may be absent from the machine-readable specification, and can change (section 9).
+    ``refused``: the error codes by which a partner's token is turned away here (section 7); empty where it is let in.
     """
 
     method: str | None
     path: str
     host: Host = "api"
     auth: bool = True
-    admin: bool = False
     input: Input = "none"
     query: tuple[str, ...] = ()
     open_input: bool = False
     open_output: bool = False
     unlisted: bool = False
+    refused: tuple[str, ...] = ()
     section: str
 
+    @property
+    def opened(self) -> bool:
+        """Whether a partner's token is let in."""
+        return not self.refused
+
+    def matches(self, path: str) -> bool:
+        """Whether a path, with its names filled in or still as ``{eid}``, is one of this row."""
+        own, given = self.path.split("/"), path.split("/")
+        if own[-1] == "{rest}":
+            given = [*given[: len(own) - 1], "{rest}"] if len(given) >= len(own) else given
+        same = len(own) == len(given)
+        return same and all(
+            mine == theirs or (mine.startswith("{") and theirs != "") for mine, theirs in zip(own, given, strict=True)
+        )
+
+
+ADMIN_ONLY = ("error.unauthorized", "error.auth.missing_token")
+"""What a partner's token is told at an endpoint for administrators (API section 7)."""
 
 _SERVICE = (
     Endpoint(method="GET", path="/status/", auth=False, open_output=True, section="4.1"),
     Endpoint(method="POST", path="/auth", auth=False, input="json", section="4.1"),
     Endpoint(method="GET", path="/partners/", section="4.1"),
     Endpoint(
-        method="POST", path="/partners/", admin=True, input="open", open_input=True, open_output=True, section="4.1"
+        method="POST",
+        path="/partners/",
+        refused=ADMIN_ONLY,
+        input="open",
+        open_input=True,
+        open_output=True,
+        section="4.1",
     ),
     Endpoint(
-        method="PUT", path="/partners/", admin=True, input="open", open_input=True, open_output=True, section="4.1"
+        method="PUT",
+        path="/partners/",
+        refused=ADMIN_ONLY,
+        input="open",
+        open_input=True,
+        open_output=True,
+        section="4.1",
     ),
     Endpoint(
         method=None,
         path="/auth/users/csv_export",
-        admin=True,
+        refused=ADMIN_ONLY,
         input="open",
         open_input=True,
         open_output=True,
@@ -59,7 +90,7 @@ _SERVICE = (
     Endpoint(
         method="PUT",
         path="/rest_demo_data/{rest}",
-        admin=True,
+        refused=ADMIN_ONLY,
         input="open",
         open_input=True,
         open_output=True,
@@ -279,7 +310,9 @@ _CAMPAIGNS = (
     Endpoint(
         method="GET", path="/integrations/adplatform/events/{eid}/adplatform_insights", open_output=True, section="4.5"
     ),
-    Endpoint(method="GET", path="/campaign_results/", open_output=True, section="4.5"),
+    Endpoint(
+        method="GET", path="/campaign_results/", refused=("error.auth.not_authorized",), open_output=True, section="4.5"
+    ),
     Endpoint(
         method="POST",
         path="/media",
@@ -302,3 +335,10 @@ _ROWS: Mapping[tuple[str, str, Host], Endpoint] = MappingProxyType(
 def endpoint(method: str, path: str, host: Host = "api") -> Endpoint:
     """The row of the document. Raises `KeyError` for one that it does not have."""
     return _ROWS[(method, path, host)]
+
+
+def row_of(method: str, path: str, host: Host = "api") -> Endpoint | None:
+    """The row that a request is one of; None where the document has none. Fixed words win over ``{eid}``, so that
+    ``/events/venues`` is not the event called venues; ``{}`` in the path stands for any name."""
+    found = [row for row in ENDPOINTS if row.host == host and row.method in (method, None) and row.matches(path)]
+    return min(found, key=lambda row: row.path.count("{"), default=None)

@@ -10,7 +10,7 @@ from datetime import timedelta
 from worker.api.addresses import Hosts, exact_url, target_of
 from worker.api.assumptions import Assumptions
 from worker.api.auth import AuthAnswer
-from worker.api.classify import is_denied, outcome_of_answer, outcome_of_error, retry_after, words_of
+from worker.api.classify import denial, is_denied, outcome_of_answer, outcome_of_error, retry_after, words_of
 from worker.api.replies import Reply
 from worker.api.secret import Secret
 from worker.api.transport import Sending, Stale, Whole, Wire, json_content
@@ -74,7 +74,7 @@ class Exchanges:
             read_at=read_at,
             trace=trace,
             content=content,
-            why="" if 200 <= whole.status <= 299 else f"the service answered {whole.status}",
+            why=_why(whole, denied=denied),
             denied=denied,
             token=token,
             retry_after=wait,
@@ -135,6 +135,14 @@ class Exchanges:
 def _headers(partner: PartnerId, token: Secret) -> dict[str, str]:
     """What every authenticated call carries (API section 4)."""
     return {"Authorization": f"Bearer {token.reveal()}", "X-Preferred-Partner-Id": partner}
+
+
+def _why(whole: Whole, *, denied: bool) -> str:
+    """Why an answer is no success; a refusal of our credentials says which one it is."""
+    if 200 <= whole.status <= 299:
+        return ""
+    said = f"the service answered {whole.status}"
+    return f"{said}: {denial(whole.content)}" if denied else said
 
 
 def _request_id(whole: Whole) -> str | None:

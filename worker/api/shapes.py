@@ -19,6 +19,7 @@ Shape = Literal[
     "body",
     "semantics",
     "after_publish",
+    "unit",
     "path",
     "refresh",
     "denied",
@@ -27,7 +28,11 @@ Shape = Literal[
 PLACEHOLDERS = frozenset({"value", "eid", "tc", "tc_run_id", "refresh_token"})
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _AMBIGUOUS = frozenset({408, 425, 429})
-_CHOICES = {"semantics": ("set", "toggle"), "after_publish": ("readable", "absent")}
+_CHOICES = {
+    "semantics": ("set", "toggle"),
+    "after_publish": ("readable", "absent"),
+    "unit": ("auto", "fraction", "percent"),
+}
 
 
 def objection(shape: Shape, value: Json) -> str | None:
@@ -37,7 +42,7 @@ def objection(shape: Shape, value: Json) -> str | None:
             return None if isinstance(value, str) and value.strip() else "a name is wanted"
         case "words":
             return None if _are_words(value) else "a list of words is wanted, as [SUCCESS, DONE]"
-        case "semantics" | "after_publish":
+        case "semantics" | "after_publish" | "unit":
             choices = _CHOICES[shape]
             return None if value in choices else f"{' or '.join(choices)} is wanted"
         case "path":

@@ -124,6 +124,7 @@ def engine_settings(config: Config) -> EngineSettings:
         requests_per_minute=config.requests.per_minute,
         page_size=config.poll.page_size,
         only_partners=frozenset(config.partners) if config.partners is not None else None,
+        shared=config.registry.shared,
     )
 
 

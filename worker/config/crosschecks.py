@@ -5,13 +5,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
+from urllib.parse import parse_qsl
 
 import jmespath
 from jmespath.exceptions import JMESPathError
 
+from worker.api.endpoints import ENDPOINTS, row_of
 from worker.config.addresses import address_error, embedded, is_local, ledger_error
 from worker.config.sections import ConfigText, FactText, SecretText
+from worker.model.document import QUERY_VALUES
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT
+from worker.rules.nearest import meant, nearest
 from worker.rules.registry import BUILT_IN
 
 PLACEHOLDERS = frozenset({"eid", "partner_id", "client_id"})
@@ -24,6 +28,7 @@ _RESERVED = frozenset(
 )
 _FACT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_READABLE = tuple(row.path for row in ENDPOINTS if row.method == "GET" and row.host == "api" and row.opened)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +115,7 @@ def _fact(name: str, fact: FactText) -> Iterator[Wrong]:
         yield Wrong(loc=(*loc, "get"), message=f"facts.{name}.get must be a path that begins with /", hint=hint)
     if re.match(r"/+auth(?:/|$)", fact.get):
         yield Wrong(loc=(*loc, "get"), message=f"facts.{name}.get must not be a path of /auth")
+    yield from _row(name, fact)
     for placeholder in _PLACEHOLDER.findall(fact.get):
         if placeholder not in PLACEHOLDERS:
             known = ", ".join(f"{{{one}}}" for one in sorted(PLACEHOLDERS))
@@ -120,3 +126,30 @@ def _fact(name: str, fact: FactText) -> Iterator[Wrong]:
     except JMESPathError as error:
         first = str(error).splitlines()[0] if str(error) else "it cannot be read"
         yield Wrong(loc=(*loc, "value"), message=f"facts.{name}.value is not a JMESPath: {first}")
+
+
+def _row(name: str, fact: FactText) -> Iterator[Wrong]:
+    """What the service's document says of the path: nothing, or that it turns a partner's token away."""
+    loc = ("facts", name, "get")
+    path, _, query = fact.get.partition("?")
+    row = row_of("GET", path)
+    if row is None:
+        close = nearest(path, _READABLE)
+        hint = f"did you mean {close}?" if close is not None else "it is asked for all the same; a 404 makes it unknown"
+        message = f"facts.{name}.get: the service's document has no GET {path}"
+        yield Wrong(loc=loc, message=message, hint=hint, severity="warning")
+        return
+    if row.refused:
+        codes = " or ".join(row.refused)
+        hint = "GET /integrations/adplatform/events/{eid}/campaign_results has an event's results"
+        yield Wrong(
+            loc=loc,
+            message=f"facts.{name}.get: {row.path} turns a partner's token away ({codes})",
+            hint=hint if row.path == "/campaign_results/" else "it is for administrators of the service",
+        )
+    given = dict(parse_qsl(query, keep_blank_values=True))
+    for parameter in (one for one in row.query if one in given):
+        value, allowed = given[parameter], QUERY_VALUES.get(parameter, ())
+        if allowed and value not in allowed and "{" not in value:
+            said = f"{parameter} is {' or '.join(allowed)}, not {value}{meant(value, allowed)}"
+            yield Wrong(loc=loc, message=f"facts.{name}.get: {said}")

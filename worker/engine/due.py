@@ -8,7 +8,8 @@ changed nothing, every look until the next of these moments would change nothing
 - A condition that names ``now`` turns. A comparison that is linear in ``now`` (``event.start_date_time - now <
   duration('7d')``) turns at most once, so its turn is found by halving; one that takes only the date, hour or minute of
   ``now`` turns at full hours or minutes only; for anything else every look is made, and so for ``at``.
-- The default ``runtime_in_days`` of ``budget_range`` drops by a day, which asks for the fact by another key.
+- The default ``runtime_in_days`` of ``budget_range`` drops by a day, or a ``today`` becomes another day: each asks for
+  its fact by another key.
 
 Surge windows and the age of a pending change matter only at a firing, and a firing is never quiet. The daemon skips
 events by this, and the rule tests jump over whole hours by it; writes under way are for the callers to mind.
@@ -25,7 +26,8 @@ from worker.model.rules import Computed, Rule, Scope, Truth
 from worker.rules.conditions import CelCondition, Part, leaves, parts
 from worker.rules.contexts import parse_time
 from worker.rules.evaluate import keys_for
-from worker.rules.registry import CHANGE
+from worker.rules.parameters import DATES
+from worker.rules.registry import BUILT_IN, CHANGE
 from worker.rules.syntax import Node, walk
 
 _HOURLY = frozenset({"getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfYear", "getDayOfWeek", "getHours"})
@@ -116,7 +118,7 @@ def next_due(
     now, horizon = between
     if clock.restless:
         return now
-    times = [*_paced(rule, glanced), *_runtime_drops(rule, observation, now)]
+    times = [*_paced(rule, glanced), *_days_turn(rule, observation, now)]
     if clock.every is not None:
         times.append(_next_multiple(now, clock.every))
     known = min((at for at in times if now < at < horizon), default=horizon)
@@ -137,8 +139,10 @@ def _paced(rule: Rule, glanced: Glanced) -> Iterator[datetime]:
         yield from (at + DAY for at in sendings)
 
 
-def _runtime_drops(rule: Rule, observation: Observation, now: datetime) -> Iterator[datetime]:
-    """When the whole days until the event's start become one less, where the rule asks for a fact by them."""
+def _days_turn(rule: Rule, observation: Observation, now: datetime) -> Iterator[datetime]:
+    """When the day is over, or the whole days until the event's start are one less, where the rule asks by them."""
+    if any(DATES.intersection(BUILT_IN[name].takes) for name in rule.names if name in BUILT_IN):
+        yield _next_multiple(now, DAY)
     if "budget_range" not in rule.names or "runtime_in_days" in rule.parameters:
         return
     event = observation.get(FactKey(name="event"))

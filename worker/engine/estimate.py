@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from worker.engine.needs import BY_DEFAULTS, names_read
+from worker.engine.needs import names_read
 from worker.engine.observe import PARTNER_FACTS_EVERY
 from worker.engine.settings import EngineSettings
 from worker.model.facts import Json
@@ -19,6 +19,7 @@ from worker.model.rules import Rule
 from worker.reading.plan import allowance
 from worker.rules.durations import duration_text
 from worker.rules.narrowing import narrowed
+from worker.rules.parameters import lacks_defaults
 from worker.rules.registry import Registry
 
 EVENTS = 200
@@ -183,7 +184,7 @@ def _asked(rule: Rule, registry: Registry) -> set[str]:
             continue
         given = _given(rule.parameters, fact.takes)
         found.add(f"{name}({given})" if given else name)
-        if name in BY_DEFAULTS and not set(fact.takes) <= set(rule.parameters):
+        if lacks_defaults(rule, name):
             found.add("defaults")
     return found
 

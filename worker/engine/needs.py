@@ -13,10 +13,8 @@ from worker.model.actions import ACTIONS
 from worker.model.facts import FactKey, Observation
 from worker.model.rules import Rule, Scope, Truth
 from worker.rules.evaluate import keys_for
+from worker.rules.parameters import lacks_defaults
 from worker.rules.registry import LOCAL
-
-BY_DEFAULTS = frozenset({"suggested_tcs", "expected_value"})
-"""Facts whose parameters come from the event's default campaign parameters where the rule gives none."""
 
 
 def scope_of(rule: Rule, observation: Observation, now: datetime) -> Scope:
@@ -33,11 +31,11 @@ def wanted_keys(rule: Rule, observation: Observation, now: datetime) -> frozense
     for name in names_read(rule):
         key = scope.keys.get(name)
         if key is None:
-            if name in BY_DEFAULTS and possible:
+            if possible and lacks_defaults(rule, name):
                 wanted.add(FactKey(name="defaults"))
         elif possible or (name in in_condition and _could_without(rule, scope, key)):
             wanted.add(key)
-            if name in BY_DEFAULTS and not {"budget", "goal"} <= set(rule.parameters):
+            if lacks_defaults(rule, name):
                 wanted.add(FactKey(name="defaults"))
     return frozenset(wanted)
 

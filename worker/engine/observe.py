@@ -164,12 +164,11 @@ class Observer:
 
     async def _read_shared(self, state: PartnerState, rules: Iterable[Rule]) -> None:
         """Facts of the whole partner: those that rules name, and the partner record that guards every write."""
-        named = {name for rule in rules for name in rule.names} & {"permissions", "features", "adplatform"}
-        by_rule = any("partner" in rule.names for rule in rules)
+        named = {name for rule in rules for name in rule.names} & self._settings.shared
         now = self._clock.monotonic()
-        for key in [PARTNER, *(FactKey(name=name) for name in sorted(named))]:
+        for key in [PARTNER, *(FactKey(name=name) for name in sorted(named - {PARTNER.name}))]:
             old = state.shared.get(key)
-            every = self._settings.interval if key.name in named or by_rule else PARTNER_FACTS_EVERY
+            every = self._settings.interval if key.name in named else PARTNER_FACTS_EVERY
             if isinstance(old, Known) and old.trace and now - old.trace.began < every.total_seconds():
                 continue
             state.shared[key] = await self._service.read(state.partner, None, key, urgency=Urgency.FACT)

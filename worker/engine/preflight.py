@@ -23,7 +23,8 @@ from worker.model.facts import Fact, FactKey, Known, Observation, Unknown
 from worker.model.memory import RuleMemory
 from worker.model.rules import Judgement, Rule, Truth
 from worker.model.writes import Write
-from worker.rules.evaluate import normalised, runtime_in_days, watch_key
+from worker.rules.evaluate import normalised, watch_key
+from worker.rules.parameters import runtime_in_days
 from worker.rules.registry import LOCAL
 from worker.writes.evidence import fact_name
 

@@ -17,6 +17,7 @@ from worker.model.document import (
     DEFAULTS_FIELDS,
     EVENT_FIELDS,
     PARTNER_FIELDS,
+    PREDICTION_FIELDS,
     SETUP_FIELDS,
     Field,
 )
@@ -35,6 +36,7 @@ _RECORDS: Mapping[str, Mapping[str, Field]] = {
     "setup": SETUP_FIELDS,
     "defaults": DEFAULTS_FIELDS,
     "budget_range": BUDGET_RANGE_FIELDS,
+    "lookout_prediction_benchmark": PREDICTION_FIELDS,
 }
 _NO_SETUP: Mapping[str, Json] = {"state": "NONE"}
 

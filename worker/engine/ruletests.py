@@ -93,7 +93,11 @@ def _stand_ins(test: RuleTest) -> dict[str, str | float | int]:
     given = [test.given, *(step.change for step in test.steps if step.change is not None)]
     found: dict[str, str | float | int] = {}
     if not any("defaults" in facts.others for facts in given):
-        found |= {"budget": 1.0, "goal": GOALS[0]}
+        found |= {"budget": 1.0, "goal": GOALS[0], "lead_form_id": ""}
+    if not any("partner" in facts.others for facts in given):
+        found["currency"] = "EUR"
+    if not any("city" in record for facts in given for record in (*facts.events.values(), facts.unnamed)):
+        found["location"] = "here"
     if not any("start_date_time" in record for facts in given for record in (*facts.events.values(), facts.unnamed)):
         found["runtime_in_days"] = 1
     return found

@@ -9,6 +9,7 @@ from worker.guards.situation import Limits
 from worker.model.ids import PartnerId
 from worker.model.rules import Rule
 from worker.model.writes import Write
+from worker.rules.registry import BUILT_IN_REGISTRY
 from worker.writes.intents import reads_back
 from worker.writes.life import Policy
 
@@ -20,7 +21,8 @@ class EngineSettings:
     ``unvouched``: by action, the assumptions it leans on that nobody vouched for; empty against sandbox and loopback.
     ``toggles``: actions whose write flips the field instead of setting it. ``ask_spending``: unknown outcomes of writes
     that spend go to a person at once, because ``safety.settle`` is not vouched for. ``requests_per_minute``: the budget
-    per partner, which bounds how many facts one cycle reads. ``page_size``: events on one page of the list.
+    per partner, which bounds how many facts one cycle reads. ``page_size``: events on one page of the list. ``shared``:
+    the facts that are the whole partner's, the config's own among them; one read serves all events.
     """
 
     deciding: Settings
@@ -40,6 +42,7 @@ class EngineSettings:
     requests_per_minute: int = 300
     page_size: int = 100
     only_partners: frozenset[PartnerId] | None = None
+    shared: frozenset[str] = BUILT_IN_REGISTRY.shared
 
 
 def policy_for(write: Write, rule: Rule | None, settings: EngineSettings) -> Policy:

@@ -12,11 +12,12 @@ from worker.model.facts import Fact, FactKey, Json, Known
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.writes import State, Write
-from worker.rules.registry import BUILT_IN
+from worker.rules.registry import BUILT_IN_REGISTRY
 from worker.writes.life import Settling
 
 EVENT = FactKey(name="event")
 PARTNER = FactKey(name="partner")
+_SHARED = BUILT_IN_REGISTRY.shared
 
 
 @dataclass(slots=True)
@@ -101,7 +102,7 @@ class PartnerState:
 
     def observe(self, event: EventId, key: FactKey, fact: Fact) -> None:
         """Keeps a fact, of the event or of the partner; an older answer never replaces a newer one."""
-        shared = key.name in BUILT_IN and BUILT_IN[key.name].level == "partner"
+        shared = key in self.shared or key.name in _SHARED
         store = self.shared if shared else self.facts.setdefault(event, {})
         old = store.get(key)
         if isinstance(old, Known) and isinstance(fact, Known) and _began(fact) < _began(old):

@@ -123,3 +123,34 @@ SUGGESTED_TC_FIELDS: Mapping[str, Field] = {
 
 GOALS: tuple[str, ...] = ("UTILIZATION", "ROAS", "VISIBILITY", "LINK_CLICKS")
 """The goal enum (API section 2.5). Lower-case tickets, revenue and reach are no goals."""
+
+PREDICTION_TYPES: tuple[str, ...] = ("capacity", "ticket_count")
+"""Modes of the two lookout_prediction paths (API section 4.2): percentage, absolute values."""
+
+DISTANCE_UNITS: tuple[str, ...] = ("mile", "kilometer")
+"""Units of the radius suggestion (API section 4.4). ``km`` is refused by the service."""
+
+QUERY_VALUES: Mapping[str, tuple[str, ...]] = {
+    "goal": GOALS,
+    "type": PREDICTION_TYPES,
+    "distance_unit": DISTANCE_UNITS,
+    "has_pixel": ("true", "false"),
+}
+"""The query parameters whose values the document lists; anything else is an invalid request (API section 7)."""
+
+RADIUS_FIELDS: Mapping[str, Field] = {
+    "suggested_radius": Field(type="number", section="2.5", about="radius, in the unit that was asked for"),
+    "distance_unit": Field(type="string", section="2.5", about="unit of the radius"),
+    "city_id": Field(type="string", section="2.5", about="the ad platform's id of the city"),
+}
+
+PREDICTION_FIELDS: Mapping[str, Field] = {
+    "value": Field(type="number", section="2.3", about="the prediction; a share is always a fraction here"),
+    "benchmark": Field(type="number", section="2.3", about="what it is compared with, in the same unit"),
+    "unit": Field(
+        type="string",
+        values=("fraction", "percent", "count"),
+        section="2.3",
+        about="how the service gave the two numbers; count where tickets were asked for",
+    ),
+}

@@ -6,19 +6,16 @@ cannot be had is absent, never a default.
 
 import json
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
 
-from worker.model.facts import FactKey, Json, Known, Observation, Scalar
+from worker.model.facts import FactKey, Json, Known, Observation
 from worker.model.rules import Rule, Watch
-from worker.rules.contexts import parse_time
+from worker.rules.parameters import resolved
 from worker.rules.registry import BUILT_IN
 
 BY_DEFAULT: Mapping[str, tuple[str, ...]] = {"suggested_tcs": ("tc", "tc_run_id"), "clusters": ("tc",)}
 """What tells the items of these lists apart. An empty one is "not computed yet": no value."""
-
-_EVENT = FactKey(name="event")
-_DEFAULTS = FactKey(name="defaults")
 
 
 def keys_for(rule: Rule, observation: Observation, now: datetime) -> Mapping[str, FactKey]:
@@ -32,7 +29,7 @@ def keys_for(rule: Rule, observation: Observation, now: datetime) -> Mapping[str
         return plain
     found = dict(plain)
     for name in taking:
-        parameters = _resolved(rule, BUILT_IN[name].takes, observation, now)
+        parameters = resolved(rule, BUILT_IN[name].takes, observation, now)
         if parameters is not None:
             found[name] = FactKey(name=name, params=parameters)
     return found
@@ -115,38 +112,3 @@ def _taking(names: Iterable[str]) -> tuple[str, ...]:
 _PLAIN: Mapping[str, FactKey] = {
     name: FactKey(name=name) for name, fact in BUILT_IN.items() if not fact.takes and fact.level != "local"
 }
-
-
-def _resolved(
-    rule: Rule, takes: tuple[str, ...], observation: Observation, now: datetime
-) -> tuple[tuple[str, Scalar], ...] | None:
-    found: list[tuple[str, Scalar]] = []
-    for name in sorted(takes):
-        given = rule.parameters.get(name)
-        value = given if given is not None else _from_facts(name, observation, now)
-        if value is None:
-            return None
-        found.append((name, float(value) if name == "budget" else value))
-    return tuple(found)
-
-
-def _from_facts(parameter: str, observation: Observation, now: datetime) -> Scalar | None:
-    if parameter == "runtime_in_days":
-        return runtime_in_days(observation, now)
-    defaults = observation.get(_DEFAULTS)
-    if not isinstance(defaults, Known) or not isinstance(defaults.value, dict):
-        return None
-    value = defaults.value.get("total_budget" if parameter == "budget" else "goal")
-    if parameter == "budget":
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-    return value if isinstance(value, str) else None
-
-
-def runtime_in_days(observation: Observation, now: datetime) -> int | None:
-    """Whole days from now to the event's start, at least 1."""
-    event = observation.get(_EVENT)
-    if not isinstance(event, Known) or not isinstance(event.value, dict):
-        return None
-    start = event.value.get("start_date_time")
-    moment = parse_time(start) if isinstance(start, str) else None
-    return None if moment is None else max(1, (moment - now) // timedelta(days=1))

@@ -9,10 +9,10 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from zoneinfo import available_timezones
 
-from worker.model.document import GOALS
+from worker.model.document import QUERY_VALUES
 from worker.model.errors import Problem
 from worker.model.ids import PartnerId, RuleId
 from worker.model.rules import Rule, Surge, Watch
@@ -24,12 +24,14 @@ from worker.rules.contexts import Contexts
 from worker.rules.expressions import Expressions
 from worker.rules.fields import Form, present
 from worker.rules.nearest import instead, meant, nearest
-from worker.rules.registry import PARAMETERS, RULE_KEYS, Registry
+from worker.rules.parameters import DATES, day_of
+from worker.rules.registry import PARAMETERS, RULE_KEYS, WITHOUT_DEFAULT, Registry
 from worker.rules.yamltext import Entries, Items, Scalar, Value
 
 RULES_MAX = 1_000
 ID_LENGTH_MAX = 100
 ENFORCE_COOLDOWN_MIN = timedelta(minutes=1)
+_ANY_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 _ID = re.compile(r"[^\s\x00-\x1f\x7f]+")
 _ID_GAP = re.compile(r"[\s\x00-\x1f\x7f]+")
 _OF_OTHER_TOOLS: Mapping[str, str] = {
@@ -121,6 +123,7 @@ class RuleReader:
             when_hash=_digest("" if when is None else when.source),
             do_hash=_digest(*(_canonical(keys.get(name)) for name in ("do", "with"))),
         )
+        self._asked(rule, item)
         rule = self._reached(self._paced(rule, keys), keys)
         if len(self.form.problems) > before:
             return None
@@ -221,16 +224,35 @@ class RuleReader:
         entries = self.form.mapping(value, "with", tuple(PARAMETERS)) if value is not None else None
         found: dict[str, str | float | int] = {}
         for name, part in (present(entries) if entries is not None else {}).items():
-            read: str | float | int | None = None
-            if name == "budget":
-                read = self.form.number(part, "with.budget")
-            elif name == "goal":
-                read = self.form.word(part, "with.goal", GOALS)
-            elif name == "runtime_in_days":
-                read = self.form.whole(part, "with.runtime_in_days", 1)
+            read = self._parameter(name, part)
             if read is not None:
                 found[name] = read
         return found
+
+    def _parameter(self, name: str, value: Value) -> str | float | int | None:
+        form, what = self.form, f"with.{name}"
+        if name == "budget":
+            return form.number(value, what)
+        if name == "runtime_in_days":
+            return form.whole(value, what, 1)
+        if name in QUERY_VALUES:
+            return form.word(value, what, QUERY_VALUES[name])
+        if name == "lead_form_id" and isinstance(value, Scalar) and not value.text:
+            return ""
+        if name in PARAMETERS:
+            found = form.text(value, what)
+            if found is not None and name in DATES and day_of(found, _ANY_DAY) is None:
+                form.note(value, f"{what} is a day, such as 2026-03-01, today or today-30d")
+            return found
+        return None
+
+    def _asked(self, rule: Rule, item: Value) -> None:
+        """Parameters that no fact can tell must stand in the rule."""
+        for name in sorted(rule.names):
+            takes = self._registry.facts[name].takes if name in self._registry.facts else ()
+            for lacking in sorted(WITHOUT_DEFAULT.intersection(takes) - rule.parameters.keys()):
+                said = f"{name} is asked with {lacking}, which the rule must give"
+                self.form.note(item, said, hint=f"with: {{{lacking}: …}}; {PARAMETERS[lacking]}", code="missing")
 
     def _paced(self, rule: Rule, keys: Mapping[str, Value]) -> Rule:
         """When a rule may fire: ``for``, ``repeat``, ``cooldown``, ``limit``."""

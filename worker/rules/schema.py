@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from worker.model.actions import ACTIONS, Action, Param
-from worker.model.document import EVENT_FIELDS, GOALS
+from worker.model.document import EVENT_FIELDS, GOALS, QUERY_VALUES
 from worker.rules.durations import EXAMPLES
-from worker.rules.registry import BUILT_IN_REGISTRY, PARAMETERS, RULE_KEYS, Registry
+from worker.rules.parameters import DATES
+from worker.rules.registry import BUILT_IN_REGISTRY, PARAMETERS, RULE_KEYS, FactName, Registry
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -24,6 +25,7 @@ DURATION: Schema = {
 _TEXT: Schema = {"type": "string", "minLength": 1}
 _TEXTS: Schema = {"type": "array", "items": _TEXT, "minItems": 1}
 _COUNT: Schema = {"type": "integer", "minimum": 1}
+_DAY: Schema = {"type": "string", "pattern": r"^(\d{4}-\d{2}-\d{2}|today([+-]\d{1,4}d)?)$", "examples": ["today-30d"]}
 _COMPUTED: Schema = {"type": "string", "pattern": "^=", "description": "CEL, computed when the rule fires"}
 # YAML 1.1 reads a bare OFF as false; editors may, the loader does not. So a schema must let both pass.
 _ON_OFF: Schema = {"enum": ["ON", "OFF", True, False]}
@@ -31,21 +33,23 @@ _ON_OFF: Schema = {"enum": ["ON", "OFF", True, False]}
 
 def rules_schema(registry: Registry = BUILT_IN_REGISTRY) -> Schema:
     """The schema of a rule file."""
-    properties = {name: {**_rule_key(name, registry), **_explained(name)} for name in RULE_KEYS}
+    properties = {name: {**_rule_key(name), **_explained(name)} for name in RULE_KEYS}
     rule = {
         **_record(properties, required=("id", "do")),
         "anyOf": [{"required": ["when"]}, {"required": ["on_change"]}],
         "description": "one rule",
     }
     whole = _record({"rules": {"type": ["array", "null"], "items": {"$ref": "#/$defs/rule"}}}, required=("rules",))
-    defs = {"rule": rule, "action": _actions()}
+    defs = {"rule": rule, "action": _actions(), "fact": _watchable(registry)}
     return {"$schema": DIALECT, "title": "Rules of campaign-worker", **whole, "$defs": defs}
 
 
 def rule_tests_schema(registry: Registry = BUILT_IN_REGISTRY) -> Schema:
     """The schema of a file of rule tests."""
     facts = {
-        name: {"description": fact.about} for name, fact in sorted(registry.facts.items()) if fact.level != "local"
+        name: {"description": about_fact(fact)}
+        for name, fact in sorted(registry.facts.items())
+        if fact.level != "local"
     }
     given = {**_record(facts), "description": "facts by name; an event is known by its id"}
     action: Schema = {"enum": sorted(ACTIONS)}
@@ -92,9 +96,9 @@ def _answer(action: Schema) -> Schema:
     )
 
 
-def _rule_key(name: str, registry: Registry) -> Schema:
-    watchable: Schema = {"enum": sorted(registry.watchable())}
-    watch = {"anyOf": [watchable, _record({"fact": watchable, "by": _TEXTS}, required=("fact",))]}
+def _rule_key(name: str) -> Schema:
+    fact: Schema = {"$ref": "#/$defs/fact"}
+    watch = {"anyOf": [fact, _record({"fact": fact, "by": _TEXTS}, required=("fact",))]}
     shapes: Mapping[str, Schema] = {
         "id": {"type": "string", "pattern": r"^\S{1,100}$"},
         "when": {"type": ["string", "boolean"]},
@@ -118,10 +122,23 @@ def _rule_key(name: str, registry: Registry) -> Schema:
 def _parameter(key: str) -> Schema:
     shapes: Mapping[str, Schema] = {
         "budget": {"type": "number", "exclusiveMinimum": 0},
-        "goal": {"enum": list(GOALS)},
         "runtime_in_days": _COUNT,
+        "has_pixel": {"enum": [True, False, "true", "false"]},
+        "lead_form_id": {"type": "string"},
+        **dict.fromkeys(DATES, _DAY),
     }
-    return dict(shapes[key])
+    words: Schema = {"enum": list(QUERY_VALUES[key])} if key in QUERY_VALUES else _TEXT
+    return dict(shapes.get(key, words))
+
+
+def _watchable(registry: Registry) -> Schema:
+    names = sorted(registry.watchable())
+    return {"anyOf": [{"const": name, "description": about_fact(registry.facts[name])} for name in names]}
+
+
+def about_fact(fact: FactName) -> str:
+    """What a fact is, and what it costs where that is not nothing."""
+    return f"{fact.about}. One request for each event." if fact.per_event_request else fact.about
 
 
 def _explained(name: str) -> Schema:

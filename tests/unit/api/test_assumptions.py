@@ -31,6 +31,8 @@ KEYS = {
     "create_campaign.query",
     "campaigns.items",
     "adplatform.connected",
+    "lookout_benchmark.at",
+    "lookout_benchmark.unit",
 }
 
 

@@ -29,7 +29,7 @@ def outcome(status: int, content: bytes = b"", assumptions: Assumptions | None =
         (403, b"", NotSent, "not allowed, so nothing was done"),
         (400, CODE, NotSent, "a refusal that names an authorisation code"),
         (422, b'["x", [{"c": "error.auth.missing_token"}]]', NotSent, "wherever the code stands"),
-        (400, b"error.unauthorized", Refused, "not JSON, so not a code"),
+        (400, b"error.unauthorized", NotSent, "a code is one in plain text too"),
         (500, CODE, Uncertain, "a 5xx may have done something before it thought of that"),
         (429, CODE, Uncertain, "so may a 429"),
         (409, CODE, Uncertain, "and a conflict, maybe with our own first attempt"),

@@ -1,5 +1,6 @@
 """Each fact's request and decoder. A decoder gives Known or Unknown for any answer whatsoever."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -7,15 +8,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.api.test_wire import ANY_JSON
-from worker.api import readings
+from worker.api import decoding, readings
 from worker.api.assumptions import Assumptions, assumptions_from
-from worker.api.readings import READINGS, Asking, CustomFact, Question
+from worker.api.decoding import Asking
+from worker.api.readings import READINGS, CustomFact, Question
 from worker.model.facts import Fact, FactKey, Json, Known, Trace, Unknown
 from worker.model.ids import EventId, PartnerId
+from worker.rules.registry import BUILT_IN
 
 HALL = PartnerId("partner-id-hall")
 E1 = EventId("e1")
-WITH_PARAMS = (("budget", 500.0), ("goal", "ROAS"), ("runtime_in_days", 30))
+WITH_PARAMS = (
+    ("budget", 500.0),
+    ("currency", "EUR"),
+    ("distance_unit", "mile"),
+    ("end_date", "2030-01-31"),
+    ("goal", "ROAS"),
+    ("has_pixel", "true"),
+    ("lead_form_id", ""),
+    ("location", "Porto, PT"),
+    ("runtime_in_days", 30),
+    ("start_date", "2030-01-01"),
+    ("type", "capacity"),
+)
 
 
 def assumed(**changes: Json) -> Assumptions:
@@ -58,6 +73,34 @@ def fact(name: str, value: Json, assumptions: Assumptions | None = None) -> Fact
         ("permissions", "/permissions", ()),
         ("features", "/features", ()),
         ("adplatform", "/integrations/connect/adplatform/status", ()),
+        ("statistics", "/events/e1/statistics", ()),
+        ("tenant_statistics", "/events/statistics", ()),
+        ("lookout_prediction", "/events/e1/lookout_prediction", (("type", "capacity"),)),
+        ("lookout_prediction_benchmark", "/events/e1/lookout_prediction_benchmark", (("type", "capacity"),)),
+        (
+            "daily_revenue_summary",
+            "/daily_revenue_summary/",
+            (("event_id", "e1"), ("currency", "EUR"), ("start_date", "2030-01-01"), ("end_date", "2030-01-31")),
+        ),
+        ("tickets", "/events/e1/tickets", ()),
+        ("series", "/events/e1/series", ()),
+        ("available_events_for_series", "/events/e1/available_events_for_series", ()),
+        ("flagged_events", "/events/flagged/", ()),
+        ("venues", "/events/venues", ()),
+        (
+            "call_to_action",
+            "/setup_processes/call_to_action/",
+            (("goal", "ROAS"), ("has_pixel", "true"), ("lead_form_id", "")),
+        ),
+        (
+            "suggested_radius",
+            "/adplatform_targeting/suggested_radius",
+            (("location", "Porto, PT"), ("distance_unit", "mile")),
+        ),
+        ("event_types", "/setup_processes/event_types", ()),
+        ("campaign_results", "/integrations/adplatform/events/e1/campaign_results", ()),
+        ("adplatform_insights", "/integrations/adplatform/events/e1/adplatform_insights", ()),
+        ("attribution_model", "/events/e1/attribution_model", ()),
     ],
 )
 def test_every_fact_has_the_documents_request(name: str, path: str, query: tuple[tuple[str, str], ...]) -> None:
@@ -67,7 +110,8 @@ def test_every_fact_has_the_documents_request(name: str, path: str, query: tuple
 
 
 def test_the_table_above_knows_every_fact() -> None:
-    assert len(READINGS) == 12
+    assert len(READINGS) == 28
+    assert set(READINGS) == {name for name, known in BUILT_IN.items() if known.get}
 
 
 @pytest.mark.parametrize(
@@ -166,6 +210,11 @@ def test_clusters_carry_the_run_of_their_answer() -> None:
         ("defaults", [], "malformed", "no object"),
         ("budget_range", None, "malformed", "null"),
         ("partner", [], "malformed", "no object"),
+        ("tickets", None, "malformed", "null, where any form will do, says nothing"),
+        ("call_to_action", {"actions": []}, "malformed", "not the documented list"),
+        ("suggested_radius", {"suggested_radius": 5}, "malformed", "not the documented list"),
+        ("suggested_radius", [5], "malformed", "not a list of records"),
+        ("lookout_prediction_benchmark", [0.5], "malformed", "no record with the two numbers"),
     ],
 )
 def test_what_is_not_understood_is_unknown(name: str, value: Json, code: str, reason: str) -> None:
@@ -207,6 +256,56 @@ def test_the_other_facts_in_their_usual_shape() -> None:
     assert isinstance(limits, Known)
     assert limits.value == {"upper_limit": 900}
     assert "lower_limit" in limits.gaps
+
+
+@pytest.mark.parametrize(
+    ("value", "expected", "reason"),
+    [
+        ({"value": 0.4, "benchmark": 0.5}, {"value": 0.4, "benchmark": 0.5, "unit": "fraction"}, "both up to 1"),
+        ({"value": 40, "benchmark": 55.0}, {"value": 0.4, "benchmark": 0.55, "unit": "percent"}, "both above"),
+        ({"value": 0.5, "benchmark": 55}, {"value": 0.005, "benchmark": 0.55, "unit": "percent"}, "one of them tells"),
+        ({"value": 1, "benchmark": 0}, {"value": 1.0, "benchmark": 0.0, "unit": "fraction"}, "sold out"),
+        ({"value": 1.4, "benchmark": 0.9, "n": 7}, {"n": 7}, "neither can be said, so neither is"),
+        ({"value": "40", "benchmark": 55}, {"benchmark": 0.55, "unit": "percent"}, "a text is no number"),
+        ({"value": None}, {"unit": "fraction"}, "and nothing is none"),
+    ],
+)
+def test_fractions_and_percents_are_told_apart(value: Json, expected: Json, reason: str) -> None:
+    contents: list[Json] = [value, {"benchmark": {"prediction": value}}, {"prediction": value}]
+    for content in contents:
+        found = fact("lookout_prediction_benchmark", content)
+
+        assert isinstance(found, Known), reason
+        assert found.value == expected, reason
+        assert set(found.gaps) == {"value", "benchmark", "unit"} - set(expected if isinstance(expected, dict) else ())
+
+
+def test_the_unit_of_a_benchmark_can_be_vouched_for() -> None:
+    percent = assumed(lookout_benchmark__unit="percent", lookout_benchmark__at="b")
+
+    found = fact("lookout_prediction_benchmark", {"b": {"value": 0.8, "benchmark": 1.5}}, percent)
+
+    assert isinstance(found, Known)
+    assert found.value == {"value": 0.008, "benchmark": 0.015, "unit": "percent"}
+
+
+def test_tickets_are_counted_and_never_taken_for_shares() -> None:
+    key = FactKey(name="lookout_prediction_benchmark", params=(("type", "ticket_count"),))
+    asked = readings.question_for(READINGS, HALL, E1, key)
+    assert isinstance(asked, Question)
+
+    found = readings.decoded(asked, {"value": 1.5, "benchmark": 300}, replace(asking(), params=asked.params))
+
+    assert isinstance(found, Known)
+    assert found.value == {"value": 1.5, "benchmark": 300.0, "unit": "count"}
+
+
+def test_a_radius_keeps_what_is_well_formed_of_it() -> None:
+    found = fact("suggested_radius", [{"suggested_radius": "25", "distance_unit": "mile", "city_id": "c"}])
+
+    assert isinstance(found, Known)
+    assert found.value == [{"distance_unit": "mile", "city_id": "c"}]
+    assert set(found.gaps) == {"[0].suggested_radius"}
 
 
 def test_a_partners_id_may_be_a_number() -> None:
@@ -252,7 +351,7 @@ def test_a_fact_of_ones_own_is_checked_before_it_is_asked(get: str, value: str, 
 def test_the_campaigns_tell_whether_a_setup_that_is_gone_was_published(campaigns: Json, expected: Json) -> None:
     absent = asking().known({"state": "NONE"})
 
-    found = readings.setup_without_record(fact("campaigns", campaigns), absent)
+    found = decoding.setup_without_record(fact("campaigns", campaigns), absent)
 
     assert isinstance(found, Known)
     assert found.value == expected
@@ -260,5 +359,5 @@ def test_the_campaigns_tell_whether_a_setup_that_is_gone_was_published(campaigns
 
 def test_unknown_campaigns_leave_the_setup_unknown() -> None:
     assert isinstance(
-        readings.setup_without_record(fact("campaigns", None), asking().known({"state": "NONE"})), Unknown
+        decoding.setup_without_record(fact("campaigns", None), asking().known({"state": "NONE"})), Unknown
     )

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from worker.api import addresses
 from worker.api.addresses import exact_url, hosts_from, segment, target_of
 from worker.api.assumptions import Assumptions, assumptions_from
-from worker.api.endpoints import ENDPOINTS, endpoint
+from worker.api.endpoints import ENDPOINTS, endpoint, row_of
 from worker.api.requests import write_request
 from worker.model.actions import ACTIONS
 from worker.model.errors import UsageError
@@ -190,11 +190,12 @@ def test_the_table_holds_every_row_of_the_document() -> None:
         "4.5": 20,
     }
     assert len({(row.method, row.path, row.host) for row in ENDPOINTS}) == len(ENDPOINTS)
-    assert [row.path for row in ENDPOINTS if row.admin] == [
+    assert [row.path for row in ENDPOINTS if not row.opened] == [
         "/partners/",
         "/partners/",
         "/auth/users/csv_export",
         "/rest_demo_data/{rest}",
+        "/campaign_results/",
     ]
     assert [row.path for row in ENDPOINTS if not row.auth] == ["/status/", "/auth"]
     assert sum(row.unlisted for row in ENDPOINTS) == 6
@@ -203,6 +204,25 @@ def test_the_table_holds_every_row_of_the_document() -> None:
 def test_a_row_that_does_not_exist_is_not_found() -> None:
     with pytest.raises(KeyError):
         endpoint("GET", "/nowhere")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected", "reason"),
+    [
+        ("GET", "/events/venues", "/events/venues", "fixed words win over a name"),
+        ("GET", "/events/{eid}", "/events/{eid}", "a path of the document itself"),
+        ("GET", "/events/e 1%2F2", "/events/{eid}", "a name in its place"),
+        ("PUT", "/rest_demo_data/a/b", "/rest_demo_data/{rest}", "the rest of the path is not shown"),
+        ("POST", "/auth/users/csv_export", "/auth/users/csv_export", "its method is not shown, so any is one of it"),
+        ("GET", "/events", None, "a trailing slash counts"),
+        ("GET", "/events//tickets", None, "no name stands there"),
+        ("PATCH", "/events/e1", None, "another method"),
+    ],
+)
+def test_a_request_is_found_in_the_document(method: str, path: str, expected: str | None, reason: str) -> None:
+    row = row_of(method, path)
+
+    assert (row.path if row is not None else None) == expected, reason
 
 
 def test_defaults_make_a_request_without_any_vouching() -> None:

@@ -1,0 +1,133 @@
+"""docs/api-coverage.md is whole and true: no row is missing, and what it says is called is called.
+
+Client and twin each have their own table of the document's rows, made apart; here they meet. Every claim of the page is
+played: a fact's read arrives at its row of the twin, and so does every request of an action.
+"""
+
+import re
+
+import pytest
+
+from tests.contract.test_client_against_twin import FIRST, Meeting
+from tests.reference import coverage
+from worker.api.assumptions import ASSUMPTIONS
+from worker.api.endpoints import ENDPOINTS, Endpoint, row_of
+from worker.api.readings import READINGS, CustomFact
+from worker.model.actions import ACTIONS
+from worker.model.exchange import Urgency
+from worker.model.facts import Fact, FactKey, Known, Unknown
+from worker.model.ids import EventId
+from worker.rules.registry import LATER_ACTIONS
+from worker.sandbox.delivery import HOSTS, TwinRequest
+from worker.sandbox.rows import ROWS, Found, find
+from worker.sandbox.service import Service
+
+E1 = EventId("e1")
+TEXT = coverage.FILE.read_text("utf-8")
+OPEN_READS = [row for row in ENDPOINTS if row.method == "GET" and coverage.called_by(row) == "a fact of the config"]
+
+
+def spelled(row: Endpoint) -> str:
+    host = {"api": "", "cr": "[cr] ", "media": "[media] "}[row.host]
+    return f"| {row.method or 'any method'} {host}`{row.path.replace('{rest}', '…')}` |"
+
+
+def rows_asked(twin: Service) -> set[Endpoint]:
+    """The rows of the document that the twin's requests were for, by the twin's own table."""
+    found: set[Endpoint] = set()
+    for seen in twin.books.requests:
+        host = next(name for name in HOSTS if name == seen.host)
+        request = TwinRequest(method=seen.method, host=host, path=seen.path, query=seen.query, headers={}, body=b"")
+        arrived = find(request)
+        if isinstance(arrived, Found):
+            row = row_of(seen.method, "/" + "/".join(arrived.row.pattern), host)
+            assert row is not None, seen
+            found.add(row)
+    return found
+
+
+def test_the_page_is_what_the_code_says_now() -> None:
+    assert coverage.text() == TEXT, "docs/api-coverage.md is stale: run `make docs`, and commit what it writes"
+
+
+@pytest.mark.parametrize("row", ENDPOINTS, ids=lambda row: f"{row.method} {row.host} {row.path}")
+def test_every_row_has_a_line_and_a_row_of_the_twin(row: Endpoint) -> None:
+    assert TEXT.count(spelled(row)) == 1
+    assert row.path == "/auth" or coverage.twin_row(row) is not None, "signing in has a door of its own at the twin"
+
+
+def test_the_twin_has_no_row_that_the_document_lacks() -> None:
+    known = [coverage.twin_row(row) for row in ENDPOINTS]
+
+    assert [row.pattern for row in ROWS if row not in known] == []
+
+
+def test_the_twin_never_calls_a_form_shown_that_the_document_leaves_open() -> None:
+    wrong = [row.path for row in ENDPOINTS if row.open_output and (twin := coverage.twin_row(row)) and twin.shown]
+
+    assert [path for path in wrong if path != "/campaign_results/"] == [], "its refusal is shown, its form is not"
+
+
+def test_every_fact_is_read_from_the_row_that_the_page_says() -> None:
+    meeting = Meeting()
+
+    async def story() -> None:
+        for name in READINGS:
+            before = rows_asked(meeting.twin)
+            assert isinstance(await meeting.read(name), Known), name
+            new = rows_asked(meeting.twin) - before
+            assert all(name in coverage.facts_of(row) for row in new), (name, new)
+
+    meeting.clock.run(story())
+
+    said = {row for row in ENDPOINTS if coverage.facts_of(row)}
+    assert rows_asked(meeting.twin) == said
+    assert set(re.findall(r"fact `(\w+)`", TEXT)) == set(READINGS)
+
+
+@pytest.mark.parametrize("action", sorted(ACTIONS))
+def test_every_request_of_an_action_arrives_at_a_row_that_the_page_says(action: str) -> None:
+    meeting = Meeting()
+
+    async def story() -> None:
+        for one in coverage.planned(action):
+            request = meeting.service.request_for(FIRST, E1, one.intent, one.item)
+            await meeting.service.send(FIRST, request, not_after=meeting.clock.monotonic() + 60)
+
+    meeting.clock.run(story())
+
+    assert rows_asked(meeting.twin) == {row for row in ENDPOINTS if action in coverage.actions_of(row)}
+    assert action == "notify" or f"action `{action}`" in TEXT
+
+
+def test_what_only_the_config_can_ask_for_comes_as_json() -> None:
+    facts = {f"f{n}": CustomFact(name=f"f{n}", get=row.path, value="@") for n, row in enumerate(OPEN_READS)}
+    meeting = Meeting(facts=facts)
+
+    async def story() -> dict[str, Fact]:
+        return {name: await meeting.service.read(FIRST, E1, FactKey(name=name), urgency=Urgency.FACT) for name in facts}
+
+    found = meeting.clock.run(story())
+
+    assert [facts[name].get for name, fact in found.items() if not isinstance(fact, Known)] == []
+    assert set(OPEN_READS) == rows_asked(meeting.twin)
+
+
+def test_a_row_that_turns_partners_away_says_so_in_its_own_words() -> None:
+    meeting = Meeting(facts={"all": CustomFact(name="all", get="/campaign_results/", value="@")})
+
+    async def story() -> Fact:
+        return await meeting.service.read(FIRST, None, FactKey(name="all"), urgency=Urgency.FACT)
+
+    fact = meeting.clock.run(story())
+
+    assert isinstance(fact, Unknown)
+    assert fact.code == "denied"
+    assert "error.auth.not_authorized" in fact.why
+
+
+def test_every_assumption_stands_beside_a_row() -> None:
+    in_place_of_the_query = {"frontend_status.body", "last_updated_on_fe.body"}
+    used = {key for key, one in ASSUMPTIONS.items() if not set(one.needed_by) <= LATER_ACTIONS}
+
+    assert {key for key in used if f"`{key}`" not in TEXT} - in_place_of_the_query == set(), "it would lean on nothing"

@@ -1,0 +1,110 @@
+"""Rules over every fact that the service gives beside the main ones, against the twin."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tests.worlds import Town, happening, town, world
+from worker.sandbox.world import Happening
+
+EVENTS = 12
+
+
+def rule(when: str, given: str = "{}") -> str:
+    return f'rules:\n  - {{id: a, when: "{when}", with: {given}, do: [pause]}}\n'
+
+
+def sold(eid: str, **fields: Any) -> Happening:  # noqa: ANN401 - fields of the service's records
+    """An event with sales, clusters and a campaign."""
+    sales = ({"date": "2026-01-02", "tickets": 40, "revenue": 1400.0},)
+    cluster = {"tc": "a", "label": "A", "metric_pred": 4.0, "reach_estimate": 9000, "size_share": 0.2}
+    campaign = {"tc": "a", "tc_run_id": 1, "status": "ACTIVE"}
+    return replace(happening(eid, **fields), sales=sales, clusters=(cluster,), campaigns=(campaign,), published=True)
+
+
+MANY = """
+rules:
+  - id: many
+    with: {goal: ROAS, has_pixel: true, lead_form_id: "", start_date: 2026-01-01, end_date: 2026-01-31}
+    when: |
+      event.id == 'e1'
+      && statistics.tickets == 40.0
+      && tenant_statistics.active == 3.0
+      && lookout_prediction.curve.exists(p, p.value > 0.3 && p.value < 1.0)
+      && daily_revenue_summary.days.exists(d, d.revenue > 1000.0)
+      && daily_revenue_summary.currency == 'EUR'
+      && tickets.exists(t, t.category == 'premium')
+      && series.exists(s, s.id == 'e3')
+      && available_events_for_series.exists(e, e.id == 'e2')
+      && size(flagged_events) == 1
+      && venues.exists(v, v.city == 'Leipzig')
+      && 'BUY_TICKETS' in call_to_action
+      && suggested_radius.exists(r, r.suggested_radius > 40.0)
+      && 'Purchase' in event_types
+      && campaign_results.results.exists(r, r.tc == 'a')
+      && adplatform_insights.spend > 10.0
+      && attribution_model.attribution_model == 'last_click'
+    do: [pause]
+  - id: otherwise
+    with: {type: ticket_count, distance_unit: mile}
+    when: |
+      event.id == 'e2'
+      && lookout_prediction.curve.exists(p, p.value > 100.0)
+      && suggested_radius.exists(r, r.suggested_radius < 26.0)
+      && size(daily_revenue_summary.days) == 0
+    do: [pause]
+"""
+
+
+def test_a_rule_can_lean_on_every_read_of_the_service(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.until(lambda: len(here.effects()) == 2, "both pauses", 60)
+
+    place = world(sold("e1", campaign_event_series=["e3"]), sold("e2"), sold("e3", frontend_status="FLAGGED"))
+    with town(tmp_path, place, MANY) as (_, play):
+        play(script)
+
+
+def test_a_prediction_far_below_its_benchmark_is_so_in_fractions_and_in_percents(tmp_path: Path) -> None:
+    """The numbers of e2 and e4 are percents: as they stand, each would be above the rule's bound."""
+    shares = {"e1": (0.2, 0.5), "e2": (20.0, 50.0), "e3": (0.45, 0.5), "e4": (45.0, 50.0), "e5": (1.3, 1.4)}
+    events = [
+        happening(eid, benchmark={"prediction": {"value": value, "benchmark": benchmark}})
+        for eid, (value, benchmark) in shares.items()
+    ]
+    when = "lookout_prediction_benchmark.value < 0.3 && lookout_prediction_benchmark.benchmark > 0.4"
+
+    async def script(here: Town) -> None:
+        await here.run(30)
+        assert sorted(effect.eid for effect in here.effects()) == ["e1", "e2"]
+
+    with town(tmp_path, world(*events), rule(when)) as (_, play):
+        play(script)
+
+
+def asked(here: Town, path: str) -> list[float]:
+    return [seen.at_s for seen in here.twin.books.requests if seen.path == path]
+
+
+def test_a_fact_of_the_whole_partner_is_read_once_for_all_events(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(9)
+        assert len(asked(here, "/events/statistics")) == 3, "once a look, however many events there are"
+        assert max(report.took_ms for report in here.reports) < 3500
+
+    place = world(*(happening(f"e{number}") for number in range(EVENTS)))
+    with town(tmp_path, place, rule("tally.running > 99.0"), facts={"tally": "/events/statistics"}) as (_, play):
+        play(script)
+
+
+def test_what_events_ask_in_the_same_words_is_asked_once(tmp_path: Path) -> None:
+    given = "{goal: ROAS, has_pixel: true, lead_form_id: ''}"
+
+    async def script(here: Town) -> None:
+        await here.run(9)
+        assert len(asked(here, "/setup_processes/call_to_action/")) == 3
+        assert max(report.took_ms for report in here.reports) < 3500
+
+    place = world(*(happening(f"e{number}") for number in range(EVENTS)))
+    with town(tmp_path, place, rule("'NOTHING' in call_to_action", given)) as (_, play):
+        play(script)

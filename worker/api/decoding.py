@@ -1,0 +1,232 @@
+"""What each answer means as a fact. Pure.
+
+A decoder gives `Known` or `Unknown` for any answer whatsoever, or raises `Malformed`, which its caller turns into
+`Unknown`: what is not understood is unknown, with the reason in words. None of them asks for anything.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import MappingProxyType
+
+from worker.api.assumptions import Assumptions
+from worker.api.wire import Malformed, decimal_from, event_from, found_at, number_from, record_from, run_id_from
+from worker.model.document import (
+    BUDGET_RANGE_FIELDS,
+    CLUSTER_FIELDS,
+    DEFAULTS_FIELDS,
+    PARTNER_FIELDS,
+    PREDICTION_FIELDS,
+    RADIUS_FIELDS,
+    SETUP_FIELDS,
+)
+from worker.model.facts import Fact, Json, Known, Scalar, Trace, Unknown
+from worker.model.ids import EventId
+
+SURELY_PERCENT = 2.0
+"""No event sells twice its capacity, so a share from here on is a percentage."""
+_SHARES = ("value", "benchmark")
+NO_SETUP: Mapping[str, Json] = MappingProxyType({"state": "NONE"})
+"""What is known of an event without a setup."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """What a decoder knows beside the answer: for which event, when, and under which assumptions."""
+
+    event: EventId | None
+    read_at: datetime
+    trace: Trace
+    assumptions: Assumptions
+    params: tuple[tuple[str, Scalar], ...] = ()
+
+    def known(self, value: Json, gaps: Mapping[str, str] | None = None) -> Known:
+        """A fact of this answer."""
+        if gaps:
+            return Known(value=value, read_at=self.read_at, gaps=gaps, trace=self.trace)
+        return Known(value=value, read_at=self.read_at, trace=self.trace)
+
+    def unknown(self, error: Malformed) -> Unknown:
+        """No fact: the answer is not what the document says."""
+        return Unknown(code="malformed", why=str(error), read_at=self.read_at, trace=self.trace)
+
+    def not_computed(self, what: str) -> Unknown:
+        """The service has not finished: an empty list is no value (API section 4.4)."""
+        return Unknown(code="not_computed", why=f"{what} is empty", read_at=self.read_at, trace=self.trace)
+
+
+Decoder = Callable[[Json, Asking], Fact]
+
+
+def event_fact(value: Json, asking: Asking) -> Fact:
+    eid, record = event_from(value)
+    if asking.event is not None and eid != asking.event:
+        raise Malformed(f"asked for event {asking.event}, and event {eid} answered")
+    return asking.known(record.value, record.gaps)
+
+
+def partner_fact(value: Json, asking: Asking) -> Fact:
+    """The partner's record. Its id may be a number (API section 2.1, client_id); it is kept as a text."""
+    number = run_id_from(value.get("id")) if isinstance(value, dict) else None
+    if isinstance(value, dict) and number is not None:
+        value = {**value, "id": str(value["id"] if isinstance(value["id"], str) else number)}
+    record = record_from(value, PARTNER_FIELDS, "the partner")
+    return asking.known(record.value, record.gaps)
+
+
+def setup_fact(value: Json, asking: Asking) -> Fact:
+    """The setup with its ``state`` in the document's words; a 404 never comes here."""
+    if not isinstance(value, dict):
+        raise Malformed("the setup is not an object")
+    name = asking.assumptions.text("setup.state_field")
+    state, fault = _setup_state(value.get(name), name, asking.assumptions)
+    record = record_from({**value, "state": state}, SETUP_FIELDS, "the setup")
+    if fault is None:
+        return asking.known(record.value, record.gaps)
+    kept = {field: part for field, part in record.value.items() if field != "state"}
+    return asking.known(kept, {**record.gaps, "state": fault})
+
+
+def clusters_fact(value: Json, asking: Asking) -> Fact:
+    """The clusters, each with the run of the answer. Gaps are named by cluster, as ``clusters[0].label``."""
+    if not isinstance(value, dict) or not isinstance(value.get("clusters"), list):
+        raise Malformed("clusters is not an array")
+    found = value["clusters"]
+    if not found:
+        return asking.not_computed("clusters")
+    run = run_id_from(value.get("tc_run_id"))
+    if run is None:
+        raise Malformed("tc_run_id is not an integer")
+    clusters: list[Json] = []
+    gaps: dict[str, str] = {}
+    for number, item in enumerate(found if isinstance(found, list) else []):
+        record = record_from(item, CLUSTER_FIELDS, f"clusters[{number}]")
+        if not record.value.get("tc"):
+            raise Malformed(f"clusters[{number}] has no tc")
+        clusters.append({**record.value, "tc_run_id": run})
+        gaps |= {f"clusters[{number}].{field}": why for field, why in record.gaps.items()}
+    return asking.known(clusters, gaps)
+
+
+def suggested_tcs_fact(value: Json, asking: Asking) -> Fact:
+    if not isinstance(value, list):
+        raise Malformed("the suggested clusters are not an array")
+    if not value:
+        return asking.not_computed("the list of suggested clusters")
+    return asking.known([_campaign_name(item, f"item {number}") for number, item in enumerate(value, start=1)])
+
+
+def campaigns_fact(value: Json, asking: Asking) -> Fact:
+    """The event's campaigns, each with its tc and tc_run_id; none is a value."""
+    found = found_at(asking.assumptions.text("campaigns.items"), value)
+    if not isinstance(found, list):
+        raise Malformed("the campaigns are not an array where the assumption campaigns.items looks for them")
+    campaigns: list[Json] = []
+    for number, item in enumerate(found, start=1):
+        name = _campaign_name(item, f"campaign {number}")
+        campaigns.append({**(item if isinstance(item, dict) else {}), **name})
+    return asking.known(campaigns)
+
+
+def expected_value_fact(value: Json, asking: Asking) -> Fact:
+    number = decimal_from(value.get("expected_value")) if isinstance(value, dict) else None
+    if number is None:
+        raise Malformed("expected_value is not a number in a text")
+    return asking.known(number)
+
+
+def defaults_fact(value: Json, asking: Asking) -> Fact:
+    record = record_from(value, DEFAULTS_FIELDS, "the default parameters")
+    return asking.known(record.value, record.gaps)
+
+
+def budget_range_fact(value: Json, asking: Asking) -> Fact:
+    record = record_from(value, BUDGET_RANGE_FIELDS, "the budget range")
+    return asking.known(record.value, record.gaps)
+
+
+def list_fact(value: Json, asking: Asking) -> Fact:
+    """Permissions, features and calls to action: arrays whose items the document does not show (API section 2.7)."""
+    if not isinstance(value, list):
+        raise Malformed("the answer is not an array")
+    return asking.known(value)
+
+
+def adplatform_fact(value: Json, asking: Asking) -> Fact:
+    connected = found_at(asking.assumptions.text("adplatform.connected"), value)
+    if not isinstance(connected, bool):
+        raise Malformed("the assumption adplatform.connected does not lead to true or false in the answer")
+    return asking.known({"connected": connected})
+
+
+def open_fact(value: Json, asking: Asking) -> Fact:
+    """An answer whose form the document does not show: JSON as it came. Null says nothing."""
+    if value is None:
+        raise Malformed("the answer is null")
+    return asking.known(value)
+
+
+def radius_fact(value: Json, asking: Asking) -> Fact:
+    """Radius suggestions (API section 2.5). Gaps are named by suggestion, as ``suggested_radius[0].city_id``."""
+    if not isinstance(value, list):
+        raise Malformed("the suggestions are not an array")
+    records = [record_from(item, RADIUS_FIELDS, f"suggestion {number}") for number, item in enumerate(value, start=1)]
+    gaps = {f"[{n}].{field}": why for n, record in enumerate(records) for field, why in record.gaps.items()}
+    return asking.known([record.value for record in records], gaps)
+
+
+def benchmark_fact(value: Json, asking: Asking) -> Fact:
+    """A prediction beside its benchmark, as fractions. Which unit the service used must be told from the two numbers
+    (API section 2.3): with ``lookout_benchmark.unit: auto``, both up to 1 are fractions, one from 2 on makes percents,
+    and what lies between is not told apart, so both are unknown."""
+    found = found_at(asking.assumptions.text("lookout_benchmark.at"), value)
+    if not isinstance(found, dict):
+        raise Malformed("the assumption lookout_benchmark.at does not lead to a record in the answer")
+    unit, fault = ("count", "") if ("type", "ticket_count") in asking.params else _unit(found, asking.assumptions)
+    whole = 100.0 if unit == "percent" else 1.0
+    numbers = {name: number / whole for name in _SHARES if (number := number_from(found.get(name))) is not None}
+    record = record_from({**found, **numbers, "unit": unit}, PREDICTION_FIELDS, "the benchmark")
+    if not fault:
+        return asking.known(record.value, record.gaps)
+    kept = {name: part for name, part in record.value.items() if name not in PREDICTION_FIELDS}
+    return asking.known(kept, dict.fromkeys(PREDICTION_FIELDS, fault))
+
+
+def _unit(found: Mapping[str, Json], assumptions: Assumptions) -> tuple[str, str]:
+    """fraction or percent, or why neither can be said."""
+    said = assumptions.text("lookout_benchmark.unit")
+    if said != "auto":
+        return said, ""
+    numbers = [abs(number) for name in _SHARES if (number := number_from(found.get(name))) is not None]
+    largest = max(numbers, default=0.0)
+    if largest <= 1.0:
+        return "fraction", ""
+    if largest >= SURELY_PERCENT:
+        return "percent", ""
+    return "", f"{largest:g} may be a fraction or a percentage; see the assumption lookout_benchmark.unit"
+
+
+def setup_without_record(campaigns: Fact, absent: Known) -> Fact:
+    """A setup that answered 404, where a published one does so too: its campaigns tell (``setup.after_publish``)."""
+    if isinstance(campaigns, Unknown):
+        why = f"the setup answers 404, and its campaigns, which would tell, are unknown: {campaigns.why}"
+        return replace(campaigns, why=why, read_at=absent.read_at, trace=absent.trace)
+    return replace(absent, value={"state": "PUBLISHED"}) if campaigns.value else absent
+
+
+def _setup_state(word: Json, name: str, assumptions: Assumptions) -> tuple[str, str | None]:
+    if isinstance(word, str) and word in assumptions.words("setup.draft"):
+        return "DRAFT", None
+    if isinstance(word, str) and word in assumptions.words("setup.published"):
+        return "PUBLISHED", None
+    said = "is missing" if word is None else f"is {word!r}"
+    return "", f"the setup's field {name} {said}; see setup.state_field, setup.draft and setup.published"
+
+
+def _campaign_name(item: Json, what: str) -> dict[str, Json]:
+    if not isinstance(item, dict):
+        raise Malformed(f"{what} is not an object")
+    tc, run = item.get("tc"), run_id_from(item.get("tc_run_id"))
+    if not isinstance(tc, str) or not tc or run is None:
+        raise Malformed(f"{what} has no usable tc and tc_run_id")
+    return {"tc": tc, "tc_run_id": run}
