@@ -4,6 +4,4 @@ The package root says what this is and which version it is, and imports nothing:
 free of side effects, because every layer below pays for what stands here.
 """
 
-from typing import Final
-
-__version__: Final = "0.1.0"
+__version__ = "0.1.0"

@@ -1,12 +1,21 @@
 """The one door from the shell: `campaign-worker` and `python -m worker` both come in here.
 
-It does nothing but hand over to the command line, so that there is one place where a process begins, and it never
-parses, configures or catches anything itself.
+It hands over to the command line, so that there is one place where a process begins; it parses and configures nothing
+itself. Loading it costs nothing, so that an interrupt is waited for while everything else is loaded.
 """
 
-from worker.cli import main
+from worker.cli.signals import end_at_once
 
 __all__ = ["main"]
+
+
+def main() -> None:
+    """Runs the command line of this process. An interrupt before a command is ready ends it without a word."""
+    end_at_once()
+    from worker.cli.app import main as run  # noqa: PLC0415 - after the line above, which is for what this loads
+
+    run()
+
 
 if __name__ == "__main__":
     main()

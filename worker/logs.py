@@ -6,7 +6,9 @@ a write, made from the record that was stored. Values come from facts and record
 
 import logging
 import sys
-from typing import TextIO
+from contextlib import suppress
+from io import TextIOBase
+from typing import TextIO, cast
 
 import structlog
 from structlog.typing import FilteringBoundLogger, Processor
@@ -15,6 +17,24 @@ from worker.model.records import Record
 
 QUIET_KINDS = frozenset({"evidence", "observed", "held"})
 """Kinds told at debug level on a terminal: the action log has them all."""
+
+
+class _Lasting(TextIOBase):
+    """A stream whose reader may go away, or whose disk may fill up: a line that cannot be written stops no work."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Writes what can be written."""
+        with suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """As far as it goes."""
+        with suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 def configure(*, verbose: bool = False, stream: TextIO | None = None) -> None:
@@ -26,6 +46,7 @@ def configure(*, verbose: bool = False, stream: TextIO | None = None) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
     ]
+    lasting = cast("TextIO", _Lasting(stream))
     if stream.isatty():
         tail: list[Processor] = [structlog.dev.ConsoleRenderer()]
     else:
@@ -33,10 +54,10 @@ def configure(*, verbose: bool = False, stream: TextIO | None = None) -> None:
     structlog.configure(
         processors=[*shared, *tail],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(file=stream),
+        logger_factory=structlog.WriteLoggerFactory(file=lasting),
         cache_logger_on_first_use=False,
     )
-    logging.basicConfig(level=logging.WARNING, stream=stream, force=True)
+    logging.basicConfig(level=logging.WARNING, stream=lasting, force=True)
     logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)  # a cycle that is late shows in its took_ms
 
 

@@ -1,21 +1,25 @@
-"""The command line as a whole: the app, its one global option, and the door where every error is caught."""
+"""The command line as a whole: the app, its one global option, and the one place where every error is caught."""
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from worker import __version__
-from worker.model.errors import InputErrors, WorkerError
+from worker.cli.commands import Commands
+from worker.cli.door import tell_error
+from worker.model.errors import WorkerError
 
 CONFIG_ENV = "CAMPAIGN_WORKER_CONFIG"
 USAGE = 2
 
 app = typer.Typer(
     name="campaign-worker",
+    cls=Commands,
     help=(
         "Watches events and their ad campaigns and acts by rules: pauses what is cancelled, boosts what has a new "
         "audience, and never lets an effect happen twice.\n\n"
@@ -65,23 +69,15 @@ def invocation(context: typer.Context) -> Invocation:
     return found
 
 
-def main() -> None:
-    """Runs the command line and exits. The one door where errors are told."""
-    from worker.cli import commands  # noqa: PLC0415 - the commands import the app
-
-    commands.register()
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Runs the command line and exits. The one door where errors are told. ``arguments``: by default the process's."""
     try:
-        result = app(standalone_mode=False)
+        result = app(args=arguments, standalone_mode=False)
     except WorkerError as error:
         tell_error(error)
         sys.exit(error.exit_code)
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except typer.Exit as stop:
         sys.exit(stop.exit_code)
     except Exception as error:
@@ -91,15 +87,3 @@ def main() -> None:
         shown()
         sys.exit(getattr(error, "exit_code", USAGE))
     sys.exit(result if isinstance(result, int) else 0)
-
-
-def tell_error(error: WorkerError) -> None:
-    """What, where, and what to do now, on stderr."""
-    if isinstance(error, InputErrors):
-        for problem in error.problems:
-            for line in problem.lines:
-                print(line, file=sys.stderr)
-        return
-    print(f"error: {error}", file=sys.stderr)
-    if error.hint:
-        print(f"    {error.hint}", file=sys.stderr)

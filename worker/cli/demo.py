@@ -7,6 +7,7 @@ records of the action log as they are made, and what it says at the end comes fr
 
 import asyncio
 import os
+import signal
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -14,12 +15,14 @@ from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from worker.cli.app import app
+from worker.cli.opening import config_from, ledger_url
 from worker.cli.output import print_table, say
-from worker.cli.wiring import FIRST_EVENT_IN, config_from, ledger_url, running_daemon, twin_served
+from worker.cli.wiring import FIRST_EVENT_IN, running_daemon, twin_served
 from worker.config import Config
 from worker.engine.cycle import CycleReport
 from worker.engine.daemon import Daemon
@@ -105,7 +108,10 @@ def demo() -> None:
     configure(verbose=False)
     with TemporaryDirectory(prefix="campaign-worker-demo-") as folder:
         config = _prepared(Path(folder))
-        service = asyncio.run(_played(config, console))
+        try:
+            service = asyncio.run(_played(config, console))
+        except asyncio.CancelledError:
+            raise typer.Exit(128 + signal.SIGTERM) from None
         with open_reading(ledger_url(config)) as ledger:
             _closing(ledger, service)
 
@@ -122,6 +128,8 @@ def _prepared(folder: Path) -> Config:
 
 async def _played(config: Config, console: Console) -> Service:
     clock = SystemClock()
+    if (whole := asyncio.current_task()) is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, whole.cancel)  # as asyncio does for Ctrl-C
     service = built(None, None, clock.now() + FIRST_EVENT_IN)
     progress = Progress(
         TextColumn("{task.description}"),

@@ -7,8 +7,8 @@ import typer
 
 from worker.cli.app import app, invocation
 from worker.cli.common import config_of, operator
+from worker.cli.opening import ledger_url
 from worker.cli.output import say
-from worker.cli.wiring import ledger_url
 from worker.engine.operators import after_restore
 from worker.ledger import upkeep
 from worker.ledger.reading import open_for_backup

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 from datetime import timedelta
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from worker.cli.app import app, invocation
 from worker.cli.common import config_of, duration
 from worker.cli.output import say
+from worker.cli.signals import BOTH
 from worker.cli.wiring import running_daemon, unvouched_lines
 from worker.config import Config
 from worker.engine.cycle import CycleReport
@@ -70,8 +70,12 @@ def run(
 
 
 async def _run(config: Config, ends: timedelta | None) -> None:
+    loop, asked = asyncio.get_running_loop(), asyncio.Event()
+    for number in BOTH:
+        loop.add_signal_handler(number, asked.set)
     async with running_daemon(config, reporter=LogReporter(), tell=tell, pid=os.getpid()) as daemon:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in BOTH:
             loop.add_signal_handler(number, daemon.stop)
+        if asked.is_set():
+            daemon.stop()
         await daemon.run(lasting=ends)

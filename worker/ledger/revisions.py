@@ -8,8 +8,6 @@ Alembic runs from the package itself, without an ini file, inside a transaction 
 from pathlib import Path
 from typing import Final
 
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import Connection, text
 
 from worker.ledger.tables import REVISION, REVISIONS
@@ -47,6 +45,9 @@ def require_current(revision: str, name: str, known: tuple[str, ...] = REVISIONS
 
 def migrate(connection: Connection) -> None:
     """Brings the tables to the program's revision, within the caller's transaction."""
+    from alembic import command  # noqa: PLC0415 - a quarter of a second that reading a ledger need not wait for
+    from alembic.config import Config  # noqa: PLC0415
+
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection

@@ -1,0 +1,76 @@
+"""What only a process shows: how much is loaded for so little, and an interrupt before a command is ready for it."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.processes import WORKER, until
+
+HEAVY = frozenset(
+    {"alembic", "apscheduler", "cel", "celpy", "httpx", "jmespath", "pydantic", "sqlalchemy", "starlette", "uvicorn"}
+)
+COUNT = """
+import json, sys
+from worker.__main__ import main
+try:
+    main()
+except SystemExit:
+    sys.stderr.write(json.dumps(sorted(sys.modules)))
+"""
+MODULES_MAX = {"--version": 450, "--help": 550}
+"""Python itself and typer are some 350; rich, which draws the help, is 100 more."""
+
+
+def loaded_by(folder: Path, *arguments: str) -> set[str]:
+    """The modules that a call loads."""
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT, *arguments], cwd=folder, capture_output=True, text=True, check=True, timeout=60
+    )
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("option", list(MODULES_MAX))
+def test_what_needs_nothing_loads_nothing(tmp_path: Path, option: str) -> None:
+    loaded = loaded_by(tmp_path, option)
+
+    assert loaded & HEAVY == set()
+    assert len(loaded) <= MODULES_MAX[option]
+
+
+def test_a_command_that_reads_the_ledger_loads_no_client_no_conditions_and_no_server(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("", "utf-8")
+
+    loaded = loaded_by(tmp_path, "status")
+
+    assert loaded & HEAVY <= {"jmespath", "pydantic", "sqlalchemy"}
+
+
+def catches_signals(process: "subprocess.Popen[str]") -> bool:
+    """Whether the process has begun to wait for SIGTERM, which is long before anything else is loaded."""
+    caught = re.search(r"^SigCgt:\s*([0-9a-f]+)", Path(f"/proc/{process.pid}/status").read_text("utf-8"), re.MULTILINE)
+    return caught is not None and bool(int(caught[1], 16) >> (signal.SIGTERM - 1) & 1)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="tells what a process waits for")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("command", ["run", "demo"])
+def test_an_interrupt_while_everything_is_loaded_ends_it_without_a_word(
+    tmp_path: Path, command: str, number: signal.Signals
+) -> None:
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "config.yaml").write_text("", "utf-8")
+    process = subprocess.Popen(
+        [*WORKER, command], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    until(lambda: catches_signals(process), "it waits for signals")
+
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+
+    assert (out, err) == ("", "")
+    assert process.returncode in (0, 128 + number)

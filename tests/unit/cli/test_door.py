@@ -1,0 +1,92 @@
+"""The door to the shell: lost output, the help, and what the table of commands promises."""
+
+import io
+import json
+import os
+from contextlib import redirect_stderr, redirect_stdout
+from inspect import cleandoc
+from pathlib import Path
+
+import pytest
+
+from tests.calling import call, settle_in
+from tests.reference.commands import commands
+from worker.cli.app import main
+from worker.cli.commands import ENTRIES
+
+LONG = ("schema", "config")
+"""More than fits into a buffer."""
+SHORT = ("--version",)
+HELP = ("--help",)
+
+
+def ended(*arguments: str) -> int | str | None:
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    return stop.value.code
+
+
+@pytest.mark.parametrize("arguments", [LONG, SHORT, HELP, ("schema", "--help")], ids=" ".join)
+def test_a_reader_that_has_had_enough_is_no_error(arguments: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    said = io.StringIO()
+
+    with open(writing, "w", encoding="utf-8") as pipe, redirect_stdout(pipe), redirect_stderr(said):  # noqa: PTH123
+        code = ended(*arguments)
+
+    assert (code, said.getvalue()) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no disk that is always full")
+@pytest.mark.parametrize("arguments", [LONG, SHORT, HELP, ("schema", "--help")], ids=" ".join)
+def test_a_full_disk_is_said_in_a_line(arguments: tuple[str, ...]) -> None:
+    said = io.StringIO()
+
+    with Path("/dev/full").open("w", encoding="utf-8") as full, redirect_stdout(full), redirect_stderr(said):
+        code = ended(*arguments)
+
+    assert code == 1
+    assert said.getvalue().splitlines()[0] == "error: the output cannot be written: No space left on device"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no disk that is always full")
+def test_an_error_is_worth_more_than_where_the_output_went(tmp_path: Path) -> None:
+    config = settle_in(tmp_path, rules="rules: [")
+    said = io.StringIO()
+
+    with Path("/dev/full").open("w", encoding="utf-8") as full, redirect_stdout(full), redirect_stderr(said):
+        code = ended("--config", str(config), "check")
+
+    assert code == 2
+    assert "1 error" in said.getvalue()
+
+
+def test_the_help_says_of_every_command_what_its_own_help_says() -> None:
+    told = {command.path: cleandoc(command.about).split("\n\n")[0].replace("\n", " ") for command in commands()}
+
+    assert {name: entry.about for name, entry in ENTRIES.items()} == {name: told[name] for name in ENTRIES}
+    assert set(ENTRIES) == {path for path in told if path and " " not in path}
+
+
+def test_a_misspelt_command_is_told_the_nearest() -> None:
+    done = call("wirtes")
+
+    assert done.code == 2
+    assert "Did you mean 'writes'" in done.err
+
+
+@pytest.mark.parametrize("arguments", [(), ("log",), ("ledger",)], ids=" ".join)
+def test_the_help_shows_no_value_for_a_flag_which_takes_none(arguments: tuple[str, ...]) -> None:
+    done = call(*arguments, "--help")
+
+    assert done.code == 0
+    assert "<bool>" not in done.out
+    assert "--help" in done.out
+
+
+def test_json_stays_json_where_something_is_said_beside_it(tmp_path: Path) -> None:
+    done = call("status", "--format", "json", config=settle_in(tmp_path))
+
+    assert json.loads(done.out)["running"] is False
+    assert done.err != ""

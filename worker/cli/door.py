@@ -1,0 +1,67 @@
+"""The door between the commands and the shell: every error is told here, and lost output ends a command quietly.
+
+A reader that has had enough (``| head -1``) is no error. An output that cannot be written (a full disk) is one, and is
+said in a line. Nothing here knows a command.
+"""
+
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import typer
+
+from worker.model.errors import InputErrors, WorkerError
+
+LOST = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
+"""How writing to stdout or stderr fails; a file that a command opened itself has its name in the error."""
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Everything printed in the block is really out at its end. A closed pipe ends it with exit code 0."""
+    try:
+        try:
+            yield
+        except BaseException:
+            _let_go()  # what the command has to say for itself is worth more than where its output went
+            raise
+        sys.stdout.flush()
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):
+            raise typer.Exit(0) from None  # rich has seen the closed pipe first, and would make it exit code 1
+        raise
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            _let_go()
+            raise typer.Exit(0) from None
+        if error.filename is None and error.errno in LOST:
+            _let_go()
+            raise WorkerError(
+                f"the output cannot be written: {error.strerror}", hint="look where stdout and stderr go"
+            ) from None
+        raise
+
+
+def tell_error(error: WorkerError) -> None:
+    """What, where, and what to do now, on stderr."""
+    if isinstance(error, InputErrors):
+        lines = [line for problem in error.problems for line in problem.lines]
+    else:
+        lines = [f"error: {error}", *([f"    {error.hint}"] if error.hint else [])]
+    with suppress(OSError):
+        for line in lines:
+            print(line, file=sys.stderr)
+
+
+def _let_go() -> None:
+    """Points each stream that cannot be written at nothing, or Python would complain of it once more at its end."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            with suppress(OSError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, stream.fileno())
+                os.close(nowhere)
