@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from worker.cli.app import app, invocation
-from worker.cli.common import config_of, operator
+from worker.cli.common import config_of, given, operator
 from worker.cli.deciding import Chosen, decide
 from worker.engine.operators import approved, rejected
 from worker.system import utc_now
@@ -23,9 +23,9 @@ def approve(
 
     Example: campaign-worker approve --rule pause-cancelled --because "the storm is real"
     """
-    by, now = operator(), utc_now()
+    by, now, why = operator(), utc_now(), given(because)
     chosen = Chosen(ids=tuple(ids or ()), rule=rule, states=("waiting",))
-    decide(config_of(invocation(context)), chosen, lambda write: approved(write, because=because, by=by, now=now))
+    decide(config_of(invocation(context)), chosen, lambda write: approved(write, because=why, by=by, now=now))
 
 
 @app.command("reject")
@@ -33,6 +33,6 @@ def reject(
     context: typer.Context, ids: Ids = None, rule: RuleOption = None, because: Because = "no reason given"
 ) -> None:
     """Drop writes that wait, are planned, or need a person. They are not planned again in the same episode."""
-    by, now = operator(), utc_now()
+    by, now, why = operator(), utc_now(), given(because)
     chosen = Chosen(ids=tuple(ids or ()), rule=rule, states=("waiting", "planned", "needs_human"))
-    decide(config_of(invocation(context)), chosen, lambda write: rejected(write, because=because, by=by, now=now))
+    decide(config_of(invocation(context)), chosen, lambda write: rejected(write, because=why, by=by, now=now))

@@ -1,4 +1,4 @@
-"""What several commands need: the config's ledger, times and durations as people type them, and who is asking."""
+"""What several commands need: the config's ledger, times, durations and reasons as people type them, who is asking."""
 
 import getpass
 import os
@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from worker.cli.app import Invocation
-from worker.cli.wiring import config_from, ledger_url
+from worker.cli.opening import config_from, ledger_url
+from worker.cli.output import say
 from worker.config import Config, read_config
+from worker.ledger.places import place_of
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.errors import UsageError
 from worker.rules.durations import parse_duration
@@ -30,7 +32,17 @@ def config_for(invocation: Invocation, paths: Collection[Path] | None) -> Config
 
 def reader_of(invocation: Invocation) -> LedgerReader:
     """The ledger for reading, beside a running daemon or without one. Needs no credentials."""
-    return open_reading(ledger_url(config_of(invocation)))
+    url = ledger_url(config_of(invocation))
+    ledger = open_reading(url)
+    say_no_ledger(url)
+    return ledger
+
+
+def say_no_ledger(url: str) -> None:
+    """A wrong folder looks like a worker that never did anything, so it is said that there is no ledger."""
+    file = place_of(url).file
+    if not file.exists():
+        say(f"there is no ledger {file} yet; `campaign-worker run` makes it, --config names another config")
 
 
 def moment(text: str | None, option: str) -> datetime | None:
@@ -52,9 +64,12 @@ def duration(text: str | None, option: str) -> timedelta | None:
     if text is None:
         return None
     try:
-        return parse_duration(text)
+        found = parse_duration(text)
     except ValueError as error:
-        raise UsageError(f"{option}: {error}", hint="write 500ms, 3s, 10m, 2h or 7d") from error
+        raise UsageError(f"{option}: {error}") from error
+    if not found:
+        raise UsageError(f"{option}: must be longer than 0s")
+    return found
 
 
 def given(because: str) -> str:

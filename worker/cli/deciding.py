@@ -15,6 +15,7 @@ from worker.model.commits import Commit, Move
 from worker.model.errors import NotFound, StateConflict, UsageError
 from worker.model.ids import WriteId
 from worker.model.writes import State, Write
+from worker.rules.nearest import meant
 from worker.system import utc_now
 
 
@@ -49,7 +50,9 @@ def _found(ledger: LedgerReader, chosen: Chosen) -> list[Write]:
     writes = [write for write in ledger.open_writes() if write.key.rule == chosen.rule and write.state in chosen.states]
     if not writes:
         states = " or ".join(chosen.states)
-        raise NotFound(f"rule {chosen.rule} has no write that is {states}", hint="campaign-worker writes lists them")
+        others = {write.key.rule for write in ledger.open_writes() if write.state in chosen.states}
+        message = f"rule '{chosen.rule}' has no write that is {states}{meant(chosen.rule, others)}; nothing was changed"
+        raise NotFound(message, hint="campaign-worker writes lists them")
     return writes
 
 

@@ -5,9 +5,11 @@ from typing import Annotated
 import typer
 
 from worker.cli.app import app, invocation
-from worker.cli.common import config_of, duration, operator
+from worker.cli.common import config_of, duration, given, operator
+from worker.cli.names import partner_named, rule_named
 from worker.cli.output import say
 from worker.cli.wiring import operators_ledger
+from worker.model.commits import Halt
 from worker.model.errors import NotFound
 from worker.model.ids import PartnerId, RuleId
 from worker.model.writes import UNSETTLED
@@ -31,21 +33,25 @@ def halt(
 
     Example: campaign-worker halt --rule boost-on-new-clusters --for 2h --because "wrong budget"
     """
-    ends = duration(lasting, "--for")
-    now = utc_now()
-    with operators_ledger(config_of(invocation(context))) as ledger:
+    ends, why = duration(lasting, "--for"), given(because)
+    config, now = config_of(invocation(context)), utc_now()
+    with operators_ledger(config) as ledger:
+        whose, of_rule = partner_named(partner, config, ledger), rule_named(rule, config, ledger)
         ledger.append_halt(
-            partner=None if partner is None else PartnerId(partner),
-            rule=None if rule is None else RuleId(rule),
+            partner=whose,
+            rule=of_rule,
             until=None if ends is None else now + ends,
-            because=because,
+            because=why,
             by=operator(),
             at=now,
         )
-        flying = [write for write in ledger.open_writes() if write.state in UNSETTLED]
+        flying = [write for write in ledger.open_writes(whose) if write.state in UNSETTLED]
     say(f"halted{'' if ends is None else f' until {now + ends:%Y-%m-%d %H:%M:%S} UTC'}")
     for write in flying:
-        say(f"in flight or not settled: write {write.id}, {write.intent.action} of {write.key.event}: {write.state}")
+        if of_rule is None or write.key.rule == of_rule:
+            say(
+                f"in flight or not settled: write {write.id}, {write.intent.action} of {write.key.event}: {write.state}"
+            )
 
 
 @app.command("resume")
@@ -56,15 +62,23 @@ def resume(
     rule: RuleOption = None,
 ) -> None:
     """End halts: those that name this partner and this rule, or without either all of them."""
+    why, now = given(because), utc_now()
     with operators_ledger(config_of(invocation(context))) as ledger:
         ended = ledger.resume_halts(
             partner=None if partner is None else PartnerId(partner),
             rule=None if rule is None else RuleId(rule),
-            because=because,
+            because=why,
             by=operator(),
-            at=utc_now(),
+            at=now,
         )
+        left = ledger.halts(now)
     if not ended:
-        raise NotFound("no such halt is in force", hint="campaign-worker status shows the halts")
+        others = "; in force: " + ", ".join(halted(one) for one in left) if left else "; none is"
+        raise NotFound(f"no such halt is in force{others}", hint="campaign-worker status shows the halts")
     for one in ended:
-        say(f"resumed: halt of {one.partner or 'every partner'}, {one.rule or 'every rule'} ({one.because})")
+        say(f"resumed: halt of {halted(one)} ({one.because})")
+
+
+def halted(one: Halt) -> str:
+    """What a halt stops, in words."""
+    return f"{one.partner or 'every partner'}, {one.rule or 'every rule'}"

@@ -63,6 +63,11 @@ def console() -> Console:
     return Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else 200)
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 rule``, ``2 rules``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def say(message: str) -> None:
     """A line for a person, on stderr."""
     print(message, file=sys.stderr)

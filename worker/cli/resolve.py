@@ -37,13 +37,12 @@ def resolve(
         raise UsageError(
             "say one of --applied and --not-applied", hint="look at `campaign-worker log --write ID` first"
         )
-    given(because)
-    asked = invocation(context)
-    config = config_of(asked)
+    why = given(because)
+    config = config_of(invocation(context))
     settings = engine_settings(config)
     by, now = operator(), utc_now()
 
     def verdict(write: Write) -> Move:
-        return resolved(write, applied=applied, because=because, by=by, now=now, settings=settings)
+        return resolved(write, applied=applied, because=why, by=by, now=now, settings=settings)
 
     decide(config, Chosen(ids=tuple(ids), states=("needs_human",)), verdict)

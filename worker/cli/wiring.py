@@ -17,8 +17,9 @@ from worker.api.client import ApiService, ApiSettings
 from worker.api.readings import CustomFact
 from worker.api.replies import Reply
 from worker.api.secret import Secret
+from worker.cli.opening import ledger_url
 from worker.cli.rulesource import FolderSource
-from worker.config import Assumed, Config, load_config, resolve
+from worker.config import Config, resolve
 from worker.engine.daemon import Daemon, Reporter
 from worker.engine.looks import Settings
 from worker.engine.parts import Parts
@@ -26,6 +27,7 @@ from worker.engine.settings import EngineSettings
 from worker.engine.told import Tell, ToldLedger
 from worker.guards.situation import Limits
 from worker.ledger.lock import SenderLock
+from worker.ledger.mark import lost
 from worker.ledger.places import place_of
 from worker.ledger.sql import SqlLedger
 from worker.model.actions import ACTIONS
@@ -52,24 +54,12 @@ FIRST_EVENT_IN = timedelta(days=30)
 """When the embedded sandbox's first event takes place, from today."""
 
 
-def config_from(path: Path) -> Config:
-    """The config of a file, its assumptions checked against the register. Raises `InputErrors` with every mistake."""
-
-    def check(given: Mapping[str, Json]) -> tuple[Assumed, ...]:
-        return tuple(Assumed(key=one.key, message=one.message, hint=one.hint) for one in assumptions_from(given)[1])
-
-    return load_config(path, check)
-
-
-def ledger_url(config: Config) -> str:
-    """The config's ledger as a URL with an absolute path."""
-    return f"sqlite:///{place_of(config.ledger, config.folder).file}"
-
-
 def operators_ledger(config: Config) -> SqlLedger:
     """The ledger for an operator's short transaction; never a new one, which no daemon would look at."""
     place = place_of(config.ledger, config.folder)
     if not place.file.exists():
+        if place.mark.exists():
+            raise lost(place)
         raise NotFound(
             f"there is no ledger {place.file}; nothing was changed",
             hint="name the daemon's config with --config; a ledger is made by `campaign-worker run`",

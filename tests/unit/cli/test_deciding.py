@@ -1,0 +1,153 @@
+"""`halt`, `resume`, `approve`, `reject` and `resolve`: a slip of the operator's is an error, and changes nothing."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.calling import Called, call, settle_in
+from tests.unit.ledger.examples import ACME, NOW, key, open_ledger, plan, planned, sent
+from worker.ledger.reading import open_reading
+from worker.model.commits import LogFilter
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A worker that has planned three writes: two of two partners are sent and unsettled, one of another rule waits."""
+    folder = tmp_path_factory.mktemp("home")
+    settle_in(folder)
+    with open_ledger(folder) as ledger:
+        here, there, _ = planned(
+            ledger,
+            plan(key()),
+            plan(key(partner="partner-id-other")),
+            plan(key(rule="boost-now", event="e2"), state="waiting"),
+        )
+        sent(ledger, here, NOW)
+        sent(ledger, there, NOW)
+    return folder
+
+
+@pytest.fixture
+def config(home: Path, tmp_path: Path) -> Path:
+    """A copy of it, for a test to do with as it likes."""
+    shutil.copytree(home, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "config.yaml"
+
+
+def kinds(config: Path) -> list[str]:
+    with open_reading("sqlite:///worker.db", config.parent) as ledger:
+        return [str(record["kind"]) for record in ledger.log(LogFilter())]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("halt", "--because", ""), 2, "--because is empty"),
+        (("halt", "--because", " \t"), 2, "--because is empty"),
+        (("resume", "--because", ""), 2, "--because is empty"),
+        (("resolve", "1", "--applied", "--because", ""), 2, "--because is empty"),
+        (("approve", "3", "--because", " "), 2, "--because is empty"),
+        (("reject", "3", "--because", ""), 2, "--because is empty"),
+        (("halt", "--because", "x", "--for", "0s"), 2, "--for: must be longer than 0s"),
+        (
+            ("halt", "--because", "x", "--rule", "pause-canceled"),
+            1,
+            "there is no rule 'pause-canceled'; did you mean 'pause-cancelled'?",
+        ),
+        (
+            ("halt", "--because", "x", "--partner", "partner-id-acne"),
+            1,
+            f"there is no partner 'partner-id-acne'; did you mean '{ACME}'?",
+        ),
+        (("halt", "--because", "x", "--partner", "zz"), 1, "known here: partner-id-acme, partner-id-other"),
+        (("approve", "--rule", "boost-nou"), 1, "no write that is waiting; did you mean 'boost-now'?"),
+        (("resume", "--because", "x", "--rule", "pause-cancelled"), 1, "no such halt is in force; none is"),
+    ],
+)
+def test_a_slip_changes_nothing_and_says_what_was_meant(
+    config: Path, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    before = kinds(config)
+
+    done = call(*arguments, config=config)
+
+    assert (done.code, done.out) == (code, "")
+    assert said in done.err
+    assert kinds(config) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flying"),
+    [
+        ((), ["write 1", "write 2"]),
+        (("--partner", ACME), ["write 1"]),
+        (("--rule", "pause-cancelled"), ["write 1", "write 2"]),
+        (("--rule", "pause-cancelled", "--partner", "partner-id-other"), ["write 2"]),
+        (("--rule", "boost-now"), []),
+    ],
+)
+def test_halt_lists_what_is_in_flight_within_its_scope(
+    config: Path, arguments: tuple[str, ...], flying: list[str]
+) -> None:
+    done = call("halt", "--because", "look", *arguments, config=config)
+
+    assert done.code == 0
+    assert [line.split(": ")[1].split(",")[0] for line in done.err.splitlines()[1:]] == flying
+    assert kinds(config)[-1] == "halted"
+
+
+@pytest.mark.parametrize(
+    ("known_by", "arguments"),
+    [
+        ("the ledger alone: its file was removed", ("--rule", "boost-now")),
+        ("the rule files alone: it never did anything", ("--rule", "fresh")),
+        ("the config's list alone", ("--partner", "partner-id-new")),
+    ],
+)
+def test_a_name_is_known_from_the_ledger_the_rules_or_the_config(
+    config: Path, known_by: str, arguments: tuple[str, ...]
+) -> None:
+    config.write_text("partners: [partner-id-new]\n", "utf-8")
+    fresh = "rules:\n- {id: fresh, when: event.status == 'cancelled', do: [pause]}\n"
+    (config.parent / "rules" / "rules.yaml").write_text(fresh, "utf-8")
+
+    assert call("halt", "--because", "look", *arguments, config=config).code == 0, known_by
+
+
+def test_rules_that_do_not_load_keep_nobody_from_halting_what_the_ledger_knows(config: Path) -> None:
+    (config.parent / "rules" / "rules.yaml").write_text("rules: [", "utf-8")
+
+    assert call("halt", "--because", "look", "--rule", "pause-cancelled", config=config).code == 0
+    unknown = call("halt", "--because", "look", "--rule", "fresh", config=config)
+    assert unknown.code == 1
+    assert "without --rule everything is halted" in unknown.err
+
+
+def test_a_halt_of_a_name_makes_it_no_better_known(config: Path) -> None:
+    assert call("halt", "--because", "look", config=config).code == 0
+    assert call("resume", "--because", "looked", "--rule", "nope", config=config).err.startswith(
+        "error: no such halt is in force; in force: every partner, every rule"
+    )
+
+
+def nothing_to_do(config: Path) -> list[Called]:
+    why = ("--because", "x")
+    commands = [("halt", *why), ("approve", "1", *why), ("resolve", "1", "--applied", *why), ("resume", *why)]
+    return [call(*one, config=config) for one in commands]
+
+
+def test_without_a_ledger_nothing_is_decided_and_none_is_made(tmp_path: Path) -> None:
+    config = settle_in(tmp_path)
+
+    assert {one.code for one in nothing_to_do(config)} == {1}
+    assert not (tmp_path / "worker.db").exists()
+
+
+def test_a_lost_ledger_is_said_to_be_lost_before_anything_is_decided(config: Path) -> None:
+    (config.parent / "worker.db").unlink()
+
+    for done in nothing_to_do(config):
+        assert done.code == 3
+        assert "was lost: only its mark" in done.err
+    assert not (config.parent / "worker.db").exists()
