@@ -79,6 +79,15 @@ ENTRIES: Mapping[str, Entry] = {
         panel=DECIDE,
         about="Say whether a write in needs_human took effect. All of the given writes, or none.",
     ),
+    "again": Entry(
+        panel=DECIDE,
+        about="Reopen what ended without effect: rejected, refused, skipped, shadowed, cancelled. All of it, or nothing.",
+    ),
+    "undo": Entry(
+        panel=DECIDE,
+        about="Put back what writes changed: the value recorded before each, as new writes with guards and log of their "
+        "own.",
+    ),
     "halt": Entry(
         panel=DECIDE,
         about="Stop new writes: once this has returned, none is sent, also by a running daemon. Reading and deciding "

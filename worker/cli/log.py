@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -9,9 +10,12 @@ import typer
 from worker.cli.app import app, invocation
 from worker.cli.common import moment, reader_of
 from worker.cli.output import LogFormat, print_csv, print_json, print_line, print_table, say
+from worker.cli.searching import say_nothing_found
 from worker.ledger.reading import FIELDS, LedgerReader
 from worker.model.commits import LogFilter
+from worker.model.errors import UsageError
 from worker.model.facts import Json
+from worker.model.ids import WriteId
 from worker.system import pause
 
 FOLLOW_EVERY_S = 0.5
@@ -39,13 +43,16 @@ def log(
     Examples: campaign-worker log --event e42      campaign-worker log --write 7 --format jsonl
     """
     wanted = LogFilter(since=moment(since, "--since"), partner=partner, event=event, rule=rule, write=write)
+    if verify and (follow or wanted != LogFilter()):
+        hint = "run `campaign-worker log --verify` by itself; it takes every record, and ends"
+        raise UsageError("--verify looks at the whole log and goes with no other option", hint=hint)
     with reader_of(invocation(context)) as ledger:
         if verify:
             _verify(ledger)
         elif follow:
             _follow(ledger, wanted, output)
         else:
-            _print(ledger.log(wanted), output)
+            _print(ledger, wanted, output)
 
 
 def _verify(ledger: LedgerReader) -> None:
@@ -57,7 +64,14 @@ def _verify(ledger: LedgerReader) -> None:
     raise typer.Exit(1)
 
 
-def _print(records: Iterable[dict[str, Json]], output: LogFormat) -> None:
+def _print(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
+    found = ledger.log(wanted)
+    first = next(found, None)
+    records: Iterable[dict[str, Json]] = () if first is None else chain((first,), found)
+    if first is None:
+        _nothing(ledger, wanted)
+        if output is LogFormat.table:
+            return
     if output is LogFormat.jsonl:
         for record in records:
             print_line(record)
@@ -67,6 +81,15 @@ def _print(records: Iterable[dict[str, Json]], output: LogFormat) -> None:
         print_csv(FIELDS, records)
     else:
         print_table("action log", TABLE, (_row(record) for record in records))
+
+
+def _nothing(ledger: LedgerReader, wanted: LogFilter) -> None:
+    if wanted.write is not None and ledger.write(WriteId(wanted.write)) is None:
+        say(f"there is no write {wanted.write}; campaign-worker writes lists them")
+        return
+    asked = {"partner": wanted.partner, "event": wanted.event, "rule": wanted.rule}
+    more = {"write": wanted.write, "since": wanted.since}
+    say_nothing_found(ledger, {**asked, **{name: str(one) for name, one in more.items() if one is not None}}, "record")
 
 
 def _row(record: dict[str, Json]) -> list[Json]:

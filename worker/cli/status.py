@@ -1,22 +1,29 @@
 """``status``: what the daemon does now, from the ledger alone."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
 
 from worker.cli.app import app, invocation
-from worker.cli.common import config_of
+from worker.cli.common import config_of, say_no_ledger
+from worker.cli.opening import ledger_url
 from worker.cli.output import Format, print_json, print_table, say
-from worker.cli.wiring import ledger_url
-from worker.ledger.lock import holder
-from worker.ledger.places import place_of
+from worker.ledger.lock import held_since, holder
+from worker.ledger.places import LedgerPlace, place_of
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.commits import DaemonStatus
+from worker.model.errors import NotSafe
 from worker.model.facts import Json
+from worker.rules.durations import duration_text
 from worker.system import utc_now
 
 HEALTHY_INTERVALS = 3
+NO_RULES: Mapping[str, Json] = {"hash": None, "files_hash": None, "loaded_at": None, "error": None, "ids": []}
+
+PARTNER_COLUMNS = ("partner", "last complete look", "requests a minute", "budget", "last error")
+HALT_COLUMNS = ("partner", "rule", "until", "because", "by")
 
 
 @app.command("status")
@@ -31,8 +38,13 @@ def status(
     config = config_of(invocation(context))
     now = utc_now()
     url = ledger_url(config)
-    with open_reading(url) as ledger:
-        found = _status(ledger, holder(place_of(url)), now)
+    try:
+        found = _found(url, now)
+    except NotSafe as error:
+        if not healthy:
+            raise
+        say(f"not healthy: {error}")
+        raise typer.Exit(1) from None
     if healthy:
         why = _unhealthy(found, now, config.poll.interval)
         if why is not None:
@@ -40,17 +52,33 @@ def status(
             raise typer.Exit(1)
         say("healthy")
         return
+    say_no_ledger(url)
     if output is Format.json:
         print_json(found)
     else:
-        _print(found)
+        _print(found, now)
 
 
-def _status(ledger: LedgerReader, pid: int | None, now: datetime) -> dict[str, Json]:
-    """The object of the contract. ``since`` and what follows are what the last daemon said of itself."""
+def _found(url: str, now: datetime) -> dict[str, Json]:
+    """The object of the contract. Raises `NotSafe` where the ledger is gone, also from under a running daemon."""
+    place = place_of(url)
+    pid = holder(place)
+    try:
+        with open_reading(url) as ledger:
+            return _status(ledger, place, pid, now)
+    except NotSafe as error:
+        if pid is None or place.file.exists():
+            raise
+        still = f"; process {pid} still runs on it: it goes on looking, and sends nothing"
+        raise NotSafe(f"{error}{still}", hint=f"stop it (kill {pid}); then {error.hint}") from error
+
+
+def _status(ledger: LedgerReader, place: LedgerPlace, pid: int | None, now: datetime) -> dict[str, Json]:
+    """Whether one runs is told by the lock; what it does, by what the process that holds the lock said of itself. What
+    an earlier one said is shown only while none runs, and nothing of it that could pass for the present."""
     said: DaemonStatus | None = ledger.status()
-    body = dict(said.body) if said is not None else {}
-    current = said is not None and pid is not None and pid == said.pid
+    current = said is not None and pid is not None and _by_holder(said, place, pid)
+    body = dict(said.body) if said is not None and (current or pid is None) else {}
     writes: dict[str, Json] = {str(state): count for state, count in ledger.state_counts().items()}
     halts: list[Json] = [
         {
@@ -66,13 +94,28 @@ def _status(ledger: LedgerReader, pid: int | None, now: datetime) -> dict[str, J
         "running": pid is not None,
         "pid": pid,
         "since": _spelled(said.since) if current and said is not None else None,
-        "cycle_ms": body.get("cycle_ms"),
-        "unreachable": body.get("unreachable"),
-        "rules": body.get("rules", {"hash": None, "files_hash": None, "loaded_at": None, "error": None}),
-        "partners": body.get("partners", {}),
+        "cycle_ms": body.get("cycle_ms") if current else None,
+        "unreachable": body.get("unreachable") if current else None,
+        "ended": {"at": _spelled(said.seen_at), "why": body.get("ended")} if said is not None and pid is None else None,
+        "rules": body.get("rules", dict(NO_RULES)),
+        "partners": _partners(body.get("partners"), current=current),
         "writes": writes,
         "halts": halts,
     }
+
+
+def _by_holder(said: DaemonStatus, place: LedgerPlace, pid: int) -> bool:
+    """Whether the holder of the lock said it. In a container every daemon has the same pid, so its time counts too."""
+    since = held_since(place)
+    return said.pid == pid and (since is None or said.seen_at >= since)
+
+
+def _partners(said: Json, *, current: bool) -> Json:
+    """What was said of each partner; of one that nobody watches now, no pace."""
+    if not isinstance(said, dict) or current:
+        return said if isinstance(said, dict) else {}
+    gone: dict[str, Json] = {"requests_per_minute": None, "budget": None}
+    return {partner: {**one, **gone} for partner, one in said.items() if isinstance(one, dict)}
 
 
 def _unhealthy(found: dict[str, Json], now: datetime, interval: timedelta) -> str | None:
@@ -93,24 +136,82 @@ def _unhealthy(found: dict[str, Json], now: datetime, interval: timedelta) -> st
     return None
 
 
-def _print(found: dict[str, Json]) -> None:
-    rules = found["rules"] if isinstance(found["rules"], dict) else {}
-    rows: list[list[Json]] = [
-        ["running", f"pid {found['pid']} since {found['since']}" if found["running"] else "no"],
-        ["last cycle", f"{found['cycle_ms']} ms" if found["cycle_ms"] is not None else "none yet"],
-        ["rules", f"{str(rules.get('hash') or 'none')[:12]} since {rules.get('loaded_at')}"],
-    ]
-    if rules.get("error"):
-        rows.append(["rules error", rules["error"]])
+# for a person
+
+
+def _print(found: Mapping[str, Json], now: datetime) -> None:
+    rows = [["daemon", _daemon(found, now)]]
+    rows.append(["rules" if found["running"] else "rules, then", _rules(_mapping(found["rules"]), now)])
+    error = _mapping(found["rules"]).get("error")
+    if error:
+        rows.append(["rule files", f"do not load, so the last good rules stay in force: {error}"])
     if found["unreachable"]:
-        rows.append(["unreachable", found["unreachable"]])
-    partners = found["partners"] if isinstance(found["partners"], dict) else {}
-    rows.extend([f"partner {partner}", said] for partner, said in partners.items())
-    writes = found["writes"] if isinstance(found["writes"], dict) else {}
-    rows.append(["writes", ", ".join(f"{state} {count}" for state, count in writes.items()) or "none"])
+        rows.append(["service", f"not signed in: {found['unreachable']}"])
+    if found["cycle_ms"] is not None:
+        rows.append(["last look", f"took {found['cycle_ms']} ms"])
+    writes = _mapping(found["writes"])
+    rows.append(["writes", ", ".join(f"{count} {state}" for state, count in writes.items()) or "none"])
     halts = found["halts"] if isinstance(found["halts"], list) else []
-    rows.append(["halts", halts or "none"])
+    if not halts:
+        rows.append(["halts", "none"])
     print_table("status", ("what", "is"), rows)
+    partners = _mapping(found["partners"])
+    if partners:
+        shown = ([name, *_partner(_mapping(one), now)] for name, one in partners.items())
+        print_table("partners", PARTNER_COLUMNS, shown)
+    if halts:
+        print_table("halts", HALT_COLUMNS, (_halt(_mapping(one)) for one in halts))
+
+
+def _daemon(found: Mapping[str, Json], now: datetime) -> str:
+    if found["running"]:
+        since = _ago(found["since"], now, "since") if found["since"] else "and is only starting"
+        return f"runs as process {found['pid']} {since}"
+    ended = _mapping(found["ended"])
+    if not ended:
+        return "does not run, and never did on this ledger"
+    when = _ago(ended["at"], now, "last heard of")
+    return f"does not run; {when}: {ended['why'] or 'it ended without a word'}"
+
+
+def _rules(rules: Mapping[str, Json], now: datetime) -> str:
+    ids = rules.get("ids")
+    if not rules.get("loaded_at"):
+        return "none loaded yet"
+    names = [str(one) for one in ids] if isinstance(ids, list) else []
+    when = _ago(rules["loaded_at"], now, "loaded")
+    return f"{len(names)} in force, {when}, hash {str(rules.get('hash'))[:12]}: {', '.join(names) or 'none'}"
+
+
+def _partner(said: Mapping[str, Json], now: datetime) -> list[Json]:
+    last = said.get("last_ok_at")
+    return [
+        _ago(last, now, "") if last else "none yet",
+        said.get("requests_per_minute"),
+        said.get("budget"),
+        said.get("last_error"),
+    ]
+
+
+def _halt(halt: Mapping[str, Json]) -> list[Json]:
+    return [
+        halt["partner"] or "every partner",
+        halt["rule"] or "every rule",
+        str(halt["until"])[:19].replace("T", " ") + " UTC" if halt["until"] else "somebody resumes it",
+        halt["because"],
+        halt["by"],
+    ]
+
+
+def _ago(at: Json, now: datetime, word: str) -> str:
+    """``since 2026-03-01 12:00:00 UTC (2h ago)``."""
+    moment = datetime.fromisoformat(str(at))
+    age = timedelta(seconds=max(0, round((now - moment).total_seconds())))
+    return f"{word} {moment:%Y-%m-%d %H:%M:%S} UTC ({duration_text(age)} ago)".strip()
+
+
+def _mapping(value: Json) -> Mapping[str, Json]:
+    return value if isinstance(value, dict) else {}
 
 
 def _spelled(at: datetime) -> str:

@@ -7,9 +7,11 @@ import typer
 from worker.cli.app import app, invocation
 from worker.cli.common import reader_of
 from worker.cli.output import Format, print_json, print_table
+from worker.cli.searching import say_nothing_found
 from worker.ledger.rows import writes_json
 from worker.model.errors import UsageError
 from worker.model.writes import State
+from worker.rules.nearest import meant
 from worker.writes.states import MOVES
 
 TABLE = ("id", "state", "reason", "partner", "event", "rule", "action", "attempt", "held_by", "changed_at", "why")
@@ -29,11 +31,16 @@ def writes(
     Example: campaign-worker writes --state needs_human
     """
     if state is not None and state not in MOVES:
-        raise UsageError(f"--state: there is no state {state!r}", hint=f"one of: {', '.join(MOVES)}")
+        raise UsageError(
+            f"--state: there is no state '{state}'{meant(state, MOVES)}", hint=f"one of: {', '.join(MOVES)}"
+        )
+    asked = {"partner": partner, "event": event, "rule": rule}
     with reader_of(invocation(context)) as ledger:
         found = ledger.writes(state=cast("State | None", state), event=event, partner=partner, rule=rule)
+        if not found:
+            say_nothing_found(ledger, {**asked, "state": state}, "write")
     rows = [writes_json(write) for write in found]
     if output is Format.json:
         print_json(rows)
-    else:
+    elif rows:
         print_table("writes", TABLE, ([row[name] for name in TABLE] for row in rows))

@@ -58,6 +58,7 @@ class RulesStatus:
     hash: str
     files_hash: str
     loaded_at: datetime
+    ids: tuple[str, ...] = ()
     error: str | None = None
 
 
@@ -90,6 +91,7 @@ class Daemon:
         self._since = parts.clock.now()
         self._cycle_ms = 0
         self._unreachable: str | None = None
+        self._ended: str | None = None
 
     def stop(self) -> None:
         """Asks the daemon to stop; what is in flight is awaited by `run`."""
@@ -105,12 +107,17 @@ class Daemon:
         if lasting is not None:
             beside.append(asyncio.ensure_future(self._end_after(lasting)))
         try:
+            self._save_status()
             await self._quiet(self._settings.interval)
             partners = await self._signed_in()
             if partners:
                 self._watch(scheduler, partners)
                 scheduler.start()
             await self._stop.wait()
+            self._ended = "as it was told to"
+        except WorkerError as problem:
+            self._ended = str(problem)
+            raise
         finally:
             for task in beside:
                 task.cancel()
@@ -238,7 +245,8 @@ class Daemon:
     def _take_rules(self, rules: RuleSet, files: str) -> None:
         self._rules.current = rules
         self._rules_status = RulesStatus(hash=rules.hash, files_hash=files, loaded_at=self._clock.now())
-        names = ", ".join(rule.id for rule in rules.rules if rule.enabled) or "none"
+        self._rules_status.ids = tuple(str(rule.id) for rule in rules.rules if rule.enabled)
+        names = ", ".join(self._rules_status.ids) or "none"
         self._record("rules_loaded", f"{len(rules.rules)} rules, in force: {names}; hash {rules.hash[:12]}")
 
     def _record(self, kind: str, why: str) -> None:
@@ -268,8 +276,10 @@ class Daemon:
                 "files_hash": rules.files_hash,
                 "loaded_at": _spelled(rules.loaded_at),
                 "error": rules.error,
+                "ids": list(rules.ids),
             },
             "partners": partners,
+            "ended": self._ended,
         }
         try:
             self._ledger.save_status(DaemonStatus(pid=self._pid, since=self._since, seen_at=now, body=body))
@@ -310,6 +320,7 @@ class Daemon:
             await asyncio.wait([limit, asyncio.ensure_future(_all_of(flying))], return_when=asyncio.FIRST_COMPLETED)
             limit.cancel()
         self._record("stopped", f"pid {self._pid}")
+        self._save_status()
 
 
 async def _all_of(tasks: Sequence[asyncio.Task[None]]) -> None:

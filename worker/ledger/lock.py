@@ -12,7 +12,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from worker.ledger.codec import millis_text
+from worker.ledger.codec import millis_text, time_of
 from worker.ledger.places import LedgerPlace
 from worker.model.errors import NotSafe
 
@@ -71,6 +71,14 @@ def holder(place: LedgerPlace) -> int | None:
         return None if _try(handle, fcntl.LOCK_SH) else _written_pid(handle)
     finally:
         os.close(handle)
+
+
+def held_since(place: LedgerPlace) -> datetime | None:
+    """When the process that holds the lock, or held it last, took it; None where that cannot be read."""
+    try:
+        return time_of(str(json.loads(place.lock.read_bytes()[:TEXT_MAX])["since"]))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
 
 
 def _exclusive(handle: int) -> bool:

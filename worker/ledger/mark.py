@@ -57,6 +57,11 @@ def write_mark(place: LedgerPlace, mark: Mark) -> None:
         ) from error
 
 
+def lost(place: LedgerPlace) -> NotSafe:
+    """The error for a mark whose ledger is gone: what it remembered of writes is not known any more."""
+    return NotSafe(f"the ledger {place.file} was lost: only its mark {place.mark.name} is there", hint=ACCEPT_HINT)
+
+
 def compare(place: LedgerPlace, mark: Mark | None, *, ledger_id: str, hash_at_mark: str | None, blank: bool) -> None:
     """Raises `NotSafe` unless ledger and mark belong together.
 

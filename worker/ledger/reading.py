@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self, cast
+from typing import Literal, Self, cast
 
 from sqlalchemy import Select, func, select
 
 from worker.ledger import chain
 from worker.ledger.codec import decode, json_of, maybe_time, millis_text, time_of
 from worker.ledger.journal import ALL_RECORDS, FIELDS, printed
-from worker.ledger.mark import read_mark
-from worker.ledger.places import place_of, sync_folder
+from worker.ledger.mark import lost, read_mark
+from worker.ledger.places import LedgerPlace, place_of, sync_folder
 from worker.ledger.revisions import NOTHING, require_current, revision_of
 from worker.ledger.rows import ALL_WRITES, write_of
 from worker.ledger.sendings import active_halts, first_sendings, task_reads
@@ -121,6 +121,18 @@ class LedgerReader:
         query = select(writes.c.state, func.count()).group_by(writes.c.state).order_by(writes.c.state)
         with self._store.reading() as connection:
             return {cast(State, state): count for state, count in connection.execute(query)}
+
+    def known(self, field: Literal["partner", "event", "rule"]) -> tuple[str, ...]:
+        """Every partner, event or rule that the worker has dealt with, in order. A halt alone makes none known."""
+        tables = [rule_memory, writes, action_log, *([partner_memory] if field == "partner" else [])]
+        found: set[str] = set()
+        with self._store.reading() as connection:
+            for table in tables:
+                query = select(table.c[field]).where(table.c[field].is_not(None)).distinct()
+                if table is action_log:
+                    query = query.where(table.c.kind.not_in(["halted", "resumed"]))
+                found.update(connection.execute(query).scalars())
+        return tuple(sorted(found))
 
     # pace
 
@@ -274,26 +286,30 @@ class _Counted:
 def open_for_backup(url: str, folder: Path | None = None) -> LedgerReader:
     """The ledger for nothing but `backup`, of whatever revision it is: a backup is what comes before an upgrade."""
     place = place_of(url, folder)
-    return LedgerReader(reading_store(place)) if place.file.exists() else _empty()
+    return LedgerReader(reading_store(place)) if place.file.exists() else _nothing(place)
 
 
 def open_reading(url: str, folder: Path | None = None) -> LedgerReader:
-    """The ledger for reading. What does not exist yet is empty; `NotSafe` for another revision or no ledger."""
+    """The ledger for reading. What does not exist yet is empty; `NotSafe` for another revision, no ledger, or one that
+    was lost: its mark remembers that there was something to read."""
     place = place_of(url, folder)
     if not place.file.exists():
-        return _empty()
+        return _nothing(place)
     store = reading_store(place)
     name = f"the ledger {place.file}"
     with store.reading() as connection:
         revision = revision_of(connection, name)
     if revision == NOTHING:
         store.close()
-        return _empty()
+        return _nothing(place)
     require_current(revision, name)
     return LedgerReader(store)
 
 
-def _empty() -> LedgerReader:
+def _nothing(place: LedgerPlace) -> LedgerReader:
+    """A ledger that was never made; `NotSafe` for one that is gone."""
+    if place.mark.exists():
+        raise lost(place)
     store = memory_store()
     with store.writing() as connection:
         metadata.create_all(connection)

@@ -19,7 +19,7 @@ from worker.ledger.chain import GENESIS
 from worker.ledger.changes import insert_plan, save_memories, save_partner, stored_memory, update_write
 from worker.ledger.codec import json_text, time_text
 from worker.ledger.journal import Journal
-from worker.ledger.mark import ACCEPT_HINT, Mark, compare, read_mark, write_mark
+from worker.ledger.mark import Mark, compare, lost, read_mark, write_mark
 from worker.ledger.places import LedgerPlace, place_of, sync_folder
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.ledger.revisions import NOTHING, migrate, require_current, revision_of
@@ -28,7 +28,7 @@ from worker.ledger.store import Store, create_file, reading_store, writing_store
 from worker.ledger.tables import action_log, daemon_status, halts, meta, rule_memory, writes
 from worker.ledger.trail import save_trail
 from worker.model.commits import Brake, Commit, DaemonStatus, Halt, MemoryChange, Move, SendingView
-from worker.model.errors import LedgerUnwritable, NotSafe, SendingUnmarked, StateConflict
+from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.ids import PartnerId, RuleId
 from worker.model.records import Record, of_write
 from worker.model.writes import Write
@@ -49,7 +49,7 @@ class SqlLedger(LedgerReader):
         place = place_of(url, folder)
         if stored_revision(place) == NOTHING:
             if place.mark.exists():
-                raise NotSafe(f"the ledger {place.file} was lost: only its mark is there", hint=ACCEPT_HINT)
+                raise lost(place)
             create(place, clock_now())
         store = writing_store(place)
         try:

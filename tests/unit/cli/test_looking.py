@@ -1,0 +1,233 @@
+"""`log`, `writes` and `status`: what they show, what they say where there is nothing, and what they must not hide."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.calling import call, settle_in
+from tests.unit.ledger.examples import ACME, NOW, key, open_ledger, plan, planned, sent
+from worker.ledger.lock import SenderLock
+from worker.ledger.places import LedgerPlace
+from worker.model.commits import DaemonStatus
+from worker.model.facts import Json
+from worker.system import utc_now
+
+READING = (("log",), ("log", "--verify"), ("writes",), ("status",))
+RULES: Json = {
+    "hash": "abcdef0123456789",
+    "loaded_at": "2026-01-31T12:00:00Z",
+    "error": None,
+    "ids": ["pause-cancelled"],
+}
+WATCHED: dict[str, Json] = {
+    "last_ok_at": "2026-01-31T12:00:00Z",
+    "last_error": None,
+    "requests_per_minute": 30,
+    "budget": 300,
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger with one write that was sent."""
+    folder = tmp_path_factory.mktemp("home")
+    settle_in(folder)
+    with open_ledger(folder) as ledger:
+        sent(ledger, planned(ledger, plan(key()))[0], NOW)
+    return folder
+
+
+@pytest.fixture
+def config(home: Path, tmp_path: Path) -> Path:
+    shutil.copytree(home, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "config.yaml"
+
+
+def place(config: Path) -> LedgerPlace:
+    return LedgerPlace(file=config.parent / "worker.db")
+
+
+def say_as_daemon(config: Path, pid: int, at: datetime, **more: Json) -> None:
+    """What a daemon says of itself."""
+    body: dict[str, Json] = {
+        "cycle_ms": 120,
+        "unreachable": None,
+        "rules": RULES,
+        "partners": {str(ACME): WATCHED},
+        **more,
+    }
+    with open_ledger(config.parent) as ledger:
+        ledger.save_status(DaemonStatus(pid=pid, since=at, seen_at=at, body=body))
+
+
+@contextmanager
+def daemon(config: Path, at: datetime) -> Iterator[None]:
+    """A process, this one, that holds the ledger since then."""
+    with SenderLock.acquire(place(config), now=at):
+        yield
+
+
+# a ledger that is gone
+
+
+@pytest.mark.parametrize("arguments", READING, ids=" ".join)
+def test_a_ledger_that_is_gone_but_for_its_mark_is_never_read_as_an_empty_one(
+    config: Path, arguments: tuple[str, ...]
+) -> None:
+    place(config).file.unlink()
+
+    done = call(*arguments, config=config)
+
+    assert (done.code, done.out) == (3, "")
+    assert "was lost: only its mark worker.db.mark is there" in done.err
+    assert "accept-restore" in done.err
+
+
+def test_an_emptied_ledger_is_lost_as_well(config: Path) -> None:
+    place(config).file.write_bytes(b"")
+
+    assert call("log", "--verify", config=config).code == 3
+
+
+def test_status_says_that_a_ledger_is_gone_from_under_a_running_daemon(config: Path) -> None:
+    with daemon(config, NOW):
+        place(config).file.unlink()
+        done = call("status", config=config)
+        healthy = call("status", "--healthy", config=config)
+
+    assert done.code == 3
+    assert f"was lost: only its mark worker.db.mark is there; process {os.getpid()} still runs on it" in done.err
+    assert (healthy.code, healthy.err[:24]) == (1, "not healthy: the ledger ")
+
+
+@pytest.mark.parametrize("arguments", READING, ids=" ".join)
+def test_what_was_never_made_is_empty_and_said_to_be_missing(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = call(*arguments, config=settle_in(tmp_path))
+
+    assert done.code == 0
+    assert f"there is no ledger {tmp_path / 'worker.db'} yet" in done.err
+
+
+# searching
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("log", "--event", "nope"), "nothing is known of event 'nope'; known here: e1"),
+        (("log", "--event", "E1x"), "nothing is known of event 'E1x'; did you mean 'e1'?"),
+        (
+            ("log", "--rule", "pause-canceled"),
+            "nothing is known of rule 'pause-canceled'; did you mean 'pause-cancelled'?",
+        ),
+        (("log", "--write", "99"), "there is no write 99"),
+        (("log", "--since", "1h", "--event", "e1"), "no record is as asked for"),
+        (("writes", "--partner", "nope"), "nothing is known of partner 'nope'; known here: partner-id-acme"),
+        (("writes", "--state", "waiting"), "no write is as asked for"),
+    ],
+)
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_a_search_that_finds_nothing_says_what_there_is(
+    config: Path, arguments: tuple[str, ...], said: str, output: str
+) -> None:
+    done = call(*arguments, "--format", output, config=config)
+
+    assert done.code == 0
+    assert said in done.err
+    assert done.out == ("" if output == "table" else "[]\n")
+
+
+def test_a_search_that_finds_something_says_nothing_more(config: Path) -> None:
+    done = call("log", "--event", "e1", "--format", "jsonl", config=config)
+
+    assert done.err == ""
+    assert [json.loads(line)["kind"] for line in done.out.splitlines()] == ["planned", "sending"]
+
+
+@pytest.mark.parametrize("more", [("--follow",), ("--event", "e1"), ("--since", "1h")])
+def test_verify_goes_with_nothing_that_it_would_have_to_ignore(config: Path, more: tuple[str, ...]) -> None:
+    done = call("log", "--verify", *more, config=config)
+
+    assert (done.code, done.out) == (2, "")
+    assert "--verify looks at the whole log" in done.err
+
+
+def test_a_misspelt_state_is_an_error_with_the_nearest_one(config: Path) -> None:
+    done = call("writes", "--state", "needs-human", config=config)
+
+    assert done.code == 2
+    assert "there is no state 'needs-human'; did you mean 'needs_human'?" in done.err
+
+
+# status
+
+
+def test_what_an_earlier_daemon_said_is_not_told_of_one_that_is_only_starting(config: Path) -> None:
+    say_as_daemon(config, os.getpid(), NOW)
+
+    with daemon(config, NOW + timedelta(seconds=1)):
+        found = call("status", "--format", "json", config=config).json
+        shown = call("status", config=config).out
+        healthy = call("status", "--healthy", config=config)
+
+    assert (found["running"], found["pid"], found["since"]) == (True, os.getpid(), None)
+    assert (found["partners"], found["cycle_ms"], found["rules"]["loaded_at"]) == ({}, None, None)
+    assert "is only starting" in shown
+    assert (healthy.code, "no partner is watched yet" in healthy.err) == (1, True)
+
+
+def test_a_daemon_that_ended_is_told_of_as_ended_and_why(config: Path) -> None:
+    say_as_daemon(config, 4711, NOW, ended="the service refused the sign-in with status 401", unreachable="x")
+
+    found = call("status", "--format", "json", config=config).json
+    shown = call("status", config=config).out
+
+    assert (found["running"], found["pid"], found["since"], found["unreachable"]) == (False, None, None, None)
+    assert found["ended"] == {
+        "at": "2026-01-31T12:00:00Z",
+        "why": "the service refused the sign-in with status 401",
+    }
+    assert (found["partners"][ACME]["last_ok_at"], found["partners"][ACME]["budget"]) == (WATCHED["last_ok_at"], None)
+    assert "does not run; last heard of 2026-01-31 12:00:00 UTC" in shown
+    assert "refused the sign-in with status 401" in shown
+
+
+def test_a_daemon_that_was_killed_is_said_to_have_ended_without_a_word(config: Path) -> None:
+    say_as_daemon(config, 4711, NOW)
+
+    assert "ended without a word" in call("status", config=config).out
+
+
+def test_the_table_of_status_is_for_a_person(config: Path) -> None:
+    now = utc_now()
+    watched = {**WATCHED, "last_ok_at": now.isoformat()}
+    assert call("halt", "--because", "look", "--for", "2h", config=config).code == 0
+
+    with daemon(config, now):
+        say_as_daemon(config, os.getpid(), now, partners={str(ACME): watched})
+        shown = call("status", config=config).out
+        healthy = call("status", "--healthy", config=config)
+
+    assert "None" not in shown
+    assert "{" not in shown
+    assert f"runs as process {os.getpid()} since {now:%Y-%m-%d}" in shown
+    assert "1 in force" in shown
+    assert "hash abcdef012345: pause-cancelled" in shown
+    assert "took 120 ms" in shown
+    assert "1 sending" in shown
+    assert "every partner" in shown
+    assert healthy.code == 0
+
+
+def test_on_a_fresh_folder_status_says_so_in_words(tmp_path: Path) -> None:
+    shown = call("status", config=settle_in(tmp_path)).out
+
+    assert "None" not in shown
+    assert "does not run, and never did on this ledger" in shown
+    assert "none loaded yet" in shown
