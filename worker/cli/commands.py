@@ -81,12 +81,13 @@ ENTRIES: Mapping[str, Entry] = {
     ),
     "again": Entry(
         panel=DECIDE,
-        about="Reopen what ended without effect: rejected, refused, skipped, shadowed, cancelled. All of it, or nothing.",
+        about="Reopen what ended without effect: rejected, refused, skipped, shadowed, cancelled. All of it, or "
+        "nothing.",
     ),
     "undo": Entry(
         panel=DECIDE,
-        about="Put back what writes changed: the value recorded before each, as new writes with guards and log of their "
-        "own.",
+        about="Put back what writes changed: the value recorded before each, as new writes with guards and log of "
+        "their own.",
     ),
     "halt": Entry(
         panel=DECIDE,

@@ -11,7 +11,7 @@ from worker.ledger.reading import LedgerReader
 from worker.model.errors import InputErrors, NotFound
 from worker.model.ids import PartnerId, RuleId
 from worker.rules.load import load_rules
-from worker.rules.nearest import meant
+from worker.rules.nearest import instead, meant
 
 
 def known_rules(config: Config, ledger: LedgerReader) -> set[str]:
@@ -41,9 +41,7 @@ def rule_named(name: str | None, config: Config, ledger: LedgerReader) -> RuleId
     known = known_rules(config, ledger)
     if name not in known:
         message = f"there is no rule '{name}'{meant(name, known)}; nothing was changed"
-        raise NotFound(
-            message, hint="`campaign-worker check` says whether the rules load; without --rule everything is halted"
-        )
+        raise NotFound(message, hint=f"{instead(name, known)}; without --rule everything is halted")
     return RuleId(name)
 
 
@@ -54,5 +52,5 @@ def partner_named(name: str | None, config: Config, ledger: LedgerReader) -> Par
     known = known_partners(config, ledger)
     if name not in known:
         message = f"there is no partner '{name}'{meant(name, known)}; nothing was changed"
-        raise NotFound(message, hint="`campaign-worker status` lists them; without --partner everything is halted")
+        raise NotFound(message, hint=f"{instead(name, known)}; without --partner everything is halted")
     return PartnerId(name)

@@ -8,7 +8,6 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
 
 from worker.api.addresses import hosts_from
 from worker.api.assumptions import Assumptions, assumptions_from

@@ -128,7 +128,7 @@ class LedgerReader:
         found: set[str] = set()
         with self._store.reading() as connection:
             for table in tables:
-                query = select(table.c[field]).where(table.c[field].is_not(None)).distinct()
+                query = select(table.c[field]).where(table.c[field].is_not(None), table.c[field] != "").distinct()
                 if table is action_log:
                     query = query.where(table.c.kind.not_in(["halted", "resumed"]))
                 found.update(connection.execute(query).scalars())

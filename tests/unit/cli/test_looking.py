@@ -120,7 +120,7 @@ def test_what_was_never_made_is_empty_and_said_to_be_missing(tmp_path: Path, arg
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("log", "--event", "nope"), "nothing is known of event 'nope'; known here: e1"),
+        (("log", "--event", "nope"), "nothing is known of event 'nope'; the ledger knows 1 event, such as e1"),
         (("log", "--event", "E1x"), "nothing is known of event 'E1x'; did you mean 'e1'?"),
         (
             ("log", "--rule", "pause-canceled"),
@@ -128,7 +128,10 @@ def test_what_was_never_made_is_empty_and_said_to_be_missing(tmp_path: Path, arg
         ),
         (("log", "--write", "99"), "there is no write 99"),
         (("log", "--since", "1h", "--event", "e1"), "no record is as asked for"),
-        (("writes", "--partner", "nope"), "nothing is known of partner 'nope'; known here: partner-id-acme"),
+        (
+            ("writes", "--partner", "nope"),
+            "the ledger knows 1 partner, such as partner-id-acme",
+        ),
         (("writes", "--state", "waiting"), "no write is as asked for"),
     ],
 )
