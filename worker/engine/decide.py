@@ -5,11 +5,11 @@ sort out the candidates, counts surges over all of them, and only then plans. Th
 simulation call this very function; what it gives is recorded in one transaction or not at all.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from worker.engine.changes import change_facts, glance_at_change, watch
+from worker.engine.changes import Watched, change_facts, glance_at_change, watch
 from worker.engine.conflicts import (
     Standing,
     in_force,
@@ -38,11 +38,14 @@ from worker.writes.states import move, note
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What one pass gives. ``commit`` holds what must be stored; ``memories`` the memory of every pair looked at, of
-    which ``commit.memory`` is the part worth storing; ``judged`` what each condition was, for explaining."""
+    which ``commit.memory`` is the part worth storing. For explaining: ``judged``, what each condition was; ``held``,
+    what holds a firing back; ``scope``, what a rule was given to look at, made anew for the few who ask."""
 
     commit: Commit
     memories: Mapping[tuple[EventId, RuleId], RuleMemory]
     judged: Mapping[tuple[EventId, RuleId], Judgement]
+    held: Mapping[tuple[EventId, RuleId], Brake]
+    scope: Callable[[EventId, Rule], Scope]
 
 
 def decide(rules: RuleSet, look: Look, settings: Settings) -> Decision:
@@ -51,7 +54,7 @@ def decide(rules: RuleSet, look: Look, settings: Settings) -> Decision:
     writes: dict[EventId, list[Write]] = {}
     for write in look.writes:
         writes.setdefault(write.key.event, []).append(write)
-    run = _Pass(look=look, settings=settings)
+    run = _Pass(look=look, settings=settings, writes=writes)
     off = _product_off(look)
     run.freeze(set() if off else {rule.id for rule in active})
     winners: list[Candidate] = []
@@ -59,7 +62,7 @@ def decide(rules: RuleSet, look: Look, settings: Settings) -> Decision:
         if off:
             run.unknown(event, active)
         else:
-            winners.extend(run.event(event, active, writes.get(event, [])))
+            winners.extend(run.event(event, active))
     wanted = [write for write in look.writes if write.id not in run.ended]
     planner = Planner(look=look, rules=rules, settings=settings, writes=wanted)
     planner.plan(sorted(winners, key=lambda one: (one.event, order_of(one))))
@@ -82,12 +85,14 @@ def _product_off(look: Look) -> bool:
 class _Pass:
     """The state of one pass: what was remembered, held and ended so far."""
 
-    def __init__(self, *, look: Look, settings: Settings) -> None:
+    def __init__(self, *, look: Look, settings: Settings, writes: Mapping[EventId, list[Write]]) -> None:
         self._look = look
         self._settings = settings
+        self._writes = writes
         self._memories: dict[tuple[EventId, RuleId], RuleMemory] = {}
         self._stored: dict[tuple[EventId, RuleId], RuleMemory] = {}
         self._judged: dict[tuple[EventId, RuleId], Judgement] = {}
+        self._held: dict[tuple[EventId, RuleId], Brake] = {}
         self._records: list[Record] = []
         self.ended: dict[WriteId, Move] = {}
 
@@ -103,12 +108,13 @@ class _Pass:
         for rule in rules:
             self._judged[(event, rule.id)] = Judgement(truth=Truth.UNKNOWN, why=why, unknown=tuple(sorted(rule.names)))
 
-    def event(self, event: EventId, rules: list[Rule], writes: list[Write]) -> list[Candidate]:
+    def event(self, event: EventId, rules: list[Rule]) -> list[Candidate]:
         """Glances at one event with every rule; the candidates that fire."""
+        writes = self._writes.get(event, [])
         candidates: list[Candidate] = []
         ends: list[End] = []
         for rule in rules:
-            candidate, ended = self._glance(rule, event, writes)
+            candidate, ended = self._glance(rule, event)
             ends.extend(ended)
             if candidate is not None:
                 candidates.append(candidate)
@@ -147,14 +153,23 @@ class _Pass:
             moves=(*self.ended.values(), *planner.moves),
             plans=tuple(planner.plans),
         )
-        return Decision(commit=commit, memories=self._memories, judged=self._judged)
+        return Decision(commit=commit, memories=self._memories, judged=self._judged, held=self._held, scope=self.scope)
 
-    def _glance(self, rule: Rule, event: EventId, writes: list[Write]) -> tuple[Candidate | None, tuple[End, ...]]:
+    def scope(self, event: EventId, rule: Rule) -> Scope:
+        """What the rule was given to look at."""
+        return self._looking(rule, event)[0].scope
+
+    def _looking(self, rule: Rule, event: EventId) -> tuple[Glimpse, Watched | None]:
+        """What the rule is given to look at, and what this look shows of what it watches."""
+        glimpse = self._glimpse(rule, event, self._writes.get(event, []))
+        if not rule.on_change:
+            return glimpse, None
+        watched = watch(glimpse)
+        return replace(glimpse, scope=replace(glimpse.scope, extra=change_facts(watched))), watched
+
+    def _glance(self, rule: Rule, event: EventId) -> tuple[Candidate | None, tuple[End, ...]]:
         """One rule's glance at one event: what may fire, with its values computed, and what it does not want now."""
-        glimpse = self._glimpse(rule, event, writes)
-        watched = watch(glimpse) if rule.on_change else None
-        if watched is not None:
-            glimpse = replace(glimpse, scope=replace(glimpse.scope, extra=change_facts(watched)))
+        glimpse, watched = self._looking(rule, event)
         if rule.when is not None:
             glimpse = replace(glimpse, judgement=rule.when.judge(glimpse.scope))
         self._judged[(event, rule.id)] = glimpse.judgement
@@ -225,6 +240,7 @@ class _Pass:
 
     def _hold(self, glimpse: Glimpse, memory: RuleMemory, brake: Brake) -> None:
         """Remembers what holds the firing; a record is made only when the reason changes."""
+        self._held[(memory.event, memory.rule)] = brake
         if memory.held != brake.reason:
             self._records.append(_held_record(glimpse, memory, brake, self._look.now))
         self.remember(glimpse, replace(memory, held=brake.reason))

@@ -1,0 +1,217 @@
+"""Keeps the trail of the looks: observed facts as they change, and evaluations where they say something new.
+
+Beside the decision and never in its way: it decides nothing, a quiet cycle writes nothing, and where the ledger cannot
+take it, the decision is stored without it and recording rests for a while. What it knows of the ledger is a copy, read
+once at start, so that most looks cost one comparison a fact.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from worker.engine.decide import Decision
+from worker.engine.evaluations import by_pair, evaluated, same, worth_storing
+from worker.engine.parts import Parts
+from worker.model.errors import LedgerUnwritable
+from worker.model.facts import Fact, FactKey, Json, Known, Observation
+from worker.model.ids import EventId, PartnerId
+from worker.model.memory import PartnerMemory
+from worker.model.rules import Rule, RuleSet
+from worker.model.trail import MEMORY, OF_PARTNER, SILENCE, Change, Evaluation, Observed, Trail
+from worker.rules.mentions import Fields, decides, narrowed, worth_keeping
+from worker.rules.registry import BUILT_IN
+
+PAIRS_AT_ONCE = 2_000
+"""How many evaluations one look compares with the ledger at most; what has just fired or is newly held comes first and
+always, the rest in the looks that follow."""
+SILENCE_LONGER_THAN = timedelta(minutes=1)
+"""A time without a complete list that is kept as a silence."""
+REST = timedelta(minutes=1)
+"""How long recording rests after the ledger could not take it."""
+FORGET_EVERY = timedelta(minutes=1)
+PARTNER_WIDE = frozenset(name for name, fact in BUILT_IN.items() if fact.level == "partner")
+
+Place = tuple[EventId, FactKey]
+
+
+@dataclass(slots=True)
+class Kept:
+    """What is known of one partner's trail. ``facts``: as they were seen last and are stored; ``due``: events whose
+    evaluations are to be compared with the ledger; ``rules``: the set that they were last due for."""
+
+    facts: dict[EventId, dict[FactKey, Fact]] = field(default_factory=dict)
+    due: dict[EventId, None] = field(default_factory=dict)
+    texts: set[str] = field(default_factory=set)
+    rules: RuleSet | None = None
+    names: Mapping[str, Mapping[str, Fields]] = field(default_factory=dict)
+    fields: Mapping[str, Fields] = field(default_factory=dict)
+    listed_at: datetime | None = None
+    rests_until: datetime | None = None
+    forgot_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """One look, as far as it is recorded. ``complete``: the list was had as a whole."""
+
+    observations: Mapping[EventId, Observation]
+    memory: PartnerMemory
+    rules: RuleSet
+    complete: bool
+
+
+class Recorder:
+    """Makes the trail of each look. One instance serves all partners."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._ledger = parts.ledger
+        self._keep = parts.settings.observations_kept
+
+    def load(self, partner: PartnerId, memory: PartnerMemory) -> Kept:
+        """What the ledger holds of the partner."""
+        kept = Kept(listed_at=memory.listed_at)
+        for one in self._ledger.observed(partner):
+            kept.facts.setdefault(one.event, {})[one.key] = one.fact
+        return kept
+
+    def trail(self, kept: Kept, sight: Sight, decision: Decision) -> Trail | None:
+        """What this look leaves behind; None for nothing, which is most looks. Reads the ledger, writes nothing."""
+        now = decision.commit.at
+        if kept.rests_until is not None and now < kept.rests_until:
+            return None
+        self._under_rules(kept, sight)
+        changes = tuple(_changes(kept, sight, now))
+        urgent = _touched(kept, decision, changes, sight)
+        try:
+            evaluations = tuple(self._evaluations(kept, sight, decision, urgent))
+        except LedgerUnwritable:
+            self.rest(kept, now)
+            return None
+        if not changes and not evaluations:
+            return None
+        texts = {rule.when_hash: rule.when.source for rule in sight.rules.rules if rule.when is not None}
+        named = {one.when_hash for one in evaluations} - kept.texts
+        return Trail(
+            partner=sight.memory.partner,
+            evaluations=evaluations,
+            texts={one: texts[one] for one in sorted(named) if one in texts},
+            changes=changes,
+            forget=self._forget(kept, now),
+        )
+
+    def stored(self, kept: Kept, trail: Trail) -> None:
+        """The trail is in the ledger."""
+        for change in trail.changes:
+            kept.facts.setdefault(change.now.event, {})[change.now.key] = change.now.fact
+        kept.texts |= trail.texts.keys()
+        if trail.forget is not None:
+            kept.forgot_at = trail.forget
+
+    def rest(self, kept: Kept, now: datetime) -> None:
+        """The ledger could not take it: nothing is recorded for a while, and then everything is compared anew."""
+        kept.rests_until = now + REST
+        kept.rules = None
+
+    def _under_rules(self, kept: Kept, sight: Sight) -> None:
+        """Under other rules every event is evaluated otherwise."""
+        if kept.rules is sight.rules:
+            return
+        kept.rules = sight.rules
+        kept.names = {rule.id: decides(rule) for rule in sight.rules.rules}
+        kept.fields = worth_keeping(sight.rules.rules)
+        kept.due.update(dict.fromkeys(sight.observations))
+
+    def _evaluations(
+        self, kept: Kept, sight: Sight, decision: Decision, urgent: Iterable[EventId]
+    ) -> Iterator[Evaluation]:
+        rules = [rule for rule in sight.rules.rules if rule.enabled and _for_partner(rule, sight.memory.partner)]
+        events = list(dict.fromkeys((*urgent, *_first(kept.due, PAIRS_AT_ONCE // max(1, len(rules))))))
+        if not events:
+            return
+        stored = by_pair(self._ledger.evaluations(events, sight.memory.partner))
+        ask = evaluated(sight.memory.partner, decision)
+        for event in events:
+            kept.due.pop(event, None)
+            for rule in rules if event in sight.observations else ():
+                new = ask.of(event, rule, kept.names[rule.id])
+                found = worth_storing(new, stored.get((event, rule.id), ())) if new is not None else None
+                if found is not None:
+                    yield found
+
+    def _forget(self, kept: Kept, now: datetime) -> datetime | None:
+        before = now - self._keep
+        due = kept.forgot_at is None or before - kept.forgot_at >= FORGET_EVERY
+        return before if due else None
+
+
+def _changes(kept: Kept, sight: Sight, now: datetime) -> Iterator[Change]:
+    """Every fact that is another one than when it was seen last."""
+    shared: dict[FactKey, Fact] = {}
+    for event, observation in sight.observations.items():
+        known = kept.facts.get(event)
+        if known is None:
+            known = kept.facts[event] = {}
+        for key, fact in observation.facts.items():
+            if key.name in PARTNER_WIDE:
+                shared[key] = fact
+            elif known.get(key) is not fact:
+                yield from _changed(kept, (event, key), fact, now)
+    for key, fact in shared.items():
+        yield from _changed(kept, (OF_PARTNER, key), fact, now)
+    yield from _changed(kept, (OF_PARTNER, MEMORY), Known(value=_spelled(sight.memory), read_at=now), now)
+    if sight.complete:
+        if kept.listed_at is not None and now - kept.listed_at > SILENCE_LONGER_THAN:
+            silence = Known(value={"since": _text(kept.listed_at)}, read_at=now)
+            yield from _changed(kept, (OF_PARTNER, SILENCE), silence, now)
+        kept.listed_at = now
+
+
+def _changed(kept: Kept, place: Place, fact: Fact, now: datetime) -> Iterator[Change]:
+    """The change of one fact, if it is one in what is worth keeping of it."""
+    event, key = place
+    known = kept.facts.setdefault(event, {})
+    old = known.get(key)
+    if same(old, fact):
+        known[key] = fact
+        return
+    fields = kept.fields.get(key.name)
+    new = narrowed(fact, fields)
+    before = None if old is None else narrowed(old, fields)
+    if same(before, new):
+        known[key] = fact
+        return
+    yield Change(now=Observed(event=event, key=key, fact=replace(new, trace=None), at=now), before=before)
+
+
+def _touched(kept: Kept, decision: Decision, changes: Iterable[Change], sight: Sight) -> list[EventId]:
+    """Notes which events are to be evaluated anew; gives those that cannot wait, because a rule fired or is held."""
+    for change in changes:
+        if change.now.event != OF_PARTNER:
+            kept.due[change.now.event] = None
+        elif change.now.key.name in PARTNER_WIDE:
+            kept.due.update(dict.fromkeys(sight.observations))
+    kept.due.update(dict.fromkeys(memory.event for memory in decision.commit.memory))
+    return [one.event for one in decision.commit.records if one.event is not None and one.kind in ("fired", "held")]
+
+
+def _first(events: Mapping[EventId, None], count: int) -> list[EventId]:
+    return [event for event, _ in zip(events, range(max(1, count)), strict=False)]
+
+
+def _for_partner(rule: Rule, partner: PartnerId) -> bool:
+    return rule.partners is None or partner in rule.partners
+
+
+def _spelled(memory: PartnerMemory) -> dict[str, Json]:
+    """The partner's memory, but for when its events were listed last."""
+    return {
+        "after_gap_at": _text(memory.after_gap_at),
+        "reset_at": _text(memory.reset_at),
+        "restored_at": _text(memory.restored_at),
+        "gone": {event: _text(at) for event, at in sorted(memory.gone.items())},
+        "returned": {event: _text(at) for event, at in sorted(memory.returned.items())},
+    }
+
+
+def _text(at: datetime | None) -> str | None:
+    return at.isoformat().replace("+00:00", "Z") if at is not None else None
