@@ -122,10 +122,10 @@ class Town:
     def ledger(self) -> SqlLedger:
         return self.worker.ledger
 
-    def start(self, *partners: PartnerId) -> None:
+    def start(self, *partners: PartnerId, ledger: type[SqlLedger] = SqlLedger) -> None:
         """Starts a worker process: nothing but the ledger is carried over."""
         _lay_out(self._folder)
-        ledger = SqlLedger.open(f"sqlite:///{self._folder / 'worker.db'}", clock_now=self.clock.now)
+        opened = ledger.open(f"sqlite:///{self._folder / 'worker.db'}", clock_now=self.clock.now)
         chance = Random(7).random
         pacer = Pacer(per_minute=self.settings.requests_per_minute, clock=self.clock, chance=chance)
         gate: Gate[Reply] = Gate(pacer=pacer, clock=self.clock, floor_s=self.settings.interval.total_seconds())
@@ -152,7 +152,7 @@ class Town:
         parts = Parts(
             clock=self.clock,
             service=service,
-            ledger=ledger,
+            ledger=opened,
             settings=self.settings,
             rules=self.rules,
             defect=lambda write, error: defects.append((write, error)),
@@ -160,7 +160,7 @@ class Town:
         cycle = Cycle(parts)
         states = {partner: cycle.load(partner) for partner in (partners or (PARTNER,))}
         self.running = Running(
-            cycle=cycle, states=states, ledger=ledger, service=service, gate=gate, pacer=pacer, defects=defects
+            cycle=cycle, states=states, ledger=opened, service=service, gate=gate, pacer=pacer, defects=defects
         )
 
     async def kill(self) -> None:

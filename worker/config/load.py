@@ -17,7 +17,7 @@ from worker.config.addresses import embedded, is_local, media_of
 from worker.config.crosschecks import Wrong, crosscheck
 from worker.config.places import Places, given, pydantic_problem
 from worker.config.secrets import Secret, SecretValue
-from worker.config.sections import Api, ConfigText, Notify, Poll, Requests, Safety, SecretText, Web
+from worker.config.sections import Api, ConfigText, Notify, Observations, Poll, Requests, Safety, SecretText, Web
 from worker.model.errors import InputErrors, Problem
 from worker.model.facts import Json
 from worker.model.ids import PartnerId
@@ -66,6 +66,7 @@ class Config:
     ledger: str
     stop_within: timedelta
     safety: Safety
+    observations: Observations
     assumptions: Mapping[str, Json]
     facts: Mapping[str, CustomFact]
     web: Web | None
@@ -183,6 +184,7 @@ def _config(path: Path, text: ConfigText, written: frozenset[str]) -> Config:
         ledger=text.ledger,
         stop_within=text.stop_within,
         safety=text.safety,
+        observations=text.observations,
         assumptions=text.assumptions,
         facts={name: CustomFact(name=name, get=fact.get, value=fact.value) for name, fact in text.facts.items()},
         web=text.web,

@@ -146,6 +146,14 @@ class Safety(Section):
     gap: Gap = Field(default_factory=lambda: Gap.model_validate({}), description="silences")
 
 
+class Observations(Section):
+    """What the looks leave behind in the ledger."""
+
+    keep: Duration = Field(
+        timedelta(days=7), description="how long changes of facts are kept, which is how far `backtest` can look back"
+    )
+
+
 class FactText(Section):
     """A fact of the installation's own."""
 
@@ -192,6 +200,9 @@ class ConfigText(Section):
     ledger: str = Field("sqlite:///worker.db", description="where everything is remembered")
     stop_within: Duration = Field(timedelta(seconds=20), description="how long a stopping worker awaits answers")
     safety: Safety = Field(default_factory=lambda: Safety.model_validate({}), description="brakes and evidence")
+    observations: Observations = Field(
+        default_factory=lambda: Observations.model_validate({}), description="what the looks leave behind in the ledger"
+    )
     assumptions: dict[str, Any] = Field(default_factory=dict, description="facts that you vouch for, by dotted key")
     facts: dict[str, FactText] = Field(default_factory=dict, description="facts of your own, by name")
     web: Web | None = Field(None, description="the page; null: none")

@@ -15,12 +15,14 @@ from worker.engine.execute import Executor
 from worker.engine.looks import Look, sendings_reach
 from worker.engine.observe import Observer, Seen
 from worker.engine.parts import Parts
+from worker.engine.recording import Recorder, Sight
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
-from worker.model.commits import Move
+from worker.model.commits import Commit, Move
 from worker.model.errors import LedgerUnwritable, StateConflict
 from worker.model.ids import EventId, PartnerId, RuleId
 from worker.model.memory import PartnerMemory, RuleMemory
+from worker.model.trail import Trail
 from worker.model.writes import Write
 
 WATCHED_AGAIN = timedelta(minutes=2)
@@ -54,6 +56,7 @@ class Cycle:
         self._stopping = parts.stopping
         self._defect = parts.defect
         self._observer = Observer(parts)
+        self._recorder = Recorder(parts)
         self._settler = Settler(parts)
         self._executor = Executor(parts, self._settler)
 
@@ -62,7 +65,8 @@ class Cycle:
         read_up_to = self._ledger.last_seq()
         memories = {(memory.event, memory.rule): memory for memory in self._ledger.rule_memories(partner)}
         memory = self._ledger.partner_memory(partner) or PartnerMemory(partner=partner)
-        state = PartnerState(partner=partner, memory=memory, memories=memories, read_up_to=read_up_to)
+        kept = self._recorder.load(partner, memory)
+        state = PartnerState(partner=partner, memory=memory, memories=memories, read_up_to=read_up_to, kept=kept)
         state.known = {event for event, _ in memories} | set(memory.gone)
         for write in self._ledger.open_writes(partner):
             if write.state == "sending":
@@ -151,11 +155,24 @@ class Cycle:
             partner=remembered if seen.store else None,
             moves=_in_one(edits, decision.commit.moves),
         )
-        if not commit.empty:
-            self._ledger.apply(commit)
+        sight = Sight(observations=seen.observations, memory=seen.memory, rules=rules, complete=seen.complete)
+        self._store(state, commit, self._recorder.trail(state.kept, sight, replace(decision, commit=commit)))
         state.memories = {**memories, **decision.memories}
         state.memory = remembered if seen.store else replace(remembered, listed_at=before.listed_at)
         return replace(decision, commit=commit)
+
+    def _store(self, state: PartnerState, commit: Commit, trail: Trail | None) -> None:
+        """The decision and its trail in one transaction; where the ledger cannot take both, the decision alone."""
+        if trail is not None:
+            try:
+                self._ledger.apply(replace(commit, trail=trail))
+                self._recorder.stored(state.kept, trail)
+            except LedgerUnwritable:
+                self._recorder.rest(state.kept, commit.at)
+            else:
+                return
+        if not commit.empty:
+            self._ledger.apply(commit)
 
     def _act(self, state: PartnerState, writes: tuple[Write, ...]) -> None:
         """Starts what each open write needs now, unless its task of an earlier cycle still runs."""

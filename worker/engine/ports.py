@@ -13,6 +13,7 @@ from worker.model.facts import Fact, FactKey
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.outcomes import Outcome
+from worker.model.trail import Evaluation, Observed
 from worker.model.writes import Intent, Write
 
 
@@ -124,6 +125,14 @@ class Ledger(Protocol):
 
     def reopened(self, partner: PartnerId, after_seq: int) -> bool:
         """Whether a person has reopened anything of the partner since that record: its memory changed in the ledger."""
+        ...
+
+    def evaluations(self, events: Sequence[EventId], partner: PartnerId | None = None) -> Sequence[Evaluation]:
+        """The stored evaluations of these events, by event, rule and time."""
+        ...
+
+    def observed(self, partner: PartnerId, event: EventId | None = None) -> Sequence[Observed]:
+        """Every fact of the partner, or of one event and the partner as a whole, as it was seen last."""
         ...
 
     def halts(self, now: datetime) -> tuple[Halt, ...]: ...

@@ -19,17 +19,16 @@ from worker.model.memory import PartnerMemory
 from worker.model.rules import Rule, RuleSet
 from worker.model.trail import MEMORY, OF_PARTNER, SILENCE, Change, Evaluation, Observed, Trail
 from worker.rules.mentions import Fields, decides, narrowed, worth_keeping
-from worker.rules.registry import BUILT_IN
 
 PAIRS_AT_ONCE = 2_000
-"""How many evaluations one look compares with the ledger at most; what has just fired or is newly held comes first and
-always, the rest in the looks that follow."""
+SHARE_AT_ONCE = 20
+"""One look compares at most so many evaluations with the ledger, or one in so many of its own where that is more; what
+has just fired or is newly held comes first and always, the rest in the looks that follow."""
 SILENCE_LONGER_THAN = timedelta(minutes=1)
 """A time without a complete list that is kept as a silence."""
 REST = timedelta(minutes=1)
 """How long recording rests after the ledger could not take it."""
 FORGET_EVERY = timedelta(minutes=1)
-PARTNER_WIDE = frozenset(name for name, fact in BUILT_IN.items() if fact.level == "partner")
 
 Place = tuple[EventId, FactKey]
 
@@ -65,6 +64,7 @@ class Recorder:
 
     def __init__(self, parts: Parts) -> None:
         self._ledger = parts.ledger
+        self._shared = parts.settings.shared
         self._keep = parts.settings.observations_kept
 
     def load(self, partner: PartnerId, memory: PartnerMemory) -> Kept:
@@ -80,8 +80,8 @@ class Recorder:
         if kept.rests_until is not None and now < kept.rests_until:
             return None
         self._under_rules(kept, sight)
-        changes = tuple(_changes(kept, sight, now))
-        urgent = _touched(kept, decision, changes, sight)
+        changes = tuple(_changes(kept, sight, self._shared, now))
+        urgent = _touched(kept, decision, changes, sight.observations)
         try:
             evaluations = tuple(self._evaluations(kept, sight, decision, urgent))
         except LedgerUnwritable:
@@ -116,6 +116,8 @@ class Recorder:
         """Under other rules every event is evaluated otherwise."""
         if kept.rules is sight.rules:
             return
+        for facts in kept.facts.values() if kept.fields else ():
+            facts.update({key: narrowed(fact, kept.fields.get(key.name)) for key, fact in facts.items()})
         kept.rules = sight.rules
         kept.names = {rule.id: decides(rule) for rule in sight.rules.rules}
         kept.fields = worth_keeping(sight.rules.rules)
@@ -125,7 +127,8 @@ class Recorder:
         self, kept: Kept, sight: Sight, decision: Decision, urgent: Iterable[EventId]
     ) -> Iterator[Evaluation]:
         rules = [rule for rule in sight.rules.rules if rule.enabled and _for_partner(rule, sight.memory.partner)]
-        events = list(dict.fromkeys((*urgent, *_first(kept.due, PAIRS_AT_ONCE // max(1, len(rules))))))
+        count = max(PAIRS_AT_ONCE // max(1, len(rules)), len(sight.observations) // SHARE_AT_ONCE)
+        events = list(dict.fromkeys((*urgent, *_first(kept.due, count))))
         if not events:
             return
         stored = by_pair(self._ledger.evaluations(events, sight.memory.partner))
@@ -144,7 +147,7 @@ class Recorder:
         return before if due else None
 
 
-def _changes(kept: Kept, sight: Sight, now: datetime) -> Iterator[Change]:
+def _changes(kept: Kept, sight: Sight, of_partner: frozenset[str], now: datetime) -> Iterator[Change]:
     """Every fact that is another one than when it was seen last."""
     shared: dict[FactKey, Fact] = {}
     for event, observation in sight.observations.items():
@@ -152,7 +155,7 @@ def _changes(kept: Kept, sight: Sight, now: datetime) -> Iterator[Change]:
         if known is None:
             known = kept.facts[event] = {}
         for key, fact in observation.facts.items():
-            if key.name in PARTNER_WIDE:
+            if key.name in of_partner:
                 shared[key] = fact
             elif known.get(key) is not fact:
                 yield from _changed(kept, (event, key), fact, now)
@@ -183,13 +186,13 @@ def _changed(kept: Kept, place: Place, fact: Fact, now: datetime) -> Iterator[Ch
     yield Change(now=Observed(event=event, key=key, fact=replace(new, trace=None), at=now), before=before)
 
 
-def _touched(kept: Kept, decision: Decision, changes: Iterable[Change], sight: Sight) -> list[EventId]:
+def _touched(kept: Kept, decision: Decision, changes: Iterable[Change], events: Iterable[EventId]) -> list[EventId]:
     """Notes which events are to be evaluated anew; gives those that cannot wait, because a rule fired or is held."""
     for change in changes:
         if change.now.event != OF_PARTNER:
             kept.due[change.now.event] = None
-        elif change.now.key.name in PARTNER_WIDE:
-            kept.due.update(dict.fromkeys(sight.observations))
+        elif change.now.key not in (MEMORY, SILENCE):
+            kept.due.update(dict.fromkeys(events))
     kept.due.update(dict.fromkeys(memory.event for memory in decision.commit.memory))
     return [one.event for one in decision.commit.records if one.event is not None and one.kind in ("fired", "held")]
 

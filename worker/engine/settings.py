@@ -23,6 +23,7 @@ class EngineSettings:
     that spend go to a person at once, because ``safety.settle`` is not vouched for. ``requests_per_minute``: the budget
     per partner, which bounds how many facts one cycle reads. ``page_size``: events on one page of the list. ``shared``:
     the facts that are the whole partner's, the config's own among them; one read serves all events.
+    ``observations_kept``: how long changes of facts are kept for `backtest`.
     """
 
     deciding: Settings
@@ -43,6 +44,7 @@ class EngineSettings:
     page_size: int = 100
     only_partners: frozenset[PartnerId] | None = None
     shared: frozenset[str] = BUILT_IN_REGISTRY.shared
+    observations_kept: timedelta = timedelta(days=7)
 
 
 def policy_for(write: Write, rule: Rule | None, settings: EngineSettings) -> Policy:

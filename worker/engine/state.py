@@ -8,6 +8,7 @@ import asyncio
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from worker.engine.recording import Kept
 from worker.model.facts import Fact, FactKey, Json, Known
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
@@ -47,8 +48,9 @@ def life_of(write: Write) -> tuple[State, int, bool]:
 class PartnerState:
     """One partner, as this process knows it.
 
-    ``known``: events met so far. ``said``: what the last logged evidence of a write said. ``doing``: the value that a
-    write of ours last put into a field of an event, to tell our own changes from others'.
+    ``kept``: what is known of its trail in the ledger. ``known``: events met so far. ``said``: what the last logged
+    evidence of a write said. ``doing``: the value that a write of ours last put into a field of an event, to tell our
+    own changes from others'.
     ``in_flight``: writes whose attempt is recorded and whose outcome is not. ``quiet_until``: monotonic
     second before which the partner is left in peace. ``left``: the service no longer names it; nothing more is sent.
     ``read_up_to``: the newest record when a person's changes of the ledger's memory were last looked for.
@@ -57,6 +59,7 @@ class PartnerState:
     partner: PartnerId
     memory: PartnerMemory
     memories: dict[tuple[EventId, RuleId], RuleMemory]
+    kept: Kept = field(default_factory=Kept)
     facts: dict[EventId, dict[FactKey, Fact]] = field(default_factory=dict)
     shared: dict[FactKey, Fact] = field(default_factory=dict)
     known: set[EventId] = field(default_factory=set)

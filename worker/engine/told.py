@@ -14,6 +14,7 @@ from worker.model.commits import Brake, Commit, DaemonStatus, Halt, Move, Sendin
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.records import Record, of_write
+from worker.model.trail import Evaluation, Observed
 from worker.model.writes import Write
 
 Tell = Callable[[Record], None]
@@ -110,6 +111,14 @@ class ToldLedger:
     def reopened(self, partner: PartnerId, after_seq: int) -> bool:
         """See `Ledger`."""
         return self._ledger.reopened(partner, after_seq)
+
+    def evaluations(self, events: Sequence[EventId], partner: PartnerId | None = None) -> Sequence[Evaluation]:
+        """See `Ledger`."""
+        return self._ledger.evaluations(events, partner)
+
+    def observed(self, partner: PartnerId, event: EventId | None = None) -> Sequence[Observed]:
+        """See `Ledger`."""
+        return self._ledger.observed(partner, event)
 
     def halts(self, now: datetime) -> tuple[Halt, ...]:
         """See `Ledger`."""

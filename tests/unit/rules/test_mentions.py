@@ -1,0 +1,96 @@
+"""What rules name is read off their texts: whole facts, and single fields of records."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.looks import a_rule
+from worker.model.facts import Known, Unknown
+from worker.model.rules import Judgement, Scope, Truth, Watch
+from worker.rules.mentions import Fields, decides, looked_at, narrowed, worth_keeping
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+class Always:
+    """A condition without a tree."""
+
+    source = "?"
+    names = frozenset({"event", "setup"})
+
+    def judge(self, scope: Scope) -> Judgement:
+        return Judgement(truth=Truth.TRUE, why=f"at {scope.now}")
+
+
+@pytest.mark.parametrize(
+    ("when", "watches", "expected", "reason"),
+    [
+        (None, [], {}, "nothing to look at"),
+        (
+            "event.status == 'x' && event['mood'] == 'y'",
+            [],
+            {"event": {"status", "mood"}},
+            "fields, documented or not, in either spelling",
+        ),
+        ("event.benchmark.prediction.value > 0.5", [], {"event": {"benchmark"}}, "the first field of a chain"),
+        ("event == previous.event", ["event"], {"event": None}, "a record as a whole"),
+        ("clusters.exists(c, c.metric_pred > 4.0)", [], {"clusters": None}, "a list is one thing"),
+        (
+            "size(added) > 0",
+            ["suggested_tcs"],
+            {"suggested_tcs": None},
+            "what is watched, and nothing of our making",
+        ),
+        ("now > event.start_date_time", [], {"event": {"start_date_time"}}, "the clock is no fact"),
+        ("setup.state == 'DRAFT'", [("setup", "goal")], {"setup": {"state", "goal"}}, "watched fields join"),
+        ("setup.state == 'DRAFT'", ["setup"], {"setup": None}, "a record watched as a whole"),
+        ("ad_spend.total > 1.0", [], {"ad_spend": None}, "nobody knows the fields of a fact of one's own"),
+    ],
+)
+def test_what_decides_is_what_the_condition_and_the_watches_name(
+    when: str | None, watches: list[str | tuple[str, str]], expected: dict[str, set[str] | None], reason: str
+) -> None:
+    on_change = [Watch(fact=one) if isinstance(one, str) else Watch(fact=one[0], by=(one[1],)) for one in watches]
+    found = decides(a_rule("r", when, on_change=on_change))
+    assert {name: None if fields is None else set(fields) for name, fields in found.items()} == expected, reason
+
+
+def test_a_condition_without_a_tree_looks_at_everything_it_names() -> None:
+    assert decides(replace(a_rule("r"), when=Always())) == {"event": None, "setup": None}
+
+
+def test_computed_values_are_looked_at_as_well() -> None:
+    rules = [
+        a_rule("a", "event.status == 'x'", "create_draft =defaults.total_budget * 2.0"),
+        a_rule("b", "event.title == 'y'", "pause"),
+    ]
+    expected = {"event": frozenset({"status", "title"}), "defaults": frozenset({"total_budget"})}
+    assert looked_at(rules) == expected
+
+
+def test_worth_keeping_are_documented_fields_and_named_ones() -> None:
+    kept = worth_keeping([a_rule("r", "event['mood'] == 'y' && setup == setup")])
+    event = kept["event"]
+    assert event is not None
+    assert {"mood", "status", "title"} <= event
+    assert "noise" not in event
+    assert kept["setup"] is None
+    assert "clusters" not in kept, "lists are kept whole"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected", "reason"),
+    [
+        (frozenset({"a", "c"}), Known(value={"a": 1}, read_at=NOW, gaps={"c": "is null"}), "these fields, these gaps"),
+        (None, Known(value={"a": 1, "b": 2}, read_at=NOW, gaps={"c": "is null", "d": "is null"}), "all of it"),
+    ],
+)
+def test_a_record_is_narrowed_to_fields(fields: Fields, expected: Known, reason: str) -> None:
+    whole = Known(value={"a": 1, "b": 2}, read_at=NOW, gaps={"c": "is null", "d": "is null"})
+    assert narrowed(whole, fields) == expected, reason
+
+
+@pytest.mark.parametrize("fact", [Known(value=[1], read_at=NOW), Unknown(code="gone", why="404")])
+def test_what_is_no_record_is_left_as_it_is(fact: Known | Unknown) -> None:
+    assert narrowed(fact, frozenset({"a"})) is fact
