@@ -1,10 +1,12 @@
 """Writes that cannot be sent: what holds them, for how long, and how they end."""
 
+from datetime import timedelta
 from pathlib import Path
 
 from tests.worlds import Town, happening, town, world
+from worker.guards.situation import Limits
 
-MINUTE, HOUR = 60.0, 3600.0
+MINUTE = 60.0
 CAMPAIGN = "/client_campaign_status$"
 
 
@@ -13,10 +15,39 @@ def test_connections_that_fail_for_longer_than_the_gap_put_the_write_before_a_pe
         await here.run(10)
         here.fault("no_connection", "PUT", CAMPAIGN, times=1000)
         here.set("e1", status="cancelled")
-        await here.run(HOUR + 5 * MINUTE)
+        await here.run(5 * MINUTE)
         assert here.states() == ["waiting"], here.story()
         assert "not_sent" in here.only.why or "backoff" in here.only.why, here.only.why
-        assert here.only.attempt > 20, "it was tried on, again and again"
+        assert here.only.attempt > 4, "it was tried on, again and again"
 
-    with town(tmp_path, world(happening("e1"))) as (_, play):
+    limits = Limits(held_longer_than=timedelta(minutes=4))
+    with town(tmp_path, world(happening("e1")), limits=limits) as (_, play):
+        play(script)
+
+
+RUN = """
+rules:
+  - id: run-flagged
+    when: event.frontend_status == 'FLAGGED'
+    do: [run]
+"""
+
+
+def test_what_is_proved_absent_and_no_longer_wanted_ends_under_a_halt_too(tmp_path: Path) -> None:
+    """A halt stops sending, and nothing else: no person is asked about what nobody wants any more."""
+
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+        here.set("e1", frontend_status="FLAGGED")
+        await here.until(lambda: here.states() == ["unknown"], "unknown")
+        here.ledger.append_halt(because="stop", by="me", at=here.clock.now())
+        await here.run(2 * MINUTE)
+        assert (here.only.state, here.only.held_by) == ("unknown", "halt"), "wanted still, and held"
+        here.set("e1", frontend_status="DEFAULT")
+        await here.until(lambda: here.only.final, "it ends", limit=2 * MINUTE)
+        assert (here.only.state, here.only.reason) == ("skipped", "no_longer_holds"), here.story()
+        assert here.only.attempt == 1
+
+    with town(tmp_path, world(happening("e1", client_campaign_status="PAUSED")), RUN) as (_, play):
         play(script)

@@ -86,13 +86,16 @@ class Executor:
         )
         if no is not None:
             self._object(write, no)
-            return
-        if state.resting(write, self._clock.monotonic()) or self._doubted(state, write):
+            if write.state != "unknown" or no.way != "hold":
+                return  # but an unknown one may have to end: whether it is wanted still is read all the same
+        if state.resting(write, self._clock.monotonic()) or (no is None and self._doubted(state, write)):
             return
         rules = self._rules_of(write)
         async with self._preflight.together(state, write, rules) as places:
             ready = await self._ready(state, write, rules, earlier, places)
-        if ready is None or self._stopping() or state.left:
+        if no is not None:
+            self._rest(state, write, BRAKED_AGAIN)
+        if no is not None or ready is None or self._stopping() or state.left:
             return
         current = self._ledger.write(write.id)
         if current is None or (current.state, current.attempt, current.changed_at) != _life(write):
