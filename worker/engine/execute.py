@@ -7,10 +7,8 @@ soon as the ledger takes it: while the disk is full the outcome is kept and trie
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Literal
 
-from worker.engine.conflicts import Standing, overruled, standing_wishes, wishes_in_force
-from worker.engine.looks import mode_of
+from worker.engine.asking import Asking
 from worker.engine.parts import Parts
 from worker.engine.ports import Places
 from worker.engine.preflight import Fresh, Preflight
@@ -38,7 +36,7 @@ from worker.model.rules import Rule
 from worker.model.writes import UNSETTLED, State, Write
 from worker.writes.denials import after_outcome, in_a_row
 from worker.writes.evidence import fact_name, target_value
-from worker.writes.intents import amount_of, wish_of
+from worker.writes.intents import amount_of
 from worker.writes.life import Attempted, Settling, Unwanted, advance
 from worker.writes.states import hold, move
 
@@ -73,14 +71,14 @@ class Executor:
         self._rules = parts.rules
         self._stopping = parts.stopping
         self._preflight = Preflight(parts)
+        self._asking = Asking(parts)
 
     async def attempt(self, state: PartnerState, write: Write) -> None:
         """Brings a planned write, or an unknown one proved absent, to its next attempt, or says what holds it."""
         earlier = self._earlier(write)
         before = self._situation(state, write, earlier, None)
         no = (
-            self._unwanted(write)
-            or self._overruled(state, write)
+            self._asking.objection(state, write)
             or first_no(BEFORE_READING, before)
             or self._braked_already(state, before)
         )
@@ -90,7 +88,7 @@ class Executor:
                 return  # but an unknown one may have to end: whether it is wanted still is read all the same
         if state.resting(write, self._clock.monotonic()) or (no is None and self._doubted(state, write)):
             return
-        rules = self._rules_of(write)
+        rules = self._asking.rules(write)
         async with self._preflight.together(state, write, rules) as places:
             ready = await self._ready(state, write, rules, earlier, places)
         if no is not None:
@@ -283,70 +281,6 @@ class Executor:
         key = write.key
         writes = self._ledger.episode_writes(key.partner, key.event, key.rule, key.episode)
         return tuple(one for one in writes if one.intent.order < write.intent.order)
-
-    def _rules_of(self, write: Write) -> tuple[Rule, ...]:
-        """The rules in force that still ask for this very write of this partner."""
-        found = (self._rules.current.get(rule) for rule in (write.rules or (write.key.rule,)))
-        return tuple(
-            rule
-            for rule in found
-            if rule is not None
-            and rule.enabled
-            and (rule.partners is None or write.key.partner in rule.partners)
-            and (rule.id != write.key.rule or rule.do_hash == write.intent.do_hash)
-        )
-
-    def _overruled(self, state: PartnerState, write: Write) -> No | None:
-        """A write is not sent again against a stronger standing wish; unsent ones end when that wish arises.
-
-        An undo bows to no wish of a rule that fires once: it is there to go against what that rule did. One that
-        enforces its wish would only set it back again, so against that it is held.
-        """
-        if write.undo:
-            return self._enforced_against(state, write)
-        if write.state != "unknown":
-            return None
-        standing = self._standing(state, write)
-        mine = [one for rule in self._rules_of(write) for one in wishes_in_force(rule, self._settings.deciding)]
-        why = overruled(mine, standing)
-        return None if why is None else No(way="drop", reason="conflict", why=why)
-
-    def _standing(self, state: PartnerState, write: Write) -> list[Standing]:
-        """The wishes in force for the write's event."""
-        rules = [rule for rule in self._rules.current.rules if rule.enabled]
-        event = write.key.event
-        memories = {rule.id: memory for rule in rules if (memory := state.memories.get((event, rule.id)))}
-        writes = [one for one in self._ledger.open_writes(write.key.partner) if one.key.event == event]
-        return standing_wishes(rules, memories, writes, self._settings.deciding)
-
-    def _enforced_against(self, state: PartnerState, undo: Write) -> No | None:
-        mine = wish_of(undo.intent.action, undo.intent.params)
-        for other in self._standing(state, undo):
-            if other.rule.repeat == "enforce" and not other.shadow and other.wish.opposes(mine):
-                why = f"rule {other.rule.id} enforces the opposite, and would set it again: disable it first"
-                return No(way="hold", reason="conflict", why=why)
-        return None
-
-    def _unwanted(self, write: Write) -> No | None:
-        """What config and rules say of a write that was planned under others: mode, partners, and the rule's text.
-
-        An undo has no rule, and its person has let it go already; but in shadow mode nothing is sent.
-        """
-        if write.undo:
-            shadow = self._settings.deciding.mode == "shadow"
-            return No(way="hold", reason="mode", why="shadow mode: nothing is sent") if shadow else None
-        rules = self._rules_of(write)
-        if not rules:
-            way: Literal["hold", "drop"] = "drop" if write.state == "unknown" else "hold"
-            why = "no rule in force asks for this write any more"
-            return No(way=way, reason="rule_edited", why=why)
-        modes = {mode_of(rule, self._settings.deciding) for rule in rules}
-        if modes == {"shadow"}:
-            return No(way="hold", reason="mode", why="shadow mode: nothing is sent")
-        if "live" not in modes and not write.approved:
-            asks = write.state == "planned" and not write.sent
-            return No(way="ask" if asks else "hold", reason="mode", why="approve mode: a person must let it go")
-        return None
 
     def _store(self, change: Move | None) -> None:
         if change is None:
