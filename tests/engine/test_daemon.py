@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from tests.worlds import PARTNER, Town, happening, town, world
@@ -11,6 +12,7 @@ from worker.engine.parts import Parts
 from worker.model.facts import Json
 from worker.model.ids import PartnerId
 from worker.model.rules import RuleSet
+from worker.rules.load import read_rules
 
 
 class Told:
@@ -74,6 +76,62 @@ def test_a_daemon_that_is_stopped_before_its_first_look_ends_at_once_and_says_so
         kinds = [record["kind"] for record in here.log()]
         assert kinds == ["rules_loaded", "started", "stopped"]
         assert here.twin.books.writes_sent == 0
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+class Edited:
+    """A rule file that somebody edits while the daemon runs."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def files_hash(self) -> str:
+        return f"hash of {self.text}"
+
+    def load(self) -> RuleSet:
+        return replace(read_rules({"r.yaml": self.text}).rules, hash=self.files_hash())
+
+
+def test_an_edited_rule_is_taken_up_a_broken_one_is_not_and_status_says_since_when(tmp_path: Path) -> None:
+    good = "rules: [{id: a, when: event.status == 'cancelled', do: [pause]}]"
+    source = Edited(good)
+
+    async def script(here: Town) -> None:
+        parts = Parts(clock=here.clock, service=here.worker.service, ledger=here.worker.ledger, settings=here.settings)
+        daemon = Daemon(parts, source=source, reporter=Told(), pid=1, budgets=no_budget)
+        daemon._take_rules(source.load(), source.files_hash())
+
+        async def rules_after(seconds: float) -> dict[str, Json]:
+            """What `status` reads once the daemon has looked at the folder again."""
+            await asyncio.sleep(seconds)
+            await daemon._reload()
+            daemon._save_status()
+            said = here.worker.ledger.status()
+            assert said is not None
+            rules = said.body["rules"]
+            assert isinstance(rules, dict)
+            return rules
+
+        first = await rules_after(10)
+        assert first["hash"] == first["files_hash"]
+        assert (first["error"], first["refused_at"]) == (None, None)
+
+        source.text = good.replace("pause", "puase")
+        broken = await rules_after(10)
+        assert (broken["hash"], broken["loaded_at"]) == (first["hash"], first["loaded_at"]), "the last good set stays"
+        assert broken["files_hash"] == source.files_hash()
+        assert "unknown action 'puase'" in str(broken["error"])
+        source.text += " # still wrong"
+        assert (await rules_after(10))["refused_at"] == broken["refused_at"], "since the first refusal"
+
+        source.text = good
+        assert await rules_after(10) == first, "the same set again, and in force all the while"
+        source.text = good.replace("cancelled", "archived")
+        edited = await rules_after(10)
+        assert edited["hash"] == edited["files_hash"] == source.files_hash()
+        assert str(edited["loaded_at"]) > str(broken["refused_at"])
 
     with town(tmp_path, world(happening("e1"))) as (_, play):
         play(script)

@@ -10,6 +10,8 @@ from worker.cli.app import app, invocation
 from worker.cli.common import config_of, say_no_ledger
 from worker.cli.opening import ledger_url
 from worker.cli.output import Format, print_json, print_table, say
+from worker.cli.rulesource import FolderSource
+from worker.engine.daemon import RELOAD_EVERY
 from worker.ledger.lock import held_since, holder
 from worker.ledger.places import LedgerPlace, place_of
 from worker.ledger.reading import LedgerReader, open_reading
@@ -20,7 +22,14 @@ from worker.rules.durations import duration_text
 from worker.system import utc_now
 
 HEALTHY_INTERVALS = 3
-NO_RULES: Mapping[str, Json] = {"hash": None, "files_hash": None, "loaded_at": None, "error": None, "ids": []}
+NO_RULES: Mapping[str, Json] = {
+    "hash": None,
+    "files_hash": None,
+    "loaded_at": None,
+    "error": None,
+    "refused_at": None,
+    "ids": [],
+}
 
 PARTNER_COLUMNS = ("partner", "last complete look", "requests a minute", "budget", "last error")
 HALT_COLUMNS = ("partner", "rule", "until", "because", "by")
@@ -45,6 +54,8 @@ def status(
             raise
         say(f"not healthy: {error}")
         raise typer.Exit(1) from None
+    files = FolderSource(config.rules, config.registry).files_hash()
+    found["rules"] = {**NO_RULES, **_mapping(found["rules"]), "files_hash": files}
     if healthy:
         why = _unhealthy(found, now, config.poll.interval)
         if why is not None:
@@ -142,9 +153,7 @@ def _unhealthy(found: dict[str, Json], now: datetime, interval: timedelta) -> st
 def _print(found: Mapping[str, Json], now: datetime) -> None:
     rows = [["daemon", _daemon(found, now)]]
     rows.append(["rules" if found["running"] else "rules, then", _rules(_mapping(found["rules"]), now)])
-    error = _mapping(found["rules"]).get("error")
-    if error:
-        rows.append(["rule files", f"do not load, so the last good rules stay in force: {error}"])
+    rows.append(["rule files", _files(found, now)])
     if found["unreachable"]:
         rows.append(["service", f"not signed in: {found['unreachable']}"])
     if found["cycle_ms"] is not None:
@@ -181,6 +190,19 @@ def _rules(rules: Mapping[str, Json], now: datetime) -> str:
     names = [str(one) for one in ids] if isinstance(ids, list) else []
     when = _ago(rules["loaded_at"], now, "loaded")
     return f"{len(names)} in force, {when}, hash {str(rules.get('hash'))[:12]}: {', '.join(names) or 'none'}"
+
+
+def _files(found: Mapping[str, Json], now: datetime) -> str:
+    """How the files as they are now stand to the rules in force."""
+    rules = _mapping(found["rules"])
+    if rules["files_hash"] == rules["hash"]:
+        return "the same"
+    if rules["error"]:
+        when = _ago(rules["refused_at"], now, "since") if rules["refused_at"] else ""
+        return f"do not load {when}, so the last good rules stay in force: {rules['error']}"
+    soon = f"within {RELOAD_EVERY.total_seconds():.0f} s" if found["running"] else "at the next start"
+    short = str(rules["files_hash"])[:12]
+    return f"differ, hash {short}: to be taken up {soon}; `campaign-worker check` says whether they can be"
 
 
 def _partner(said: Mapping[str, Json], now: datetime) -> list[Json]:

@@ -53,13 +53,14 @@ class Reporter(Protocol):
 
 @dataclass(slots=True)
 class RulesStatus:
-    """Which rule set is in force, since when, and why the files on disk are not."""
+    """Which rule set is in force, since when, and why the files on disk are not, and since when not."""
 
     hash: str
     files_hash: str
     loaded_at: datetime
     ids: tuple[str, ...] = ()
     error: str | None = None
+    refused_at: datetime | None = None
 
 
 class Daemon:
@@ -235,8 +236,9 @@ class Daemon:
         try:
             rules = self._source.load()
         except WorkerError as problem:
-            self._rules_status.files_hash = files
-            self._rules_status.error = str(problem)
+            status = self._rules_status
+            status.files_hash, status.error = files, str(problem)
+            status.refused_at = status.refused_at or self._clock.now()
             self._record("rules_refused", f"the last good set stays in force: {problem}")
             self._reporter.alarm("rules_refused", error=str(problem))
             return
@@ -244,7 +246,9 @@ class Daemon:
 
     def _take_rules(self, rules: RuleSet, files: str) -> None:
         self._rules.current = rules
-        self._rules_status = RulesStatus(hash=rules.hash, files_hash=files, loaded_at=self._clock.now())
+        same = rules.hash == self._rules_status.hash
+        since = self._rules_status.loaded_at if same else self._clock.now()
+        self._rules_status = RulesStatus(hash=rules.hash, files_hash=files, loaded_at=since)
         self._rules_status.ids = tuple(str(rule.id) for rule in rules.rules if rule.enabled)
         names = ", ".join(self._rules_status.ids) or "none"
         self._record("rules_loaded", f"{len(rules.rules)} rules, in force: {names}; hash {rules.hash[:12]}")
@@ -277,6 +281,7 @@ class Daemon:
                 "loaded_at": _spelled(rules.loaded_at),
                 "error": rules.error,
                 "ids": list(rules.ids),
+                "refused_at": _spelled(rules.refused_at),
             },
             "partners": partners,
             "ended": self._ended,
