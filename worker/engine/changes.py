@@ -207,7 +207,9 @@ def _compared(glimpse: Glimpse, memory: RuleMemory, values: Mapping[str, Json]) 
     memory = replace(memory, baselines=baselines, pending=pending, forced=glimpse.after or memory.forced)
     if not pending:
         return replace(memory, pending_since=None, pending_unheld_since=None)
-    return replace(memory, pending_since=since if glimpse.after is None else glimpse.now)
+    if since is None or since > glimpse.now or glimpse.after is not None:
+        since = glimpse.now
+    return replace(memory, pending_since=since)
 
 
 def _base(memory: RuleMemory) -> Mapping[str, Baseline]:

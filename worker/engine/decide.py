@@ -207,7 +207,7 @@ class _Pass:
             writes=own,
             joined=tuple(write for write in writes if write.key.rule != rule.id and rule.id in write.rules),
             sendings=look.sendings.get((event, rule.id), ()),
-            after=silence_before(look.memory, known, event),
+            after=silence_before(look.memory, known, event, look.now + self._settings.gap),
             episode_writes=lambda episode: look.ended(event, rule.id, episode),
         )
 

@@ -18,6 +18,7 @@ from worker.engine.looks import (
     approval,
     pace_brake,
     reobserves,
+    within,
 )
 from worker.model.commits import Brake
 from worker.model.memory import RuleMemory
@@ -65,7 +66,7 @@ def _while_true(glimpse: Glimpse) -> Glance:
         memory = replace(memory, open=True, fired=False, episode=memory.episode + 1)
     if glimpse.after is not None:
         memory = replace(memory, true_since=now, forced=glimpse.after)
-    elif memory.true_since is None:
+    elif memory.true_since is None or memory.true_since > now:
         memory = replace(memory, true_since=now)
     if memory.fired:
         return _enforced(glimpse, memory) if glimpse.rule.repeat == "enforce" else Glance(memory=memory)
@@ -106,8 +107,10 @@ def _enforced(glimpse: Glimpse, memory: RuleMemory) -> Glance:
         stopped = replace(memory, stopped=bad.state)
         return Glance(memory=stopped, held=Brake(reason="drift", why=why))
     cooldown = glimpse.rule.cooldown or ENFORCE_COOLDOWN
-    last = max((at for at in (memory.fired_at, *glimpse.sendings) if at is not None), default=None)
-    if last is not None and glimpse.now < last + cooldown:
+    moments = [at for at in (memory.fired_at, *glimpse.sendings) if at is not None]
+    acted = within(moments, glimpse.now, cooldown)
+    if acted:
+        last = acted[-1]
         brake = Brake(reason="cooldown", why=f"acted at {last:%H:%M:%S}, cooldown {cooldown}", until=last + cooldown)
         return Glance(memory=memory, held=brake)
     again = replace(memory, episode=memory.episode + 1)

@@ -157,17 +157,25 @@ def pace_brake(glimpse: Glimpse, since: datetime | None) -> Brake | None:
     if rule.hold_for is not None and since is not None and now < since + rule.hold_for:
         until = since + rule.hold_for
         return Brake(reason="for", why=f"true since {since:%H:%M:%S}, must hold for {rule.hold_for}", until=until)
-    sendings = sorted(glimpse.sendings)
     cooldown = rule.cooldown
-    if cooldown is not None and sendings and now < sendings[-1] + cooldown:
-        until = sendings[-1] + cooldown
-        return Brake(reason="cooldown", why=f"acted at {sendings[-1]:%H:%M:%S}, cooldown {cooldown}", until=until)
-    recent = [at for at in sendings if at > now - DAY]
+    acted = within(glimpse.sendings, now, cooldown) if cooldown is not None else []
+    if cooldown is not None and acted:
+        until = acted[-1] + cooldown
+        return Brake(reason="cooldown", why=f"acted at {acted[-1]:%H:%M:%S}, cooldown {cooldown}", until=until)
+    recent = within(glimpse.sendings, now, DAY)
     limit = rule.per_event_per_day
     if limit is not None and len(recent) >= limit:
         until = recent[len(recent) - limit] + DAY
         return Brake(reason="limit", why=f"acted {len(recent)} times in 24 hours, the limit is {limit}", until=until)
     return None
+
+
+def within(moments: Iterable[datetime], now: datetime, window: timedelta) -> list[datetime]:
+    """The moments that count for a window of the past, oldest first.
+
+    One that lies further ahead than the window is long was stamped by a clock that was wrong, and holds nothing.
+    """
+    return sorted(at for at in moments if now - window < at <= now + window)
 
 
 def frozen(memory: RuleMemory) -> RuleMemory:
@@ -176,11 +184,14 @@ def frozen(memory: RuleMemory) -> RuleMemory:
     return replace(memory, looked_at=None, forced=memory.forced or "gap")
 
 
-def silence_before(memory: PartnerMemory, known: RuleMemory | None, event: EventId) -> str | None:
+def silence_before(
+    memory: PartnerMemory, known: RuleMemory | None, event: EventId, latest: datetime | None = None
+) -> str | None:
     """Why a look is the first after a silence, as a reason code: restored, reset, gap; None for an ordinary look.
 
     A rule or an event without memory is new, not silent: it has nothing that could have been missed. Only after a
-    restored ledger does the unknown count as well.
+    restored ledger does the unknown count as well. A look that is stamped after ``latest`` says nothing of when it was:
+    the clock was ahead then.
     """
     looked = known.looked_at if known is not None else None
     if known is not None and looked is None and known.forced is not None:
@@ -189,6 +200,8 @@ def silence_before(memory: PartnerMemory, known: RuleMemory | None, event: Event
         return "restored"
     if looked is None:
         return None
+    if latest is not None and looked > latest:
+        return "gap"
     returned = memory.returned.get(event)
     if returned is not None and looked < returned:
         return "reset" if memory.reset_at is not None and returned >= memory.reset_at else "gap"

@@ -99,8 +99,9 @@ class Observer:
         return rule.partners is None or state.partner in rule.partners
 
     def _gap(self, memory: PartnerMemory, began: datetime) -> PartnerMemory:
-        """A silence longer than ``gap.longer_than`` makes every first look after it a look with care."""
-        if memory.listed_at is None or began - memory.listed_at <= self._settings.deciding.gap:
+        """A silence longer than ``gap.longer_than`` makes every first look after it a look with care. A last list that
+        is stamped as far in the future says nothing of how long it was."""
+        if memory.listed_at is None or abs(began - memory.listed_at) <= self._settings.deciding.gap:
             return memory
         return replace(memory, after_gap_at=began)
 
@@ -254,4 +255,4 @@ def _worth_storing(old: PartnerMemory, new: PartnerMemory) -> bool:
         return True
     if new.listed_at is None:
         return False
-    return old.listed_at is None or new.listed_at - old.listed_at >= MEMORY_EVERY
+    return old.listed_at is None or abs(new.listed_at - old.listed_at) >= MEMORY_EVERY

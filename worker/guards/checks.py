@@ -9,6 +9,7 @@ from worker.model.commits import Booking, Brake, Halt, SendingView
 from worker.model.facts import Known
 from worker.model.rules import Truth
 from worker.model.writes import Write
+from worker.writes.denials import CREDENTIALS_HOLD
 from worker.writes.evidence import already_so, fact_name, target_value
 from worker.writes.intents import amount_of, reads_back
 
@@ -18,9 +19,15 @@ HOUR = timedelta(hours=1)
 def held_back_off(situation: Situation) -> No | None:
     """A hold with a time of its own that is not over yet."""
     write = situation.write
-    if write.held_by in ("backoff", "credentials") and write.held_until and situation.now < write.held_until:
+    if write.held_by in ("backoff", "credentials") and _to_come(write.held_until, situation.now):
         return No(way="hold", reason=write.held_by, why=write.why, until=write.held_until)
     return None
+
+
+def _to_come(until: datetime | None, now: datetime) -> bool:
+    """Whether a hold lasts on. None is longer than `CREDENTIALS_HOLD`: one that ends later than that from now was
+    stamped by a clock that was wrong."""
+    return until is not None and now < until <= now + CREDENTIALS_HOLD
 
 
 def sequence(situation: Situation) -> No | None:
@@ -62,7 +69,7 @@ def vouched(situation: Situation) -> No | None:
 def credentials(situation: Situation) -> No | None:
     """The partner's writes are held after two refusals of our credentials in a row."""
     until = situation.credentials_until
-    if until is None or situation.now >= until:
+    if not _to_come(until, situation.now):
         return None
     return No(way="hold", reason="credentials", why="the service refused the credentials twice in a row", until=until)
 
@@ -235,10 +242,10 @@ def too_old(situation: Situation, no: No) -> No:
     """A write held for too long waits for a person instead of going off at an odd hour.
 
     It counts from when the write could first have been sent: attempts proven unsent, and other reasons, begin nothing
-    anew.
+    anew. A beginning that lies as far in the future tells of a clock that was wrong, and not of a short hold.
     """
     write = situation.write
-    fresh = situation.now - write.due_since <= situation.limits.held_longer_than
+    fresh = abs(situation.now - write.due_since) <= situation.limits.held_longer_than
     if no.way != "hold" or write.state != "planned" or fresh:
         return no
     why = f"not sent for longer than {situation.limits.held_longer_than} ({no.reason}: {no.why})"

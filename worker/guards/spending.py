@@ -16,6 +16,7 @@ from worker.model.actions import ACTIONS
 from worker.model.commits import Booking, Brake
 from worker.model.ids import EventId
 
+DAY = timedelta(days=1)
 PUBLISHES = "boost"
 """The action that commits the budget of the draft it finds."""
 
@@ -25,7 +26,7 @@ def spend_brake(mine: Booking, booked: Iterable[Booking], limits: Limits, now: d
     others = tuple(one for one in booked if one.write != mine.write)
     of_event = [one for one in others if one.event == mine.event]
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    of_day = [one for one in others if one.at >= midnight]
+    of_day = [one for one in others if midnight <= one.at < midnight + 2 * DAY]  # not what a wrong clock stamped
     for part, limit, words in (
         (of_event, limits.spend_per_event, "for the event"),
         (of_day, limits.spend_per_day, "today"),
@@ -33,7 +34,7 @@ def spend_brake(mine: Booking, booked: Iterable[Booking], limits: Limits, now: d
         total = spent([*part, mine])
         if limit is not None and total > limit:
             why = f"{spent(part):g} sent {words}; with {mine.amount:g} it would be {total:g}, and {limit:g} is allowed"
-            tomorrow = midnight + timedelta(days=1) if part is of_day and mine.amount <= limit else None
+            tomorrow = midnight + DAY if part is of_day and mine.amount <= limit else None
             return Brake(reason="spend", why=why, until=tomorrow)
     return None
 

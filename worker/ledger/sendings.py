@@ -51,7 +51,11 @@ def view_for(connection: Connection, write: Write, now: datetime) -> SendingView
         writes.c.id != write.id,
     )
     last_hour = select(a.at).where(
-        a.partner == key.partner, a.at > time_text(now - HOUR), ~a.stops, a.outcome != NOT_SENT
+        a.partner == key.partner,
+        a.at > time_text(now - HOUR),
+        a.at <= time_text(now + HOUR),  # what is stamped further ahead was stamped by a clock that was wrong
+        ~a.stops,
+        a.outcome != NOT_SENT,
     )
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return SendingView(
