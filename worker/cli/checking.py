@@ -30,6 +30,8 @@ def checked(path: Path, registry: Registry, settings: EngineSettings, events: in
     loaded = examine(path, registry)
     needed = estimate(loaded.rules.rules, registry, settings, events)
     found = (*loaded.errors, *lint(loaded, path, registry), *quarrels(loaded, registry), *_too_slow(path, needed))
+    if not loaded.written and not loaded.errors:
+        found = (*found, _empty(path))
     return Checked(rules=len(loaded.rules.rules), problems=in_order(found), estimate=needed)
 
 
@@ -44,6 +46,13 @@ def summary(rules: int, problems: Iterable[Problem]) -> str:
     errors = severities.count("error")
     counts = ((rules, "rule"), (errors, "error"), (len(severities) - errors, "warning"))
     return ", ".join(f"{count} {what}" if count == 1 else f"{count} {what}s" for count, what in counts)
+
+
+def _empty(path: Path) -> Problem:
+    where = path / "NAME.yaml" if path.is_dir() else path
+    hint = f"write one in {where}: `rules:`, and below it `- id: NAME`, `when: CONDITION` and `do: [ACTION]`"
+    message = "there are no rules here, so the worker would only look"
+    return Problem(file=str(path), message=message, hint=hint, severity="warning", code="empty")
 
 
 def _too_slow(path: Path, needed: Estimate) -> Iterable[Problem]:

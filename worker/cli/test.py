@@ -26,7 +26,8 @@ from worker.model.ids import RuleId
 from worker.model.outcomes import Answered, Outcome
 from worker.model.rules import RuleSet
 from worker.rules.durations import duration_text
-from worker.rules.load import TESTS, load_rules, read_files
+from worker.rules.files import TESTS, read_files
+from worker.rules.load import load_rules
 from worker.rules.testfile import RuleTest, read_tests
 from worker.system import SystemClock
 

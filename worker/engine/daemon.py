@@ -251,6 +251,10 @@ class Daemon:
         self._rules_status = RulesStatus(hash=rules.hash, files_hash=files, loaded_at=since)
         self._rules_status.ids = tuple(str(rule.id) for rule in rules.rules if rule.enabled)
         names = ", ".join(self._rules_status.ids) or "none"
+        if not self._rules_status.ids:
+            self._reporter.alarm(
+                "no_rules", hint="nothing is ever done without a rule; `campaign-worker check` says more"
+            )
         self._record("rules_loaded", f"{len(rules.rules)} rules, in force: {names}; hash {rules.hash[:12]}")
 
     def _record(self, kind: str, why: str) -> None:

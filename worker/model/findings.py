@@ -39,6 +39,7 @@ Code = Literal[
     "parameter",
     "untested",
     "ending",
+    "empty",
 ]
 
 CODES: Mapping[Code, str] = {
@@ -73,5 +74,6 @@ CODES: Mapping[Code, str] = {
     "parameter": "a parameter that no fact of the rule takes",
     "untested": "a rule that no rule test reaches",
     "ending": "a file that is not read for its name's ending",
+    "empty": "a folder or file without any rule",
 }
 """Each code, and what it stands for. From ``set`` on they are warnings, as ``unused`` is."""

@@ -17,7 +17,8 @@ from worker.rules.celtypes import Type
 from worker.rules.conditions import CelCondition
 from worker.rules.constants import constant_truth
 from worker.rules.expressions import names_in
-from worker.rules.load import FILE_BYTES_MAX, TESTS, Loaded, rule_files
+from worker.rules.files import FILE_BYTES_MAX, TESTS, walked
+from worker.rules.load import Loaded
 from worker.rules.narrowing import costly_names, narrowed
 from worker.rules.registry import BUILT_IN_REGISTRY, Registry
 from worker.rules.rulefile import Written
@@ -108,7 +109,7 @@ def _parameters(written: Written, registry: Registry) -> Iterator[Problem]:
 
 
 def _other_endings(folder: Path) -> Iterator[Problem]:
-    for file in rule_files(folder, "*.yml"):
+    for file in walked(folder, ".yml").files:
         yield Problem(
             file=str(file),
             message="is not read",

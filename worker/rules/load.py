@@ -1,7 +1,7 @@
 """From a folder of YAML files to a rule set, or to every mistake in it at once.
 
 A set is loaded whole or not at all: with half a folder, a rule that was to hold another back could be the missing half.
-Reading files is all it does to the world; `read_rules` does the same from texts.
+What lies in the folder is found and read by `worker.rules.files`; `read_rules` does the same from texts.
 """
 
 import hashlib
@@ -11,14 +11,10 @@ from pathlib import Path
 
 from worker.model.errors import InputErrors, Problem
 from worker.model.rules import RuleSet
+from worker.rules.files import read_files, texts_of
 from worker.rules.registry import BUILT_IN_REGISTRY, Registry
 from worker.rules.rulefile import RuleReader, Written
 from worker.rules.yamltext import Document, Scalar, compose
-
-TESTS = "tests"
-"""The name of the folders, among rules, in which their tests lie."""
-FILES_MAX = 1_000
-FILE_BYTES_MAX = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +40,7 @@ def load(path: Path, registry: Registry = BUILT_IN_REGISTRY) -> Loaded:
 
 def examine(path: Path, registry: Registry = BUILT_IN_REGISTRY) -> Loaded:
     """What of a folder or a file can be read, and every mistake in the rest. Raises nothing."""
-    texts, unreadable = _texts_of(path)
+    texts, unreadable = texts_of(path)
     found = _examined(texts, registry)
     return replace(found, errors=(*unreadable, *found.errors))
 
@@ -52,79 +48,6 @@ def examine(path: Path, registry: Registry = BUILT_IN_REGISTRY) -> Loaded:
 def files_hash(path: Path) -> str:
     """The hash that a rule set of what is on disk now would have. Raises `InputErrors` where it cannot be read."""
     return _hash_of(read_files(path))
-
-
-def read_files(path: Path) -> Mapping[str, str]:
-    """The text of each rule file by its name. Raises `InputErrors` for what cannot be read."""
-    texts, unreadable = _texts_of(path)
-    if unreadable:
-        raise InputErrors(unreadable)
-    return texts
-
-
-def _texts_of(path: Path) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
-    """The texts that can be read, and why others cannot."""
-    try:
-        files = rule_files(path)
-    except InputErrors as errors:
-        return {}, errors.problems
-    problems: list[Problem] = []
-    texts: dict[str, str] = {}
-    for file in files:
-        try:
-            raw = file.read_bytes()[: FILE_BYTES_MAX + 1]
-            if len(raw) > FILE_BYTES_MAX:
-                message = f"larger than {FILE_BYTES_MAX} bytes"
-                problems.append(Problem(file=str(file), message=message, hint="split it", code="file"))
-            else:
-                texts[str(file)] = raw.decode("utf-8-sig")
-        except OSError as error:
-            problems.append(_cannot_be_read(file, error))
-        except UnicodeDecodeError as error:
-            problems.append(_not_utf8(file, error))
-    return texts, tuple(problems)
-
-
-def _cannot_be_read(path: Path, error: OSError) -> Problem:
-    hint = "let the user who runs the worker read it"
-    return Problem(file=str(path), message=f"cannot be read: {error.strerror}", hint=hint, code="file")
-
-
-def _not_utf8(file: Path, error: UnicodeDecodeError) -> Problem:
-    """Where in the file the first byte stands that is no UTF-8."""
-    before = bytes(error.object[: error.start])
-    return Problem(
-        file=str(file),
-        line=before.count(b"\n") + 1,
-        column=len(before[before.rfind(b"\n") + 1 :].decode("utf-8", errors="replace")) + 1,
-        message=f"is not UTF-8: the byte 0x{error.object[error.start]:02x} cannot be read",
-        hint="save the file as UTF-8; most editors ask for the encoding under `Save as`",
-        code="file",
-        source=(before[before.rfind(b"\n") + 1 :] + error.object[error.start :].partition(b"\n")[0]).decode(
-            "utf-8", "replace"
-        ),
-    )
-
-
-def rule_files(path: Path, pattern: str = "*.yaml") -> tuple[Path, ...]:
-    """The rule files under a path, without what stands in ``tests`` or in something hidden."""
-    try:
-        if path.is_file():
-            return (path,)
-        if not path.is_dir():
-            hint = "name the folder of the rules under `rules` in the config, or on the command line"
-            raise InputErrors(
-                (Problem(file=str(path), message="there is no such file or folder", hint=hint, code="file"),)
-            )
-        found = sorted(file for file in path.rglob(pattern) if file.is_file() and _counts(file.relative_to(path).parts))
-    except OSError as error:
-        raise InputErrors((_cannot_be_read(path, error),)) from None
-    if len(found) > FILES_MAX:
-        hint = "join some of them, or name a folder below it"
-        raise InputErrors(
-            (Problem(file=str(path), message=f"more than {FILES_MAX} rule files", hint=hint, code="file"),)
-        )
-    return tuple(found)
 
 
 def read_rules(texts: Mapping[str, str], registry: Registry = BUILT_IN_REGISTRY) -> Loaded:
@@ -173,10 +96,6 @@ def _duplicates(ids: Iterable[Scalar]) -> list[Problem]:
             hint = "give one of the two another id; a new id is a new rule with a memory of its own"
             found.append(one.document.problem(one.start, message, hint=hint, code="duplicate"))
     return found
-
-
-def _counts(parts: tuple[str, ...]) -> bool:
-    return TESTS not in parts[:-1] and not any(part.startswith(".") for part in parts)
 
 
 def _hash_of(texts: Mapping[str, str]) -> str:

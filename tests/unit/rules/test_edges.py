@@ -13,7 +13,8 @@ from worker.model.rules import Rule
 from worker.rules import cel
 from worker.rules.conditions import condition
 from worker.rules.evaluate import keys_for
-from worker.rules.load import read_files, read_rules
+from worker.rules.files import read_files
+from worker.rules.load import read_rules
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 ALWAYS_A_FILE_THAT_FAILS = Path("/proc/self/mem")

@@ -11,7 +11,7 @@ from worker.model.errors import InputErrors
 from worker.model.facts import FactKey, Known, Observation
 from worker.model.ids import EventId, PartnerId
 from worker.model.rules import Scope, Truth
-from worker.rules import actions, load
+from worker.rules import actions, files, load
 from worker.rules.cel import SOURCE_LENGTH_MAX, BadSyntax, compile_source
 from worker.rules.checks import check_condition
 from worker.rules.conditions import condition
@@ -105,17 +105,12 @@ def test_a_good_time_zone_is_no_mistake_beside_the_unsupported_key() -> None:
 
 
 def test_folders_beyond_reach_or_limit_are_told(tmp_path: Path) -> None:
-    for number in range(load.FILES_MAX + 1):
+    for number in range(files.FILES_MAX + 1):
         (tmp_path / f"{number}.yaml").touch()
-    with pytest.raises(InputErrors, match=f"more than {load.FILES_MAX} rule files"):
+    with pytest.raises(InputErrors, match=f"more than {files.FILES_MAX} rule files"):
         load.load(tmp_path)
     with pytest.raises(InputErrors, match="cannot be read: File name too long"):
         load.load(Path("x" * 5000))
-
-
-def test_a_dangling_link_is_no_rule_file(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").symlink_to(tmp_path / "none.yaml")
-    assert load.load_rules(tmp_path).rules == ()
 
 
 def test_the_hash_of_nested_files_is_of_their_names_below_the_folder() -> None:

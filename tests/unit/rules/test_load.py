@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from worker.model.errors import InputErrors
 from worker.model.ids import PartnerId
 from worker.model.rules import Computed, Rule, RuleSet, Surge, Watch
-from worker.rules import load as loading
+from worker.rules import files
 from worker.rules.load import files_hash, load, load_rules, read_rules
 from worker.rules.rulefile import cron_error
 
@@ -257,12 +257,12 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputErrors, match="there is no such file or folder"):
         load(tmp_path / "nowhere")
     (tmp_path / "a.yaml").write_bytes(b"rules: \xff")
-    (tmp_path / "b.yaml").write_bytes(b"#" * (loading.FILE_BYTES_MAX + 1))
+    (tmp_path / "b.yaml").write_bytes(b"#" * (files.FILE_BYTES_MAX + 1))
     with pytest.raises(InputErrors) as caught:
         load(tmp_path)
     assert [one.message for one in caught.value.problems] == [
         "is not UTF-8: the byte 0xff cannot be read",
-        f"larger than {loading.FILE_BYTES_MAX} bytes",
+        f"larger than {files.FILE_BYTES_MAX} bytes",
     ]
 
 

@@ -1,0 +1,56 @@
+"""`check`, and the rule folder of a running worker: what is missing or cannot be read is said."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.calling import PAUSE, call, settle_in
+from worker.cli.rulesource import FolderSource
+from worker.model.errors import InputErrors
+from worker.rules.registry import BUILT_IN_REGISTRY
+
+
+@pytest.mark.parametrize("rules", ["", "rules: []\n", "# later\n"])
+def test_a_folder_without_a_rule_is_warned_of(tmp_path: Path, rules: str) -> None:
+    done = call("check", config=settle_in(tmp_path, rules=rules))
+
+    assert done.code == 0
+    assert "warning: there are no rules here, so the worker would only look" in done.out
+    assert "0 rules, 0 errors, 1 warning" in done.err
+
+
+def test_one_of_each_is_counted_as_one(tmp_path: Path) -> None:
+    rules = PAUSE.replace("'cancelled'", "'cancelled' && event.frontend_status == 'HIDDN'")
+
+    done = call("check", config=settle_in(tmp_path, rules=rules))
+
+    assert done.out.count("is never 'HIDDN'") == 1
+    assert "1 rule, 0 errors" in done.err
+
+
+def test_a_duration_that_is_none_is_said_once(tmp_path: Path) -> None:
+    done = call("run", "--for", "5x", config=settle_in(tmp_path))
+
+    assert done.code == 2
+    assert done.err == "error: --for: '5x' is not a duration; write it as 500ms, 3s, 10m, 2h, 7d\n"
+
+
+def test_a_link_that_breaks_while_the_worker_runs_refuses_the_folder_as_a_whole(tmp_path: Path) -> None:
+    settle_in(tmp_path)
+    source = FolderSource(tmp_path / "rules", BUILT_IN_REGISTRY)
+    good = source.files_hash()
+    (tmp_path / "rules" / "more.yaml").symlink_to("nowhere.yaml")
+
+    assert source.files_hash() != good, "the change is noticed"
+    with pytest.raises(InputErrors, match=r"more\.yaml: is a link that leads nowhere"):
+        source.load()
+
+
+def test_check_names_what_cannot_be_read(tmp_path: Path) -> None:
+    config = settle_in(tmp_path)
+    (tmp_path / "rules" / "team").symlink_to("../rules")
+
+    done = call("check", config=config)
+
+    assert done.code == 2
+    assert "rules/team: leads back to a folder that it stands in" in done.out

@@ -1,0 +1,129 @@
+"""What lies in a rule folder is a rule, or is named as what it is: nothing is passed over in silence."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from worker.model.errors import InputErrors
+from worker.rules.load import files_hash, load_rules
+
+NOBODY = 65534
+RULE = "rules: [{{id: {0}, when: event.status == 'cancelled', do: [pause]}}]\n"
+
+
+def write(folder: Path, name: str, rule: str) -> Path:
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(RULE.format(rule), "utf-8")
+    return file
+
+
+@contextmanager
+def folder_of_somebody() -> Iterator[Path]:
+    """A folder that a user without rights may read; while the block lasts, a superuser has none."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+@contextmanager
+def without_rights() -> Iterator[None]:
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        if before == 0:
+            os.seteuid(before)
+
+
+TROUBLES: dict[str, tuple[Callable[[Path], object], str, str]] = {
+    "a link to a file that is gone": (
+        lambda folder: (folder / "odd.yaml").symlink_to("nowhere.yaml"),
+        "odd.yaml",
+        "is a link that leads nowhere",
+    ),
+    "a link to a folder that is gone": (
+        lambda folder: (folder / "team").symlink_to("nowhere"),
+        "team",
+        "is a link that leads nowhere",
+    ),
+    "a link to itself": (
+        lambda folder: (folder / "odd.yaml").symlink_to("odd.yaml"),
+        "odd.yaml",
+        "is a link that leads nowhere",
+    ),
+    "a link that leads back": (
+        lambda folder: (folder / "deep" / "up").symlink_to(".."),
+        "deep/up",
+        "leads back to a folder that it stands in",
+    ),
+    "a file that is none": (lambda folder: os.mkfifo(folder / "odd.yaml"), "odd.yaml", "is no file that can be read"),
+    "a file that may not be read": (
+        lambda folder: write(folder, "odd.yaml", "odd").chmod(0),
+        "odd.yaml",
+        "cannot be read: Permission denied",
+    ),
+    "a folder that may not be read": (
+        lambda folder: (folder / "odd").mkdir(mode=0),
+        "odd",
+        "cannot be read: Permission denied",
+    ),
+}
+
+
+@pytest.mark.parametrize("trouble", list(TROUBLES))
+def test_what_could_hold_rules_and_cannot_be_read_is_an_error_that_names_it(trouble: str) -> None:
+    make, name, message = TROUBLES[trouble]
+    with folder_of_somebody() as folder:
+        write(folder, "deep/good.yaml", "good")
+        assert [rule.id for rule in load_rules(folder).rules] == ["good"]
+        make(folder)
+
+        with without_rights(), pytest.raises(InputErrors) as caught:
+            load_rules(folder)
+
+        assert [(one.file, one.message) for one in caught.value.problems] == [(str(folder / name), message)]
+        assert caught.value.problems[0].hint
+        with without_rights(), pytest.raises(InputErrors):
+            files_hash(folder)
+
+
+def test_links_to_files_and_folders_are_followed(tmp_path: Path) -> None:
+    write(tmp_path, "elsewhere/a.yaml", "linked-folder")
+    write(tmp_path, "single.yaml", "linked-file")
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "team").symlink_to("../elsewhere")
+    (tmp_path / "rules" / "b.yaml").symlink_to("../single.yaml")
+
+    assert [rule.id for rule in load_rules(tmp_path / "rules").rules] == ["linked-file", "linked-folder"]
+
+
+def test_what_is_hidden_is_a_test_or_has_another_ending_does_not_count(tmp_path: Path) -> None:
+    write(tmp_path, "a.yaml", "counts")
+    for name in (".hidden.yaml", ".git/b.yaml", "tests/t.yaml", "deep/tests/t.yaml", "c.yml", "d.txt"):
+        write(tmp_path, name, "does-not")
+    for name in (".#a.yaml", "notes.txt", "tests/t2.yaml"):
+        (tmp_path / name).symlink_to("nowhere")
+
+    assert [rule.id for rule in load_rules(tmp_path).rules] == ["counts"]
+
+
+def test_a_folder_that_is_itself_a_link_to_nothing_is_named(tmp_path: Path) -> None:
+    (tmp_path / "rules").symlink_to("nowhere")
+
+    with pytest.raises(InputErrors, match="is a link that leads nowhere"):
+        load_rules(tmp_path / "rules")
+
+
+def test_a_path_through_a_file_leads_nowhere(tmp_path: Path) -> None:
+    file = write(tmp_path, "a.yaml", "counts")
+
+    with pytest.raises(InputErrors, match="there is no such file or folder"):
+        load_rules(file / "deeper")
