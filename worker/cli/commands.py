@@ -66,6 +66,7 @@ ENTRIES: Mapping[str, Entry] = {
     ),
     "log": Entry(panel=LOOK, about="Print the action log: what was seen, decided, sent and proved, oldest first."),
     "writes": Entry(panel=LOOK, about="Print every write, oldest first: its state, what holds it, and why."),
+    "explain": Entry(panel=LOOK, about="Say why each rule did or did not fire for an event: offline, from the ledger."),
     "approve": Entry(
         panel=DECIDE,
         about="Let waiting writes go. They still pass every guard: what is no longer true is not sent.",
@@ -176,6 +177,7 @@ def register() -> None:
         approve,
         check,
         demo,
+        explain,
         halt,
         ledger,
         log,

@@ -27,10 +27,11 @@ def dated_body(fact: Fact) -> dict[str, Json]:
 
 
 def fact_of(body: Body, otherwise: datetime) -> Fact:
-    """The fact of a body. ``otherwise``: when it was read, where the body does not say."""
-    read_at = maybe_time(cast("str | None", body.get("read_at"))) or otherwise
+    """The fact of a body. ``otherwise``: when a known one was read, where the body does not say."""
+    said = maybe_time(cast("str | None", body.get("read_at")))
     if "unknown" in body:
-        return Unknown(code=cast(UnknownCode, body["unknown"]), why=str(body.get("why", "")), read_at=read_at)
+        return Unknown(code=cast(UnknownCode, body["unknown"]), why=str(body.get("why", "")), read_at=said)
+    read_at = said or otherwise
     gaps = body.get("gaps")
     if isinstance(gaps, dict):
         return Known(value=body["value"], read_at=read_at, gaps={name: str(why) for name, why in gaps.items()})

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, cast
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, func, select, union
 
-from worker.ledger import chain
+from worker.ledger import chain, tables
 from worker.ledger.codec import decode, json_of, maybe_time, millis_text, time_of
 from worker.ledger.journal import ALL_RECORDS, FIELDS, printed
 from worker.ledger.mark import lost, read_mark
@@ -66,10 +66,11 @@ class LedgerReader:
             restored = connection.execute(select(meta.c.restored_at)).scalar_one_or_none()
         return None if restored is None else PartnerMemory(partner=partner, restored_at=maybe_time(restored))
 
-    def rule_memories(self, partner: PartnerId) -> tuple[RuleMemory, ...]:
-        """Memory of every (event, rule) of a partner, in their order."""
+    def rule_memories(self, partner: PartnerId, event: EventId | None = None) -> tuple[RuleMemory, ...]:
+        """Memory of every (event, rule) of a partner, or of one event, in their order."""
         m = rule_memory.c
         query = select(m.body).where(m.partner == partner).order_by(m.event, m.rule)
+        query = query if event is None else query.where(m.event == event)
         with self._store.reading() as connection:
             return tuple(decode(RuleMemory, body) for body in connection.execute(query).scalars())
 
@@ -224,11 +225,12 @@ class LedgerReader:
         with self._store.reading() as connection:
             return load_history(connection, partner, since)
 
-    def partners(self) -> tuple[PartnerId, ...]:
-        """Every partner that the ledger remembers."""
-        query = select(partner_memory.c.partner).order_by(partner_memory.c.partner)
+    def partners_of(self, event: EventId) -> tuple[PartnerId, ...]:
+        """The partners that have, or had, an event of this id."""
+        places = (tables.observed, rule_memory, writes)
+        found = union(*(select(table.c.partner).where(table.c.event == event) for table in places))
         with self._store.reading() as connection:
-            return tuple(PartnerId(name) for name in connection.execute(query).scalars())
+            return tuple(PartnerId(name) for name in sorted(connection.execute(found).scalars()))
 
     # the daemon
 

@@ -63,7 +63,7 @@ class CelCondition:
                 yield from (f"{place} is unknown: {why}" for place, why in sorted(fact.gaps.items()))
 
     def _unknown(self, scope: Scope, error: str) -> Judgement:
-        missing = {path.text: why for path in self.paths if (why := _missing(path, scope)) is not None}
+        missing = {path.text: why for path in self.paths if (why := missing_words(path, scope)) is not None}
         why = "; ".join(dict.fromkeys(missing.values())) or "; ".join((error, *self._gaps(scope)))
         return Judgement(truth=Truth.UNKNOWN, why=why, unknown=tuple(missing))
 
@@ -87,7 +87,7 @@ class ComputedValue:
         try:
             return _json(self.program.run(self.contexts.of(scope)))
         except CannotEvaluate as error:
-            missing = [why for path in self.paths if (why := _missing(path, scope)) is not None]
+            missing = [why for path in self.paths if (why := missing_words(path, scope)) is not None]
             raise ValueError("; ".join(dict.fromkeys(missing)) or str(error)) from None
 
 
@@ -145,7 +145,7 @@ def _registered(program: Program, contexts: Contexts | None) -> tuple[tuple[Path
     return paths, shared
 
 
-def _missing(path: Path, scope: Scope) -> str | None:
+def missing_words(path: Path, scope: Scope) -> str | None:
     """Why a path has no value, in words; None where it has one."""
     if path.name == "now":
         return None
@@ -176,7 +176,7 @@ def _missing_field(path: Path, fact: Known) -> str | None:
 
 
 def _shown(path: Path, scope: Scope) -> str:
-    missing = _missing(path, scope)
+    missing = missing_words(path, scope)
     if missing is not None:
         return missing
     if path.name == "now":

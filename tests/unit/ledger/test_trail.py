@@ -203,7 +203,7 @@ def test_a_partner_without_a_past_has_an_empty_one() -> None:
     found = ledger.history(ACME)
     assert (found.start, list(found.changes)) == ((), [])
     assert ledger.observed(ACME) == ()
-    assert ledger.partners() == ()
+    assert ledger.partners_of(E1) == ()
 
 
 values: st.SearchStrategy[Json] = st.one_of(

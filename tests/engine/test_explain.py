@@ -1,0 +1,244 @@
+"""Why a rule did not fire, asked offline of the ledger that a worker has left: the complaints, one by one."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.calling import Called, call, settle_in
+from tests.worlds import OTHER, PARTNER, Town, draft, happening, tenant, town, world
+from worker.sandbox.changes import EventChange
+
+RULES = """
+rules:
+  - id: boost-party
+    description: Publish what is ready.
+    when: |
+      event.category == 'party'
+      && (setup.state == 'DRAFT' || event.capacity > 1000.0)
+    do: [boost]
+  - id: hide-archived
+    when: event.status == 'archived'
+    for: 1h
+    do: [{frontend_status: HIDDEN}]
+  - id: on-new-clusters
+    on_change: suggested_tcs
+    with: {budget: 500, goal: ROAS}
+    when: event.status == 'archived'
+    cooldown: 1h
+    do: [pause]
+  - id: pause-cancelled
+    when: event.status == 'cancelled'
+    do: [pause]
+"""
+
+
+def explain(folder: Path, *arguments: str, event: str = "e1") -> Called:
+    return call("explain", "--event", event, *arguments, config=folder / "config.yaml")
+
+
+def rule(folder: Path, name: str, event: str = "e1") -> dict[str, Any]:
+    (found,) = told(explain(folder, "--partner", PARTNER, "--rule", name, "--format", "json", event=event))
+    (one,) = found["rules"]
+    return dict(one)
+
+
+def told(called: Called) -> list[dict[str, Any]]:
+    """One object a partner."""
+    found: list[dict[str, Any]] = json.loads(called.out)
+    return found
+
+
+def parts(part: dict[str, Any]) -> list[tuple[str, str]]:
+    """Every part in the order of the text, with its truth."""
+    own = (" ".join(part["source"].split()), part["truth"])
+    return [own, *(one for below in part["parts"] for one in parts(below))]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a worker has left: e1 was cancelled and is active again, e2 is archived, e3's setup could not be read."""
+    folder = tmp_path_factory.mktemp("home")
+    settle_in(folder, rules=RULES)
+
+    async def script(here: Town) -> None:
+        here.fault("answer_before", "GET", "/setup_processes/e3", status=500, times=1000)
+        await here.run(7)
+        here.set("e1", status="cancelled")
+        here.set("e2", status="archived")
+        here.set("e3", category="party")
+        await here.run(10)
+        here.suggest("e2", 2, 3)
+        here.set("e1", status="active")
+        await here.run(10)
+        for number in range(3):
+            here.set("e1", status="active", capacity=number)
+            await here.run(4)
+        here.twin.change(EventChange(event="e4", partner=PARTNER, remove=True), here.loop.time())
+        await here.run(7)
+
+    events = (happening("e1"), draft("e2"), draft("e3", capacity=10), happening("e4"))
+    place = world(*events, more=(tenant(OTHER, happening("e1", category="party")),))
+    with town(folder, place, RULES) as (here, play):
+        here.start(PARTNER, OTHER)
+        play(script)
+    return folder
+
+
+def test_each_part_of_a_condition_has_its_value_and_the_age_of_the_fact(home: Path) -> None:
+    found = rule(home, "boost-party", event="e2")
+
+    assert (found["standing"], found["place"].rpartition("/")[2]) == ("false", "rules.yaml:3")
+    condition = found["last"]["condition"]
+    assert parts(condition) == [
+        ("event.category == 'party' && (setup.state == 'DRAFT' || event.capacity > 1000.0)", "false"),
+        ("event.category == 'party'", "false"),
+        ("setup.state == 'DRAFT' || event.capacity > 1000.0", "unknown"),
+        ("setup.state == 'DRAFT'", "unknown"),
+        ("event.capacity > 1000.0", "false"),
+    ]
+    (category,) = condition["parts"][0]["values"]
+    assert (category["path"], category["value"], category["unknown"]) == ("event.category", "concert", None)
+    assert 0.0 <= category["age_s"] < 3.0
+    (setup,) = condition["parts"][1]["parts"][0]["values"]
+    assert (setup["unknown"], setup["read_at"]) == ("setup is unknown: not read yet", None), "it could not matter"
+
+
+def test_what_is_unknown_is_named_with_the_reason(home: Path) -> None:
+    found = rule(home, "boost-party", event="e3")
+    assert found["standing"] == "unknown"
+    assert "setup is unknown: the service answered 500" in found["last"]["why"]
+
+
+def test_what_holds_a_rule_back_is_said_with_since_when_and_until_when(home: Path) -> None:
+    found = rule(home, "hide-archived", event="e2")
+    assert (found["standing"], found["last"]["reason"]) == ("held", "for")
+    assert found["last"]["since"] < found["last"]["until"]
+
+    table = explain(home, "--rule", "hide-archived", event="e2").out
+    assert "hide-archived: held since 2026-03-01 12:00:" in table
+    assert "must hold for 1:00:00, until 2026-03-01 13:00:" in table
+
+
+def test_a_firing_is_not_pushed_out_by_dull_evaluations(home: Path) -> None:
+    found = rule(home, "pause-cancelled")
+    assert found["standing"] == "false"
+    assert [one["ending"] for one in found["others"]] == ["true", "fired"]
+    fired = found["others"][1]
+    assert parts(fired["condition"]) == [("event.status == 'cancelled'", "true")]
+    assert fired["facts"]["event"]["value"] == {"status": "cancelled"}
+
+
+def test_a_watched_fact_is_said_with_what_is_remembered(home: Path) -> None:
+    found = rule(home, "on-new-clusters", event="e2")
+    assert found["standing"] in ("fired", "true")
+    (watched,) = found["watched"]
+    assert watched["key"] == "suggested_tcs?budget=500.0&goal=ROAS"
+    assert [one["tc"] for one in watched["remembered"]] == ["cluster 2", "cluster 3"]
+    assert "watches suggested_tcs?budget=500.0&goal=ROAS: remembers" in explain(home, event="e2").out
+
+
+def test_an_event_of_several_partners_is_told_for_each(home: Path) -> None:
+    assert [one["partner"] for one in told(explain(home, "--format", "json"))] == [PARTNER, OTHER]
+    (one,) = told(explain(home, "--partner", OTHER, "--format", "json"))
+    assert one["partner"] == OTHER
+    assert {rule["rule"]: rule["standing"] for rule in one["rules"]} == {
+        "boost-party": "false",
+        "hide-archived": "false",
+        "on-new-clusters": "false",
+        "pause-cancelled": "false",
+    }
+
+
+def test_an_event_that_is_out_of_sight_says_so(home: Path) -> None:
+    (one,) = told(explain(home, "--format", "json", event="e4"))
+    assert one["out_of_sight_since"] is not None
+    assert "out of sight since" in explain(home, event="e4").out
+
+
+def test_an_unknown_event_or_rule_is_an_error_that_names_the_nearest(home: Path) -> None:
+    for arguments, said in (
+        (("--event", "e11"), "nothing is known of event 'e11'"),
+        (("--event", "e1", "--rule", "pause-canceled"), "did you mean 'pause-cancelled'?"),
+        (("--event", "e1", "--partner", "partner-id-on"), "did you mean 'partner-id-one'?"),
+    ):
+        called = call("explain", *arguments, config=home / "config.yaml")
+        assert (called.code, called.out) == (1, "")
+        assert said in called.err
+
+
+def test_it_needs_nothing_but_the_ledger_and_leaves_it_alone(home: Path, tmp_path: Path) -> None:
+    settle_in(tmp_path, "api: {base_url: https://service.example/api/v3}\n", RULES)
+    for name in ("worker.db", "worker.db.mark"):
+        (tmp_path / name).write_bytes((home / name).read_bytes())
+    before = (tmp_path / "worker.db").read_bytes()
+
+    assert explain(tmp_path).code == 0
+    assert (tmp_path / "worker.db").read_bytes() == before
+
+
+def test_a_rule_that_changed_its_text_is_explained_by_the_text_that_was_judged(home: Path, tmp_path: Path) -> None:
+    rules = """
+rules:
+  - id: pause-cancelled
+    when: event.status == 'called off'
+    do: [pause]
+  - id: boost-party
+    enabled: false
+    when: event.category == 'party'
+    do: [boost]
+  - id: hide-archived
+    partners: [partner-id-two]
+    when: event.status == 'archived'
+    do: [{frontend_status: HIDDEN}]
+  - id: new
+    when: event.title == 'x'
+    do: [pause]
+"""
+    settle_in(tmp_path, rules=rules)
+    for name in ("worker.db", "worker.db.mark"):
+        (tmp_path / name).write_bytes((home / name).read_bytes())
+
+    (one,) = told(explain(tmp_path, "--partner", PARTNER, "--format", "json"))
+    found = {rule["rule"]: rule for rule in one["rules"]}
+    assert {name: rule["standing"] for name, rule in found.items()} == {
+        "boost-party": "disabled",
+        "hide-archived": "not_for_partner",
+        "new": "not_looked_at",
+        "on-new-clusters": "removed",
+        "pause-cancelled": "false",
+    }
+    assert found["pause-cancelled"]["edited"] is True
+    assert parts(found["pause-cancelled"]["last"]["condition"]) == [("event.status == 'cancelled'", "false")]
+    table = explain(tmp_path, "--partner", PARTNER).out
+    assert "its condition has another text by now" in table
+    assert "removed: it stands in no rule file" in table
+
+
+def test_rules_that_do_not_load_are_explained_by_the_ledger_alone(home: Path, tmp_path: Path) -> None:
+    settle_in(tmp_path, rules="rules: [")
+    for name in ("worker.db", "worker.db.mark"):
+        (tmp_path / name).write_bytes((home / name).read_bytes())
+
+    called = explain(tmp_path, "--partner", PARTNER, "--rule", "pause-cancelled")
+    assert called.code == 0
+    assert "the rules do not load" in called.err
+    assert "event.status == 'cancelled'" in called.out
+
+
+def test_writes_that_are_held_stand_beside_the_rule(tmp_path: Path) -> None:
+    settle_in(tmp_path, rules=RULES)
+
+    async def script(here: Town) -> None:
+        await here.run(4)
+        here.ledger.append_halt(because="let me look", by="somebody", at=here.clock.now())
+        here.set("e1", status="cancelled")
+        await here.run(7)
+
+    with town(tmp_path, world(happening("e1")), RULES) as (_, play):
+        play(script)
+    (write,) = rule(tmp_path, "pause-cancelled")["writes"]
+    assert (write["state"], write["held_by"]) == ("planned", "halt")
+    assert "write 1 (pause): planned since" in explain(tmp_path).out
+    assert "episode 1 is open: it fired" in explain(tmp_path).out
