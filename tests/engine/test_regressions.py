@@ -11,6 +11,7 @@ from worker.engine.cycle import Cycle
 from worker.engine.looks import Settings as Deciding
 from worker.engine.parts import Parts
 from worker.engine.told import ToldLedger
+from worker.guards.situation import Limits
 from worker.rules.load import read_rules
 from worker.sandbox.changes import EventChange, PartnerChange
 
@@ -187,7 +188,7 @@ rules:
         here.twin.change(off, here.loop.time())
         await here.run(10)
         here.ledger.resume_halts(because="go on", by="me", at=here.clock.now())
-        await here.run(HOUR + 5 * MINUTE)
+        await here.run(11 * MINUTE)
         assert here.states() == ["waiting"], "held by product_off for longer than the gap"
         on = PartnerChange(partner=PARTNER, set={"campaign_recommendations": True})
         here.twin.change(on, here.loop.time())
@@ -196,7 +197,8 @@ rules:
         await here.run(2 * MINUTE)
         assert len(here.writes()) == 2, "the rule looks at e2 again" + here.story()
 
-    with town(tmp_path, world(happening("e1"), happening("e2")), rules) as (_, play):
+    limits = Limits(held_longer_than=timedelta(minutes=10))
+    with town(tmp_path, world(happening("e1"), happening("e2")), rules, limits=limits) as (_, play):
         play(script)
 
 

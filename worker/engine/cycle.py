@@ -6,29 +6,23 @@ A ledger that cannot be written stops everything that writes: memory stays as it
 """
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from worker.engine.decide import Decision, decide, edited_writes, reopened
+from worker.engine.deciding import Decider
 from worker.engine.execute import Executor
-from worker.engine.looks import Look, sendings_reach
 from worker.engine.observe import Observer, Seen
 from worker.engine.parts import Parts
-from worker.engine.recording import Recorder, Sight
+from worker.engine.recording import Recorder
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
-from worker.model.commits import Commit, Move
 from worker.model.errors import LedgerUnwritable, StateConflict
-from worker.model.ids import EventId, PartnerId, RuleId
-from worker.model.memory import PartnerMemory, RuleMemory
-from worker.model.trail import Trail
+from worker.model.ids import PartnerId
+from worker.model.memory import PartnerMemory
 from worker.model.writes import Write
 
 WATCHED_AGAIN = timedelta(minutes=2)
 """At least this often the target of a write that is before a person is read by itself."""
-SURGE_MAX = timedelta(hours=24)
-"""The longest window a surge can look back over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +39,19 @@ class CycleReport:
     error: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What one pass of a cycle came to."""
+
+    fired: int = 0
+    open_writes: int = 0
+    error: str | None = None
+
+    def and_then(self, later: "Done") -> "Done":
+        """Both passes of a cycle as one."""
+        return replace(later, fired=self.fired + later.fired, error=self.error or later.error)
+
+
 class Cycle:
     """Runs the cycles of one partner."""
 
@@ -57,6 +64,7 @@ class Cycle:
         self._defect = parts.defect
         self._observer = Observer(parts)
         self._recorder = Recorder(parts)
+        self._decider = Decider(parts, self._recorder)
         self._settler = Settler(parts)
         self._executor = Executor(parts, self._settler)
 
@@ -74,105 +82,48 @@ class Cycle:
         return state
 
     async def run(self, state: PartnerState) -> CycleReport:
-        """One cycle. Never raises for the service or the ledger; says in the report what was wrong."""
+        """One cycle. Never raises for the service or the ledger; says in the report what was wrong.
+
+        What the list alone shows is decided and acted on at once; the facts that cost a request each come after it.
+        """
         began = self._clock.monotonic()
-        rules = self._rules.current
-        seen = await self._observer.look(state, rules.rules)
-        error: str | None = seen.why or None
-        decision: Decision | None = None
+        seen = await self._observer.events(state)
+        done = self._pass(state, seen) or Done()
+        if done.error is None:
+            more = self._pass(state, await self._observer.facts(state, seen))
+            done = done if more is None else done.and_then(more)
+        return CycleReport(
+            partner=state.partner,
+            events=len(seen.in_sight),
+            complete=seen.complete,
+            fired=done.fired,
+            open_writes=done.open_writes,
+            took_ms=round((self._clock.monotonic() - began) * 1000),
+            denied=seen.denied,
+            error=done.error or seen.why or None,
+        )
+
+    def _pass(self, state: PartnerState, seen: Seen) -> Done | None:
+        """Decides on what was seen, and starts what follows from it; None where nothing was learnt."""
         try:
-            decision = self._decide(state, seen)
+            decision = self._decider.decide(state, seen)
+            if decision is None and seen.only is not None:
+                return None
             writes = self._ledger.open_writes(state.partner)
             self._act(state, writes)
         except LedgerUnwritable as problem:
-            error, writes = str(problem), ()
-            state.last_error = error
+            state.last_error = str(problem)
+            return Done(error=str(problem))
         except StateConflict as problem:
-            self._reload(state)
-            error, writes = f"decided anew in the next cycle: {problem}", ()
+            self._decider.reload(state)
+            return Done(error=f"decided anew in the next cycle: {problem}")
         fired = 0 if decision is None else sum(1 for one in decision.commit.records if one.kind == "fired")
-        return CycleReport(
-            partner=state.partner,
-            events=len(seen.observations),
-            complete=seen.complete,
-            fired=fired,
-            open_writes=len(writes),
-            took_ms=round((self._clock.monotonic() - began) * 1000),
-            denied=seen.denied,
-            error=error,
-        )
-
-    def _reload(self, state: PartnerState) -> None:
-        """Memory as it is stored: what this process believed was decided on something that is no longer so."""
-        with suppress(LedgerUnwritable):
-            self._read_memories(state)
-
-    def _take_up(self, state: PartnerState) -> None:
-        """Memory that a person has reopened in the ledger (`again`) since the last look."""
-        newest = self._ledger.last_seq()
-        if newest > state.read_up_to and self._ledger.reopened(state.partner, state.read_up_to):
-            self._read_memories(state)
-        state.read_up_to = newest
-
-    def _read_memories(self, state: PartnerState) -> None:
-        stored = {(memory.event, memory.rule): memory for memory in self._ledger.rule_memories(state.partner)}
-        state.memories = {**state.memories, **stored}
+        return Done(fired=fired, open_writes=len(writes))
 
     async def drain(self, state: PartnerState) -> None:
         """Waits for the running attempts and rounds of evidence."""
         while state.running:
             await asyncio.gather(*state.running.values(), return_exceptions=True)
-
-    def _decide(self, state: PartnerState, seen: Seen) -> Decision:
-        self._take_up(state)
-        rules = self._rules.current
-        now = self._clock.now()
-        before = state.memory
-        remembered = replace(seen.memory, denied_at=before.denied_at, denied_until=before.denied_until)
-        writes = self._ledger.open_writes(state.partner)
-        edits = list(edited_writes(rules, writes, now))
-        memories = _with_edits(state.memories, edits)
-        now_is = {write.id: change.after for write, change in edits}
-        standing = (now_is.get(write.id, write) for write in writes)
-        look = Look(
-            partner=state.partner,
-            now=now,
-            memory=remembered,
-            observations=seen.observations,
-            memories=memories,
-            writes=tuple(write for write in standing if not write.final),
-            sendings=self._ledger.first_sendings(state.partner, now - sendings_reach(rules.rules)),
-            firings=self._ledger.firings(state.partner, now - SURGE_MAX),
-            ended=lambda event, rule, episode: self._ledger.episode_writes(state.partner, event, rule, episode),
-        )
-        decision = decide(rules, look, self._settings.deciding)
-        changed = {pair: memory for pair, memory in memories.items() if memory is not state.memories.get(pair)}
-        stored = {**changed, **{(one.event, one.rule): one for one in decision.commit.memory}}
-        commit = replace(
-            decision.commit,
-            records=(*seen.records, *decision.commit.records),
-            memory=tuple(stored.values()),
-            partner=remembered if seen.store else None,
-            moves=_in_one(edits, decision.commit.moves),
-        )
-        sight = Sight(observations=seen.observations, memory=seen.memory, rules=rules, complete=seen.complete)
-        self._store(state, commit, self._recorder.trail(state.kept, sight, replace(decision, commit=commit)))
-        state.memories = {**memories, **decision.memories}
-        state.memory = remembered if seen.store else replace(remembered, listed_at=before.listed_at)
-        return replace(decision, commit=commit)
-
-    def _store(self, state: PartnerState, commit: Commit, trail: Trail | None) -> None:
-        """The decision and its trail in one transaction; where the ledger cannot take both, the decision alone."""
-        if trail is not None:
-            try:
-                self._ledger.apply(replace(commit, trail=trail))
-                self._recorder.stored(state.kept, trail)
-            except LedgerUnwritable:
-                self._recorder.rest(state.kept, commit.at)
-            else:
-                return
-        if not commit.empty:
-            self._ledger.apply(commit)
 
     def _act(self, state: PartnerState, writes: tuple[Write, ...]) -> None:
         """Starts what each open write needs now, unless its task of an earlier cycle still runs."""
@@ -221,29 +172,3 @@ class Cycle:
             self._settler.forget_rule(current)
             return
         await self._executor.attempt(state, current)
-
-
-def _in_one(edits: list[tuple[Write, Move]], moves: tuple[Move, ...]) -> tuple[Move, ...]:
-    """One move for each write, also where an edit and the decision both changed it."""
-    found = {write.id: change for write, change in edits}
-    for change in moves:
-        earlier = found.get(change.before.id)
-        found[change.before.id] = (
-            change
-            if earlier is None
-            else replace(change, before=earlier.before, records=(*earlier.records, *change.records))
-        )
-    return tuple(found.values())
-
-
-def _with_edits(
-    memories: dict[tuple[EventId, RuleId], RuleMemory], edits: list[tuple[Write, Move]]
-) -> dict[tuple[EventId, RuleId], RuleMemory]:
-    """The memories of pairs whose unsent writes an edit cancelled: they may fire again."""
-    result = dict(memories)
-    for write, change in edits:
-        pair = (write.key.event, write.key.rule)
-        memory = result.get(pair)
-        if memory is not None and change.after.reason == "rule_edited" and memory.episode == write.key.episode:
-            result[pair] = reopened(memory)
-    return result

@@ -6,16 +6,17 @@ Nothing here decides, and nothing is written: what must be remembered is handed 
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from worker.engine.needs import unread_keys, wanted_keys
+from worker.engine.needs import wanted_keys
 from worker.engine.observed import changes_seen
 from worker.engine.parts import Parts
 from worker.engine.ports import Listing, Urgency
 from worker.engine.state import EVENT, PARTNER, PartnerState
-from worker.model.facts import Fact, FactKey, Known, Observation, Unknown
+from worker.model.facts import Fact, FactKey, Known, Unknown
 from worker.model.ids import EventId
 from worker.model.memory import PartnerMemory
 from worker.model.records import Record
@@ -37,14 +38,17 @@ MEMORY_EVERY = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What one look saw. ``memory`` is the partner's new memory; ``store`` says whether it is worth a commit.
-    ``denied``: the service refused our credentials for this partner."""
+    """What one part of a look saw. ``in_sight``: the events whose facts count now; ``only``: those of which this part
+    learnt anything, None for all. ``memory`` is the partner's new memory; ``store`` says whether it is worth a commit.
+    ``denied``: the service refused our credentials."""
 
-    observations: Mapping[EventId, Observation]
+    in_sight: AbstractSet[EventId]
     memory: PartnerMemory
     store: bool
     records: tuple[Record, ...]
     complete: bool
+    only: AbstractSet[EventId] | None = None
+    room: int = 0
     denied: bool = False
     why: str = ""
 
@@ -56,17 +60,23 @@ class Observer:
         self._clock = parts.clock
         self._service = parts.service
         self._settings = parts.settings
+        self._rules = parts.rules
 
-    async def look(self, state: PartnerState, rules: Iterable[Rule]) -> Seen:
-        """One look. Never raises for what the service does: that is unknown, and said in ``why``."""
-        rules = [rule for rule in rules if rule.enabled and self._concerns(rule, state)]
+    async def events(self, state: PartnerState) -> Seen:
+        """The list, and whoever dropped out of it. Never raises for what the service does: that is unknown, and said
+        in ``why``."""
+        rules = self._looking(state)
+        if state.shared.get(PARTNER) is None:
+            await self._read_shared(state, rules)
         before = self._clock.now()
         listing = await self._service.listing(state.partner)
         now = self._clock.now()
         memory = self._gap(state.memory, before)
-        earlier = {event: state.fact(event, EVENT) for event in listing.events}
+        earlier: dict[EventId, Fact | None] = {}
         for event, fact in listing.events.items():
-            state.observe(event, EVENT, fact)
+            old = state.fact(event, EVENT)
+            if state.observe(event, EVENT, fact):
+                earlier[event] = old
         in_sight = set(listing.events)
         room = self._room(state, listing)
         records: list[Record] = []
@@ -77,8 +87,9 @@ class Observer:
             if memory.reset_at is not None and _many_lost(state, memory, in_sight):
                 memory = _lost(state, memory, in_sight, now)
         memory = self._sight(state, memory, in_sight, now)
-        await self._read_shared(state, rules)
-        await self._read_facts(state, rules, in_sight, room)
+        same_rules = state.wanted_under is self._rules.current
+        self._want(state, rules, state.calm.stirred(in_sight, now) if same_rules else in_sight)
+        state.wanted_under = self._rules.current
         records.extend(changes_seen(state, rules, earlier, now))
         if listing.complete:
             memory = replace(memory, listed_at=now)
@@ -86,14 +97,25 @@ class Observer:
         else:
             state.last_error = listing.why
         return Seen(
-            observations={event: self._observation(state, event, listing) for event in sorted(in_sight)},
+            in_sight=in_sight,
             memory=memory,
             store=_worth_storing(state.memory, memory),
             records=tuple(records),
             complete=listing.complete,
+            room=room,
             denied=listing.code == "denied",
             why=listing.why,
         )
+
+    async def facts(self, state: PartnerState, seen: Seen) -> Seen:
+        """The facts that cost a request each, of the partner and of the events in sight, while room is left."""
+        rules = self._looking(state)
+        shared = await self._read_shared(state, rules)
+        changed = await self._read_facts(state, rules, seen.in_sight, seen.room)
+        return replace(seen, memory=state.memory, store=False, records=(), only=None if shared else changed)
+
+    def _looking(self, state: PartnerState) -> list[Rule]:
+        return [rule for rule in self._rules.current.rules if rule.enabled and self._concerns(rule, state)]
 
     def _concerns(self, rule: Rule, state: PartnerState) -> bool:
         return rule.partners is None or state.partner in rule.partners
@@ -163,8 +185,10 @@ class Observer:
             return memory
         return replace(memory, gone=gone, returned=returned)
 
-    async def _read_shared(self, state: PartnerState, rules: Iterable[Rule]) -> None:
-        """Facts of the whole partner: those that rules name, and the partner record that guards every write."""
+    async def _read_shared(self, state: PartnerState, rules: Iterable[Rule]) -> bool:
+        """Facts of the whole partner: those that rules name, and the partner record that guards every write. Whether
+        any says something else than before."""
+        changed = False
         named = {name for rule in rules for name in rule.names} & self._settings.shared
         now = self._clock.monotonic()
         for key in [PARTNER, *(FactKey(name=name) for name in sorted(named - {PARTNER.name}))]:
@@ -172,50 +196,68 @@ class Observer:
             every = self._settings.interval if key.name in named else PARTNER_FACTS_EVERY
             if isinstance(old, Known) and old.trace and now - old.trace.began < every.total_seconds():
                 continue
-            state.shared[key] = await self._service.read(state.partner, None, key, urgency=Urgency.FACT)
+            fact = await self._service.read(state.partner, None, key, urgency=Urgency.FACT)
+            changed = state.observe_shared(key, fact) or changed
+        return changed
 
-    async def _read_facts(self, state: PartnerState, rules: list[Rule], in_sight: set[EventId], room: int) -> None:
-        """Reads per-event facts while room is left: parameters first, then what they give the key to."""
-        for event in in_sight:
-            _forget_unwanted(state, rules, event, self._clock.now())
+    async def _read_facts(
+        self, state: PartnerState, rules: list[Rule], in_sight: AbstractSet[EventId], room: int
+    ) -> set[EventId]:
+        """Reads per-event facts while room is left: parameters first, then what they give the key to. The events of
+        which something else is known now."""
         tried: set[tuple[EventId, FactKey]] = set()
+        changed: set[EventId] = set()
         for turn in range(ROUNDS):
-            wants = [
-                one for one in self._wants(state, rules, in_sight, fresh=turn > 0) if (one.event, one.key) not in tried
-            ]
+            wants = [want for want in self._wants(state, in_sight, fresh=turn > 0) if want.place not in tried]
             chosen = choose(wants, room, self._clock.monotonic(), self._settings.interval)
             if not chosen:
-                return
-            tried |= {(one.event, one.key) for one in chosen}
+                break
+            tried |= {want.place for want in chosen}
             room -= len(chosen)
-            await self._read(state, chosen)
+            learnt = await self._read(state, chosen)
+            self._want(state, rules, sorted(learnt))
+            changed |= learnt
+        return changed
 
-    def _wants(self, state: PartnerState, rules: list[Rule], in_sight: set[EventId], *, fresh: bool) -> list[Want]:
-        """What rules want of every event in sight. ``fresh``: only what was never read, for the later rounds."""
-        found: dict[tuple[EventId, FactKey], Want] = {}
+    def _want(self, state: PartnerState, rules: list[Rule], events: Iterable[EventId]) -> None:
+        """Finds out anew which facts rules want of these events. Those that none wants any more are forgotten: an old
+        value must not stand for today's when they are wanted again."""
         now = self._clock.now()
-        for event in in_sight:
-            seen = Observation(partner=state.partner, event=event, facts=state.merged(event))
-            for rule in rules:
-                keys = unread_keys(rule, seen, now) if fresh else wanted_keys(rule, seen, now)
-                for key in keys:
-                    if key != EVENT and key not in state.shared:
-                        found[(event, key)] = Want(event=event, key=key, read_at=_asked_at(state, event, key))
-        return list(found.values())
+        for event in events:
+            seen = state.observation(event)
+            wanted = {key for rule in rules for key in wanted_keys(rule, seen, now)} - {EVENT}
+            facts = state.facts.get(event, {})
+            for key in [key for key in facts if key not in wanted and key != EVENT]:
+                del facts[key]
+            own = frozenset(key for key in wanted if key not in state.shared)
+            if own:
+                state.wanted[event] = own
+            else:
+                state.wanted.pop(event, None)
 
-    async def _read(self, state: PartnerState, wants: Iterable[Want]) -> None:
+    def _wants(self, state: PartnerState, in_sight: AbstractSet[EventId], *, fresh: bool) -> list[Want]:
+        """What rules want of every event in sight. ``fresh``: only what was never read, for the later rounds."""
+        return [
+            Want(event=event, key=key, read_at=_asked_at(state, event, key))
+            for event, keys in state.wanted.items()
+            if event in in_sight
+            for key in keys
+            if not fresh or key not in state.facts.get(event, {})
+        ]
+
+    async def _read(self, state: PartnerState, wants: Iterable[Want]) -> set[EventId]:
+        """Reads side by side; the events of which something else is known now."""
         gate = asyncio.Semaphore(SIDE_BY_SIDE)
+        changed: set[EventId] = set()
 
         async def one(want: Want) -> None:
             async with gate:
                 fact = await self._service.read(state.partner, want.event, want.key, urgency=Urgency.FACT)
-                state.observe(want.event, want.key, fact)
+                if state.observe(want.event, want.key, fact):
+                    changed.add(want.event)
 
         await asyncio.gather(*(one(want) for want in wants))
-
-    def _observation(self, state: PartnerState, event: EventId, listing: Listing) -> Observation:
-        facts = state.merged(event)
-        return Observation(partner=state.partner, event=event, facts=facts, listed=event in listing.events)
+        return changed
 
 
 def _many_lost(state: PartnerState, memory: PartnerMemory, seen: set[EventId]) -> bool:
@@ -237,17 +279,6 @@ def _recent(at: datetime | None, now: datetime) -> bool:
 def _asked_at(state: PartnerState, event: EventId, key: FactKey) -> float | None:
     fact = state.facts.get(event, {}).get(key)
     return fact.trace.began if fact is not None and fact.trace is not None else None
-
-
-def _forget_unwanted(state: PartnerState, rules: Iterable[Rule], event: EventId, now: datetime) -> None:
-    """Facts that no rule wants any more are forgotten: an old value must not stand for today's when they are again."""
-    facts = state.facts.get(event)
-    if not facts or len(facts) == 1:
-        return
-    seen = Observation(partner=state.partner, event=event, facts=state.merged(event))
-    wanted = {key for rule in rules for key in wanted_keys(rule, seen, now)} | {EVENT}
-    for key in [key for key in facts if key not in wanted]:
-        del facts[key]
 
 
 def _worth_storing(old: PartnerMemory, new: PartnerMemory) -> bool:

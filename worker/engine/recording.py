@@ -36,7 +36,7 @@ Place = tuple[EventId, FactKey]
 @dataclass(slots=True)
 class Kept:
     """What is known of one partner's trail. ``facts``: as they were seen last and are stored; ``due``: events whose
-    evaluations are to be compared with the ledger; ``rules``: the set that they were last due for."""
+    evaluations are to be compared with the ledger, at a look at them; ``rules``: the set they were last due for."""
 
     facts: dict[EventId, dict[FactKey, Fact]] = field(default_factory=dict)
     due: dict[EventId, None] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """One look, as far as it is recorded. ``complete``: the list was had as a whole."""
+    """One look, as far as it is recorded: the events that it looked at. ``complete``: the list was had as a whole."""
 
     observations: Mapping[EventId, Observation]
     memory: PartnerMemory
@@ -128,7 +128,8 @@ class Recorder:
     ) -> Iterator[Evaluation]:
         rules = [rule for rule in sight.rules.rules if rule.enabled and _for_partner(rule, sight.memory.partner)]
         count = max(PAIRS_AT_ONCE // max(1, len(rules)), len(sight.observations) // SHARE_AT_ONCE)
-        events = list(dict.fromkeys((*urgent, *_first(kept.due, count))))
+        looked_at = [event for event in kept.due if event in sight.observations]
+        events = list(dict.fromkeys((*urgent, *looked_at[: max(1, count)])))
         if not events:
             return
         stored = by_pair(self._ledger.evaluations(events, sight.memory.partner))
@@ -195,10 +196,6 @@ def _touched(kept: Kept, decision: Decision, changes: Iterable[Change], events: 
             kept.due.update(dict.fromkeys(events))
     kept.due.update(dict.fromkeys(memory.event for memory in decision.commit.memory))
     return [one.event for one in decision.commit.records if one.event is not None and one.kind in ("fired", "held")]
-
-
-def _first(events: Mapping[EventId, None], count: int) -> list[EventId]:
-    return [event for event, _ in zip(events, range(max(1, count)), strict=False)]
 
 
 def _for_partner(rule: Rule, partner: PartnerId) -> bool:

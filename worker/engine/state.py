@@ -8,8 +8,9 @@ import asyncio
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from worker.engine.calm import Calm
 from worker.engine.recording import Kept
-from worker.model.facts import Fact, FactKey, Json, Known
+from worker.model.facts import Fact, FactKey, Json, Known, Observation, Unknown
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.writes import State, Write
@@ -50,7 +51,9 @@ class PartnerState:
 
     ``kept``: what is known of its trail in the ledger. ``known``: events met so far. ``said``: what the last logged
     evidence of a write said. ``doing``: the value that a write of ours last put into a field of an event, to tell our
-    own changes from others'.
+    own changes from others'. ``calm``: events that need no look. ``wanted``: the facts that rules want of an event
+    beside its own record; only events of which any is wanted; ``wanted_under``: by which rules. ``frozen_under``: for
+    which memories were frozen.
     ``in_flight``: writes whose attempt is recorded and whose outcome is not. ``quiet_until``: monotonic
     second before which the partner is left in peace. ``left``: the service no longer names it; nothing more is sent.
     ``read_up_to``: the newest record when a person's changes of the ledger's memory were last looked for.
@@ -62,6 +65,10 @@ class PartnerState:
     kept: Kept = field(default_factory=Kept)
     facts: dict[EventId, dict[FactKey, Fact]] = field(default_factory=dict)
     shared: dict[FactKey, Fact] = field(default_factory=dict)
+    calm: Calm = field(default_factory=Calm)
+    wanted: dict[EventId, frozenset[FactKey]] = field(default_factory=dict)
+    wanted_under: object = None
+    frozen_under: object = None
     known: set[EventId] = field(default_factory=set)
     checked_gone: dict[EventId, float] = field(default_factory=dict)
     settling: dict[WriteId, Settling] = field(default_factory=dict)
@@ -103,18 +110,52 @@ class PartnerState:
         own = self.facts.get(event, {}).get(key)
         return own if own is not None else self.shared.get(key)
 
-    def observe(self, event: EventId, key: FactKey, fact: Fact) -> None:
-        """Keeps a fact, of the event or of the partner; an older answer never replaces a newer one."""
-        shared = key in self.shared or key.name in _SHARED
-        store = self.shared if shared else self.facts.setdefault(event, {})
+    def observe(self, event: EventId, key: FactKey, fact: Fact) -> bool:
+        """Keeps a fact, of the event or of the partner; an older answer never replaces a newer one. Whether it says
+        something else than before."""
+        if key in self.shared or key.name in _SHARED:
+            return self.observe_shared(key, fact)
+        store = self.facts.setdefault(event, {})
         old = store.get(key)
-        if isinstance(old, Known) and isinstance(fact, Known) and _began(fact) < _began(old):
-            return
+        if old is not None and _older(fact, old):
+            return False
         store[key] = fact
+        if old is not None and _says_the_same(old, fact):
+            return False
+        self.calm.stir(event)
+        return True
+
+    def observe_shared(self, key: FactKey, fact: Fact) -> bool:
+        """Keeps a fact of the whole partner; see `observe`."""
+        old = self.shared.get(key)
+        if old is not None and _older(fact, old):
+            return False
+        self.shared[key] = fact
+        if old is not None and _says_the_same(old, fact):
+            return False
+        self.calm.stir_all()
+        return True
+
+    def observation(self, event: EventId) -> Observation:
+        """All that is known of the event now."""
+        return Observation(partner=self.partner, event=event, facts=self.merged(event))
 
     def merged(self, event: EventId) -> dict[FactKey, Fact]:
         """The event's facts over the partner's."""
         return {**self.shared, **self.facts.get(event, {})}
+
+
+def _older(new: Fact, old: Fact) -> bool:
+    return isinstance(old, Known) and isinstance(new, Known) and _began(new) < _began(old)
+
+
+def _says_the_same(old: Fact, new: Fact) -> bool:
+    """Whether nothing can be decided otherwise for the new one: when it was read does not matter."""
+    if isinstance(old, Known) and isinstance(new, Known):
+        return (old.value is new.value or old.value == new.value) and old.gaps == new.gaps
+    if isinstance(old, Unknown) and isinstance(new, Unknown):
+        return (old.code, old.why) == (new.code, new.why)
+    return False
 
 
 def _began(fact: Known) -> float:

@@ -25,6 +25,11 @@ class Want:
     key: FactKey
     read_at: float | None = None
 
+    @property
+    def place(self) -> tuple[EventId, FactKey]:
+        """What is wanted, whenever it was asked last."""
+        return self.event, self.key
+
 
 def allowance(per_minute: float, interval: timedelta, spent: int) -> int:
     """How many fact reads one cycle may make, after the ``spent`` requests of its list. At least one, or rules that
