@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from worker.engine.decide import Decision, decide, edited_writes, reopened
+from worker.engine.decide import Decision, decide
+from worker.engine.edits import edits_of, reopened_by
 from worker.engine.looks import Look, Settings
 from worker.ledger.codec import decode, encode
 from worker.model.commits import Commit, Move
@@ -283,12 +284,10 @@ class Story:
 
     def _edit(self) -> None:
         """What a cycle does before it decides: unsent writes of edited rules end, and their pairs may fire again."""
-        for write, change in list(edited_writes(self.rules, tuple(self._unfinished()), self.now)):
-            self._move([change])
-            pair = (write.key.event, write.key.rule)
-            memory = self.memories.get(pair)
-            if memory is not None and change.after.reason == "rule_edited" and memory.episode == write.key.episode:
-                self.memories[pair] = self.stored[pair] = reopened(memory)
+        edits = list(edits_of(self.rules, self._unfinished(), self.memories, self.now))
+        self._move([one.change for one in edits])
+        for pair, memory in reopened_by(edits, self.memories).items():
+            self.memories[pair] = self.stored[pair] = memory
 
     def _unfinished(self) -> list[Write]:
         return [write for write in self.writes.values() if not write.final]

@@ -7,6 +7,7 @@ memory and the ledger, and changes nothing: an objection is handed back as a gua
 from typing import Literal
 
 from worker.engine.conflicts import Standing, overruled, standing_wishes, wishes_in_force
+from worker.engine.edits import wanted_by
 from worker.engine.looks import mode_of
 from worker.engine.parts import Parts
 from worker.engine.state import PartnerState
@@ -26,9 +27,9 @@ class Asking:
 
     def objection(self, state: PartnerState, write: Write) -> No | None:
         """Why nobody asks for this write now, or not for now."""
-        return self._unwanted(write) or self._overruled(state, write)
+        return self._unwanted(state, write) or self._overruled(state, write)
 
-    def rules(self, write: Write) -> tuple[Rule, ...]:
+    def rules(self, state: PartnerState, write: Write) -> tuple[Rule, ...]:
         """The rules in force that still ask for this very write of this partner."""
         found = (self._rules.current.get(rule) for rule in (write.rules or (write.key.rule,)))
         return tuple(
@@ -37,7 +38,7 @@ class Asking:
             if rule is not None
             and rule.enabled
             and (rule.partners is None or write.key.partner in rule.partners)
-            and (rule.id != write.key.rule or rule.do_hash == write.intent.do_hash)
+            and rule.do_hash == wanted_by(rule.id, write, state.memories)
         )
 
     def _overruled(self, state: PartnerState, write: Write) -> No | None:
@@ -51,7 +52,7 @@ class Asking:
         if write.state != "unknown":
             return None
         standing = self._standing(state, write)
-        mine = [one for rule in self.rules(write) for one in wishes_in_force(rule, self._settings.deciding)]
+        mine = [one for rule in self.rules(state, write) for one in wishes_in_force(rule, self._settings.deciding)]
         why = overruled(mine, standing)
         return None if why is None else No(way="drop", reason="conflict", why=why)
 
@@ -71,7 +72,7 @@ class Asking:
                 return No(way="hold", reason="conflict", why=why)
         return None
 
-    def _unwanted(self, write: Write) -> No | None:
+    def _unwanted(self, state: PartnerState, write: Write) -> No | None:
         """What config and rules say of a write that was planned under others: mode, partners, and the rule's text.
 
         An undo has no rule, and its person has let it go already; but in shadow mode nothing is sent.
@@ -79,7 +80,7 @@ class Asking:
         if write.undo:
             shadow = self._settings.deciding.mode == "shadow"
             return No(way="hold", reason="mode", why="shadow mode: nothing is sent") if shadow else None
-        rules = self.rules(write)
+        rules = self.rules(state, write)
         if not rules:
             way: Literal["hold", "drop"] = "drop" if write.state == "unknown" else "hold"
             why = "no rule in force asks for this write any more"

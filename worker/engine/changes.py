@@ -10,7 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from worker.engine.episodes import ends_of
-from worker.engine.looks import REOBSERVED, Candidate, End, Glance, Glimpse, approval, pace_brake, reobserves
+from worker.engine.looks import (
+    REOBSERVED,
+    Candidate,
+    End,
+    Glance,
+    Glimpse,
+    approval,
+    pace_brake,
+    reobserves,
+    waits_again,
+)
 from worker.model.actions import ACTIONS
 from worker.model.commits import Brake
 from worker.model.facts import Json, Known
@@ -131,6 +141,8 @@ def _forgotten(glimpse: Glimpse) -> RuleMemory:
         pending_unheld_since=None,
         before_firing={},
         forced=None,
+        waited=None,
+        asked=None,
         held=None,
         looked_at=glimpse.now,
     )
@@ -161,7 +173,7 @@ def _settled(
             key: replace(base, value=_with_own(base.value, values[key], watches[key], sent)) if key in values else base
             for key, base in memory.baselines.items()
         }
-        memory = replace(memory, baselines=baselines, before_firing={})
+        memory = replace(memory, baselines=baselines, before_firing={}, waited=None)
     if all(write.final for write in writes):
         return replace(memory, open=False, fired=False, before_firing={}), ()
     before = memory.before_firing
@@ -206,7 +218,7 @@ def _compared(glimpse: Glimpse, memory: RuleMemory, values: Mapping[str, Json]) 
             since = glimpse.now
     memory = replace(memory, baselines=baselines, pending=pending, forced=glimpse.after or memory.forced)
     if not pending:
-        return replace(memory, pending_since=None, pending_unheld_since=None)
+        return replace(memory, pending_since=None, pending_unheld_since=None, asked=None)
     if since is None or since > glimpse.now or glimpse.after is not None:
         since = glimpse.now
     return replace(memory, pending_since=since)
@@ -241,6 +253,7 @@ def _consumed(watched: Watched) -> RuleMemory:
 def _candidate(glimpse: Glimpse, watched: Watched) -> Candidate:
     memory, now = watched.memory, glimpse.now
     consumed = _consumed(watched)
+    forced = approval(memory.forced, glimpse.settings) or _overdue(glimpse, memory) or waits_again(memory)
     fired = replace(
         consumed,
         open=True,
@@ -249,6 +262,8 @@ def _candidate(glimpse: Glimpse, watched: Watched) -> Candidate:
         fired_at=now,
         before_firing=_base(memory),
         do_hash=glimpse.rule.do_hash,
+        waited=forced.reason if forced is not None else None,
+        asked=None,
     )
     names = ", ".join(sorted({watched.watches[key].fact for key in memory.pending}))
     return Candidate(
@@ -259,7 +274,7 @@ def _candidate(glimpse: Glimpse, watched: Watched) -> Candidate:
         fired=fired,
         dropped=consumed,
         extra=change_facts(watched),
-        forced=approval(memory.forced, glimpse.settings) or _overdue(glimpse, memory),
+        forced=forced,
     )
 
 

@@ -5,7 +5,7 @@ sort out the candidates, counts surges over all of them, and only then plans. Th
 simulation call this very function; what it gives is recorded in one transaction or not at all.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -31,8 +31,8 @@ from worker.model.records import Record
 from worker.model.rules import Judgement, Rule, RuleSet, Scope, Truth
 from worker.model.writes import UNSENT, Write
 from worker.rules.evaluate import keys_for
-from worker.writes.intents import NotComputable, wishes_of
-from worker.writes.states import move, note
+from worker.writes.intents import NotComputable
+from worker.writes.states import move
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +192,6 @@ class _Pass:
         known = look.memories.get((event, rule.id))
         first = EPISODE_JUMP if look.memory.restored_at is not None else 0
         memory = known or RuleMemory(partner=look.partner, event=event, rule=rule.id, episode=first)
-        memory = replace(memory, when_hash=rule.when_hash)
         own = tuple(write for write in writes if write.key.rule == rule.id)
         running = [write for write in own if write.key.episode == memory.episode] if memory.open else []
         seen = look.observations[event]
@@ -262,49 +261,4 @@ def _held_record(glimpse: Glimpse, memory: RuleMemory, brake: Brake, now: dateti
         event=memory.event,
         rule=glimpse.rule.id,
         episode=memory.episode or None,
-    )
-
-
-def edited_writes(rules: RuleSet, writes: tuple[Write, ...], now: datetime) -> Iterator[tuple[Write, Move]]:
-    """Unsent writes whose rule is gone or whose ``do`` or ``with`` was edited: they are cancelled, or left to the other
-    rules that want them.
-
-    Writes in flight or unsettled are left alone: they are settled by reading. An undo has no rule that could be gone.
-    """
-    for write in writes:
-        if write.state not in UNSENT or write.undo:
-            continue
-        others = tuple(rule for rule in write.rules if rule != write.key.rule and _wants(rules.get(rule), write))
-        if others and write.key.rule not in write.rules:
-            continue
-        rule = rules.get(write.key.rule)
-        if rule is None:
-            reason, why = "rule_gone", f"rule {write.key.rule} was removed before this was sent"
-        elif rule.enabled and rule.do_hash != write.intent.do_hash:
-            reason, why = "rule_edited", f"rule {rule.id} was edited before this was sent; it is planned anew"
-        else:
-            continue
-        if others:
-            yield write, note(write, rules=others, reason=reason, why=why)
-        else:
-            yield write, move(write, "cancelled", at=now, reason=reason, why=why)
-
-
-def _wants(rule: Rule | None, write: Write) -> bool:
-    wish = (write.intent.target, write.intent.wish)
-    return rule is not None and rule.enabled and wish in [(one.target, one.text) for one in wishes_of(rule)]
-
-
-def reopened(memory: RuleMemory) -> RuleMemory:
-    """The memory of a pair whose unsent writes were cancelled by an edit: the next true look is a new episode, and a
-    change is pending again. Since when the condition or the new value has held stays known."""
-    changed = {key: memory.baselines[key] for key, old in memory.before_firing.items() if memory.baselines[key] != old}
-    return replace(
-        memory,
-        open=False,
-        fired=False,
-        baselines={**memory.baselines, **memory.before_firing},
-        before_firing={},
-        pending={**{key: new.value for key, new in changed.items()}, **memory.pending},
-        pending_since=memory.pending_since or max((new.seen_at for new in changed.values()), default=None),
     )

@@ -7,17 +7,18 @@ decision as one transaction with the records of what was seen, and only then tak
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from worker.engine.calm import horizon
-from worker.engine.decide import Decision, decide, edited_writes, reopened
+from worker.engine.decide import Decision, decide
 from worker.engine.due import Clocked, Glanced, clocked, next_due
-from worker.engine.looks import Look, sendings_reach
+from worker.engine.edits import Edited, edits_of, in_one, reopened_by
+from worker.engine.looks import Look, firings_reach, sendings_reach
 from worker.engine.observe import Seen
 from worker.engine.parts import Parts
 from worker.engine.recording import Recorder, Sight
 from worker.engine.state import PARTNER, PartnerState
-from worker.model.commits import Commit, Move
+from worker.model.commits import Commit
 from worker.model.errors import LedgerUnwritable
 from worker.model.facts import Known, Observation
 from worker.model.ids import EventId, RuleId
@@ -25,9 +26,6 @@ from worker.model.memory import RuleMemory
 from worker.model.rules import Rule, RuleSet
 from worker.model.trail import Trail
 from worker.model.writes import Write
-
-SURGE_MAX = timedelta(hours=24)
-"""The longest window a surge can look back over."""
 
 Memories = dict[tuple[EventId, RuleId], RuleMemory]
 
@@ -56,8 +54,8 @@ class Decider:
             state.calm.stir_all()  # its trail is compared anew, of every event
         writes = self._ledger.open_writes(state.partner)
         stirred = state.calm.stirred(seen.in_sight if seen.only is None else seen.only & seen.in_sight, now)
-        edits = list(edited_writes(rules, writes, now))
-        reopen = _reopened(state.memories, edits)
+        edits = list(edits_of(rules, writes, state.memories, now))
+        reopen = reopened_by(edits, state.memories)
         look = self._look(state, seen, stirred, writes, edits, reopen)
         decision = decide(rules, look, self._settings.deciding)
         commit = replace(
@@ -65,7 +63,7 @@ class Decider:
             records=(*seen.records, *decision.commit.records),
             memory=tuple({**reopen, **{(one.event, one.rule): one for one in decision.commit.memory}}.values()),
             partner=seen.memory if seen.store else None,
-            moves=_in_one(edits, decision.commit.moves),
+            moves=in_one(edits, decision.commit.moves),
         )
         decision = replace(decision, commit=commit)
         sight = Sight(observations=look.observations, memory=seen.memory, rules=rules, complete=seen.complete)
@@ -113,11 +111,12 @@ class Decider:
         seen: Seen,
         stirred: list[EventId],
         writes: tuple[Write, ...],
-        edits: list[tuple[Write, Move]],
+        edits: list[Edited],
         reopen: Memories,
     ) -> Look:
         rules, now = self._rules.current, self._clock.now()
-        now_is = {write.id: change.after for write, change in edits}
+        now_is = {one.write.id: one.change.after for one in edits}
+        surges = firings_reach(rules.rules, self._settings.deciding)
         standing = (now_is.get(write.id, write) for write in writes)
         return Look(
             partner=state.partner,
@@ -127,7 +126,7 @@ class Decider:
             memories={**_memories_for(state, rules, stirred), **reopen},
             writes=tuple(write for write in standing if not write.final),
             sendings=self._ledger.first_sendings(state.partner, now - sendings_reach(rules.rules)) if stirred else {},
-            firings=self._ledger.firings(state.partner, now - SURGE_MAX) if stirred else (),
+            firings=self._ledger.firings(state.partner, now - surges) if stirred else (),
             ended=lambda event, rule, episode: self._ledger.episode_writes(state.partner, event, rule, episode),
         )
 
@@ -198,27 +197,3 @@ def _memories_for(state: PartnerState, rules: RuleSet, events: list[EventId]) ->
 
 def _concerns(rule: Rule, state: PartnerState) -> bool:
     return rule.partners is None or state.partner in rule.partners
-
-
-def _in_one(edits: list[tuple[Write, Move]], moves: tuple[Move, ...]) -> tuple[Move, ...]:
-    """One move for each write, also where an edit and the decision both changed it."""
-    found = {write.id: change for write, change in edits}
-    for change in moves:
-        earlier = found.get(change.before.id)
-        found[change.before.id] = (
-            change
-            if earlier is None
-            else replace(change, before=earlier.before, records=(*earlier.records, *change.records))
-        )
-    return tuple(found.values())
-
-
-def _reopened(memories: Mapping[tuple[EventId, RuleId], RuleMemory], edits: list[tuple[Write, Move]]) -> Memories:
-    """The memories of pairs whose unsent writes an edit cancelled: they may fire again."""
-    result: Memories = {}
-    for write, change in edits:
-        pair = (write.key.event, write.key.rule)
-        memory = result.get(pair) or memories.get(pair)
-        if memory is not None and change.after.reason == "rule_edited" and memory.episode == write.key.episode:
-            result[pair] = reopened(memory)
-    return result

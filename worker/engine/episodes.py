@@ -18,6 +18,7 @@ from worker.engine.looks import (
     approval,
     pace_brake,
     reobserves,
+    waits_again,
     within,
 )
 from worker.model.commits import Brake
@@ -46,7 +47,16 @@ def glance_at_condition(glimpse: Glimpse) -> Glance:
 def closed(memory: RuleMemory, now: datetime) -> RuleMemory:
     """The memory after a definite false."""
     return replace(
-        memory, open=False, fired=False, true_since=None, looked_at=now, forced=None, stopped=None, held=None
+        memory,
+        open=False,
+        fired=False,
+        true_since=None,
+        looked_at=now,
+        forced=None,
+        waited=None,
+        asked=None,
+        stopped=None,
+        held=None,
     )
 
 
@@ -81,14 +91,23 @@ def _paced(
     brake = pace_brake(glimpse, since) or (REOBSERVED if reobserves(memory, glimpse.settings) else None)
     if brake is not None:
         return Glance(memory=memory, held=brake)
+    forced = approval(memory.forced, glimpse.settings) or waits_again(memory)
     candidate = Candidate(
         glimpse=glimpse,
         episode=firing.episode,
         reason=reason,
         why=why,
-        fired=replace(firing, fired=True, fired_at=glimpse.now, held=None, do_hash=glimpse.rule.do_hash),
+        fired=replace(
+            firing,
+            fired=True,
+            fired_at=glimpse.now,
+            held=None,
+            do_hash=glimpse.rule.do_hash,
+            waited=forced.reason if forced is not None else None,
+            asked=None,
+        ),
         dropped=memory,
-        forced=approval(memory.forced, glimpse.settings),
+        forced=forced,
     )
     return Glance(memory=memory, candidate=candidate)
 
@@ -97,7 +116,7 @@ def _enforced(glimpse: Glimpse, memory: RuleMemory) -> Glance:
     """The target may have drifted: open the next episode, unless something says to leave it alone."""
     so = _as_wanted(glimpse)
     if so is True:
-        return Glance(memory=replace(memory, stopped=None, cleared=memory.episode, forced=None, held=None))
+        return Glance(memory=replace(memory, stopped=None, cleared=memory.episode, forced=None, waited=None, held=None))
     writes = glimpse.last_firing
     if so is None or any(not write.final for write in writes):
         return Glance(memory=memory)

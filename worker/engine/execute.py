@@ -88,7 +88,7 @@ class Executor:
                 return  # but an unknown one may have to end: whether it is wanted still is read all the same
         if state.resting(write, self._clock.monotonic()) or (no is None and self._doubted(state, write)):
             return
-        rules = self._asking.rules(write)
+        rules = self._asking.rules(state, write)
         async with self._preflight.together(state, write, rules) as places:
             ready = await self._ready(state, write, rules, earlier, places)
         if no is not None:

@@ -18,6 +18,8 @@ from worker.model.writes import Mode, Write
 from worker.writes.intents import Planned
 
 DAY = timedelta(hours=24)
+ASKED = frozenset({"gap", "reset", "restored"})
+"""Why a firing, or a write that was held for too long, waits for a person; an edit of its rule does not lift that."""
 ENFORCE_COOLDOWN = timedelta(minutes=10)
 """How soon ``repeat: enforce`` may act again where the rule gives no ``cooldown``."""
 STRICTNESS: Mapping[Mode, int] = {"live": 0, "approve": 1, "shadow": 2}
@@ -38,7 +40,7 @@ class Look:
     """One look at one partner: everything `decide` may know. Nothing in it changes while it decides.
 
     ``writes``: every write of the partner that is not final. ``sendings``: first attempts of episodes, as far back as
-    `sendings_reach` says. ``firings``: firings within the longest surge window. ``ended``: the writes of one episode,
+    `sendings_reach` says. ``firings``: as far back as `firings_reach` says. ``ended``: the writes of one episode,
     final ones too.
     """
 
@@ -144,6 +146,19 @@ def approval(forced: str | None, settings: Settings) -> Brake | None:
 def reobserves(memory: RuleMemory, settings: Settings) -> bool:
     """Whether what would fire is only remembered: it was first seen after a gap, and the config says so."""
     return memory.forced == "gap" and settings.gap_then == "reobserve"
+
+
+def waits_again(memory: RuleMemory) -> Brake | None:
+    """A firing that was made to wait for a person, and was cancelled by an edit: the one in its place waits as well."""
+    if memory.asked is None:
+        return None
+    why = f"it waited for approval before its rule was edited ({REASONS[memory.asked]})"
+    return Brake(reason=memory.asked, why=why)
+
+
+def firings_reach(rules: Iterable[Rule], settings: Settings) -> timedelta:
+    """How far back firings matter: the longest window of a surge."""
+    return max([settings.surge.within, *(rule.surge.within for rule in rules if rule.surge is not None)])
 
 
 def sendings_reach(rules: Iterable[Rule]) -> timedelta:

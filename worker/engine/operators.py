@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from worker.engine.decide import reopened
+from worker.engine.edits import reopened
 from worker.engine.settings import EngineSettings, policy_for
 from worker.model.commits import MemoryChange, Move
 from worker.model.errors import WorkerError
@@ -106,4 +106,4 @@ def _reopened(memory: RuleMemory, write: Write) -> RuleMemory:
     }
     closed = reopened(replace(memory, baselines={**before, **known}, before_firing=before))
     forced = memory.forced if memory.looked_at is None else None
-    return replace(closed, episode=memory.episode + 1, forced=forced, stopped=None, held=None)
+    return replace(closed, episode=memory.episode + 1, forced=forced, waited=None, asked=None, stopped=None, held=None)

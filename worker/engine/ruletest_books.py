@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from worker.engine.looks import DAY
 from worker.model.commits import Booking, Move, SendingView
 from worker.model.ids import EventId, RuleId, WriteId
 from worker.model.memory import RuleMemory
@@ -122,8 +121,8 @@ class Books:
 
     def firings(self, now: datetime) -> list[tuple[RuleId, EventId, datetime]]:
         """Firings as far back as a surge looks."""
-        if self._firings and self._firings[0][2] < now - DAY:
-            self._firings = [one for one in self._firings if one[2] >= now - DAY]
+        if self._firings and self._firings[0][2] < now - self.reach:
+            self._firings = [one for one in self._firings if one[2] >= now - self.reach]
         return self._firings
 
     def view(self, write: Write, now: datetime) -> SendingView:

@@ -23,7 +23,7 @@ from datetime import UTC, datetime, timedelta
 
 from worker.engine.decide import Decision, decide
 from worker.engine.due import Clocked, clocked
-from worker.engine.looks import Look, sendings_reach
+from worker.engine.looks import Look, firings_reach, sendings_reach
 from worker.engine.ruletest_books import Books, Pair
 from worker.engine.ruletest_claims import Because, Failure, Fired, Happened, Holding, failures_of
 from worker.engine.ruletest_quiet import Quiet
@@ -117,7 +117,9 @@ class _Run:
         self._rules = as_under_test(bench.rules, test)
         self._settings = tested_settings(bench.settings)
         self._start = test.now or START
-        self._books = Books(reach=sendings_reach(self._rules.rules))
+        rules = self._rules.rules
+        reach = max(sendings_reach(rules), firings_reach(rules, self._settings.deciding))
+        self._books = Books(reach=reach)
         self._world = World(test.given, bench.registry)
         self._tending = Tending(
             books=self._books,

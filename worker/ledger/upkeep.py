@@ -131,7 +131,6 @@ def _forget(connection: Connection) -> int:
         old = decode(RuleMemory, row.body)
         new = replace(
             RuleMemory(partner=old.partner, event=old.event, rule=old.rule),
-            when_hash=old.when_hash,
             do_hash=old.do_hash,
             episode=old.episode + EPISODE_JUMP,
             stopped=old.stopped,

@@ -1,19 +1,17 @@
 """`decide` as a whole: sequences, editing of rules, many events, and what one commit holds."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from tests.looks import E1, HOUR, MINUTE, PARTNER, START, Story, a_rule, a_set, a_story
-from worker.engine.decide import decide, edited_writes, reopened
+from worker.engine.decide import decide
 from worker.engine.looks import Look, Settings, sendings_reach
 from worker.model.facts import FactKey, Json, Known, Observation
 from worker.model.ids import EventId, RuleId
 from worker.model.memory import PartnerMemory, RuleMemory
-from worker.model.rules import Rule, Truth
-from worker.model.writes import State
+from worker.model.rules import Truth
 
 X, Y = "event.city == 'x' || event.city == 'xy'", "event.city == 'y' || event.city == 'xy'"
 NO_DRAFT = "event.status == 'active' && setup.state == 'NONE'"
@@ -76,116 +74,6 @@ def test_a_single_step_is_judged_on_what_is_there() -> None:
     story.send(story.write("r"), "unknown")
     assert story.look().outcome == ([], [], [], [])
     assert not remembered(story, "r").open
-
-
-# Editing.
-
-
-def test_a_condition_true_by_the_old_text_keeps_its_episode() -> None:
-    story = a_story(a_rule("r", X))
-    story.event(city="xy")
-    assert story.fires() == ["r"]
-    story.reload(a_rule("r", Y))
-    assert story.fires() == []
-    assert remembered(story, "r").when_hash == Y
-
-
-def test_a_condition_true_only_by_the_new_text_is_a_first_look() -> None:
-    story = a_story(a_rule("r", X))
-    story.event(city="y")
-    assert story.fires() == []
-    story.reload(a_rule("r", Y))
-    assert story.look().planned == ["r: pause"]
-
-
-@pytest.mark.parametrize(
-    ("edited", "states", "planned", "reason"),
-    [
-        (a_rule("r", X, "optimisation OFF"), ["cancelled", "planned"], ["r: optimisation"], "its `do` was edited"),
-        (a_rule("r", X, parameters={"budget": 5}), ["cancelled", "planned"], ["r: pause"], "its `with` was edited"),
-        (a_rule("r", X, cooldown=HOUR), ["planned"], [], "other keys leave what was decided alone"),
-        (a_rule("r", X, "optimisation OFF", enabled=False), ["planned"], [], "disabled: frozen"),
-        (a_rule("other", Y), ["cancelled"], [], "the rule is gone"),
-    ],
-)
-@pytest.mark.parametrize("restarting", [False, True])
-def test_unsent_writes_of_edited_rules_are_cancelled_and_planned_anew(
-    edited: Rule, states: list[State], planned: list[str], reason: str, restarting: bool
-) -> None:
-    story = a_story(a_rule("r", X), confirming=False, restarting=restarting)
-    story.event(city="x")
-    story.look()
-    story.reload(edited)
-    assert story.look().planned == planned, reason
-    assert story.states("r") == states, reason
-    assert [write.key.episode for write in story.writes.values()] == list(range(1, len(states) + 1))
-
-
-@pytest.mark.parametrize("state", ["sending", "applied", "unknown", "needs_human"])
-def test_writes_in_flight_are_settled_by_reading_whatever_became_of_their_rule(state: State) -> None:
-    story = a_story(a_rule("r", X), confirming=False)
-    story.event(city="x")
-    story.look()
-    story.send(story.write("r"), state, effect=False)
-    for rules in (a_set(), a_set(a_rule("r", X, "run"))):
-        assert list(edited_writes(rules, tuple(story.writes.values()), story.now)) == []
-
-
-def test_for_counts_on_when_what_is_done_is_edited() -> None:
-    story = a_story(a_rule("r", X, hold_for=HOUR), confirming=False)
-    story.event(city="x")
-    story.look()
-    assert story.fires(HOUR) == ["r"]
-    story.reload(a_rule("r", X, "run", hold_for=HOUR))
-    assert story.fires() == ["r"], "it has been true for an hour"
-
-
-def test_an_edit_does_not_get_round_a_gap() -> None:
-    story = a_story(a_rule("r", X), confirming=False)
-    story.event(city="")
-    story.look()
-    story.event(city="x")
-    story.silence(2 * HOUR)
-    story.look()
-    story.reload(a_rule("r", X, "optimisation OFF"))
-    assert story.look().planned == ["r: optimisation waiting gap"]
-
-
-def test_a_removed_rule_leaves_a_shared_write_to_the_rules_that_still_want_it() -> None:
-    story = a_story(a_rule("a", X), a_rule("b", X), confirming=False)
-    story.event(city="x")
-    story.look()
-    story.reload(a_rule("b", X))
-    assert story.look().moved == []
-    assert story.write("a").rules == ("b",)
-    story.look()
-    assert story.states("a") == ["planned"], "and it is left to them for good"
-    story.event(city="")
-    assert story.look().moved == ["a: skipped no_longer_holds"]
-
-
-def test_an_edited_rule_leaves_a_shared_write_and_plans_its_own() -> None:
-    story = a_story(a_rule("a", X), a_rule("b", X), confirming=False)
-    story.event(city="x")
-    story.look()
-    story.reload(a_rule("a", X, "optimisation OFF"), a_rule("b", X))
-    assert story.look().planned == ["a: optimisation"]
-    assert story.look().commit.empty
-    assert [(write.state, write.rules) for write in story.writes.values()] == [("planned", ("b",)), ("planned", ("a",))]
-
-
-def test_an_edit_of_all_its_rules_cancels_a_shared_write() -> None:
-    story = a_story(a_rule("a", X), a_rule("b", X), confirming=False)
-    story.event(city="x")
-    story.look()
-    story.reload(a_rule("a", X, "optimisation OFF"), a_rule("b", X, "optimisation OFF"))
-    story.look()
-    assert story.states("a")[0] == "cancelled"
-
-
-def test_a_memory_without_a_firing_in_hand_opens_anew_and_nothing_else() -> None:
-    memory = RuleMemory(partner=PARTNER, event=E1, rule=RuleId("r"), episode=4, open=True, fired=True, true_since=START)
-    assert reopened(memory) == replace(memory, open=False, fired=False)
 
 
 # Many rules, many events, one commit.

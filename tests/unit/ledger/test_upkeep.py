@@ -51,7 +51,6 @@ def restored(folder: Path) -> tuple[Write, ...]:
         over = become(ledger, over, "skipped", after(2))
         open_memory = replace(
             memory(3),
-            when_hash="w",
             do_hash="d",
             open=True,
             fired=True,
@@ -102,7 +101,7 @@ def test_memory_keeps_its_raised_episode_number_and_what_is_to_be_compared_is_fo
 
     with open_ledger(tmp_path) as ledger:
         (found,) = ledger.rule_memories(ACME)
-    expected = replace(memory(3 + EPISODE_JUMP), when_hash="w", do_hash="d", stopped="rejected")
+    expected = replace(memory(3 + EPISODE_JUMP), do_hash="d", stopped="rejected")
     assert found == expected, "not open: what is true at the next look opens an episode, which then waits"
 
 

@@ -1,0 +1,307 @@
+"""Editing the rules: what becomes of writes that were not sent yet, and of the episodes behind them."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.looks import E1, HOUR, PARTNER, START, TCS, Story, a_rule, a_set, a_story
+from worker.engine.edits import edits_of, in_one, reopened, reopened_by
+from worker.engine.looks import Settings
+from worker.model.ids import RuleId, WriteId
+from worker.model.memory import RuleMemory
+from worker.model.rules import Rule
+from worker.model.writes import State
+from worker.writes.states import move
+
+X, Y = "event.city.contains('x')", "event.city.contains('y')"
+CHANGE: dict[str, Any] = {"on_change": "suggested_tcs", "parameters": {"budget": 500, "goal": "ROAS"}}
+
+
+def test_a_condition_true_by_the_old_text_keeps_its_episode() -> None:
+    story = a_story(a_rule("r", X))
+    story.event(city="xy")
+    assert story.fires() == ["r"]
+    story.reload(a_rule("r", Y))
+    assert story.fires() == []
+
+
+def test_a_condition_true_only_by_the_new_text_is_a_first_look() -> None:
+    story = a_story(a_rule("r", X))
+    story.event(city="y")
+    assert story.fires() == []
+    story.reload(a_rule("r", Y))
+    assert story.look().planned == ["r: pause"]
+
+
+@pytest.mark.parametrize(
+    ("edited", "states", "planned", "reason"),
+    [
+        (a_rule("r", X, "optimisation OFF"), ["cancelled", "planned"], ["r: optimisation"], "its `do` was edited"),
+        (a_rule("r", X, parameters={"budget": 5}), ["cancelled", "planned"], ["r: pause"], "its `with` was edited"),
+        (a_rule("r", X, cooldown=HOUR), ["planned"], [], "other keys leave what was decided alone"),
+        (a_rule("r", X, "optimisation OFF", enabled=False), ["planned"], [], "disabled: frozen"),
+        (a_rule("other", Y), ["cancelled"], [], "the rule is gone"),
+    ],
+)
+@pytest.mark.parametrize("restarting", [False, True])
+def test_unsent_writes_of_edited_rules_are_cancelled_and_planned_anew(
+    edited: Rule, states: list[State], planned: list[str], reason: str, restarting: bool
+) -> None:
+    story = a_story(a_rule("r", X), confirming=False, restarting=restarting)
+    story.event(city="x")
+    story.look()
+    story.reload(edited)
+    assert story.look().planned == planned, reason
+    assert story.states("r") == states, reason
+    assert [write.key.episode for write in story.writes.values()] == list(range(1, len(states) + 1))
+
+
+@pytest.mark.parametrize("state", ["sending", "applied", "unknown", "needs_human"])
+def test_writes_in_flight_are_settled_by_reading_whatever_became_of_their_rule(state: State) -> None:
+    story = a_story(a_rule("r", X), confirming=False)
+    story.event(city="x")
+    story.look()
+    story.send(story.write("r"), state, effect=False)
+    for rules in (a_set(), a_set(a_rule("r", X, "run"))):
+        assert list(edits_of(rules, story.writes.values(), story.memories, story.now)) == []
+
+
+def test_for_counts_on_when_what_is_done_is_edited() -> None:
+    story = a_story(a_rule("r", X, hold_for=HOUR), confirming=False)
+    story.event(city="x")
+    story.look()
+    assert story.fires(HOUR) == ["r"]
+    story.reload(a_rule("r", X, "run", hold_for=HOUR))
+    assert story.fires() == ["r"], "it has been true for an hour"
+
+
+def test_an_edit_does_not_get_round_a_gap() -> None:
+    story = a_story(a_rule("r", X), confirming=False)
+    story.event(city="")
+    story.look()
+    story.event(city="x")
+    story.silence(2 * HOUR)
+    story.look()
+    story.reload(a_rule("r", X, "optimisation OFF"))
+    assert story.look().planned == ["r: optimisation waiting gap"]
+
+
+def test_a_removed_rule_leaves_a_shared_write_to_the_rules_that_still_want_it() -> None:
+    story = a_story(a_rule("a", X), a_rule("b", X), confirming=False)
+    story.event(city="x")
+    story.look()
+    story.reload(a_rule("b", X))
+    assert story.look().moved == []
+    assert story.write("a").rules == ("b",)
+    story.look()
+    assert story.states("a") == ["planned"], "and it is left to them for good"
+    story.event(city="")
+    assert story.look().moved == ["a: skipped no_longer_holds"]
+
+
+def test_an_edited_rule_leaves_a_shared_write_and_plans_its_own() -> None:
+    story = a_story(a_rule("a", X), a_rule("b", X), confirming=False)
+    story.event(city="x")
+    story.look()
+    story.reload(a_rule("a", X, "optimisation OFF"), a_rule("b", X))
+    assert story.look().planned == ["a: optimisation"]
+    assert story.look().commit.empty
+    assert [(write.state, write.rules) for write in story.writes.values()] == [("planned", ("b",)), ("planned", ("a",))]
+
+
+def test_an_edit_of_all_its_rules_cancels_a_shared_write() -> None:
+    story = a_story(a_rule("a", X), a_rule("b", X), confirming=False)
+    story.event(city="x")
+    story.look()
+    story.reload(a_rule("a", X, "optimisation OFF"), a_rule("b", X, "optimisation OFF"))
+    story.look()
+    assert story.states("a")[0] == "cancelled"
+
+
+def test_a_memory_without_a_firing_in_hand_opens_anew_and_nothing_else() -> None:
+    memory = RuleMemory(partner=PARTNER, event=E1, rule=RuleId("r"), episode=4, open=True, fired=True, true_since=START)
+    assert reopened(memory) == replace(memory, open=False, fired=False)
+
+
+def test_an_edited_rule_leaves_a_write_that_it_only_shares() -> None:
+    story = a_story(a_rule("a", X), a_rule("b", X), confirming=False)
+    story.event(city="x")
+    story.look()
+    story.reload(a_rule("a", X), a_rule("b", X, "optimisation OFF"))
+    assert story.look().planned == ["b: optimisation"], "its share of the write is planned anew, by its new text"
+    assert [(write.state, write.rules) for write in story.writes.values()] == [("planned", ("a",)), ("planned", ("b",))]
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_rule_that_is_gone_or_disabled_leaves_a_write_that_it_only_shares(gone: bool) -> None:
+    story = a_story(a_rule("a", X), a_rule("b", X), confirming=False)
+    story.event(city="x")
+    story.look()
+    b = () if gone else (a_rule("b", X, enabled=False),)
+    story.reload(a_rule("a", X), *b)
+    story.look()
+    assert story.write("a").rules == ("a",)
+    story.reload(a_rule("a", Y), a_rule("b", X))
+    assert story.look().outcome == (["b"], [], ["b: pause waiting gap"], ["a: skipped no_longer_holds"])
+
+
+# What had to wait for a person waits after an edit, too.
+
+
+def changed_in_a_silence() -> Story:
+    """The clusters change while nobody looks, and the change waits for approval."""
+    story = a_story(a_rule("r", X, "boost", **CHANGE), confirming=False)
+    story.event(city="x")
+    story.put(TCS, [{"tc": "a", "tc_run_id": "1"}])
+    story.look()
+    story.put(TCS, [{"tc": "b", "tc_run_id": "2"}])
+    story.silence(2 * HOUR)
+    assert story.look().planned == ["r: boost waiting gap"]
+    return story
+
+
+def test_an_edited_change_that_waited_waits_again() -> None:
+    story = changed_in_a_silence()
+    story.reload(a_rule("r", X, "pause", **CHANGE))
+    assert story.look().planned == ["r: pause waiting gap"]
+    story.reload(a_rule("r", X, "boost", **CHANGE))
+    assert story.look().planned == ["r: boost waiting gap"], "and again after another edit"
+
+
+def test_what_a_person_let_go_before_the_edit_waits_again_for_it_is_another_write() -> None:
+    story = changed_in_a_silence()
+    waiting = story.write("r")
+    let_go = move(waiting, "planned", at=story.now, reason="person", why="yes", approved=True).after
+    story.writes[waiting.id] = let_go
+    story.reload(a_rule("r", X, "pause", **CHANGE))
+    assert story.look().planned == ["r: pause waiting gap"]
+
+
+def test_a_change_after_one_that_was_sent_waits_no_more() -> None:
+    story = changed_in_a_silence()
+    story.send(story.write("r"))
+    story.put(TCS, [{"tc": "c", "tc_run_id": "3"}])
+    assert story.look().planned == ["r: boost"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "planned"),
+    [
+        ("gap", "r: optimisation waiting gap"),
+        ("reset", "r: optimisation waiting reset"),
+        ("surge", "r: optimisation"),
+        ("mode", "r: optimisation"),
+    ],
+)
+def test_a_write_that_was_put_before_a_person_by_its_age_stays_there_under_a_new_text(
+    reason: str, planned: str
+) -> None:
+    story = a_story(a_rule("r", X), confirming=False)
+    story.event(city="x")
+    story.look()
+    held = story.write("r")
+    story.writes[held.id] = move(held, "waiting", at=story.now, reason=reason, why="held for too long").after
+    story.reload(a_rule("r", X, "optimisation OFF"))
+    assert story.look().planned == [planned], "surge and mode are judged anew"
+
+
+def test_the_next_stretch_of_true_has_not_waited() -> None:
+    story = a_story(a_rule("r", X), confirming=False)
+    story.event(city="x")
+    story.look()
+    held = story.write("r")
+    story.writes[held.id] = move(held, "waiting", at=story.now, reason="gap", why="held for too long").after
+    story.event(city="")
+    story.look()
+    story.event(city="x")
+    assert story.look().planned == ["r: pause"]
+
+
+@pytest.mark.parametrize("then", ["act", "reobserve"])
+def test_a_waiting_write_waits_under_a_new_text_whatever_a_gap_means(then: str) -> None:
+    settings = Settings(gap_then=then)  # type: ignore[arg-type]  # one of the two
+    story = a_story(a_rule("r", X, "boost", **CHANGE), confirming=False, settings=settings)
+    story.event(city="x")
+    story.put(TCS, [{"tc": "a", "tc_run_id": "1"}])
+    story.look()
+    story.put(TCS, [{"tc": "b", "tc_run_id": "2"}])
+    assert story.look().planned == ["r: boost"]
+    held = story.write("r")
+    story.writes[held.id] = move(held, "waiting", at=story.now, reason="gap", why="held for too long").after
+    story.reload(a_rule("r", X, "pause", **CHANGE))
+    assert story.look().planned == ["r: pause waiting gap"], "the change is not lost, and is not let go either"
+
+
+# Removed, and back again.
+
+
+@pytest.mark.parametrize("restarting", [False, True])
+def test_a_rule_that_comes_back_before_it_has_acted_acts_as_after_a_gap(restarting: bool) -> None:
+    story = a_story(a_rule("r", X), confirming=False, restarting=restarting)
+    story.event(city="x")
+    story.look()
+    story.reload()
+    story.look()
+    assert (story.write("r").state, story.write("r").reason) == ("cancelled", "rule_gone")
+    story.reload(a_rule("r", X))
+    assert story.look().planned == ["r: pause waiting gap"], "its firing came to nothing, and is not lost"
+
+
+def test_a_rule_that_comes_back_after_it_has_acted_keeps_its_episode() -> None:
+    story = a_story(a_rule("r", X))
+    story.event(city="x")
+    assert story.fires() == ["r"]
+    story.reload()
+    story.look()
+    story.reload(a_rule("r", X))
+    assert story.fires() == [], "one episode fires once"
+    story.event(city="")
+    story.look()
+    story.event(city="x")
+    assert story.look().planned == ["r: pause"]
+
+
+def test_a_change_that_was_cancelled_with_its_rule_is_pending_when_the_rule_is_back() -> None:
+    story = a_story(a_rule("r", X, "boost", **CHANGE), confirming=False)
+    story.event(city="x")
+    story.put(TCS, [{"tc": "a", "tc_run_id": "1"}])
+    story.look()
+    story.put(TCS, [{"tc": "b", "tc_run_id": "2"}])
+    assert story.look().planned == ["r: boost"]
+    story.reload()
+    story.look(timedelta(hours=3))
+    assert story.write("r").reason == "rule_gone"
+    story.reload(a_rule("r", X, "boost", **CHANGE))
+    assert story.look().planned == ["r: boost waiting gap"]
+
+
+# One move for each write.
+
+
+def test_a_write_that_an_edit_and_the_decision_both_change_is_moved_once() -> None:
+    story = a_story(a_rule("a", X), a_rule("b", X), confirming=False)
+    story.event(city="x")
+    story.look()
+    write = story.write("a")
+    (edit,) = edits_of(a_set(a_rule("a", X)), [write], story.memories, story.now)
+    end = move(edit.change.after, "skipped", at=story.now, reason="no_longer_holds", why="it ended")
+    other = move(replace(write, id=WriteId(9)), "skipped", at=story.now, reason="no_longer_holds", why="it ended")
+    (first, second) = in_one([edit], [end, other])
+    assert (first.before, first.after) == (write, end.after)
+    assert second == other
+    assert in_one([edit], []) == (edit.change,)
+
+
+def test_an_edit_touches_no_episode_but_the_one_whose_write_it_ends() -> None:
+    story = a_story(a_rule("r", X), confirming=False)
+    story.event(city="x")
+    story.look()
+    edits = list(edits_of(a_set(), story.writes.values(), story.memories, story.now))
+    for memory in (
+        replace(story.memories[E1, RuleId("r")], episode=7),
+        RuleMemory(partner=PARTNER, event=E1, rule=RuleId("r")),
+    ):
+        assert reopened_by(edits, {(E1, RuleId("r")): memory}) == {}
+    assert reopened_by(edits, {}) == {}
