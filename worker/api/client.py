@@ -23,6 +23,7 @@ from worker.api.readings import CustomFact, Question, decoded, question_for, rea
 from worker.api.replies import Reply
 from worker.api.requests import write_request
 from worker.api.transport import Transports, Wire
+from worker.api.unchanged import Pages
 from worker.api.wire import Malformed
 from worker.model.errors import NotSafe, UsageError, WorkerError
 from worker.model.exchange import Clock, Listing, Places, TaskState, Urgency, WriteRequest
@@ -128,6 +129,7 @@ class ApiService:
             operator_prefix=settings.operator_prefix,
         )
         self._clients: dict[PartnerId, str] = {}
+        self._pages: dict[PartnerId, Pages] = {}
         self._shut: dict[tuple[PartnerId, str], float] = {}
 
     async def partners(self) -> tuple[PartnerId, ...]:
@@ -147,7 +149,7 @@ class ApiService:
             query = (limit,) if number == 1 else (limit, (name, str(number)))
             return self._read(partner, "listing", Ask(path=_LIST.path, query=query), Manner(urgency=Urgency.LISTING))
 
-        return await listing_of(ask, self._clock.now)
+        return await listing_of(ask, self._clock.now, self._pages.setdefault(partner, Pages()))
 
     async def read(
         self,

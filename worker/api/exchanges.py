@@ -14,7 +14,8 @@ from worker.api.classify import denial, is_denied, outcome_of_answer, outcome_of
 from worker.api.replies import Reply
 from worker.api.secret import Secret
 from worker.api.transport import Sending, Stale, Whole, Wire, json_content
-from worker.api.wire import Malformed, parsed
+from worker.api.unchanged import Decoder
+from worker.api.wire import Malformed
 from worker.model.errors import UsageError
 from worker.model.exchange import Clock, WriteRequest
 from worker.model.facts import Json, Trace
@@ -46,6 +47,7 @@ class Exchanges:
         self._hosts = hosts
         self._clock = clock
         self._assumptions = assumptions
+        self._decoder = Decoder()
 
     async def read(self, partner: PartnerId, token: Secret, ask: Ask) -> Reply:
         """One GET."""
@@ -65,10 +67,7 @@ class Exchanges:
             return Reply(status=None, read_at=read_at, trace=trace, why=why, denied=denied, token=token)
         content: Json | Malformed = None
         if 200 <= whole.status <= 299:
-            try:
-                content = parsed(whole.content)
-            except Malformed as error:
-                content = error
+            content = self._decoder.content((partner, ask.target), whole.content)
         return Reply(
             status=whole.status,
             read_at=read_at,

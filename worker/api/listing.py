@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from worker.api.replies import Reply
-from worker.api.wire import Malformed, Page, page_from
+from worker.api.unchanged import Pages
+from worker.api.wire import Malformed, Page
 from worker.model.exchange import Listing
 from worker.model.facts import Known, UnknownCode
 from worker.model.ids import EventId
@@ -29,10 +30,14 @@ PAGING = "see the assumption events.page_parameter"
 AskPage = Callable[[int], Awaitable[Reply]]
 
 
-async def listing_of(ask: AskPage, now: Callable[[], datetime]) -> Listing:
-    """Reads page after page. The second is read alone: if it is the first again, no other is worth a request."""
+async def listing_of(ask: AskPage, now: Callable[[], datetime], pages_before: Pages | None = None) -> Listing:
+    """Reads page after page. The second is read alone: if it is the first again, no other is worth a request.
+
+    ``pages_before``: the pages of the same list as they were last; the events of one that is the same are the same
+    objects again.
+    """
     began_at = now()
-    found = Assembly()
+    found = Assembly(before=pages_before or Pages())
     found.add(1, await ask(1))
     pages = found.pages_expected()
     if pages >= 2:
@@ -50,6 +55,7 @@ async def listing_of(ask: AskPage, now: Callable[[], datetime]) -> Listing:
 class Assembly:
     """The list as far as its pages are known. Pages come in order."""
 
+    before: Pages
     events: dict[EventId, Known] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     code: UnknownCode | None = None
@@ -114,7 +120,7 @@ class Assembly:
                 return None
             if isinstance(reply.content, Malformed):
                 raise reply.content
-            return page_from(reply.content)
+            return self.before.page(number, reply.content)
         except Malformed as error:
             self._failed(number, str(error), "malformed")
             return None
