@@ -1,0 +1,140 @@
+"""What people leaf through: the newest first, in pages, with every filter, and counts that charts are drawn from."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.ledger.examples import ACME, NOW, URL, after, become, fired, key, memory, plan, planned, sent
+from worker.ledger.browsing import LedgerBrowser, open_browser
+from worker.ledger.sql import SqlLedger
+from worker.model.commits import Commit
+from worker.model.errors import NotSafe
+from worker.model.facts import FactKey, Known
+from worker.model.ids import EventId, PartnerId
+from worker.model.leafing import Outcomes, Settled, Wanted, WantedWrites
+from worker.model.records import Record
+from worker.model.trail import Change, Observed, Trail
+
+OTHER = PartnerId("partner-id-other")
+
+
+@pytest.fixture
+def browser(ledger: SqlLedger, tmp_path: Path) -> Iterator[LedgerBrowser]:
+    with open_browser(URL, tmp_path) as opened:
+        yield opened
+
+
+def seqs(browser: LedgerBrowser, limit: int = 50, **wanted: Any) -> list[object]:  # noqa: ANN401 - fields of Wanted
+    return [record["seq"] for record in browser.newest(Wanted(**wanted), limit)]
+
+
+def three(ledger: SqlLedger) -> None:
+    ledger.apply(Commit(at=NOW, memory=(memory(),)))
+    records = (
+        fired(NOW, event="e1"),
+        Record(at=after(10), kind="held", reason="halt", partner=ACME, event=EventId("e2"), why="halted"),
+        Record(at=after(20), kind="fired", partner=OTHER, event=EventId("e1"), why="x"),
+    )
+    ledger.apply(Commit(at=NOW, records=records))
+
+
+def test_records_are_leafed_through_from_the_newest_on(ledger: SqlLedger, browser: LedgerBrowser) -> None:
+    three(ledger)
+    assert seqs(browser) == [3, 2, 1]
+    assert seqs(browser, limit=2) == [3, 2]
+    assert seqs(browser, before_seq=2) == [1]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({"partner": ACME}, [2, 1]),
+        ({"event": "e1", "partner": ACME}, [1]),
+        ({"rule": "pause-cancelled"}, [1]),
+        ({"kind": "fired"}, [3, 1]),
+        ({"reason": "halt"}, [2]),
+        ({"write": 9}, []),
+        ({"since": after(10)}, [3, 2]),
+        ({"until": after(10)}, [1]),
+        ({"kind": "fired", "since": after(1)}, [3]),
+    ],
+)
+def test_every_filter_narrows(
+    ledger: SqlLedger, browser: LedgerBrowser, wanted: dict[str, Any], found: list[int]
+) -> None:
+    three(ledger)
+    assert seqs(browser, **wanted) == found
+
+
+def test_an_event_is_found_with_every_partner_that_is_known(ledger: SqlLedger, browser: LedgerBrowser) -> None:
+    three(ledger)
+    assert seqs(browser, event="e1") == [1], "of the other partner nothing is remembered yet"
+    planned(ledger, plan(key(event="e1", partner=OTHER)))
+    assert set(browser.partners()) == {ACME, OTHER}
+    assert seqs(browser, event="e1") == [4, 3, 1]
+
+
+def test_writes_are_leafed_through_and_narrowed(ledger: SqlLedger, browser: LedgerBrowser) -> None:
+    first, second = planned(ledger, plan(key(1)), plan(key(2, event="e2")))
+    become(ledger, second, "waiting", after(5))
+    assert [one.id for one in browser.newest_writes(WantedWrites(), 9)] == [2, 1]
+    assert [one.id for one in browser.newest_writes(WantedWrites(before_id=2), 9)] == [1]
+    assert [one.id for one in browser.newest_writes(WantedWrites(state="waiting", event="e2"), 9)] == [2]
+    assert [one.id for one in browser.writes_in(["waiting", "planned"], 1)] == [first.id]
+
+
+def test_counts_are_by_day_and_by_rule(ledger: SqlLedger, browser: LedgerBrowser) -> None:
+    first, second = planned(ledger, plan(key(1)), plan(key(2, event="e2")))
+    done = become(ledger, sent(ledger, first, after(1)), "applied", after(2))
+    become(ledger, done, "confirmed", after(9))
+    assert browser.daily(NOW) == (
+        Outcomes(day="2026-01-31", state="confirmed", count=1),
+        Outcomes(day="2026-01-31", state="planned", count=1),
+    )
+    assert browser.daily(NOW + timedelta(days=1)) == ()
+    assert browser.settled(NOW, 10) == (Settled(planned_at=NOW, confirmed_at=after(9)),)
+    assert browser.counts_of(second.key.rule) == {"confirmed": 1, "planned": 1}
+    assert browser.oldest("planned") == NOW
+    assert browser.oldest("unknown") is None
+
+
+def test_the_longest_unknown_is_measured_from_when_it_became_so(ledger: SqlLedger, browser: LedgerBrowser) -> None:
+    write = sent(ledger, planned(ledger)[0], after(1))
+    unknown = become(ledger, write, "unknown", after(3), unknown_since=after(3))
+    become(ledger, unknown, "unknown", after(60), unknown_since=after(3))
+    assert browser.oldest("unknown") == after(3)
+
+
+def seen(ledger: SqlLedger, event: str, title: str) -> None:
+    fact = Known(value={"id": event, "title": title}, read_at=NOW)
+    now = Observed(event=EventId(event), key=FactKey(name="event"), fact=fact, at=NOW)
+    ledger.apply(Commit(at=NOW, trail=Trail(partner=ACME, changes=(Change(now=now, before=None),))))
+
+
+def test_events_are_found_by_a_part_of_their_id_or_title(ledger: SqlLedger, browser: LedgerBrowser) -> None:
+    seen(ledger, "e77", "Summer % Night")
+    ledger.apply(Commit(at=NOW, memory=(memory(event="x-e7"), memory(event="e71"))))
+    assert browser.events_like("e7", 9) == ((ACME, "e71"), (ACME, "e77"), (ACME, "x-e7"))
+    assert browser.events_like("night", 9) == ((ACME, "e77"),)
+    assert browser.events_like("%", 9) == ((ACME, "e77"),), "a wildcard is text"
+    assert len(browser.events_like("e7", 1)) == 1
+    assert browser.titles([(ACME, "e77"), (ACME, "e71")]) == {(ACME, "e77"): "Summer % Night"}
+    assert browser.rule_ids() == ("pause-cancelled",)
+    assert [one.event for one in browser.memories_of("pause-cancelled", 9)] == ["e71", "x-e7"]
+
+
+def test_a_record_that_was_tampered_with_is_not_shown_as_if_it_were_whole(
+    ledger: SqlLedger, browser: LedgerBrowser
+) -> None:
+    ledger.apply(Commit(at=NOW, records=(fired(facts={"a": 1}),)))
+    ledger._store.run_alone("UPDATE action_log SET facts = ?", '{"a":  2}')
+    with pytest.raises(NotSafe, match="cannot be read"):
+        browser.newest(Wanted(), 9)
+
+
+def test_there_must_be_a_ledger_of_this_revision(tmp_path: Path) -> None:
+    with pytest.raises(NotSafe):
+        open_browser(URL, tmp_path)

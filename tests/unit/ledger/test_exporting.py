@@ -1,0 +1,136 @@
+"""An export can be verified on another machine: a change, a gap, a cut end and another log are all found."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.unit.ledger.examples import ACME, NOW, fired
+from worker.ledger.chain import GENESIS
+from worker.ledger.exporting import Head, csv_head, csv_lines, json_lines, read_export, verified
+from worker.ledger.memory import in_memory_ledger
+from worker.model.commits import Commit, LogFilter
+from worker.model.facts import Json
+from worker.model.ids import EventId
+from worker.model.records import Record
+
+NASTY: tuple[Json, ...] = (
+    None,
+    "RUNNING",
+    "",
+    "'",
+    "=1+1",
+    5,
+    5.0,
+    -0.5,
+    True,
+    [],
+    {"a": None},
+    '{"a": 1}',
+    'a\nb\r\nc,"d"',
+)
+WORDS = ("=HYPERLINK(1)", "'quoted", "+1", "-1", "@x", "\ttab", "", "a\nb", 'say "x", y', "\ufeffé\u2028\x00")
+
+
+def a_log() -> list[dict[str, Json]]:
+    """Records with everything that a file format could spoil."""
+    records = [
+        Record(
+            at=NOW + timedelta(seconds=number),
+            kind="sending",
+            why=word,
+            before=value,
+            partner=ACME,
+            event=EventId(word or "e"),
+        )
+        for number, (word, value) in enumerate((word, value) for word in WORDS for value in NASTY)
+    ]
+    with in_memory_ledger(NOW) as ledger:
+        ledger.apply(Commit(at=NOW, records=(*records, fired(facts={"event": {"value": {"title": "=x"}}}))))
+        return list(ledger.log(LogFilter()))
+
+
+LOG = a_log()
+HEAD = Head(seq=len(LOG), hash=str(LOG[-1]["hash"]))
+
+
+def lines(text: str) -> list[str]:
+    return list(io.StringIO(text, newline=""))
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_an_export_comes_back_as_it_was_and_reaches_its_head(form: str) -> None:
+    text = json_lines(LOG) if form == "jsonl" else csv_head() + csv_lines(LOG)
+    found = list(read_export(lines(text)))
+    assert found == LOG
+    result = verified(found, HEAD)
+    assert (result.whole, result.count, result.head) == (True, len(LOG), HEAD)
+
+
+def test_no_cell_of_a_csv_is_a_formula() -> None:
+    cells = [cell for row in csv.reader(lines(csv_lines(LOG))) for cell in row]
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "@"))]
+    assert not [cell for cell in cells if cell.startswith("-") and not cell[1:2].isdigit()]
+
+
+def altered(records: Sequence[dict[str, Json]], **changes: Json) -> list[dict[str, Json]]:
+    return [{**one, **changes} if place == 3 else one for place, one in enumerate(records)]
+
+
+@pytest.mark.parametrize(
+    ("records", "bad", "words", "reason"),
+    [
+        (altered(LOG, why="nothing happened"), 4, "was changed", "a word was changed"),
+        (altered(LOG, hash="0" * 64), 4, "was changed", "a hash was changed"),
+        (altered(LOG, why=float("inf")), 4, "was changed", "no JSON value"),
+        (altered(LOG, prev="0" * 64), 4, "does not follow", "the link was changed"),
+        ([*LOG[:3], LOG[4], LOG[3]], 6, "stands after", "another order"),
+        ([*LOG[:3], {"seq": None}], 4, "stands after", "no record"),
+        (LOG[:-1], len(LOG), "its end was cut off", "the end was cut off"),
+        ([], 1, "its end was cut off", "nothing is left"),
+    ],
+)
+def test_what_was_done_to_an_export_is_found(
+    records: Sequence[dict[str, Json]], bad: int, words: str, reason: str
+) -> None:
+    broken = verified(records, HEAD).broken
+    assert broken is not None, reason
+    assert (broken.seq, words in broken.why) == (bad, True), reason
+
+
+def test_records_left_out_are_counted_as_gaps_and_nothing_is_said_of_them() -> None:
+    result = verified([LOG[2], LOG[3], LOG[9], LOG[-1]], HEAD)
+    assert (result.broken, result.whole, result.count, result.gaps) == (None, False, 4, 3)
+
+
+def test_a_log_that_was_written_anew_does_not_reach_the_old_head() -> None:
+    with in_memory_ledger(NOW) as ledger:
+        ledger.apply(Commit(at=NOW, records=tuple(replace(fired(), why="so it was") for _ in LOG)))
+        result = verified(ledger.log(LogFilter()), HEAD)
+    assert result.broken is not None
+    assert "another hash than the head" in result.broken.why
+
+
+def test_an_older_head_is_found_in_a_newer_export() -> None:
+    assert verified(LOG, Head(seq=5, hash=str(LOG[4]["hash"]))).whole
+    assert verified([], Head(seq=0, hash=GENESIS)).whole
+
+
+@pytest.mark.parametrize("text", ["", "5", "5:abc", f"x:{GENESIS}", f"-1:{GENESIS}", "5:" + "g" * 64])
+def test_what_is_no_head_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="SEQ:HASH"):
+        Head.parse(text)
+
+
+def test_a_head_is_spelled_as_it_is_read() -> None:
+    assert Head.parse(str(HEAD)) == HEAD
+
+
+@pytest.mark.parametrize("text", ["nonsense", "[]\n", "seq,at\n1,2\n", '{"seq": 1}\nnonsense\n'])
+def test_what_is_no_export_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="line"):
+        list(read_export(lines(text)))

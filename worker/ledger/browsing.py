@@ -1,0 +1,197 @@
+"""What people leaf through: the newest first, a page at a time, and the counts that charts are drawn from.
+
+Commands print from the oldest record on and to the end; somebody who looks wants the last ones and then perhaps those
+before. Each answer is one short transaction of bounded size on connections of its own, so that a page that is asked
+often keeps no writer waiting and no WAL from being moved into the file. Nothing here writes, locks or creates.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import cast
+
+from sqlalchemy import Select, Text, and_, func, or_, select, union
+
+from worker.ledger.codec import decode, millis_text, time_of, time_text
+from worker.ledger.journal import ALL_RECORDS, end_of_chain, printed
+from worker.ledger.places import place_of
+from worker.ledger.reading import LedgerReader
+from worker.ledger.revisions import require_current, revision_of
+from worker.ledger.rows import ALL_WRITES, write_of
+from worker.ledger.store import Store, reading_store
+from worker.ledger.tables import action_log, observed, partner_memory, rule_memory, writes
+from worker.model.errors import NotSafe
+from worker.model.facts import FactKey, Json
+from worker.model.ids import EventId, PartnerId, RuleId
+from worker.model.leafing import Outcomes, Settled, Wanted, WantedWrites
+from worker.model.memory import RuleMemory
+from worker.model.writes import State, Write
+
+_NEWEST_RECORDS = ALL_RECORDS.order_by(None).order_by(action_log.c.seq.desc())
+_NEWEST_WRITES = ALL_WRITES.order_by(None).order_by(writes.c.id.desc())
+EVENT_FACT = FactKey(name="event").text
+_TITLE = func.json_extract(observed.c.body, "$.value.title", type_=Text)
+_EQUAL = ("partner", "event", "rule", "write", "kind", "reason")
+
+
+class LedgerBrowser(LedgerReader):
+    """The reading side with the questions that a page asks."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._source = store
+
+    def newest(self, wanted: Wanted, limit: int) -> list[dict[str, Json]]:
+        """Records as they are printed, newest first, at most ``limit``. Raises `NotSafe` where one cannot be read."""
+        a = action_log.c
+        query = self._of_any_partner(_NEWEST_RECORDS, wanted)
+        for name in _EQUAL:
+            value = getattr(wanted, name)
+            if value is not None:
+                query = query.where(a[name] == value)
+        if wanted.since is not None:
+            query = query.where(a.at >= millis_text(wanted.since))
+        if wanted.until is not None:
+            query = query.where(a.at < millis_text(wanted.until))
+        if wanted.before_seq is not None:
+            query = query.where(a.seq < wanted.before_seq)
+        with self._source.reading() as connection:
+            rows = connection.execute(query.limit(limit)).all()
+        try:
+            return [printed(row) for row in rows]
+        except ValueError as error:
+            hint = "somebody changed it: `campaign-worker log --verify` says where"
+            raise NotSafe(f"the action log cannot be read: {error}", hint=hint) from error
+
+    def newest_writes(self, wanted: WantedWrites, limit: int) -> tuple[Write, ...]:
+        """Writes, newest first, at most ``limit``."""
+        query = _NEWEST_WRITES
+        for name in ("state", "partner", "event", "rule"):
+            value = getattr(wanted, name)
+            if value is not None:
+                query = query.where(writes.c[name] == value)
+        if wanted.before_id is not None:
+            query = query.where(writes.c.id < wanted.before_id)
+        with self._source.reading() as connection:
+            return tuple(write_of(row) for row in connection.execute(query.limit(limit)))
+
+    def writes_in(self, states: Sequence[State], limit: int) -> tuple[Write, ...]:
+        """The oldest writes that are in one of these states: who has waited longest comes first."""
+        query = ALL_WRITES.where(writes.c.state.in_(sorted(states))).limit(limit)
+        with self._source.reading() as connection:
+            return tuple(write_of(row) for row in connection.execute(query))
+
+    def partners(self) -> tuple[PartnerId, ...]:
+        """Every partner that the ledger remembers or that a write was ever planned for."""
+        query = union(select(partner_memory.c.partner), select(rule_memory.c.partner), select(writes.c.partner))
+        with self._source.reading() as connection:
+            return tuple(sorted(PartnerId(one) for one in connection.execute(query).scalars()))
+
+    def rule_ids(self) -> tuple[RuleId, ...]:
+        """Every rule that is remembered or has planned a write, whether it is still in force or not."""
+        query = union(select(rule_memory.c.rule), select(writes.c.rule))
+        with self._source.reading() as connection:
+            return tuple(sorted(RuleId(one) for one in connection.execute(query).scalars()))
+
+    def events_like(self, text: str, limit: int) -> tuple[tuple[PartnerId, EventId], ...]:
+        """Events whose id or title contains the text, those whose id begins with it first."""
+        found: list[tuple[PartnerId, EventId]] = []
+        o = observed.c
+        named = select(o.partner, o.event).where(
+            o.fact == EVENT_FACT, or_(o.event.contains(text, autoescape=True), _TITLE.contains(text, autoescape=True))
+        )
+        with self._source.reading() as connection:
+            found.extend((PartnerId(one), EventId(event)) for one, event in connection.execute(named.limit(limit)))
+            for column, partner in (
+                (rule_memory.c.event, rule_memory.c.partner),
+                (writes.c.event, writes.c.partner),
+                (action_log.c.event, action_log.c.partner),
+            ):
+                query = select(partner, column).where(column.contains(text, autoescape=True)).distinct().limit(limit)
+                found.extend((PartnerId(one), EventId(event)) for one, event in connection.execute(query))
+                if len(found) >= limit:
+                    break
+        ordered = sorted(set(found), key=lambda pair: (not pair[1].startswith(text), pair[1], pair[0]))
+        return tuple(ordered[:limit])
+
+    def titles(self, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """The titles of events as they were seen last, where they are kept."""
+        o = observed.c
+        query = select(o.partner, o.event, _TITLE).where(
+            o.fact == EVENT_FACT, o.event.in_([event for _, event in pairs]), o.partner.in_([one for one, _ in pairs])
+        )
+        with self._source.reading() as connection:
+            found = connection.execute(query).all()
+        return {(partner, event): title for partner, event, title in found if isinstance(title, str)}
+
+    def memories_of(self, rule: str, limit: int) -> tuple[RuleMemory, ...]:
+        """What is remembered of a rule, event by event."""
+        m = rule_memory.c
+        query = select(m.body).where(m.rule == rule).order_by(m.partner, m.event).limit(limit)
+        with self._source.reading() as connection:
+            return tuple(decode(RuleMemory, body) for body in connection.execute(query).scalars())
+
+    def counts_of(self, rule: str) -> dict[State, int]:
+        """How many writes of a rule are in each state that occurs."""
+        query = select(writes.c.state, func.count()).where(writes.c.rule == rule).group_by(writes.c.state)
+        with self._source.reading() as connection:
+            return {cast(State, state): count for state, count in connection.execute(query)}
+
+    def daily(self, since: datetime) -> tuple[Outcomes, ...]:
+        """Where the writes that changed since then stand, by the day of their last change."""
+        day = func.substr(writes.c.changed_at, 1, 10)
+        query = (
+            select(day, writes.c.state, func.count())
+            .where(writes.c.changed_at >= time_text(since))
+            .group_by(day, writes.c.state)
+            .order_by(day)
+        )
+        with self._source.reading() as connection:
+            return tuple(
+                Outcomes(day=at, state=cast(State, state), count=count)
+                for at, state, count in connection.execute(query)
+            )
+
+    def settled(self, since: datetime, limit: int) -> tuple[Settled, ...]:
+        """The newest writes that were confirmed since then, oldest first."""
+        w = writes.c
+        query = (
+            select(w.planned_at, w.changed_at)
+            .where(w.state == "confirmed", w.changed_at >= time_text(since))
+            .order_by(w.id.desc())
+            .limit(limit)
+        )
+        with self._source.reading() as connection:
+            rows = connection.execute(query).all()
+        return tuple(Settled(planned_at=time_of(old), confirmed_at=time_of(new)) for old, new in reversed(rows))
+
+    def oldest(self, state: State) -> datetime | None:
+        """Since when the write that has been longest in a state is in it; None where there is none."""
+        since = (
+            func.coalesce(writes.c.unknown_since, writes.c.changed_at) if state == "unknown" else writes.c.changed_at
+        )
+        query = select(func.min(since)).where(writes.c.state == state)
+        with self._source.reading() as connection:
+            found = connection.execute(query).scalar_one_or_none()
+        return None if found is None else time_of(found)
+
+    def head(self) -> tuple[int, str]:
+        """The end of the chain: the last seq and its hash."""
+        with self._source.reading() as connection:
+            return end_of_chain(connection)
+
+    def _of_any_partner(self, query: Select[tuple[object, ...]], wanted: Wanted) -> Select[tuple[object, ...]]:
+        """An event without its partner: the index begins with the partner, and there are few of them."""
+        if wanted.event is None or wanted.partner is not None:
+            return query
+        return query.where(and_(action_log.c.partner.in_(self.partners()), action_log.c.event == wanted.event))
+
+
+def open_browser(url: str, folder: Path | None = None) -> LedgerBrowser:
+    """The ledger for a page, beside its daemon. Raises `NotSafe` for another revision or no ledger."""
+    place = place_of(url, folder)
+    store = reading_store(place)
+    name = f"the ledger {place.file}"
+    with store.reading() as connection:
+        require_current(revision_of(connection, name), name)
+    return LedgerBrowser(store)

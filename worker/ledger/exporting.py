@@ -1,0 +1,163 @@
+"""The action log as a file for auditors, and the proof that such a file is what was exported. Pure.
+
+An export is JSON lines or CSV; both hold every field, so the chain can be recomputed from either on a machine that has
+nothing but the file. What ties the file to the ledger is the chain's head, ``SEQ:HASH``, which is noted when the export
+is made and kept apart from it: who changes a record, leaves one out or cuts off the end cannot come to the same head.
+
+CSV is read by spreadsheets, which take ``=1+1`` for a formula. Text that begins like one gets a ``'`` in front, which
+is taken off again when the file is verified.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Self, cast
+
+from worker.ledger.chain import GENESIS, hash_of
+from worker.ledger.journal import FIELDS, JSON_FIELDS
+from worker.model.commits import ChainBreak
+from worker.model.facts import Json
+
+NUMBERS = frozenset({"seq", "episode", "write", "attempt"})
+NEVER_NULL = frozenset({"at", "kind", "why", "by", "prev", "hash"})
+_LIKE_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "'")
+_HASH_LENGTH = len(GENESIS)
+CELL_MAX = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The end of a chain: the last record's number and hash; ``0`` and zeros for an empty log."""
+
+    seq: int
+    hash: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The head that ``SEQ:HASH`` spells. Raises `ValueError`."""
+        seq, _, digest = text.strip().partition(":")
+        whole = len(digest) == _HASH_LENGTH and set(digest) <= set("0123456789abcdef")
+        if not (seq.isascii() and seq.isdigit() and whole):
+            raise ValueError("a head is SEQ:HASH, a number and 64 hexadecimal digits")
+        return cls(seq=int(seq), hash=digest)
+
+    def __str__(self) -> str:
+        return f"{self.seq}:{self.hash}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """What an export proves. ``gaps``: places where records were left out, as a narrowed export has them; nothing is
+    then said of what is not there. ``broken``: the first place that was changed, or why the head is not reached."""
+
+    count: int = 0
+    head: Head | None = None
+    gaps: int = 0
+    broken: ChainBreak | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Every record from the first on is there."""
+        return self.broken is None and self.gaps == 0
+
+
+def json_lines(records: Iterable[Mapping[str, Json]]) -> str:
+    """One object a line."""
+    return "".join(json.dumps(one, ensure_ascii=False, separators=(",", ":")) + "\n" for one in records)
+
+
+def csv_head() -> str:
+    """The line that names the columns."""
+    return _lines([list(FIELDS)])
+
+
+def csv_lines(records: Iterable[Mapping[str, Json]]) -> str:
+    """One line a record, nested values as JSON."""
+    return _lines([_cell(name, record.get(name)) for name in FIELDS] for record in records)
+
+
+def read_export(lines: Iterable[str]) -> Iterator[dict[str, Json]]:
+    """The records of an export, of whichever form its first line shows. Raises `ValueError` where it is neither."""
+    source = iter(lines)
+    first = next(source, "")
+    if not first:
+        return
+    if first.lstrip("\ufeff").startswith("seq,"):
+        csv.field_size_limit(CELL_MAX)
+        for number, cells in enumerate(csv.reader(source), start=2):
+            if len(cells) != len(FIELDS):
+                raise ValueError(f"line {number}: {len(cells)} cells instead of {len(FIELDS)}")
+            yield {name: _value(name, cell) for name, cell in zip(FIELDS, cells, strict=True)}
+        return
+    yield _record(first, 1)
+    for number, line in enumerate(source, start=2):
+        if line.strip():
+            yield _record(line, number)
+
+
+def verified(records: Iterable[Mapping[str, Json]], against: Head | None = None) -> Verified:
+    """Recomputes the chain of an export, and finds the head in it. A head of an earlier moment is found too."""
+    count, gaps, last = 0, 0, Head(seq=0, hash=GENESIS)
+    found = against is None or against == last
+    for record in records:
+        seq, why = record.get("seq"), None
+        if not isinstance(seq, int) or seq <= last.seq:
+            why = f"record {seq} stands after record {last.seq}"
+        elif seq == last.seq + 1 and record.get("prev") != last.hash:
+            why = f"record {seq} does not follow the one before it"
+        elif record.get("hash") != _hash_or_none(record):
+            why = f"record {seq} was changed after it was written"
+        if why is not None or not isinstance(seq, int):
+            return Verified(count=count, head=last, gaps=gaps, broken=ChainBreak(seq=last.seq + 1, why=why or ""))
+        gaps += seq != last.seq + 1
+        count, last = count + 1, Head(seq=seq, hash=str(record["hash"]))
+        if against is not None and seq == against.seq:
+            if last != against:
+                why = f"record {seq} has another hash than the head: this is not the log that the head was taken of"
+                return Verified(count=count, head=last, gaps=gaps, broken=ChainBreak(seq=seq, why=why))
+            found = True
+    if not found and against is not None:
+        why = f"the export ends at record {last.seq} and has no record {against.seq}: its end was cut off"
+        return Verified(count=count, head=last, gaps=gaps, broken=ChainBreak(seq=last.seq + 1, why=why))
+    return Verified(count=count, head=last, gaps=gaps)
+
+
+def _record(line: str, number: int) -> dict[str, Json]:
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"line {number} is neither JSON nor CSV with a head line") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"line {number} is no record")  # noqa: TRY004 - what is wrong is the text
+    return cast("dict[str, Json]", value)
+
+
+def _lines(rows: Iterable[Iterable[str]]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue()
+
+
+def _cell(name: str, value: Json) -> str:
+    if value is None:
+        return ""
+    if name in JSON_FIELDS or not isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return "'" + value if value.startswith(_LIKE_FORMULAS) else value
+
+
+def _value(name: str, cell: str) -> Json:
+    if name in JSON_FIELDS or name in NUMBERS:
+        return cast(Json, json.loads(cell)) if cell else None
+    if not cell and name not in NEVER_NULL:
+        return None
+    return cell.removeprefix("'")
+
+
+def _hash_or_none(record: Mapping[str, Json]) -> str | None:
+    try:
+        return hash_of(record)
+    except ValueError:
+        return None
