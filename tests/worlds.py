@@ -24,9 +24,10 @@ from worker.api.readings import CustomFact
 from worker.api.replies import Reply
 from worker.api.secret import Secret
 from worker.api.transport import Transports
-from worker.engine.cycle import Cycle, CycleReport
+from worker.engine.cycle import Cycle
 from worker.engine.looks import Settings as Deciding
 from worker.engine.parts import Parts, RulesInUse
+from worker.engine.report import CycleReport
 from worker.engine.settings import EngineSettings
 from worker.engine.state import PartnerState
 from worker.guards.situation import Limits

@@ -7,6 +7,7 @@ how old its facts are.
 
 import asyncio
 import random
+import secrets
 import time
 from datetime import UTC, datetime
 
@@ -41,3 +42,8 @@ def utc_now() -> datetime:
 def pause(seconds: float) -> None:
     """Waits, in a command that has nothing else to do."""
     time.sleep(seconds)
+
+
+def secret_text() -> str:
+    """A text that nobody can guess, of letters, digits, - and _."""
+    return secrets.token_urlsafe(32)

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.worlds import PARTNER, Town, happening, town, world
-from worker.engine.cycle import CycleReport
 from worker.engine.daemon import Daemon
 from worker.engine.parts import Parts
+from worker.engine.report import CycleReport
 from worker.model.facts import Json
 from worker.model.ids import PartnerId
 from worker.model.rules import RuleSet

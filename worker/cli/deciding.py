@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from worker.cli.output import say
 from worker.cli.wiring import operators_ledger
 from worker.config import Config
-from worker.ledger.reading import LedgerReader
+from worker.engine.ports import Ledger
 from worker.model.commits import Commit, Move
 from worker.model.errors import NotFound, StateConflict, UsageError
 from worker.model.ids import WriteId
@@ -31,16 +31,22 @@ class Chosen:
 def decide(config: Config, chosen: Chosen, verdict: Callable[[Write], Move]) -> None:
     """Decides every chosen write, or none. Raises `NotFound` for an unknown number or a wrong state."""
     with operators_ledger(config) as ledger:
-        moves = tuple(verdict(write) for write in _found(ledger, chosen))
-        try:
-            ledger.apply(Commit(at=utc_now(), moves=moves))
-        except StateConflict as conflict:
-            raise NotFound(f"nothing was changed: {conflict}", hint="look again: campaign-worker writes") from conflict
+        moves = decided(ledger, chosen, verdict)
     for one in moves:
         say(f"write {one.after.id}: {one.before.state} -> {one.after.state}")
 
 
-def _found(ledger: LedgerReader, chosen: Chosen) -> list[Write]:
+def decided(ledger: Ledger, chosen: Chosen, verdict: Callable[[Write], Move]) -> tuple[Move, ...]:
+    """The same in a ledger that is open, without a word; returns what was stored."""
+    moves = tuple(verdict(write) for write in _found(ledger, chosen))
+    try:
+        ledger.apply(Commit(at=utc_now(), moves=moves))
+    except StateConflict as conflict:
+        raise NotFound(f"nothing was changed: {conflict}", hint="look again: campaign-worker writes") from conflict
+    return moves
+
+
+def _found(ledger: Ledger, chosen: Chosen) -> list[Write]:
     if bool(chosen.ids) == (chosen.rule is not None):
         raise UsageError(
             "name writes by number, or all of a rule with --rule", hint="campaign-worker writes lists both"
@@ -56,7 +62,7 @@ def _found(ledger: LedgerReader, chosen: Chosen) -> list[Write]:
     return writes
 
 
-def _one(ledger: LedgerReader, number: int, states: tuple[State, ...]) -> Write:
+def _one(ledger: Ledger, number: int, states: tuple[State, ...]) -> Write:
     write = ledger.write(WriteId(number))
     if write is None:
         raise NotFound(f"there is no write {number}; nothing was changed", hint="campaign-worker writes lists them")

@@ -24,8 +24,8 @@ from worker.cli.opening import config_from, ledger_url
 from worker.cli.output import print_table, say
 from worker.cli.wiring import FIRST_EVENT_IN, running_daemon, twin_served
 from worker.config import Config
-from worker.engine.cycle import CycleReport
 from worker.engine.daemon import Daemon
+from worker.engine.report import CycleReport
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.ledger.rows import writes_json
 from worker.logs import configure

@@ -12,6 +12,7 @@ from worker.cli.opening import ledger_url
 from worker.cli.output import Format, print_json, print_table, say
 from worker.cli.rulesource import FolderSource
 from worker.engine.daemon import RELOAD_EVERY
+from worker.engine.health import unhealthy
 from worker.ledger.lock import held_since, holder
 from worker.ledger.places import LedgerPlace, place_of
 from worker.ledger.reading import LedgerReader, open_reading
@@ -21,7 +22,6 @@ from worker.model.facts import Json
 from worker.rules.durations import duration_text
 from worker.system import utc_now
 
-HEALTHY_INTERVALS = 3
 NO_RULES: Mapping[str, Json] = {
     "hash": None,
     "files_hash": None,
@@ -133,18 +133,7 @@ def _unhealthy(found: dict[str, Json], now: datetime, interval: timedelta) -> st
     """Why the worker is not healthy, or None."""
     if not found["running"]:
         return "no daemon holds the ledger"
-    partners = found["partners"]
-    if not isinstance(partners, dict) or not partners:
-        unreachable = found["unreachable"]
-        return f"no partner is watched yet{f': {unreachable}' if unreachable else ''}"
-    for partner, said in partners.items():
-        last = said.get("last_ok_at") if isinstance(said, dict) else None
-        if not isinstance(last, str):
-            return f"{partner}: no complete cycle yet"
-        age = now - datetime.fromisoformat(last)
-        if age > HEALTHY_INTERVALS * interval:
-            return f"{partner}: the last complete cycle is {age.total_seconds():.0f} s old"
-    return None
+    return unhealthy(found, now, interval)
 
 
 # for a person

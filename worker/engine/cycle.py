@@ -6,37 +6,27 @@ A ledger that cannot be written stops everything that writes: memory stays as it
 """
 
 import asyncio
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+from worker.engine.decide import Decision
 from worker.engine.deciding import Decider
 from worker.engine.execute import Executor
 from worker.engine.observe import Observer, Seen
 from worker.engine.parts import Parts
 from worker.engine.recording import Recorder
+from worker.engine.report import CycleReport
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
 from worker.model.errors import LedgerUnwritable, StateConflict
-from worker.model.ids import PartnerId
+from worker.model.ids import PartnerId, RuleId
 from worker.model.memory import PartnerMemory
+from worker.model.rules import Truth
 from worker.model.writes import Write
 
 WATCHED_AGAIN = timedelta(minutes=2)
 """At least this often the target of a write that is before a person is read by itself."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CycleReport:
-    """One canonical line per cycle."""
-
-    partner: PartnerId
-    events: int
-    complete: bool
-    fired: int
-    open_writes: int
-    took_ms: int
-    denied: bool = False
-    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +36,12 @@ class Done:
     fired: int = 0
     open_writes: int = 0
     error: str | None = None
+    judged: Counter[tuple[RuleId, Truth]] = field(default_factory=Counter)
 
     def and_then(self, later: "Done") -> "Done":
         """Both passes of a cycle as one."""
-        return replace(later, fired=self.fired + later.fired, error=self.error or later.error)
+        judged = self.judged + later.judged
+        return replace(later, fired=self.fired + later.fired, error=self.error or later.error, judged=judged)
 
 
 class Cycle:
@@ -101,6 +93,7 @@ class Cycle:
             took_ms=round((self._clock.monotonic() - began) * 1000),
             denied=seen.denied,
             error=done.error or seen.why or None,
+            judged=done.judged,
         )
 
     def _pass(self, state: PartnerState, seen: Seen) -> Done | None:
@@ -118,7 +111,7 @@ class Cycle:
             self._decider.reload(state)
             return Done(error=f"decided anew in the next cycle: {problem}")
         fired = 0 if decision is None else sum(1 for one in decision.commit.records if one.kind == "fired")
-        return Done(fired=fired, open_writes=len(writes))
+        return Done(fired=fired, open_writes=len(writes), judged=_judged(decision))
 
     async def drain(self, state: PartnerState) -> None:
         """Waits for the running attempts and rounds of evidence."""
@@ -172,3 +165,9 @@ class Cycle:
             self._settler.forget_rule(current)
             return
         await self._executor.attempt(state, current)
+
+
+def _judged(decision: Decision | None) -> Counter[tuple[RuleId, Truth]]:
+    """How many conditions were evaluated, by rule and by what they were."""
+    found = {} if decision is None else decision.judged
+    return Counter((rule, judgement.truth) for (_, rule), judgement in found.items())

@@ -13,9 +13,10 @@ from typing import Protocol
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-from worker.engine.cycle import Cycle, CycleReport
+from worker.engine.cycle import Cycle
 from worker.engine.partners import Partners
 from worker.engine.parts import Parts
+from worker.engine.report import CycleReport
 from worker.model.commits import Commit, DaemonStatus
 from worker.model.errors import LedgerUnwritable, NotSafe, WorkerError
 from worker.model.facts import Json
@@ -93,6 +94,11 @@ class Daemon:
         self._cycle_ms = 0
         self._unreachable: str | None = None
         self._ended: str | None = None
+
+    @property
+    def rules(self) -> RuleSet:
+        """The rules in force; may be asked from any thread."""
+        return self._rules.current
 
     def stop(self) -> None:
         """Asks the daemon to stop; what is in flight is awaited by `run`."""

@@ -1,0 +1,28 @@
+"""Whether the daemon is well, from what it last said of itself. Pure.
+
+One judgement for the command, the page and the orchestrator that asks it: a complete look at every partner, younger
+than three intervals. A look that is older means that nothing is decided on what is so now, whatever else still runs.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from worker.model.facts import Json
+
+HEALTHY_INTERVALS = 3
+
+
+def unhealthy(body: Mapping[str, Json], now: datetime, interval: timedelta) -> str | None:
+    """Why the worker is not well, or None. ``body``: what the daemon saved of itself."""
+    partners = body.get("partners")
+    if not isinstance(partners, Mapping) or not partners:
+        unreachable = body.get("unreachable")
+        return f"no partner is watched yet{f': {unreachable}' if unreachable else ''}"
+    for partner, said in partners.items():
+        last = said.get("last_ok_at") if isinstance(said, Mapping) else None
+        if not isinstance(last, str):
+            return f"{partner}: no complete cycle yet"
+        age = now - datetime.fromisoformat(last)
+        if age > HEALTHY_INTERVALS * interval:
+            return f"{partner}: the last complete cycle is {age.total_seconds():.0f} s old"
+    return None
