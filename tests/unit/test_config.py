@@ -202,7 +202,7 @@ def test_what_is_written_is_vouched_for() -> None:
 
 def test_keys_without_use_yet_are_named() -> None:
     text = "web: {listen: '127.0.0.1:1'}\nnotify: [{url: {env: A}, on: [surge]}]\napi: {media_url: https://h/x}"
-    assert set(read(text).unused_keys()) == {"web", "notify", "api.media_url"}
+    assert set(read(text).unused_keys()) == {"notify", "api.media_url"}
     assert read("web: null\nnotify: []").unused_keys() == {}
 
 
@@ -242,3 +242,39 @@ VALUES = st.recursive(
 def test_no_config_crashes_the_reader(values: dict[str, object]) -> None:
     with suppress(InputErrors):
         assert isinstance(read(yaml.safe_dump(values)), Config)
+
+
+@pytest.mark.parametrize(
+    ("web", "words", "reason"),
+    [
+        ("{listen: 0.0.0.0:80}", "nobody would be asked for a password", "open to every machine"),
+        ("{listen: 'worker.example.com:80'}", "nobody would be asked for a password", "a name is not this machine"),
+        ("{listen: '127.0.0.1:99999'}", "has no port 99999", "no such port"),
+        ("{listen: '0.0.0.0:80', users: {ann: secret}}", "web.users.ann must not stand in the file", "a literal"),
+        ("{listen: '127.0.0.1:80', token: secret}", "web.token must not stand in the file", "a literal"),
+        ("{listen: '0.0.0.0:80', users: {'a:b': {env: A}}}", "is no user name", "a colon ends the name in a header"),
+        ("{listen: '127.0.0.1:80', hosts: ['https://x']}", "is no host name", "an address instead of a name"),
+        ("{listen: '127.0.0.1:80', user: {}}", "did you mean 'users'", "a misspelt key"),
+    ],
+)
+def test_a_page_that_would_stand_open_is_refused(web: str, words: str, reason: str) -> None:
+    with pytest.raises(InputErrors, match=words):
+        read(f"web: {web}")
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:8080", "localhost:8080", "'[::1]:8080'"])
+def test_a_page_for_this_machine_needs_no_password(listen: str) -> None:
+    web = read(f"web: {{listen: {listen}}}").web
+    assert web is not None
+    assert (web.port, web.users, web.token) == (8080, {}, None)
+
+
+def test_a_page_for_others_says_where_its_secrets_are(tmp_path: Path) -> None:
+    text = "web: {listen: '0.0.0.0:80', users: {ann: {env: A}, ben: {file: b}}, token: {env: T}, hosts: [W.Example]}"
+    web = read(text).web
+    assert web is not None
+    assert (web.host, web.hosts) == ("0.0.0.0", frozenset({"w.example"}))  # noqa: S104 - what is tested
+    assert {name: (secret.env, secret.key) for name, secret in web.users.items()} == {
+        "ann": ("A", "web.users.ann"),
+        "ben": (None, "web.users.ben"),
+    }

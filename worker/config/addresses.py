@@ -6,6 +6,7 @@ from urllib.parse import SplitResult, urlsplit
 
 SANDBOX = "sandbox"
 LEDGER_PREFIX = "sqlite:///"
+PORT_MAX = 65_535
 _VERSION = re.compile(r"/v\d+/?$")
 
 
@@ -52,6 +53,23 @@ def ledger_error(text: str) -> tuple[str, str] | None:
             "must be sqlite:///FILE",
             "a file on a disk of this machine; relative paths count from the config's folder",
         )
+    return None
+
+
+def host_and_port(listen: str) -> tuple[str, int]:
+    """The two parts of an address to listen on; an IPv6 host without its brackets."""
+    host, _, port = listen.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def listen_error(listen: str, *, locked: bool) -> tuple[str, str] | None:
+    """What is wrong with an address to listen on, and what to do; None if nothing is."""
+    host, port = host_and_port(listen)
+    if port > PORT_MAX:
+        return f"has no port {port}", f"ports go up to {PORT_MAX}"
+    if not locked and not _loopback(host):
+        hint = "give web.users (a password for each person) or web.token, or listen on 127.0.0.1"
+        return "is open to other machines, and nobody would be asked for a password", hint
     return None
 
 

@@ -11,7 +11,7 @@ import jmespath
 from jmespath.exceptions import JMESPathError
 
 from worker.api.endpoints import ENDPOINTS, row_of
-from worker.config.addresses import address_error, embedded, is_local, ledger_error
+from worker.config.addresses import address_error, embedded, is_local, ledger_error, listen_error
 from worker.config.sections import ConfigText, FactText, SecretText
 from worker.model.document import QUERY_VALUES
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT
@@ -27,6 +27,7 @@ _RESERVED = frozenset(
     }
 )
 _FACT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _READABLE = tuple(row.path for row in ENDPOINTS if row.method == "GET" and row.host == "api" and row.opened)
 
@@ -46,6 +47,7 @@ def crosscheck(text: ConfigText) -> Iterator[Wrong]:
     """Everything that is wrong beyond single keys."""
     yield from _addresses(text)
     yield from _secrets(text)
+    yield from _web(text)
     yield from _durations(text)
     for name, fact in text.facts.items():
         yield from _fact(name, fact)
@@ -74,6 +76,9 @@ def _secrets(text: ConfigText) -> Iterator[Wrong]:
         (("credentials", "password"), text.credentials.password, local),
         *((("notify", number, "url"), one.url, False) for number, one in enumerate(text.notify)),
     ]
+    if text.web is not None:
+        secrets.extend((("web", "users", name), source, False) for name, source in text.web.users.items())
+        secrets.extend((("web", "token"), source, False) for source in (text.web.token,) if source is not None)
     for loc, source, literal_allowed in secrets:
         dotted = ".".join(str(part) for part in loc)
         if isinstance(source, SecretText):
@@ -82,6 +87,23 @@ def _secrets(text: ConfigText) -> Iterator[Wrong]:
         elif not literal_allowed:
             hint = "write {env: NAME} or {file: PATH}; a value may stand here only for the sandbox and this machine"
             yield Wrong(loc=loc, message=f"{dotted} must not stand in the file itself", hint=hint)
+
+
+def _web(text: ConfigText) -> Iterator[Wrong]:
+    web = text.web
+    if web is None:
+        return
+    wrong = listen_error(web.listen, locked=bool(web.users) or web.token is not None)
+    if wrong is not None:
+        yield Wrong(loc=("web", "listen"), message=f"web.listen {wrong[0]}", hint=wrong[1])
+    for name in web.users:
+        if not name.strip() or ":" in name or not name.isprintable():
+            message = f"web.users: {name!r} is no user name: it must be readable and have no colon"
+            yield Wrong(loc=("web", "users", name), message=message, key=True)
+    for name in web.hosts:
+        if not _HOST_NAME.fullmatch(name):
+            hint = "a name as it stands in the browser's address, without https:// and without a port"
+            yield Wrong(loc=("web", "hosts"), message=f"web.hosts: {name!r} is no host name", hint=hint)
 
 
 def _durations(text: ConfigText) -> Iterator[Wrong]:

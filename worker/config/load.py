@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from worker.config.addresses import embedded, is_local, media_of
+from worker.config.addresses import embedded, host_and_port, is_local, media_of
 from worker.config.crosschecks import Wrong, crosscheck
 from worker.config.places import Places, given, pydantic_problem
 from worker.config.secrets import Secret, SecretValue
@@ -27,7 +27,6 @@ from worker.rules.yamltext import Document, Entries, Scalar, compose
 
 FILE_BYTES_MAX = 1_000_000
 NOT_YET_USED: Mapping[str, str] = {
-    "web": "the page is not in this version",
     "notify": "messages are not in this version; `status` and the log show the same",
     "api.media_url": "nothing in this version uploads media",
 }
@@ -43,6 +42,17 @@ class Assumed:
 
 
 AssumptionCheck = Callable[[Mapping[str, Json]], Iterable[Assumed]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebPage:
+    """The page's address, who may come in, and the names under which it is reached."""
+
+    host: str
+    port: int
+    users: Mapping[str, Secret]
+    token: Secret | None
+    hosts: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +79,7 @@ class Config:
     observations: Observations
     assumptions: Mapping[str, Json]
     facts: Mapping[str, CustomFact]
-    web: Web | None
+    web: WebPage | None
     notify: tuple[Notify, ...]
     written: frozenset[str]
     warnings: tuple[Problem, ...] = ()
@@ -187,10 +197,17 @@ def _config(path: Path, text: ConfigText, written: frozenset[str]) -> Config:
         observations=text.observations,
         assumptions=text.assumptions,
         facts={name: CustomFact(name=name, get=fact.get, value=fact.value) for name, fact in text.facts.items()},
-        web=text.web,
+        web=None if text.web is None else _web(text.web, folder),
         notify=text.notify,
         written=written,
     )
+
+
+def _web(text: Web, folder: Path) -> WebPage:
+    host, port = host_and_port(text.listen)
+    users = {name: _secret(f"web.users.{name}", source, folder) for name, source in text.users.items()}
+    token = None if text.token is None else _secret("web.token", text.token, folder)
+    return WebPage(host=host, port=port, users=users, token=token, hosts=frozenset(name.lower() for name in text.hosts))
 
 
 def _secret(key: str, source: SecretText | str, folder: Path) -> Secret:

@@ -123,9 +123,11 @@ def known_keys(loc: Loc) -> tuple[str, ...]:
 
 
 def _without_names(loc: Loc) -> list[str]:
-    """The keys that the models know: not the numbers of items, and not the names of facts."""
+    """The keys that the models know: not the numbers of items, and not the names of facts and users."""
     return [
-        part for index, part in enumerate(loc) if isinstance(part, str) and (index == 0 or loc[index - 1] != "facts")
+        part
+        for index, part in enumerate(loc)
+        if isinstance(part, str) and (index == 0 or loc[index - 1] not in ("facts", "users"))
     ]
 
 

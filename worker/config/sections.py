@@ -164,9 +164,12 @@ class FactText(Section):
 class Web(Section):
     """The page."""
 
-    listen: str = Field(
-        description="HOST:PORT", pattern=r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):\d{1,5}$", examples=["127.0.0.1:8080"]
+    listen: str = Field(description="HOST:PORT", pattern=LISTEN_PATTERN, examples=["127.0.0.1:8080"])
+    users: dict[str, SecretSource] = Field(
+        default_factory=dict, description="who may come in, with where the password is found; none: this machine only"
     )
+    token: SecretSource | None = Field(None, description="for Prometheus and scripts, as Authorization: Bearer")
+    hosts: tuple[Name, ...] = Field((), description="names under which the page is reached; addresses need none")
 
 
 class Notify(Section):
