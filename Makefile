@@ -16,7 +16,7 @@ CORE_TESTS := tests/unit/model tests/unit/rules tests/unit/guards tests/unit/wri
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv demo test lint format types core tests cover prove bench docs schema golden lock clean
+.PHONY: help .venv demo test lint format types core tests cover tools prove bench docs schema golden lock clean
 
 help: ## say what there is to make
 	@echo 'campaign-worker: watches events, decides by rules, makes every effect happen at most once.'
@@ -69,13 +69,16 @@ core: $(READY) ## the core's own tests, and its branch coverage, which must be c
 	$(SAY) 'coverage of the core: every branch'
 	@$(BIN)/coverage report --include='$(CORE)' --fail-under=100
 
-tests: $(READY) ## every other test
+tests: $(READY) tools ## every other test
 	$(SAY) 'all other tests'
 	@$(BIN)/python -m pytest -n $(WORKERS) $(addprefix --ignore=,$(CORE_TESTS))
 
-cover: $(READY) ## every test with coverage of everything; slower than `make test`
+cover: $(READY) tools ## every test with coverage of everything; slower than `make test`
 	@$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=
 	@$(BIN)/coverage report
+
+tools: ## what the tests need beside Python, installed where it is missing and may be
+	@sh tests/tools.sh
 
 prove: $(READY) ## the longer proofs: many seeds, real processes killed
 	@$(BIN)/python -m pytest -n $(WORKERS) -m prove --timeout 0; code=$$?; \

@@ -8,20 +8,27 @@ from typing import Annotated
 import typer
 
 from worker.cli.app import app, invocation
+from worker.cli.beside import Beside
 from worker.cli.common import config_of, duration
 from worker.cli.output import say
 from worker.cli.signals import BOTH
 from worker.cli.wiring import running_daemon, unvouched_lines
 from worker.config import Config
-from worker.engine.cycle import CycleReport
+from worker.engine.report import CycleReport
 from worker.logs import configure, logger, tell
+from worker.system import utc_now
+from worker.web.metrics import Meter
 
 
 class LogReporter:
-    """Tells of cycles and troubles in the log of the process."""
+    """Tells of cycles and troubles in the log of the process, and counts them."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
 
     def cycle(self, report: CycleReport) -> None:
         """One canonical line per cycle."""
+        self._meter.cycle(report, utc_now())
         log = logger()
         level = log.warning if report.error else log.info
         shown = {} if report.error is None else {"error": report.error}
@@ -73,9 +80,13 @@ async def _run(config: Config, ends: timedelta | None) -> None:
     loop, asked = asyncio.get_running_loop(), asyncio.Event()
     for number in BOTH:
         loop.add_signal_handler(number, asked.set)
-    async with running_daemon(config, reporter=LogReporter(), tell=tell, pid=os.getpid()) as daemon:
+    beside = Beside(config)
+    async with running_daemon(
+        config, reporter=LogReporter(beside.meter), tell=beside.told(tell), pid=os.getpid(), meter=beside.meter
+    ) as daemon:
         for number in BOTH:
             loop.add_signal_handler(number, daemon.stop)
         if asked.is_set():
             daemon.stop()
-        await daemon.run(lasting=ends)
+        async with beside.serving(daemon):
+            await daemon.run(lasting=ends)

@@ -8,14 +8,17 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from worker.api.addresses import hosts_from
 from worker.api.assumptions import Assumptions, assumptions_from
 from worker.api.auth import Credentials
 from worker.api.client import ApiService, ApiSettings
+from worker.api.counting import counting
 from worker.api.readings import CustomFact
 from worker.api.replies import Reply
 from worker.api.secret import Secret
+from worker.api.transport import Transports
 from worker.cli.opening import ledger_url
 from worker.cli.rulesource import FolderSource
 from worker.config import Config, resolve
@@ -39,6 +42,9 @@ from worker.reading.pacer import Pacer
 from worker.sandbox.server import Address, Time, built, serving
 from worker.sandbox.service import Service
 from worker.system import SystemClock, new_random, utc_now
+
+if TYPE_CHECKING:
+    from worker.web.metrics import Meter  # every command comes through here, and only `run` measures
 
 TOGGLED: Mapping[str, str] = {
     "pause": "client_campaign_status",
@@ -135,10 +141,17 @@ def unvouched_lines(config: Config) -> tuple[str, ...]:
 
 @asynccontextmanager
 async def running_daemon(
-    config: Config, *, reporter: Reporter, tell: Tell, pid: int, address: Address | None = None
+    config: Config,
+    *,
+    reporter: Reporter,
+    tell: Tell,
+    pid: int,
+    address: Address | None = None,
+    meter: "Meter | None" = None,
 ) -> AsyncIterator[Daemon]:
     """A daemon with everything it needs, ready to `run`; everything is closed at the end of the block. ``address``: an
-    embedded twin that runs already; without it one is started where the config asks for it.
+    embedded twin that runs already; without it one is started where the config asks for it. ``meter``: counts requests
+    and times commits.
 
     Raises `NotSafe` where the ledger is held, restored or cannot be written, and `UsageError` for missing credentials.
     """
@@ -157,7 +170,7 @@ async def running_daemon(
         gate: Gate[Reply] = Gate(pacer=pacer, clock=clock, floor_s=config.poll.interval.total_seconds())
         stack.push_async_callback(gate.aclose)
         service = ApiService(
-            settings=_api_settings(config, address),
+            settings=_api_settings(config, address, meter),
             credentials=secrets,
             gate=gate,
             pacing=pacer,
@@ -165,7 +178,8 @@ async def running_daemon(
             chance=random.random,
         )
         stack.push_async_callback(service.aclose)
-        parts = Parts(clock=clock, service=service, ledger=ToldLedger(ledger, tell), settings=engine_settings(config))
+        stored = ledger if meter is None else meter.timed(ledger, clock.monotonic)
+        parts = Parts(clock=clock, service=service, ledger=ToldLedger(stored, tell), settings=engine_settings(config))
         source = FolderSource(config.rules, config.registry)
 
         def budgets(partner: PartnerId) -> Mapping[str, Json]:
@@ -189,7 +203,7 @@ def _credentials(config: Config, *, embedded: bool) -> Credentials:
     return Credentials(username=Secret(username.reveal()), password=Secret(password.reveal()))
 
 
-def _api_settings(config: Config, address: Address | None) -> ApiSettings:
+def _api_settings(config: Config, address: Address | None, meter: "Meter | None") -> ApiSettings:
     if address is not None:
         hosts = hosts_from(address.base_url, address.cr_url, address.media_url)
     else:
@@ -202,4 +216,5 @@ def _api_settings(config: Config, address: Address | None) -> ApiSettings:
         operator_prefix=config.operator_prefix,
         assumptions=assumptions_of(config),
         facts={name: CustomFact(name=name, get=fact.get, value=fact.value) for name, fact in config.facts.items()},
+        transports=Transports() if meter is None else counting(meter.request),
     )

@@ -1,0 +1,155 @@
+"""A ledger with a story in it, and the page over it on a real port: what the tests of the page look at.
+
+The story is played by the whole worker against the twin in virtual time, once for all tests of a process; each test
+that decides something gets a copy of the folder. The page is the daemon's own, with its own decisions; only the daemon
+is not there, so that nothing changes but by what the test does.
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from tests.virtual import EPOCH
+from tests.worlds import PARTNER, PAUSE, Town, draft, happening, town, world
+from worker.cli.opening import config_from, ledger_url
+from worker.cli.page import PageDecisions, rules_shown
+from worker.config import Config
+from worker.ledger.browsing import LedgerBrowser, open_browser
+from worker.model.commits import DaemonStatus
+from worker.model.facts import Json
+from worker.rules.load import load_rules
+from worker.system import SystemClock
+from worker.web.app import application
+from worker.web.door import Keys
+from worker.web.metrics import Meter
+from worker.web.parts import PageParts
+from worker.web.samples import Samples
+from worker.web.server import PageServer
+
+HOSTILE_ID = """<img src=x onerror=alert(1)>"'&{{7*7}}"""
+HOSTILE_TITLE = "<script>document.title='taken'</script>"
+RULES = f"""{PAUSE}
+  - id: boost-drafts
+    description: Publish a draft as soon as it is there.
+    on_unknown: ask
+    when: event.status == 'active' && setup.state == 'DRAFT'
+    do: [boost]
+  # Somebody looks at these first.
+  - id: hide-archived
+    description: "Hide what is over. {HOSTILE_TITLE}"
+    mode: approve
+    when: event.status == 'archived' && event.title != ''
+    do: [pause]
+"""
+ENDS = timedelta(seconds=60)
+"""How long the story lasts."""
+
+
+def play(folder: Path) -> None:
+    """The story: a pause by the worker, one by another hand, a lost answer that a read settles, one that needs a
+    person, and three that wait, one of them with a hostile title and id."""
+    place = world(
+        happening("summer-night", title="Summer Night"),
+        happening("winter-gala"),
+        draft("lost-answer"),
+        draft("needs-you"),
+        happening("over-1"),
+        happening("over-2"),
+        happening(HOSTILE_ID, title=HOSTILE_TITLE),
+    )
+    (folder / "rules").mkdir(parents=True)
+    (folder / "rules" / "rules.yaml").write_text(RULES, encoding="utf-8")
+    (folder / "config.yaml").write_text("web: {listen: 127.0.0.1:0}\n", encoding="utf-8")
+    with town(folder, place, RULES) as (made, go):
+        made.fault("answer_after", "POST", "/setup_processes/lost-answer/boost", status=429)
+        made.fault("answer_before", "POST", "/setup_processes/needs-you/boost", status=500)
+
+        async def story(acted: Town) -> None:
+            await acted.run(9)
+            acted.set("summer-night", status="cancelled")
+            await acted.run(12)
+            acted.set("winter-gala", client_campaign_status="PAUSED", by="person")
+            await acted.run(6)
+            for event in ("over-1", "over-2", HOSTILE_ID):
+                acted.set(event, status="archived")
+            await acted.run(9)
+            acted.ledger.save_status(_status(acted.clock.now()))
+
+        go(story)
+
+
+@dataclass(frozen=True)
+class FixedClock:
+    """Wall time stands still just after the story, so that nothing on the page depends on today, and nobody waits."""
+
+    at: datetime
+    slept: list[float] = field(default_factory=list)
+
+    def now(self) -> datetime:
+        return self.at
+
+    def monotonic(self) -> float:
+        return SystemClock().monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A folder with the story, and its page."""
+
+    folder: Path
+    address: str
+    config: Config
+    ledger: LedgerBrowser
+    clock: FixedClock
+
+
+@contextmanager
+def scene(folder: Path, *, keys: Keys | None = None) -> Iterator[Scene]:
+    """The page over a folder, for as long as the block lasts."""
+    config = config_from(folder / "config.yaml")
+    clock = FixedClock(EPOCH + ENDS)
+    samples = Samples()
+    failures: list[BaseException] = []
+    with open_browser(ledger_url(config)) as ledger:
+        for minute in range(30):
+            samples.take(ledger, clock.now() - timedelta(minutes=30 - minute))
+        parts = PageParts(
+            ledger=ledger,
+            decisions=PageDecisions(config),
+            rules=lambda: rules_shown(config, load_rules(config.rules, config.registry)),
+            clock=clock,
+            entropy=iter(f"not so secret {number}" for number in range(10_000)).__next__,
+            silence=lambda: 0.5,
+            interval=config.poll.interval,
+            measured=lambda: Meter().measured(ledger, clock.now()),
+            keys=keys or Keys(),
+        )
+
+        async def nothing() -> None:
+            return
+
+        app = application(parts, samples)
+        with PageServer(app, host="127.0.0.1", port=0, beside=nothing, failed=failures.append) as server:
+            yield Scene(
+                folder=folder, address=f"http://127.0.0.1:{server.port}", config=config, ledger=ledger, clock=clock
+            )
+    assert failures == []
+
+
+def copied(story: Path, to: Path) -> Path:
+    """The folder of a story, for a test of its own."""
+    shutil.copytree(story, to, dirs_exist_ok=True)
+    return to
+
+
+def _status(now: datetime) -> DaemonStatus:
+    said: Json = {"last_ok_at": now.isoformat(), "last_error": None, "requests_per_minute": 84, "budget": 300}
+    rules: Json = {"hash": "h", "files_hash": "h", "loaded_at": now.isoformat(), "error": None}
+    body: dict[str, Json] = {"cycle_ms": 12, "unreachable": None, "rules": rules, "partners": {str(PARTNER): said}}
+    return DaemonStatus(pid=4711, since=EPOCH, seen_at=now, body=body)

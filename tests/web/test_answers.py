@@ -1,0 +1,238 @@
+"""What machines ask of the page, what is too much for it, and that it lets the daemon live."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.builders import NOW, a_write
+from tests.web.scene import Scene
+from worker.cli.page import rules_shown
+from worker.cli.pulse import Pulse
+from worker.engine.report import CycleReport
+from worker.ledger.exporting import Head, read_export, verified
+from worker.ledger.memory import in_memory_ledger
+from worker.model.commits import Commit, Move
+from worker.model.errors import LedgerUnwritable, UsageError
+from worker.model.ids import PartnerId, RuleId
+from worker.model.records import Record
+from worker.model.rules import Truth
+from worker.rules.load import load_rules
+from worker.web.metrics import METRICS, PREFIX, Meter
+from worker.web.server import PageServer, listening
+from worker.web.turns import WAITING_MAX, TooBusy, Turns
+
+
+def get(scene: Scene, path: str) -> httpx.Response:
+    return httpx.get(scene.address + path, trust_env=False)
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_the_log_is_exported_with_its_head_and_can_be_verified(shown: Scene, form: str) -> None:
+    answer = get(shown, f"/log.{form}")
+    head = Head.parse(answer.headers["x-chain-head"])
+    assert f"{head.seq}-{head.hash[:12]}.{form}" in answer.headers["content-disposition"]
+    result = verified(read_export(answer.text.splitlines(keepends=True)), head)
+    assert (result.whole, result.count) == (True, shown.ledger.last_seq())
+
+
+def test_an_export_is_narrowed_as_the_page_is_or_refused(shown: Scene) -> None:
+    records = list(read_export(get(shown, "/log.jsonl?event=winter-gala").text.splitlines(keepends=True)))
+    assert {record["event"] for record in records} == {"winter-gala"}
+    assert get(shown, "/log.csv?kind=held").status_code == 400
+    assert get(shown, "/log.csv?since=noon").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/write?id=x", 404),
+        ("/write", 404),
+        ("/event", 404),
+        ("/event?event=nobody", 200),
+        ("/rule?rule=none", 404),
+        ("/rule?rule=pause-cancelled", 200),
+        ("/search", 200),
+        ("/search?event=2", 200),
+        ("/log?before=99999999999999999999", 200),
+        ("/writes?state=waiting&before=5", 200),
+        ("/healthz", 200),
+        ("/static/../app.py", 404),
+    ],
+)
+def test_every_address_has_an_answer(shown: Scene, path: str, status: int) -> None:
+    assert get(shown, path).status_code == status
+
+
+def test_a_rule_that_was_edited_since_is_not_shown_as_if_it_were_in_force(own: Scene) -> None:
+    in_force = load_rules(own.config.rules, own.config.registry)
+    shown = rules_shown(own.config, in_force)
+    assert (shown.same_as_files, "do: [boost]" in shown.rules["boost-drafts"].text) == (True, True)
+    file = own.folder / "rules" / "rules.yaml"
+    file.write_text(file.read_text("utf-8").replace("do: [boost]", "do: [run]"), "utf-8")
+    shown = rules_shown(own.config, in_force)
+    assert (shown.same_as_files, shown.rules["boost-drafts"].text) == (False, "")
+    file.unlink()
+    assert not rules_shown(own.config, in_force).same_as_files
+
+
+def figures(text: str) -> dict[str, float]:
+    """Every sample of a scrape by its name and labels, as Prometheus' own parser reads it."""
+    return {
+        f"{sample.name.removeprefix(PREFIX)}{sorted(sample.labels.items())}": sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_what_the_ledger_knows_is_measured_at_the_scrape(shown: Scene) -> None:
+    found = figures(get(shown, "/metrics").text)
+    assert found["writes[('state', 'needs_human')]"] == 1
+    assert found["writes[('state', 'waiting')]"] == 3
+    assert found["writes[('state', 'rejected')]"] == 0
+    assert found["oldest_needs_human_seconds[]"] > 0
+    assert found["oldest_unknown_seconds[]"] == 0
+    assert found["log_records[]"] == shown.ledger.last_seq()
+    assert found["budget_requests_per_minute[('partner', 'partner-id-one')]"] == 300
+
+
+def test_what_the_daemon_does_is_counted(shown: Scene) -> None:
+    meter, ledger = Meter(), in_memory_ledger(NOW)
+    partner, rule = PartnerId("p"), RuleId("r")
+    judged = {(rule, Truth.UNKNOWN): 2, (rule, Truth.TRUE): 1}
+    report = CycleReport(partner=partner, events=3, complete=True, fired=0, open_writes=0, took_ms=40, judged=judged)
+    meter.cycle(report, NOW)
+    meter.cycle(
+        CycleReport(partner=partner, events=0, complete=False, fired=0, open_writes=0, took_ms=9, error="x"), NOW
+    )
+    meter.request("read", "p", "429")
+    meter.record(Record(at=NOW, kind="fired", rule=rule))
+    seconds = iter([1.0, 1.5]).__next__
+    timed = meter.timed(ledger, seconds)
+    timed.apply(Commit(at=NOW))
+    timed.apply(Commit(at=NOW, records=(Record(at=NOW, kind="started"),)))
+    assert timed.halts(NOW) == (), "whatever else a ledger can do is passed on"
+    done = a_write(state="confirmed", changed_at=NOW + timedelta(seconds=8))
+    meter.commit(0.1, [Move(before=a_write(state="applied"), after=done)])
+    found = figures(meter.measured(shown.ledger, NOW).body.decode())
+    assert found["cycles_total[('partner', 'p'), ('result', 'complete')]"] == 1
+    assert found["cycles_total[('partner', 'p'), ('result', 'error')]"] == 1
+    assert found["rule_evaluations_total[('rule', 'r'), ('truth', 'unknown')]"] == 2
+    assert found["requests_total[('kind', 'read'), ('partner', 'p'), ('status', '429')]"] == 1
+    assert found["fired_total[('rule', 'r')]"] == 1
+    assert (found["ledger_commit_seconds_count[]"], found["ledger_commit_seconds_sum[]"]) == (2, 0.6)
+    assert found["change_to_confirmed_seconds_sum[]"] == 8
+
+
+def test_a_commit_that_failed_is_counted_and_still_fails() -> None:
+    class Broken:
+        def apply(self, _: Commit) -> None:
+            raise LedgerUnwritable("the disk is full")
+
+    meter = Meter()
+    timed = meter.timed(Broken(), lambda: 0.0)  # type: ignore[arg-type] # only what is asked of it
+    with pytest.raises(LedgerUnwritable):
+        timed.apply(Commit(at=NOW, records=(Record(at=NOW, kind="started"),)))
+    text = meter._registry.get_sample_value(f"{PREFIX}ledger_failures_total")
+    assert text == 1
+
+
+def test_every_figure_of_the_table_is_measured(shown: Scene) -> None:
+    text = get(shown, "/metrics").text
+    missing = [name for name in METRICS if f"# HELP {PREFIX}{name.removesuffix('_total')}" not in text]
+    assert missing == []
+
+
+class Hours:
+    """A clock for turns: each piece of work takes what it says."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+        self.slept: list[float] = []
+
+    def now(self) -> None:
+        raise AssertionError("turns have no use for the time of day")
+
+    def monotonic(self) -> float:
+        return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(max(0.0, round(seconds, 3)))
+        self.at += max(0.0, seconds)
+
+    def working(self, seconds: float) -> Callable[[], float]:
+        def work() -> float:
+            self.at += seconds
+            return seconds
+
+        return work
+
+
+async def test_after_each_page_the_next_one_waits_for_as_long_as_it_took() -> None:
+    clock = Hours()
+    turns = Turns(clock)  # type: ignore[arg-type] # a clock without a time of day
+    await asyncio.gather(*(turns.run(clock.working(seconds)) for seconds in (0.1, 0.2, 3.0, 0.1)))
+    assert clock.slept == [0.0, 0.1, 0.2, 0.5], "half of the time at most, and never a long rest"
+
+
+async def test_who_would_wait_too_long_is_turned_away() -> None:
+    clock, gate = Hours(), threading.Event()
+    turns = Turns(clock)  # type: ignore[arg-type] # as above
+    waiting = [asyncio.ensure_future(turns.run(lambda: gate.wait(5))) for _ in range(WAITING_MAX)]
+    await asyncio.sleep(0)
+    with pytest.raises(TooBusy):
+        await turns.run(lambda: None)
+    gate.set()
+    assert all(await asyncio.gather(*waiting))
+
+
+def test_a_port_that_is_taken_is_said_at_once() -> None:
+    with listening("127.0.0.1", 0) as taken, pytest.raises(UsageError, match=r"web\.listen: 127\.0\.0\.1"):
+        listening("127.0.0.1", taken.getsockname()[1])
+
+
+def test_a_page_that_falls_over_is_told_of_and_ends() -> None:
+    told: list[BaseException] = []
+    fallen = threading.Event()
+
+    async def nothing() -> None:
+        return
+
+    def failed(error: BaseException) -> None:
+        told.append(error)
+        fallen.set()
+
+    async def app(*_: object) -> None:
+        """Never asked."""
+
+    server = PageServer(app, host="127.0.0.1", port=0, beside=nothing, failed=failed)
+    server._server.serve = _falling  # type: ignore[method-assign] # what no test can otherwise bring about
+    with server:
+        assert fallen.wait(10)
+    assert [str(one) for one in told] == ["fallen"]
+
+
+async def _falling(*_: object, **__: object) -> None:
+    raise RuntimeError("fallen")
+
+
+async def test_a_pulse_tells_how_long_the_loop_has_stood() -> None:
+    clock = Hours()
+    pulse = Pulse(clock)  # type: ignore[arg-type] # as above
+    clock.at = 40.0
+    assert pulse.silence() == 40.0
+    beats: list[float] = []
+
+    def told() -> None:
+        beats.append(clock.at)
+        if len(beats) == 3:
+            raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await pulse.beating(told)
+    assert beats == [40.0, 41.0, 42.0]
+    assert pulse.silence() == 0.0

@@ -1,0 +1,243 @@
+"""What a page shows, from records as they are stored."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from worker.model.facts import Json
+from worker.model.ids import RuleId
+from worker.model.leafing import Outcomes, Settled
+from worker.web.charts import Sample, budget_used, samples_of, time_to_confirmed, writes_a_day
+from worker.web.filters import log_asked, writes_asked
+from worker.web.ruletext import cut
+from worker.web.timeline import timeline
+from worker.web.views import ago, answers, row_of, spelled, title_of
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+RULE = RuleId("pause-cancelled")
+
+
+def at(seconds: float) -> str:
+    return (NOW + timedelta(seconds=seconds)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def record(seq: int, kind: str, seconds: float, **more: Any) -> dict[str, Json]:  # noqa: ANN401 - fields of a record
+    return {
+        "seq": seq,
+        "kind": kind,
+        "at": at(seconds),
+        "partner": "p",
+        "event": "e",
+        "why": kind,
+        "by": "worker",
+        **more,
+    }
+
+
+def observed(seq: int, seconds: float, value: Json, before: Json, *, ours: bool) -> dict[str, Json]:
+    facts = {"event.client_campaign_status": value, "before": before, "ours": ours}
+    return record(seq, "observed", seconds, facts=facts)
+
+
+STORY = (
+    record(1, "fired", 0, rule=RULE, episode=1, why="event.status is 'cancelled'"),
+    record(2, "planned", 0, rule=RULE, episode=1, write=7, action="pause"),
+    record(3, "sending", 1, rule=RULE, episode=1, write=7, action="pause"),
+    record(4, "unknown", 2, rule=RULE, episode=1, write=7, action="pause"),
+    observed(5, 5, "PAUSED", "RUNNING", ours=True),
+    record(
+        6,
+        "evidence",
+        5,
+        rule=RULE,
+        episode=1,
+        write=7,
+        action="pause",
+        evidence={"says": "there", "x_request_id": "r1"},
+    ),
+    record(7, "confirmed", 5, rule=RULE, episode=1, write=7, action="pause"),
+)
+
+
+def test_the_worker_is_named_with_its_write_its_rule_and_the_values_that_decided() -> None:
+    (answer,) = answers(STORY)
+    assert (answer.value, answer.ours, answer.write, answer.rule) == ("PAUSED", True, 7, RULE)
+    assert answer.because == "event.status is 'cancelled'"
+
+
+def test_the_last_hand_counts_and_another_hand_has_no_rule() -> None:
+    (answer,) = answers([*STORY, observed(8, 90, "RUNNING", "PAUSED", ours=False)])
+    assert (answer.value, answer.ours, answer.write, answer.rule) == ("RUNNING", False, 0, "")
+
+
+def test_a_change_of_ours_without_a_known_attempt_names_nobody() -> None:
+    (answer,) = answers([observed(1, 0, "PAUSED", "RUNNING", ours=True)])
+    assert (answer.ours, answer.write, answer.because) == (True, 0, "")
+
+
+def test_a_record_is_shown_with_its_request_id_and_its_parts() -> None:
+    row = row_of(STORY[5])
+    assert (row.request_id, [one.name for one in row.details]) == ("r1", ["evidence"])
+    assert row_of({"kind": "started"}).write == 0
+
+
+def test_a_title_is_shown_where_a_rule_has_seen_it() -> None:
+    assert title_of([record(1, "fired", 0, facts={"event": {"value": {"title": "Gala"}}})]) == "Gala"
+    assert title_of(STORY) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.4, "0 s ago"),
+        (59, "59 s ago"),
+        (61, "1 min ago"),
+        (7_300, "2 h ago"),
+        (90_000, "1 day ago"),
+        (-60, "in 1 min"),
+    ],
+)
+def test_how_long_ago_is_said_in_one_unit(seconds: float, words: str) -> None:
+    assert ago(at(-seconds), NOW) == words
+
+
+def test_what_is_no_time_is_not_long_ago() -> None:
+    assert ago("yesterday", NOW) == ""
+
+
+def test_long_values_are_indented_and_short_ones_are_not() -> None:
+    assert spelled({"a": 1}) == '{"a": 1}'
+    assert "\n" in spelled({"a": "x" * 100})
+
+
+def test_a_timeline_has_a_lane_for_each_field_rule_and_write() -> None:
+    drawn = timeline(STORY, NOW + timedelta(hours=1))
+    assert drawn is not None
+    assert [(lane.kind, lane.name) for lane in drawn.lanes] == [
+        ("field", "client_campaign_status"),
+        ("rule", RULE),
+        ("write", "write 7, pause"),
+    ]
+    field, rule, write = drawn.lanes
+    assert [span.label for span in field.spans] == ["RUNNING", "PAUSED"]
+    assert [mark.shape for mark in field.marks] == ["diamond"]
+    assert [mark.shape for mark in rule.marks] == ["dot"]
+    assert [span.label for span in write.spans] == ["planned", "sending", "unknown"]
+    assert [mark.shape for mark in write.marks] == ["tick", "small", "dot"]
+    assert drawn.ticks[0].text == "03-01 12:00:00"
+    assert drawn.ticks[-1].text == "now"
+
+
+def test_a_timeline_runs_forwards_and_stays_within_its_bounds() -> None:
+    many = [record(number, "held", 37 * number**2, rule=f"r{number % 3}") for number in range(400)]
+    drawn = timeline(many, NOW + timedelta(days=400))
+    assert drawn is not None
+    for lane in drawn.lanes:
+        places = [mark.x for mark in lane.marks]
+        assert places == sorted(places)
+        assert all(0 < x <= drawn.width for x in places)
+    assert drawn.width <= 2_400
+    gaps = [new.x - old.x for old, new in zip(drawn.ticks, drawn.ticks[1:], strict=False)]
+    assert min(gaps) > 60
+
+
+def test_of_many_writes_the_newest_are_drawn_and_the_rest_is_counted() -> None:
+    many = [record(number, "planned", number, write=number, action="pause") for number in range(1, 31)]
+    drawn = timeline(many, NOW + timedelta(hours=1))
+    assert drawn is not None
+    assert (len(drawn.lanes), drawn.left_out, drawn.lanes[-1].name) == (14, 16, "write 30, pause")
+
+
+def test_without_records_there_is_no_timeline() -> None:
+    assert timeline([], NOW) is None
+
+
+def test_writes_are_stacked_by_day_and_every_one_is_counted() -> None:
+    counts = [
+        Outcomes(day="2026-03-01", state="confirmed", count=30),
+        Outcomes(day="2026-03-01", state="needs_human", count=2),
+        Outcomes(day="2026-02-27", state="rejected", count=1),
+        Outcomes(day="2025-01-01", state="confirmed", count=5),
+    ]
+    chart = writes_a_day(counts, date(2026, 3, 1), 30)
+    assert [bar.label for bar in chart.bars] == [
+        "2026-02-27: 1 refused or unconfirmed",
+        "2026-03-01: 30 confirmed",
+        "2026-03-01: 2 needs a person",
+    ]
+    assert [mark.text for mark in chart.up] == ["0", "10", "20", "30", "40"]
+    assert chart.rows[0] == ("2026-03-01", "30", "0", "2", "0", "0")
+    for bar in chart.bars:
+        assert bar.y >= 0
+        assert bar.y + bar.height <= chart.floor + 0.11
+
+
+def test_the_middle_and_the_slow_end_of_confirming_are_drawn() -> None:
+    settled = [Settled(planned_at=NOW, confirmed_at=NOW + timedelta(seconds=second)) for second in range(1, 101)]
+    chart = time_to_confirmed(settled, NOW.date(), 30)
+    assert chart.rows == (("2026-03-01", "100", "50.5 s", "1 min"),)
+    one = time_to_confirmed(settled[:1], NOW.date(), 30)
+    assert one.rows == (("2026-03-01", "1", "1.0 s", "1.0 s"),)
+    assert time_to_confirmed([], NOW.date(), 30).bars == ()
+
+
+def test_the_budget_is_a_line_for_each_partner_once_there_are_two_samples() -> None:
+    body: dict[str, Json] = {"partners": {"p": {"requests_per_minute": 60, "budget": 300}, "q": {"budget": "?"}}}
+    first = samples_of(body, NOW)
+    assert first == (Sample(at=NOW, partner="p", used=60.0, budget=300.0),)
+    assert budget_used(first).lines == ()
+    chart = budget_used([*first, *samples_of(body, NOW + timedelta(seconds=20))])
+    assert [line.name for line in chart.lines] == ["p: used", "p: budget"]
+    assert chart.rows == (("2026-03-01 12:00:20", "p", "60", "300"),)
+    assert samples_of({}, NOW) == ()
+
+
+def test_what_a_filter_cannot_mean_is_said_and_left_out() -> None:
+    asked = log_asked({"kind": "sent", "reason": "because", "write": "x", "since": "noon", "event": " e "}, NOW)
+    assert len(asked.problems) == 4
+    assert (asked.wanted.kind, asked.wanted.reason, asked.wanted.write, asked.wanted.since) == (None, None, None, None)
+    assert asked.wanted.event == "e"
+    assert writes_asked({"state": "done"}).problems == ("state: there is no state 'done'",)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2h", NOW - timedelta(hours=2)),
+        ("2026-02-01", datetime(2026, 2, 1, tzinfo=UTC)),
+        ("2026-02-01T01:00+01:00", datetime(2026, 2, 1, tzinfo=UTC)),
+    ],
+)
+def test_times_are_how_long_ago_or_when(text: str, moment: datetime) -> None:
+    assert log_asked({"since": text}, NOW).wanted.since == moment
+
+
+def test_leafing_keeps_the_filters_of_the_address() -> None:
+    asked = log_asked({"event": "a&b", "kind": "held", "before": "90"}, NOW)
+    assert asked.query(before=40) == "event=a%26b&kind=held&before=40"
+    assert asked.query(kind="") == "event=a%26b"
+    assert asked.wanted.before_seq == 90
+
+
+FILE = """\
+rules:
+  - id: first
+    when: "true"
+
+    # a word about it
+    do: [pause]
+
+  # of the next
+  -
+    id: second
+    do:
+      - run
+other: 1
+"""
+
+
+def test_a_rules_text_is_cut_out_of_its_file() -> None:
+    assert cut(FILE, 2) == '- id: first\n  when: "true"\n\n  # a word about it\n  do: [pause]'
+    assert cut(FILE, 10) == "-\n  id: second\n  do:\n    - run"
+    assert cut(FILE, 99) == ""

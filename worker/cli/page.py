@@ -1,0 +1,199 @@
+"""Builds the page's parts from a config and a running daemon: keys, decisions, the rules in force, figures.
+
+A decision from the page is an operator's decision: the same move by the same code, stored in a short transaction of its
+own, which the daemon sees in its next cycle. The page never holds the ledger open for writing.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+from worker.cli.deciding import Chosen, decided
+from worker.cli.opening import ledger_url
+from worker.cli.pulse import Pulse
+from worker.cli.wiring import engine_settings, operators_ledger
+from worker.config import Config, resolve
+from worker.engine.operators import approved, rejected, resolved
+from worker.ledger.browsing import open_browser
+from worker.logs import logger
+from worker.model.commits import Move
+from worker.model.errors import InputErrors, NotFound, UsageError
+from worker.model.ids import PartnerId, RuleId
+from worker.model.rules import RuleSet
+from worker.model.writes import UNSETTLED, State, Write
+from worker.rules.files import read_files
+from worker.rules.load import files_hash
+from worker.system import SystemClock, secret_text, utc_now
+from worker.web.app import application
+from worker.web.door import SECRET_LENGTH_MIN, Keys, digest
+from worker.web.metrics import Meter
+from worker.web.parts import PageParts, Said
+from worker.web.ruletext import RuleShown, RulesShown, cut
+from worker.web.samples import EVERY, Samples
+from worker.web.server import PageServer
+
+
+def page_keys(config: Config) -> Keys:
+    """Who may come in. Raises `UsageError` for a secret that is missing or too short."""
+    if config.web is None:
+        return Keys()
+    users = {name: resolve(secret, os.environ).reveal() for name, secret in config.web.users.items()}
+    token = None if config.web.token is None else resolve(config.web.token, os.environ).reveal()
+    named = {**{f"web.users.{name}": text for name, text in users.items()}, **({"web.token": token} if token else {})}
+    for key, text in named.items():
+        if len(text) < SECRET_LENGTH_MIN:
+            raise UsageError(
+                f"{key} is shorter than {SECRET_LENGTH_MIN} characters",
+                hint="anybody who reaches the page can guess as long as they like: make it long and random",
+            )
+    return Keys(
+        users={name: digest(text) for name, text in users.items()},
+        token=None if token is None else digest(token),
+        hosts=config.web.hosts,
+    )
+
+
+@contextmanager
+def page_beside(
+    config: Config, *, keys: Keys, rules: Callable[[], RuleSet], pulse: Pulse, meter: Meter
+) -> Iterator[None]:
+    """Serves the page while the block lasts; nothing at all where the config asks for none."""
+    if config.web is None:
+        yield
+        return
+    clock, samples = SystemClock(), Samples()
+    with open_browser(ledger_url(config)) as ledger:
+        parts = PageParts(
+            ledger=ledger,
+            decisions=PageDecisions(config),
+            rules=lambda: rules_shown(config, rules()),
+            clock=clock,
+            entropy=secret_text,
+            silence=pulse.silence,
+            interval=config.poll.interval,
+            measured=lambda: meter.measured(ledger, clock.now()),
+            keys=keys,
+        )
+
+        async def sampling() -> None:
+            while True:
+                samples.take(ledger, clock.now())
+                await clock.sleep(EVERY.total_seconds())
+
+        def failed(error: BaseException) -> None:
+            logger().warning("page_failed", error=repr(error))
+
+        app = application(parts, samples)
+        with PageServer(app, host=config.web.host, port=config.web.port, beside=sampling, failed=failed) as server:
+            logger().info("page", address=f"http://{_spelled(config.web.host)}:{server.port}/", locked=keys.locked)
+            yield
+
+
+def rules_shown(config: Config, rules: RuleSet) -> RulesShown:
+    """The rules in force, with their texts where the files still say what is in force."""
+    try:
+        texts = read_files(config.rules)
+        same = files_hash(config.rules) == rules.hash
+    except InputErrors:
+        texts, same = {}, False
+    return RulesShown(
+        rules={
+            str(rule.id): RuleShown(
+                id=rule.id,
+                description=rule.description,
+                file=_relative(rule.file, config.folder),
+                line=rule.line,
+                mode=rule.mode or config.mode,
+                enabled=rule.enabled,
+                text=cut(texts.get(rule.file, ""), rule.line) if same else "",
+            )
+            for rule in rules.rules
+        },
+        same_as_files=same,
+    )
+
+
+class PageDecisions:
+    """See `worker.web.parts.Decisions`."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._settings = engine_settings(config)
+
+    def approve(self, ids: Sequence[int], said: Said) -> tuple[str, ...]:
+        """As the command `approve`."""
+        return self._decided(
+            ids, ("waiting",), lambda write: approved(write, because=said.because, by=said.by, now=utc_now())
+        )
+
+    def reject(self, ids: Sequence[int], said: Said) -> tuple[str, ...]:
+        """As the command `reject`."""
+        states: tuple[State, ...] = ("waiting", "planned", "needs_human")
+        return self._decided(
+            ids, states, lambda write: rejected(write, because=said.because, by=said.by, now=utc_now())
+        )
+
+    def resolve(self, ids: Sequence[int], said: Said, *, applied: bool) -> tuple[str, ...]:
+        """As the command `resolve`."""
+
+        def verdict(write: Write) -> Move:
+            return resolved(
+                write, applied=applied, because=said.because, by=said.by, now=utc_now(), settings=self._settings
+            )
+
+        return self._decided(ids, ("needs_human",), verdict)
+
+    def waiting_of(self, rule: str, *, up_to: int) -> tuple[int, ...]:
+        """Only what the person has seen: a write that came since then was not meant."""
+        with operators_ledger(self._config) as ledger:
+            found = [one for one in ledger.open_writes() if one.state == "waiting" and one.key.rule == rule]
+        return tuple(int(one.id) for one in found if one.id <= up_to)
+
+    def halt(self, said: Said, *, partner: str, rule: str, lasting: timedelta | None) -> tuple[str, ...]:
+        """As the command `halt`."""
+        now = utc_now()
+        with operators_ledger(self._config) as ledger:
+            ledger.append_halt(
+                partner=PartnerId(partner) if partner else None,
+                rule=RuleId(rule) if rule else None,
+                until=None if lasting is None else now + lasting,
+                because=said.because,
+                by=said.by,
+                at=now,
+            )
+            flying = [one for one in ledger.open_writes() if one.state in UNSETTLED]
+        return ("halted", *(f"not settled: write {one.id}, {one.state}" for one in flying[:20]))
+
+    def resume(self, said: Said, *, partner: str, rule: str) -> tuple[str, ...]:
+        """As the command `resume`."""
+        with operators_ledger(self._config) as ledger:
+            ended = ledger.resume_halts(
+                partner=PartnerId(partner) if partner else None,
+                rule=RuleId(rule) if rule else None,
+                because=said.because,
+                by=said.by,
+                at=utc_now(),
+            )
+        if not ended:
+            raise NotFound("no such halt is in force", hint="somebody else has ended it; look again")
+        return tuple(f"resumed: {one.partner or 'every partner'}, {one.rule or 'every rule'}" for one in ended)
+
+    def _decided(
+        self, ids: Sequence[int], states: tuple[State, ...], verdict: Callable[[Write], Move]
+    ) -> tuple[str, ...]:
+        if not ids:
+            raise UsageError("no write was named", hint="go back and reload")
+        with operators_ledger(self._config) as ledger:
+            moves = decided(ledger, Chosen(ids=tuple(ids), states=states), verdict)
+        return tuple(f"write {one.after.id}: {one.before.state} → {one.after.state}" for one in moves)
+
+
+def _relative(file: str, folder: Path) -> str:
+    path = Path(file)
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
+
+
+def _spelled(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,192 @@
+"""Figures for Prometheus: what the daemon counts as it goes, and what the ledger says at the moment of the scrape.
+
+One table of names, so that the docs, the alert rules and the dashboard can be checked against it. Labels are names of
+the operator's own making (partners, rules) and closed sets of words; an event never is one, or the series would grow
+without end.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import TypeVar, cast
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from worker.engine.ports import Ledger
+from worker.engine.report import CycleReport
+from worker.ledger.browsing import LedgerBrowser
+from worker.model.commits import Commit, Move
+from worker.model.errors import LedgerUnwritable
+from worker.model.facts import Json
+from worker.model.records import Record
+from worker.model.writes import State, Write
+from worker.web.charts import samples_of
+from worker.web.parts import Measured
+from worker.writes.states import MOVES
+
+T = TypeVar("T")
+PREFIX = "campaign_worker_"
+METRICS: Mapping[str, str] = {
+    "cycle_seconds": "time from the beginning of a look at a partner to its decision",
+    "cycles_total": "looks by partner and result: complete, incomplete, or error",
+    "last_complete_cycle_timestamp_seconds": "when the last complete look at a partner ended, in seconds since 1970",
+    "requests_total": "requests on the wire by partner, kind (read, write, sign_in) and status; none: no answer",
+    "budget_requests_per_minute": "requests a partner may make in a minute now; 429s lower it",
+    "used_requests_per_minute": "requests a partner made in the last minute",
+    "writes": "writes in the ledger by state",
+    "oldest_unknown_seconds": "for how long the write that has been longest in unknown has been so; 0 without one",
+    "oldest_needs_human_seconds": "for how long a person has been waited for; 0 where nobody is",
+    "change_to_confirmed_seconds": "time from the look at which a rule fired to the confirmed write",
+    "fired_total": "firings by rule",
+    "rule_evaluations_total": "conditions evaluated, by rule and truth: true, false, unknown",
+    "ledger_commit_seconds": "time of a commit, its sync to disk included",
+    "ledger_failures_total": "commits that failed; nothing is sent until one succeeds",
+    "halts": "halts in force",
+    "rules_refused": "1 while the rule files do not load and the last good set stays in force",
+    "log_records": "records in the action log",
+}
+COMMITS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+CYCLES = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 6.0, 12.0, 30.0)
+CONFIRMS = (1.0, 3.0, 6.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0)
+
+
+class Meter:
+    """Counts while the daemon runs, and answers scrapes. Its methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._cycle = self._histogram("cycle_seconds", CYCLES, "partner")
+        self._cycles = self._counter("cycles_total", "partner", "result")
+        self._complete = Gauge(
+            *self._named("last_complete_cycle_timestamp_seconds"), ["partner"], registry=self._registry
+        )
+        self._requests = self._counter("requests_total", "partner", "kind", "status")
+        self._confirmed = self._histogram("change_to_confirmed_seconds", CONFIRMS)
+        self._fired = self._counter("fired_total", "rule")
+        self._evaluations = self._counter("rule_evaluations_total", "rule", "truth")
+        self._commits = self._histogram("ledger_commit_seconds", COMMITS)
+        self._failures = self._counter("ledger_failures_total")
+
+    def cycle(self, report: CycleReport, now: datetime) -> None:
+        """A look has ended."""
+        result = "error" if report.error else "complete" if report.complete else "incomplete"
+        self._cycles.labels(report.partner, result).inc()
+        self._cycle.labels(report.partner).observe(report.took_ms / 1000)
+        if report.complete:
+            self._complete.labels(report.partner).set(now.timestamp())
+        for (rule, truth), count in report.judged.items():
+            self._evaluations.labels(rule, truth.value).inc(count)
+
+    def request(self, kind: str, partner: str, status: str) -> None:
+        """A request was answered, or not."""
+        self._requests.labels(partner, kind, status).inc()
+
+    def record(self, record: Record) -> None:
+        """A record was stored."""
+        if record.kind == "fired" and record.rule is not None:
+            self._fired.labels(record.rule).inc()
+
+    def timed(self, ledger: Ledger, seconds: Callable[[], float]) -> Ledger:
+        """The same ledger, its commits timed. ``seconds`` is a monotonic clock."""
+        return cast("Ledger", _TimedLedger(ledger, self, seconds))
+
+    def commit(self, took: float, moves: Iterable[Move] = ()) -> None:
+        """A commit has succeeded."""
+        self._commits.observe(took)
+        for move in moves:
+            if move.after.state == "confirmed" and move.before.state != "confirmed":
+                waited = move.after.changed_at - move.after.planned_at
+                self._confirmed.observe(max(timedelta(0), waited).total_seconds())
+
+    def failed(self) -> None:
+        """A commit has failed."""
+        self._failures.inc()
+
+    def measured(self, ledger: LedgerBrowser, now: datetime) -> Measured:
+        """The answer to a scrape."""
+        registry = CollectorRegistry()
+        registry.register(_Stored(ledger, now))
+        body = generate_latest(self._registry) + generate_latest(registry)
+        return Measured(body=body, media_type=CONTENT_TYPE_LATEST)
+
+    def _named(self, name: str) -> tuple[str, str]:
+        return PREFIX + name, METRICS[name]
+
+    def _counter(self, name: str, *labels: str) -> Counter:
+        return Counter(*self._named(name), labels, registry=self._registry)
+
+    def _histogram(self, name: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(*self._named(name), labels, buckets=buckets, registry=self._registry)
+
+
+class _TimedLedger:
+    """Everything but the two commits is passed on as it is, whatever else a ledger can do."""
+
+    def __init__(self, ledger: Ledger, meter: Meter, seconds: Callable[[], float]) -> None:
+        self._ledger = ledger
+        self._meter = meter
+        self._seconds = seconds
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._ledger, name)
+
+    def apply(self, commit: Commit) -> tuple[Write, ...]:
+        """Timed, unless there is nothing to store."""
+        return (
+            self._ledger.apply(commit)
+            if commit.empty
+            else self._timed(lambda: self._ledger.apply(commit), commit.moves)
+        )
+
+    def record_sending(self, *given: object, **named: object) -> object:
+        """Timed; what it is given is the ledger's affair."""
+        record: Callable[..., object] = self._ledger.record_sending
+        return self._timed(lambda: record(*given, **named), ())
+
+    def _timed(self, work: Callable[[], T], moves: Iterable[Move]) -> T:
+        began = self._seconds()
+        try:
+            result = work()
+        except LedgerUnwritable:
+            self._meter.failed()
+            raise
+        self._meter.commit(self._seconds() - began, moves)
+        return result
+
+
+class _Stored(Collector):
+    """What the ledger says at the moment of a scrape."""
+
+    def __init__(self, ledger: LedgerBrowser, now: datetime) -> None:
+        self._ledger = ledger
+        self._now = now
+
+    def collect(self) -> Iterator[Metric]:
+        """Every figure that is not counted but looked up."""
+        counts = self._ledger.state_counts()
+        yield _gauge("writes", (((state,), counts.get(state, 0)) for state in MOVES), "state")
+        yield _gauge("oldest_unknown_seconds", [((), self._age("unknown"))])
+        yield _gauge("oldest_needs_human_seconds", [((), self._age("needs_human"))])
+        yield _gauge("halts", [((), len(self._ledger.halts(self._now)))])
+        yield _gauge("log_records", [((), self._ledger.last_seq())])
+        status = self._ledger.status()
+        body: Mapping[str, Json] = {} if status is None else status.body
+        rules = body.get("rules")
+        refused = isinstance(rules, Mapping) and bool(rules.get("error"))
+        yield _gauge("rules_refused", [((), int(refused))])
+        said = samples_of(body, self._now)
+        yield _gauge("budget_requests_per_minute", (((one.partner,), one.budget) for one in said), "partner")
+        yield _gauge("used_requests_per_minute", (((one.partner,), one.used) for one in said), "partner")
+
+    def _age(self, state: State) -> float:
+        since = self._ledger.oldest(state)
+        return 0.0 if since is None else max(0.0, (self._now - since).total_seconds())
+
+
+def _gauge(name: str, values: Iterable[tuple[tuple[str, ...], float]], *labels: str) -> Metric:
+    family = GaugeMetricFamily(PREFIX + name, METRICS[name], labels=labels)
+    for given, value in values:
+        family.add_metric(given, value)
+    return family

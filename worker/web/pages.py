@@ -1,0 +1,286 @@
+"""What each page asks the ledger, and what it hands to its template."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import takewhile
+from urllib.parse import urlencode
+
+from worker.ledger.browsing import LedgerBrowser
+from worker.model.facts import Json
+from worker.model.ids import WriteId
+from worker.model.leafing import Wanted, WantedWrites
+from worker.model.writes import State
+from worker.web.charts import budget_used, time_to_confirmed, writes_a_day
+from worker.web.filters import log_asked, writes_asked
+from worker.web.parts import PageParts
+from worker.web.samples import Samples
+from worker.web.timeline import timeline
+from worker.web.views import Record, ago, answers, bursts, lasting, row_of, title_of, tone_of, write_row
+
+RECORDS = 100
+EVENT_RECORDS = 400
+LIFE_RECORDS = 400
+WRITES = 100
+RECENT = 12
+RECENT_LOOKED_AT = 400
+DECISIONS = 500
+FIRINGS = 20
+MEMORIES = 200
+FOUND = 50
+DAYS = 30
+SETTLED = 20_000
+FOR_A_PERSON: tuple[State, ...] = ("needs_human", "waiting")
+
+
+class NoSuchPage(Exception):
+    """There is nothing at this address; the text says what is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """One request for a page: the parts, the address's query and the moment."""
+
+    parts: PageParts
+    samples: Samples
+    query: Mapping[str, str]
+    now: datetime
+
+    @property
+    def ledger(self) -> LedgerBrowser:
+        """The ledger's reading side."""
+        return self.parts.ledger
+
+    def one(self, name: str) -> str:
+        """A word of the query; empty without it."""
+        return self.query.get(name, "").strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A page: its template and what stands in it."""
+
+    template: str
+    title: str
+    values: Mapping[str, object] = field(default_factory=dict)
+
+
+def link(path: str, **query: object) -> str:
+    """An address on this page; what is empty is left out."""
+    given = {name: str(value) for name, value in query.items() if value not in ("", None, 0)}
+    return path + ("?" + urlencode(given) if given else "")
+
+
+def now_page(asking: Asking) -> Shown:
+    """What is so now, what a person must decide first."""
+    ledger, now = asking.ledger, asking.now
+    status = ledger.status()
+    body: Mapping[str, Json] = {} if status is None else status.body
+    counts = ledger.state_counts()
+    silent = None if status is None else now - status.seen_at
+    partners = body.get("partners")
+    values = {
+        "bursts": bursts(ledger.writes_in(FOR_A_PERSON, DECISIONS)),
+        "counts": [(state, count, tone_of(state)) for state, count in counts.items()],
+        "decisions_left": max(0, sum(counts.get(state, 0) for state in FOR_A_PERSON) - DECISIONS),
+        "status": status,
+        "cycle_ms": body.get("cycle_ms"),
+        "rules_state": body.get("rules") if isinstance(body.get("rules"), Mapping) else {},
+        "unreachable": body.get("unreachable"),
+        "silent": lasting(silent) if silent is not None and silent > 20 * asking.parts.interval else "",
+        "partners": [_partner(name, said, asking) for name, said in _items(partners)],
+        "halts": ledger.halts(now),
+        "recent": _recent(ledger),
+        "ago": _ago(now),
+    }
+    return Shown(template="now.html", title="Now", values=values)
+
+
+def log_page(asking: Asking) -> Shown:
+    """The action log, newest first, narrowed by the address."""
+    asked = log_asked(asking.query, asking.now)
+    records = asking.ledger.newest(asked.wanted, RECORDS + 1)
+    rows = [row_of(record) for record in records[:RECORDS]]
+    values = {
+        "asked": asked,
+        "rows": rows,
+        "older": asked.query(before=rows[-1].seq) if len(records) > RECORDS else "",
+        "partners": asking.ledger.partners(),
+        "rules": asking.ledger.rule_ids(),
+        "ago": _ago(asking.now),
+    }
+    return Shown(template="log.html", title="Log", values=values)
+
+
+def writes_page(asking: Asking) -> Shown:
+    """Writes, newest first, narrowed by the address."""
+    asked = writes_asked(asking.query)
+    found = asking.ledger.newest_writes(asked.wanted, WRITES + 1)
+    values = {
+        "asked": asked,
+        "writes": [write_row(one) for one in found[:WRITES]],
+        "older": asked.query(before=found[WRITES - 1].id) if len(found) > WRITES else "",
+        "partners": asking.ledger.partners(),
+        "rules": asking.ledger.rule_ids(),
+        "ago": _ago(asking.now),
+    }
+    return Shown(template="writes.html", title="Writes", values=values)
+
+
+def write_page(asking: Asking) -> Shown:
+    """One write's life."""
+    text = asking.one("id")
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
+    write = asking.ledger.write(WriteId(number))
+    if write is None:
+        raise NoSuchPage(f"There is no write {text or 'without a number'}.")
+    records = asking.ledger.newest(Wanted(write=number), LIFE_RECORDS)[::-1]
+    firing = asking.ledger.newest(
+        Wanted(partner=write.key.partner, event=write.key.event, rule=write.key.rule, kind="fired"), FOUND
+    )
+    fired = [row_of(one) for one in firing if one.get("episode") == write.key.episode]
+    values = {
+        "write": write_row(write),
+        "rows": [row_of(record) for record in records],
+        "fired": fired[0] if fired else None,
+        "target": write.intent.target,
+        "ago": _ago(asking.now),
+    }
+    return Shown(template="write.html", title=f"Write {number}", values=values)
+
+
+def event_page(asking: Asking) -> Shown:
+    """An event's history; found by its id, and asked back where several partners have that id."""
+    event, partner = asking.one("event"), asking.one("partner")
+    if not event:
+        raise NoSuchPage("No event was named.")
+    wanted = Wanted(event=event, partner=partner or None)
+    newest = asking.ledger.newest(wanted, EVENT_RECORDS + 1)
+    owners = {str(record["partner"]) for record in newest}
+    if len(owners) != 1:
+        return search_page(asking)
+    records = newest[:EVENT_RECORDS][::-1]
+    writes = asking.ledger.newest_writes(WantedWrites(event=event, partner=owners.copy().pop()), WRITES)
+    values = {
+        "event": event,
+        "partner": owners.pop(),
+        "event_title": title_of(reversed(records)),
+        "answers": answers(records),
+        "timeline": timeline(records, asking.now),
+        "writes": [write_row(one) for one in writes],
+        "rows": [row_of(record) for record in reversed(records)],
+        "more": len(newest) > EVENT_RECORDS,
+        "ago": _ago(asking.now),
+    }
+    return Shown(template="event.html", title=f"Event {event}", values=values)
+
+
+def search_page(asking: Asking) -> Shown:
+    """Events whose id contains what was typed; a number is also a write."""
+    text = asking.one("event")
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
+    found = asking.ledger.events_like(text, FOUND) if text else ()
+    values = {
+        "text": text,
+        "found": found,
+        "full": len(found) == FOUND,
+        "write": number if number and asking.ledger.write(WriteId(number)) is not None else 0,
+    }
+    return Shown(template="search.html", title="Search", values=values)
+
+
+def rules_page(asking: Asking) -> Shown:
+    """Every rule: those in force, and those that are only remembered."""
+    shown = asking.parts.rules()
+    gone = [rule for rule in asking.ledger.rule_ids() if rule not in shown.rules]
+    values = {"rules": sorted(shown.rules.values(), key=lambda one: one.id), "gone": gone, "same": shown.same_as_files}
+    return Shown(template="rules.html", title="Rules", values=values)
+
+
+def rule_page(asking: Asking) -> Shown:
+    """One rule: its text, what it did lately, and what it remembers of each event."""
+    rule = asking.one("rule")
+    shown = asking.parts.rules()
+    firings = asking.ledger.newest(Wanted(rule=rule, kind="fired"), FIRINGS)
+    if rule not in shown.rules and rule not in asking.ledger.rule_ids():
+        raise NoSuchPage(f"There is no rule {rule}.")
+    counts = asking.ledger.counts_of(rule)
+    values = {
+        "rule": rule,
+        "shown": shown.rules.get(rule),
+        "same": shown.same_as_files,
+        "firings": [row_of(record) for record in firings],
+        "counts": [(state, count, tone_of(state)) for state, count in counts.items()],
+        "memories": asking.ledger.memories_of(rule, MEMORIES),
+        "halts": [halt for halt in asking.ledger.halts(asking.now) if halt.rule == rule],
+        "memories_max": MEMORIES,
+        "ago": _ago(asking.now),
+    }
+    return Shown(template="rule.html", title=f"Rule {rule}", values=values)
+
+
+def charts_page(asking: Asking) -> Shown:
+    """Three pictures of the last weeks and hours."""
+    today = asking.now.date()
+    since = asking.now - timedelta(days=DAYS)
+    charts = (
+        writes_a_day(asking.ledger.daily(since), today, DAYS),
+        time_to_confirmed(asking.ledger.settled(since, SETTLED), today, DAYS),
+        budget_used(asking.samples.all()),
+    )
+    return Shown(template="charts.html", title="Charts", values={"charts": charts, "days": DAYS})
+
+
+PAGES: Mapping[str, Callable[[Asking], Shown]] = {
+    "/": now_page,
+    "/log": log_page,
+    "/writes": writes_page,
+    "/write": write_page,
+    "/event": event_page,
+    "/search": search_page,
+    "/rules": rules_page,
+    "/rule": rule_page,
+    "/charts": charts_page,
+}
+
+
+def _recent(ledger: LedgerBrowser) -> list[dict[str, object]]:
+    """The last things that happened to events: a line each, the newest first, one for each event."""
+    seen: dict[tuple[str, str], Record] = {}
+    for record in ledger.newest(Wanted(), RECENT_LOOKED_AT):
+        if record.get("event") is not None:
+            seen.setdefault((str(record["partner"]), str(record["event"])), record)
+    newest = takewhile(lambda pair: pair[0] < RECENT, enumerate(seen.values()))
+    return [_said(record, ledger) for _, record in newest]
+
+
+def _said(record: Record, ledger: LedgerBrowser) -> dict[str, object]:
+    """An event's last record with, where there is one, the newest word on whose doing it was."""
+    found = ledger.newest(Wanted(partner=str(record["partner"]), event=str(record["event"])), FOUND)
+    told = answers(found[::-1])
+    return {"row": row_of(record), "answer": told[0] if told else None}
+
+
+def _partner(name: str, said: Json, asking: Asking) -> dict[str, object]:
+    part: Mapping[str, Json] = said if isinstance(said, Mapping) else {}
+    used, budget = part.get("requests_per_minute"), part.get("budget")
+    share = used / budget if isinstance(used, int | float) and isinstance(budget, int | float) and budget else 0.0
+    last = part.get("last_ok_at")
+    late = not isinstance(last, str) or asking.now - datetime.fromisoformat(last) > 3 * asking.parts.interval
+    return {
+        "name": name,
+        "last": ago(last, asking.now) if isinstance(last, str) else "never",
+        "late": late,
+        "error": part.get("last_error") or "",
+        "used": used if used is not None else "?",
+        "budget": budget if budget is not None else "?",
+        "share": round(100 * min(1.0, share), 1),
+    }
+
+
+def _items(partners: Json) -> list[tuple[str, Json]]:
+    return sorted(partners.items()) if isinstance(partners, dict) else []
+
+
+def _ago(now: datetime) -> Callable[[str], str]:
+    return lambda text: ago(text, now)

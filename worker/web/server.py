@@ -1,0 +1,105 @@
+"""Serves the page on a thread and a loop of its own, beside the daemon.
+
+The same process, because the page's figures and the sign of life are the daemon's; another loop, so that a slow browser
+is never waited for where cycles run. If the page falls over, the daemon goes on, and a stop never waits long for it.
+"""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Self
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from worker.model.errors import UsageError
+
+STOP_WITHIN_S = 5.0
+CONNECTIONS_MAX = 128
+KEPT_OPEN_S = 15
+HEAD_BYTES_MAX = 32 * 1024
+
+
+class PageServer:
+    """Listens from `__enter__` to `__exit__`. ``beside`` runs on the page's loop as long as it serves; ``failed`` is
+    told once, where the page falls over."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        host: str,
+        port: int,
+        beside: Callable[[], Coroutine[Any, Any, None]],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            proxy_headers=False,  # who asks is told by the connection, not by a header that anybody can write
+            limit_concurrency=CONNECTIONS_MAX,
+            timeout_keep_alive=KEPT_OPEN_S,
+            h11_max_incomplete_event_size=HEAD_BYTES_MAX,
+            timeout_graceful_shutdown=2,
+        )
+        self._server = uvicorn.Server(config)
+        self._socket = listening(host, port)
+        self._beside = beside
+        self._failed = failed
+        self._thread = threading.Thread(target=self._run, name="page", daemon=True)
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on; chosen by the system where 0 was asked for."""
+        return int(self._socket.getsockname()[1])
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.should_exit = True
+        self._thread.join(STOP_WITHIN_S)
+        self._socket.close()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:  # noqa: BLE001 - whatever it was, the daemon goes on without its page
+            self._failed(error)
+
+    async def _serve(self) -> None:
+        beside = asyncio.ensure_future(self._beside())
+        try:
+            await self._server.serve(sockets=[self._socket])
+        finally:
+            beside.cancel()
+            await asyncio.gather(beside, return_exceptions=True)
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens. Raises `UsageError` where it cannot be had."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        made = socket.socket(family, kind, protocol)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(address)
+            made.listen(CONNECTIONS_MAX)
+        except OSError:
+            made.close()
+            raise
+    except OSError as error:
+        hint = "another program has it, or the address is not this machine's; choose another one in web.listen"
+        raise UsageError(f"web.listen: {host}:{port} cannot be had: {error.strerror or error}", hint=hint) from error
+    return made

@@ -1,0 +1,313 @@
+"""What a page shows, made from records and writes as they are stored. Pure.
+
+A campaign manager asks "who paused this, and why?", and the answer must stand in one line. So the records of an event
+are turned into answers here: for each field its value, since when, whose doing it was, and for the worker's own doing
+the write, the rule and the values that decided. Templates only lay out what stands here; nothing in this file knows
+HTML, and everything that came from outside stays plain text.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from worker.model.actions import ACTIONS
+from worker.model.facts import Json
+from worker.model.records import KINDS, REASONS
+from worker.model.writes import Write
+
+Record = Mapping[str, Json]
+
+TONES: Mapping[str, str] = {
+    **dict.fromkeys(("confirmed", "approved", "resumed"), "good"),
+    **dict.fromkeys(("needs_human", "unconfirmed", "rejected", "rules_refused", "ledger_restored"), "bad"),
+    **dict.fromkeys(("waiting", "unknown", "held", "refused", "halted"), "warn"),
+    **dict.fromkeys(("sending", "applied", "planned", "fired", "resolved", "again", "undone"), "busy"),
+}
+"""How a kind or a state is coloured; whatever is not here is quiet. The word itself is always shown too."""
+DETAILS = ("request", "response", "evidence", "before", "facts")
+_UNITS = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detail:
+    """One part of a record that is more than a word, as JSON text."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One record of the action log. Ids are empty texts, and numbers 0, where the record has none."""
+
+    seq: int
+    at: str
+    kind: str
+    tone: str
+    reason: str
+    why: str
+    partner: str
+    event: str
+    rule: str
+    write: int
+    attempt: int
+    action: str
+    by: str
+    request_id: str
+    details: tuple[Detail, ...]
+    hash: str
+    prev: str
+
+    @property
+    def about_kind(self) -> str:
+        """What the kind means."""
+        return KINDS.get(self.kind, "")
+
+    @property
+    def about_reason(self) -> str:
+        """What the reason means; empty without one."""
+        return REASONS.get(self.reason, "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Whose doing a field's present value is. ``write`` and ``rule`` are empty where it was not the worker."""
+
+    field: str
+    value: str
+    before: str
+    at: str
+    ours: bool
+    write: int
+    rule: str
+    because: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRow:
+    """One write, as lists show it."""
+
+    id: int
+    state: str
+    tone: str
+    reason: str
+    about_reason: str
+    partner: str
+    event: str
+    rule: str
+    rules: tuple[str, ...]
+    action: str
+    params: str
+    attempt: int
+    planned_at: str
+    changed_at: str
+    held_by: str
+    held_until: str
+    confirmed_by: str
+    before: str
+    why: str
+    spends: bool
+    final: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Burst:
+    """What waits or needs a person, together where one rule did it."""
+
+    rule: str
+    state: str
+    writes: tuple[WriteRow, ...]
+    total: int
+
+
+def row_of(record: Record) -> Row:
+    """A record as it is shown."""
+    kind = _text(record.get("kind"))
+    details = tuple(Detail(name=name, text=spelled(record[name])) for name in DETAILS if record.get(name) is not None)
+    return Row(
+        seq=_number(record.get("seq")),
+        at=_text(record.get("at")),
+        kind=kind,
+        tone=tone_of(kind),
+        reason=_text(record.get("reason")),
+        why=_text(record.get("why")),
+        partner=_text(record.get("partner")),
+        event=_text(record.get("event")),
+        rule=_text(record.get("rule")),
+        write=_number(record.get("write")),
+        attempt=_number(record.get("attempt")),
+        action=_text(record.get("action")),
+        by=_text(record.get("by")),
+        request_id=_request_id(record),
+        details=details,
+        hash=_text(record.get("hash")),
+        prev=_text(record.get("prev")),
+    )
+
+
+def write_row(write: Write) -> WriteRow:
+    """A write as it is shown."""
+    return WriteRow(
+        id=write.id,
+        state=write.state,
+        tone=tone_of(write.state),
+        reason=write.reason,
+        about_reason=REASONS.get(write.reason, ""),
+        partner=write.key.partner,
+        event=write.key.event,
+        rule=write.key.rule,
+        rules=tuple(rule for rule in write.rules if rule != write.key.rule),
+        action=write.intent.action,
+        params=", ".join(f"{name} {_value(value)}" for name, value in write.intent.params.items()),
+        attempt=write.attempt,
+        planned_at=iso(write.planned_at),
+        changed_at=iso(write.changed_at),
+        held_by=write.held_by or "",
+        held_until=iso(write.held_until) if write.held_until is not None else "",
+        confirmed_by=write.confirmed_by or "",
+        before=spelled(write.before) if write.before_known else "",
+        why=write.why,
+        spends=write.intent.spends,
+        final=write.final,
+    )
+
+
+def bursts(writes: Iterable[Write]) -> tuple[Burst, ...]:
+    """What a person must decide: first what needs a person, then what waits, each rule's writes together."""
+    found: dict[tuple[str, str], list[Write]] = {}
+    for write in writes:
+        found.setdefault((write.state, write.key.rule), []).append(write)
+    ordered = sorted(found.items(), key=lambda item: (item[0][0] != "needs_human", item[1][0].changed_at))
+    return tuple(
+        Burst(rule=rule, state=state, writes=tuple(write_row(one) for one in together), total=len(together))
+        for (state, rule), together in ordered
+    )
+
+
+def answers(records: Sequence[Record]) -> tuple[Answer, ...]:
+    """For each observed field of an event whose doing its last change was. ``records``: oldest first."""
+    last: dict[str, Answer] = {}
+    for place, record in enumerate(records):
+        change = changed_field(record)
+        if change is None:
+            continue
+        field, before, value, ours = change
+        cause = _cause(records[:place], field) if ours else None
+        last[field] = Answer(
+            field=field,
+            value=_value(value),
+            before=_value(before),
+            at=_text(record.get("at")),
+            ours=ours,
+            write=0 if cause is None else _number(cause.get("write")),
+            rule="" if cause is None else _text(cause.get("rule")),
+            because=_because(records[:place], cause) if cause is not None else "",
+            seq=_number(record.get("seq")),
+        )
+    return tuple(sorted(last.values(), key=lambda one: one.at, reverse=True))
+
+
+def changed_field(record: Record) -> tuple[str, Json, Json, bool] | None:
+    """Field, value before, value now, and whether it was the worker's doing; None for any other record."""
+    facts = record.get("facts")
+    if record.get("kind") != "observed" or not isinstance(facts, Mapping):
+        return None
+    for name, value in facts.items():
+        if name not in ("before", "ours"):
+            return name, facts.get("before"), value, facts.get("ours") is True
+    return None
+
+
+def title_of(records: Iterable[Record]) -> str:
+    """The event's title, where a rule's facts happen to have it; else empty."""
+    for record in records:
+        facts = record.get("facts")
+        event = facts.get("event") if isinstance(facts, Mapping) else None
+        value = event.get("value") if isinstance(event, Mapping) else None
+        title = value.get("title") if isinstance(value, Mapping) else None
+        if isinstance(title, str):
+            return title
+    return ""
+
+
+def tone_of(word: str) -> str:
+    """The colour of a kind or a state."""
+    return TONES.get(word, "quiet")
+
+
+def spelled(value: Json) -> str:
+    """JSON for people: indented where it is long."""
+    short = json.dumps(value, ensure_ascii=False)
+    return short if len(short) <= 90 else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def iso(at: datetime) -> str:
+    """A time as records spell it."""
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def day_and_time(text: str) -> str:
+    """``2026-01-31 12:00:05`` of a record's time."""
+    return text[:19].replace("T", " ")
+
+
+def ago(text: str, now: datetime) -> str:
+    """How long ago a record's time is, in one unit; what lies ahead says so."""
+    try:
+        seconds = (now - datetime.fromisoformat(text)).total_seconds()
+    except ValueError:
+        return ""
+    return (
+        lasting(timedelta(seconds=seconds)) + " ago" if seconds >= 0 else "in " + lasting(timedelta(seconds=-seconds))
+    )
+
+
+def lasting(length: timedelta) -> str:
+    """A length of time in its largest unit."""
+    seconds = length.total_seconds()
+    for size, name in _UNITS:
+        if seconds >= size:
+            count = int(seconds // size)
+            return f"{count} {name}s" if name == "day" and count != 1 else f"{count} {name}"
+    return "0 s"
+
+
+def _cause(earlier: Sequence[Record], field: str) -> Record | None:
+    """The newest attempt that was recorded before, of an action that writes this field."""
+    fact, _, name = field.partition(".")
+    for record in reversed(earlier):
+        action = ACTIONS.get(_text(record.get("action")))
+        if record.get("kind") == "sending" and action is not None and (fact, name) in action.writes:
+            return record
+    return None
+
+
+def _because(earlier: Sequence[Record], cause: Record) -> str:
+    """Why the rule fired, in the words of the firing; else those of the attempt."""
+    for record in reversed(earlier):
+        same = all(record.get(name) == cause.get(name) for name in ("rule", "episode"))
+        if record.get("kind") == "fired" and same:
+            return _text(record.get("why"))
+    return _text(cause.get("why"))
+
+
+def _request_id(record: Record) -> str:
+    for name in ("response", "evidence"):
+        part = record.get(name)
+        if isinstance(part, Mapping) and part.get("x_request_id"):
+            return _text(part["x_request_id"])
+    return ""
+
+
+def _value(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _text(value: Json) -> str:
+    return "" if value is None else str(value)
+
+
+def _number(value: Json) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
