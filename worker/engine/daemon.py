@@ -7,6 +7,7 @@ records nothing new and waits for what is in flight.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -14,11 +15,11 @@ from typing import Protocol
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from worker.engine.cycle import Cycle
-from worker.engine.partners import Partners
+from worker.engine.partners import Partners, held_while_gone
 from worker.engine.parts import Parts
 from worker.engine.report import CycleReport
 from worker.model.commits import Commit, DaemonStatus
-from worker.model.errors import LedgerUnwritable, NotSafe, WorkerError
+from worker.model.errors import LedgerUnwritable, NotSafe, StateConflict, WorkerError
 from worker.model.facts import Json
 from worker.model.ids import PartnerId
 from worker.model.records import Record
@@ -175,7 +176,15 @@ class Daemon:
                 next_run_time=self._clock.now(),
                 **JOB_OPTIONS,
             )
+        self._hold_gone(named)
         return found, lost
+
+    def _hold_gone(self, named: tuple[PartnerId, ...]) -> None:
+        """The unsent writes of partners that are gone say so; what cannot be stored now is tried a minute later."""
+        now = self._clock.now()
+        with suppress(LedgerUnwritable, StateConflict):
+            moves = held_while_gone(self._ledger.open_writes(), named, now)
+            self._ledger.apply(Commit(at=now, moves=moves))
 
     async def _one_cycle(self, partner: PartnerId) -> None:
         state = self._partners.get(partner)

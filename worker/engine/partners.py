@@ -1,17 +1,31 @@
 """Which partners are watched now, and what becomes of those that go away.
 
-A partner that the token no longer names is not looked at, and sends nothing more; an attempt that is already on the
-wire is awaited like any other, also when the daemon stops meanwhile. When it comes back, its first look is one after a
-silence. Nothing here decides when to look.
+A partner that the token no longer names is not looked at, and sends nothing more: its unsent writes say so. An attempt
+that is already on the wire is awaited like any other, also when the daemon stops meanwhile. When it comes back, its
+first look is one after a silence. Nothing here decides when to look.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
 from worker.engine.state import PartnerState
+from worker.model.commits import Move
 from worker.model.ids import PartnerId
+from worker.model.writes import Write
+from worker.writes.states import hold
+
+
+def held_while_gone(writes: Iterable[Write], named: Collection[PartnerId], now: datetime) -> tuple[Move, ...]:
+    """The holds of planned writes whose partner is not among those that are watched. Pure."""
+    why = "the partner is not among those that are watched: the service does not name it, or the config leaves it out"
+    holds = (
+        hold(write, at=now, reason="partner_gone", why=why)
+        for write in writes
+        if write.state == "planned" and write.key.partner not in named
+    )
+    return tuple(one for one in holds if one is not None)
 
 
 class Partners:

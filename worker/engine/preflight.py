@@ -34,12 +34,11 @@ ROUNDS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fresh:
-    """The fresh facts by key and by name, and the condition on them. ``began``: before the first of their requests."""
+    """The fresh facts by key and by name, and the condition on them."""
 
     facts: Mapping[FactKey, Fact]
     named: Mapping[str, Fact]
     judgement: Judgement
-    began: float
     in_time: bool
 
 
@@ -66,7 +65,6 @@ class Preflight:
         self, state: PartnerState, write: Write, rules: tuple[Rule, ...], earlier: tuple[Write, ...], places: Places
     ) -> Fresh:
         """One pre-flight. ``rules`` are those the write stands for; one of them must still hold."""
-        began = self._clock.monotonic()
         keys = self._keys(state, write, rules)
         facts: dict[FactKey, Fact] = {}
         for _ in range(ROUNDS):
@@ -80,7 +78,7 @@ class Preflight:
         named = {key.name: fact for key, fact in facts.items()}
         named.setdefault("partner", state.shared.get(PARTNER, Unknown(code="unread", why="not read yet")))
         judgement = self._judge(state, write, rules, earlier, facts)
-        return Fresh(facts=facts, named=named, judgement=judgement, began=began, in_time=self.still(facts))
+        return Fresh(facts=facts, named=named, judgement=judgement, in_time=self.still(facts))
 
     def still(self, facts: Mapping[FactKey, Fact]) -> bool:
         """Whether every one of these facts is still younger than the interval."""

@@ -21,8 +21,8 @@ class EngineSettings:
     ``unvouched``: by action, the assumptions it leans on that nobody vouched for; empty against sandbox and loopback.
     ``toggles``: actions whose write flips the field instead of setting it. ``ask_spending``: unknown outcomes of writes
     that spend go to a person at once, because ``safety.settle`` is not vouched for. ``requests_per_minute``: the budget
-    per partner, which bounds how many facts one cycle reads. ``page_size``: events on one page of the list. ``shared``:
-    the facts that are the whole partner's, the config's own among them; one read serves all events.
+    per partner, from which it is estimated how often facts can be read. ``page_size``: events on one page of the list.
+    ``shared``: the facts that are the whole partner's, the config's own among them; one read serves all events.
     ``observations_kept``: how long changes of facts are kept for `backtest`.
     """
 

@@ -107,7 +107,8 @@ def condition_holds(situation: Situation) -> No | None:
     judgement = situation.judgement
     event = situation.fact("event")
     if not isinstance(event, Known):
-        return No(way="hold", reason="fact_unknown", why=f"event: {event.why}")
+        reason = "event_gone" if event.code == "gone" else "fact_unknown"
+        return No(way="hold", reason=reason, why=f"event: {event.why}")
     if judgement.truth is Truth.TRUE:
         return None
     reason = "no_longer_holds" if judgement.truth is Truth.FALSE else "fact_unknown"

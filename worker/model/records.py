@@ -96,10 +96,10 @@ REASONS: Mapping[str, str] = {
     "resend": "proved absent; sent once more",
     "rule_edited": "the rule's action was edited",
     "rule_gone": "the rule was removed",
-    "partner_gone": "the partner is no longer accessible",
+    "partner_gone": "the partner is no longer among those that are watched",
     "person": "a person decided",
     "overtaken": "the overtaken opposite write landed afterwards",
-    "event_gone": "the event does not answer",
+    "event_gone": "the event itself answers 404",
 }
 
 

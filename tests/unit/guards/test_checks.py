@@ -45,7 +45,7 @@ from worker.guards.checks import (
 )
 from worker.guards.situation import No, Situation
 from worker.model.commits import Brake, Halt
-from worker.model.facts import Fact, Json
+from worker.model.facts import Fact, Json, UnknownCode
 from worker.model.ids import PartnerId, RuleId, WriteId
 from worker.model.records import REASONS
 from worker.model.rules import Judgement, Truth
@@ -268,6 +268,12 @@ def test_nothing_is_sent_unless_the_product_is_known_to_be_on(
 def test_the_condition_must_be_definitely_true(truth: Truth, expected: tuple[Way, str] | None) -> None:
     judgement = Judgement(truth=truth, why="event.status is active")
     assert said(condition_holds(a_situation(a_write(), judgement=judgement))) == expected
+
+
+@pytest.mark.parametrize(("code", "reason"), [("gone", "event_gone"), ("unreadable", "fact_unknown")])
+def test_an_event_that_does_not_answer_holds_its_writes_and_says_how(code: UnknownCode, reason: str) -> None:
+    facts = {"event": unreadable("the service answered", code)}
+    assert said(condition_holds(a_situation(a_write(), facts=facts))) == ("hold", reason)
 
 
 def test_a_condition_that_was_not_judged_is_unknown() -> None:
