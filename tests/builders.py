@@ -136,7 +136,7 @@ def a_write(
             first_sent_at=NOW,
             last_sent_at=NOW,
             before=_USUAL_BEFORE.get(action),
-            before_known=action in _USUAL_BEFORE,
+            before_known=action in _USUAL_BEFORE or "before" in changes,
             unknown_since=NOW if state in ("unknown", "needs_human") else None,
         )
     return replace(write, **changes)

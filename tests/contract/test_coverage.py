@@ -11,9 +11,9 @@ import pytest
 from tests.contract.test_client_against_twin import FIRST, Meeting
 from tests.reference import coverage
 from worker.api.assumptions import ASSUMPTIONS
-from worker.api.endpoints import ENDPOINTS, Endpoint, row_of
 from worker.api.readings import READINGS, CustomFact
 from worker.model.actions import ACTIONS
+from worker.model.endpoints import ENDPOINTS, Endpoint, row_of
 from worker.model.exchange import Urgency
 from worker.model.facts import Fact, FactKey, Known, Unknown
 from worker.model.ids import EventId

@@ -13,10 +13,10 @@ from typing import Final
 
 from tests.reference.spelling import table
 from worker.api.assumptions import ASSUMPTIONS, Assumptions
-from worker.api.endpoints import ENDPOINTS, Endpoint, row_of
 from worker.api.readings import READINGS
 from worker.api.requests import write_request
 from worker.model.actions import ACTIONS, EVERY_WRITE
+from worker.model.endpoints import ENDPOINTS, Endpoint, row_of
 from worker.model.facts import Observation
 from worker.model.ids import EventId, PartnerId
 from worker.model.rules import Scope

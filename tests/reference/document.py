@@ -16,7 +16,8 @@ from tests.reference.words import EXIT_CODES, LOG_FIELDS, TEST_KEYS
 from worker.api.assumptions import ASSUMPTIONS, SETTLE
 from worker.engine.observe import PARTNER_FACTS_EVERY
 from worker.ledger.reading import FIELDS
-from worker.model.actions import ACTIONS, Action, Param
+from worker.model.action import BUDGETS, Action, Call, Param
+from worker.model.actions import ACTIONS
 from worker.model.document import (
     BUDGET_RANGE_FIELDS,
     CLUSTER_FIELDS,
@@ -32,13 +33,12 @@ from worker.model.document import (
 )
 from worker.model.findings import CODES
 from worker.model.records import KINDS, REASONS
-from worker.model.writes import FINAL, UNSETTLED, Intent
+from worker.model.writes import FINAL, UNSETTLED
 from worker.rules.celtypes import WORDS, of_field
 from worker.rules.durations import duration_text
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
 from worker.rules.registry import BUILT_IN, LATER_ACTIONS, PARAMETERS, RULE_KEYS, FactName
 from worker.rules.schema import rule_tests_schema
-from worker.writes.intents import reads_back, wish_of
 from worker.writes.states import MOVES
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -239,8 +239,11 @@ def _actions() -> str:
 def _action(action: Action) -> str:
     leans = ", ".join(f"`{key}`" for key in action.assumptions) or "nothing"
     rows = [
+        ("request", ", then ".join(f"`{one.method} {_host(one)}{one.path}`" for one in action.calls)),
         ("target", f"`{action.target}`"),
         ("spends", _spends(action)),
+        *([("refused without", "a draft" if "DRAFT" in action.needs else "a published setup")] if action.needs else ()),
+        *([("already so", _already_so(action))] if action.shown != "answer" else ()),
         ("evidence", _evidence(action)),
         ("held unless vouched for", leans),
         ("section", action.section),
@@ -249,6 +252,10 @@ def _action(action: Action) -> str:
     params = [(f"`{name}`", _param(param), param.about) for name, param in action.params.items()]
     if action.extra_params:
         params.append(("any other", "anything", "goes into the request as it is"))
+    if action.each:
+        params.append(
+            ("`each`", "`added`", "one write for each cluster that the watched list has gained; `item` is it")
+        )
     taken = table(("parameter", "type", "what it is"), params) if params else ""
     return "\n".join((f"#### `{action.name}`\n", sentence(action.about) + "\n", taken, table(("", ""), rows)))
 
@@ -258,27 +265,51 @@ def _param(param: Param) -> str:
         "goal": ", ".join(f"`{goal}`" for goal in GOALS),
         "on_off": "`ON`, `OFF`",
         "frontend_status": ", ".join(f"`{value}`" for value in EVENT_FIELDS["frontend_status"].values),
-        "list": "list",
+        "eids": "list of event ids",
         "any": "anything",
     }.get(param.type, param.type)
-    return words + (", required" if param.required else "")
+    return words + (", required" if param.required else "") + (" without `each`" if param.of_item else "")
+
+
+def _host(call: Call) -> str:
+    return f"[{call.host}] " if call.host != "api" else ""
 
 
 def _spends(action: Action) -> str:
-    if any(param.type == "on_off" for param in action.params.values()):
-        spends = [v for v in ("ON", "OFF") if action.spends and not wish_of(action.name, {"value": v}).stops]
-        stops = [v for v in ("ON", "OFF") if wish_of(action.name, {"value": v}).stops]
-        return f"`{spends[0]}` spends, `{stops[0]}` stops"
-    if wish_of(action.name, {}).stops:
-        return "no; stops"
-    return "yes" if action.spends else "no"
+    match action.spends:
+        case "unless_off" if action.value is None:
+            return f"`ON` spends, `{action.stops[0]}` stops"
+        case "unless_off":
+            return "no; stops"
+        case "with_budget":
+            return f"with a budget ({' or '.join(f'`{name}`' for name in BUDGETS)})"
+        case _:
+            return "yes" if action.spends == "always" else "no"
+
+
+def _already_so(action: Action) -> str:
+    match action.shown:
+        case "field":
+            return "the field has the value" + ("; null: nothing to pause" if action.null_is_so else "")
+        case "setup" | "campaign":
+            what = "setup" if action.shown == "setup" else "campaign"
+            if action.creates:
+                return f"there is a {what}"
+            return "it is published" if action.value else f"the {'draft' if what == 'setup' else what} has the values"
+        case _:
+            return f"the series {'has' if action.value == 'in' else 'lacks'} them"
 
 
 def _evidence(action: Action) -> str:
-    fields = ", ".join(f"`{fact}.{field}`" for fact, field in action.writes if fact in action.reads)
-    shown = f"a later read of {fields}" if fields else "none: the answer itself confirms it"
-    readable = reads_back(Intent(action=action.name, target=action.target, wish=""), "cr")
-    return shown if readable else f"{shown}; the second write cannot be read back: its 2xx confirms it"
+    shown = {
+        "field": f"a later read of `event.{action.target}`",
+        "setup": "a later read of the setup: " + ("PUBLISHED" if action.value else "the values sent"),
+        "campaign": "a later read of the campaigns: " + ("it is there" if action.creates else "it has the values sent"),
+        "series": "a later read of `event.campaign_event_series`",
+        "answer": "none: its 2xx confirms it, and after an unknown outcome a person must look",
+    }[action.shown]
+    second = "; the second write cannot be read back: its 2xx confirms it, and an unknown one is for a person"
+    return shown + (second if action.unseen else "")
 
 
 def _tests() -> str:

@@ -301,7 +301,11 @@ class Assumptions:
 
     def toggles(self, field_name: str) -> bool:
         """Whether a write of this field flips it instead of setting it."""
-        return self.values[f"{field_name}.semantics"] == "toggle"
+        return self.flips(f"{field_name}.semantics")
+
+    def flips(self, key: str) -> bool:
+        """The same, by the key that says so."""
+        return self.values[key] == "toggle"
 
     def unvouched(self, keys: tuple[str, ...]) -> tuple[str, ...]:
         """Those of the keys that nobody vouched for."""

@@ -16,7 +16,6 @@ from worker.api.addresses import Hosts, path_of
 from worker.api.assumptions import Assumptions
 from worker.api.auth import Credentials, SignIn
 from worker.api.decoding import NO_SETUP, Asking, setup_without_record
-from worker.api.endpoints import endpoint
 from worker.api.exchanges import Ask, Exchanges
 from worker.api.listing import listing_of
 from worker.api.readings import CustomFact, Question, decoded, question_for, readings_with
@@ -25,6 +24,7 @@ from worker.api.requests import write_request
 from worker.api.transport import Transports, Wire
 from worker.api.unchanged import Pages
 from worker.api.wire import Malformed
+from worker.model.endpoints import endpoint
 from worker.model.errors import NotSafe, UsageError, WorkerError
 from worker.model.exchange import Clock, Listing, Places, TaskState, Urgency, WriteRequest
 from worker.model.facts import Fact, FactKey, Known, Trace, Unknown, UnknownCode

@@ -30,9 +30,9 @@ from worker.api.decoding import (
     setup_fact,
     suggested_tcs_fact,
 )
-from worker.api.endpoints import endpoint
 from worker.api.shapes import path_objection
 from worker.api.wire import Malformed, found_at
+from worker.model.endpoints import endpoint
 from worker.model.facts import Fact, FactKey, Json, Scalar
 from worker.model.ids import EventId, PartnerId
 

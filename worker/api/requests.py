@@ -4,46 +4,52 @@ The same intent gives the same request, byte for byte, so that what was approved
 cannot differ. Headers and credentials are not in it: the client adds them when it sends.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from worker.api.addresses import filled, filled_text, path_of
 from worker.api.assumptions import Assumptions
-from worker.api.endpoints import Endpoint, endpoint
+from worker.api.readings import spelled
+from worker.model.actions import ACTIONS
+from worker.model.endpoints import Endpoint, endpoint
 from worker.model.errors import UsageError
 from worker.model.exchange import WriteRequest
 from worker.model.facts import Json
 from worker.model.ids import EventId
 from worker.model.writes import Intent
 
-_CLIENT_STATUS = endpoint("PUT", "/events/{eid}/client_campaign_status")
-_OPTIMISATION = endpoint("PUT", "/events/{eid}/campaign_optimisation_status")
-_AD_OPTIMISATION = endpoint("PUT", "/events/{eid}/ad_campaign_optimisation_status")
-_FRONTEND_STATUS = endpoint("PUT", "/events/{eid}/setup_frontend_status")
-_LAST_UPDATED = endpoint("PUT", "/events/last_updated_on_fe/{eid}", "cr")
-_CREATE_DRAFT = endpoint("POST", "/setup_processes/{eid}")
-_BOOST = endpoint("POST", "/setup_processes/{eid}/boost")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a request is made from: the event, what is wanted of it, and what is assumed of the service."""
+
+    event: EventId
+    intent: Intent
+    item: str
+    assumptions: Assumptions
+
+    @property
+    def value(self) -> str:
+        """The value that the action sets: the one that its name implies, or the one it was given."""
+        implied = ACTIONS[self.intent.action].value
+        value = implied if implied is not None else self.intent.params.get("value")
+        if not isinstance(value, str):
+            raise UsageError(f"{self.intent.action} needs a value, not {value!r}")
+        return value
+
+    def made(self, row: Endpoint, *, query: tuple[tuple[str, str], ...] = (), body: Json = None) -> WriteRequest:
+        """The request of a row of the document."""
+        path = path_of(row.path, eid=self.event)
+        return WriteRequest(host=row.host, method=row.method or "", path=path, query=query, body=body)
 
 
 def write_request(event: EventId, intent: Intent, item: str, assumptions: Assumptions) -> WriteRequest:
     """The request of one write. Raises `UsageError` for an action that has none."""
-    match intent.action:
-        case "pause":
-            return _status(_CLIENT_STATUS, "client_campaign_status", event, "PAUSED", assumptions)
-        case "run":
-            return _status(_CLIENT_STATUS, "client_campaign_status", event, "RUNNING", assumptions)
-        case "optimisation":
-            return _status(_OPTIMISATION, "campaign_optimisation_status", event, _value(intent), assumptions)
-        case "ad_optimisation":
-            return _status(_AD_OPTIMISATION, "ad_campaign_optimisation_status", event, _value(intent), assumptions)
-        case "frontend_status":
-            return _frontend_status(event, _value(intent), item, assumptions)
-        case "create_draft":
-            return _request(_CREATE_DRAFT, event, body=dict(intent.params))
-        case "boost":
-            body = assumptions.values["boost.body"]
-            return _request(_BOOST, event, body=filled_body(body, {"eid": event}))
-        case _:
-            raise UsageError(f"the action {intent.action} makes no request")
+    build = _REQUESTS.get(intent.action)
+    if build is None:
+        raise UsageError(f"the action {intent.action} makes no request")
+    return build(Asked(event=event, intent=intent, item=item, assumptions=assumptions))
 
 
 def filled_body(template: Json, values: Mapping[str, str]) -> Json:
@@ -59,37 +65,92 @@ def filled_body(template: Json, values: Mapping[str, str]) -> Json:
             return template
 
 
-def _status(row: Endpoint, name: str, event: EventId, value: str, assumptions: Assumptions) -> WriteRequest:
-    template = assumptions.template(f"{name}.query") or {}
-    return _request(row, event, query=filled(template, {"value": value, "eid": event}))
+def _status(name: str) -> Callable[[Asked], WriteRequest]:
+    """One of the three status fields, which all take their value in the query (API section 3.2)."""
+    row = endpoint("PUT", f"/events/{{eid}}/{name}")
+
+    def build(asked: Asked) -> WriteRequest:
+        template = asked.assumptions.template(f"{name}.query") or {}
+        return asked.made(row, query=filled(template, {"value": asked.value, "eid": asked.event}))
+
+    return build
 
 
-def _frontend_status(event: EventId, value: str, item: str, assumptions: Assumptions) -> WriteRequest:
+def _frontend_status(asked: Asked) -> WriteRequest:
     """Two writes (API section 3.2): the second says CANCELLED only where the first does, and RUNNING otherwise."""
-    if item == "cr":
-        told = "CANCELLED" if value == "CANCELLED" else "RUNNING"
-        return _either(_LAST_UPDATED, "last_updated_on_fe", event, told, assumptions)
-    if item == "event":
-        return _either(_FRONTEND_STATUS, "frontend_status", event, value, assumptions)
-    raise UsageError(f"frontend_status has the items event and cr, not {item!r}")
+    if asked.item == "cr":
+        told = "CANCELLED" if asked.value == "CANCELLED" else "RUNNING"
+        return _either(asked, endpoint("PUT", "/events/last_updated_on_fe/{eid}", "cr"), "last_updated_on_fe", told)
+    if asked.item == "event":
+        return _either(asked, endpoint("PUT", "/events/{eid}/setup_frontend_status"), "frontend_status", asked.value)
+    raise UsageError(f"frontend_status has the items event and cr, not {asked.item!r}")
 
 
-def _either(row: Endpoint, name: str, event: EventId, value: str, assumptions: Assumptions) -> WriteRequest:
-    values = {"value": value, "eid": event}
-    query = filled(assumptions.template(f"{name}.query") or {}, values)
-    return _request(row, event, query=query, body=filled_body(assumptions.values[f"{name}.body"], values))
+def _either(asked: Asked, row: Endpoint, name: str, value: str) -> WriteRequest:
+    values = {"value": value, "eid": asked.event}
+    query = filled(asked.assumptions.template(f"{name}.query") or {}, values)
+    return asked.made(row, query=query, body=filled_body(asked.assumptions.values[f"{name}.body"], values))
 
 
-def _request(
-    row: Endpoint, event: EventId, *, query: tuple[tuple[str, str], ...] = (), body: Json = None
-) -> WriteRequest:
-    return WriteRequest(
-        host=row.host, method=row.method or "", path=path_of(row.path, eid=event), query=query, body=body
-    )
+def _draft(method: str) -> Callable[[Asked], WriteRequest]:
+    row = endpoint(method, "/setup_processes/{eid}")
+    return lambda asked: asked.made(row, body=dict(asked.intent.params))
 
 
-def _value(intent: Intent) -> str:
-    value = intent.params.get("value")
-    if not isinstance(value, str):
-        raise UsageError(f"{intent.action} needs a value, not {value!r}")
-    return value
+def _boost(asked: Asked) -> WriteRequest:
+    body = filled_body(asked.assumptions.values["boost.body"], {"eid": asked.event})
+    return asked.made(endpoint("POST", "/setup_processes/{eid}/boost"), body=body)
+
+
+def _reset(asked: Asked) -> WriteRequest:
+    return asked.made(endpoint("PUT", "/events/{eid}/reset_campaigns_setup"))
+
+
+def _edit_cluster(asked: Asked) -> WriteRequest:
+    """Event, cluster and run are named in the body (API section 2.6)."""
+    return asked.made(endpoint("POST", "/campaigns_setup"), body={"eid": asked.event, **asked.intent.params})
+
+
+def _create_campaign(asked: Asked) -> WriteRequest:
+    """Everything is in the query; what the template does not name is added under its own name."""
+    template = asked.assumptions.template("create_campaign.query") or {}
+    params = asked.intent.params
+    values = {"eid": asked.event, **{name: _text(value) for name, value in params.items()}}
+    named = {found for text in template.values() for found in values if "{" + found + "}" in text}
+    more = tuple(pair for name, value in params.items() if name not in named for pair in _pairs(name, value))
+    return asked.made(endpoint("POST", "/campaigns/"), query=(*filled(template, values), *more))
+
+
+def _series(method: str) -> Callable[[Asked], WriteRequest]:
+    """The events in the repeat style (API section 4)."""
+    row = endpoint(method, "/events/{eid}/series")
+    return lambda asked: asked.made(row, query=_pairs(row.query[0], asked.intent.params.get("value")))
+
+
+def _pairs(name: str, value: Json) -> tuple[tuple[str, str], ...]:
+    """One query parameter: an array repeats its key."""
+    return tuple((name, _text(one)) for one in (value if isinstance(value, list) else [value]))
+
+
+def _text(value: Json) -> str:
+    """A value as it stands in a query: numbers without an exponent, booleans and null as JSON spells them."""
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        return spelled(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+_REQUESTS: Mapping[str, Callable[[Asked], WriteRequest]] = {
+    "pause": _status("client_campaign_status"),
+    "run": _status("client_campaign_status"),
+    "optimisation": _status("campaign_optimisation_status"),
+    "ad_optimisation": _status("ad_campaign_optimisation_status"),
+    "frontend_status": _frontend_status,
+    "create_draft": _draft("POST"),
+    "update_draft": _draft("PUT"),
+    "boost": _boost,
+    "reset_setup": _reset,
+    "edit_cluster": _edit_cluster,
+    "create_campaign": _create_campaign,
+    "series_add": _series("POST"),
+    "series_remove": _series("DELETE"),
+}

@@ -46,13 +46,6 @@ from worker.system import SystemClock, new_random, utc_now
 if TYPE_CHECKING:
     from worker.web.metrics import Meter  # every command comes through here, and only `run` measures
 
-TOGGLED: Mapping[str, str] = {
-    "pause": "client_campaign_status",
-    "run": "client_campaign_status",
-    "optimisation": "campaign_optimisation_status",
-    "ad_optimisation": "ad_campaign_optimisation_status",
-}
-"""Which field's ``semantics`` assumption an action leans on."""
 SANDBOX_USER = "sandbox"
 """Who the embedded twin lets in; no secret."""
 FIRST_EVENT_IN = timedelta(days=30)
@@ -114,7 +107,7 @@ def engine_settings(config: Config) -> EngineSettings:
         max_attempts=safety.max_attempts,
         ask=safety.on_unknown == "ask",
         ask_spending=not config.local and "safety.settle" not in vouched,
-        toggles=frozenset(action for action, field in TOGGLED.items() if assumptions.toggles(field)),
+        toggles=frozenset(name for name, row in ACTIONS.items() if row.semantics and assumptions.flips(row.semantics)),
         unvouched=unvouched,
         requests_per_minute=config.requests.per_minute,
         page_size=config.poll.page_size,

@@ -10,10 +10,10 @@ from urllib.parse import parse_qsl
 import jmespath
 from jmespath.exceptions import JMESPathError
 
-from worker.api.endpoints import ENDPOINTS, row_of
 from worker.config.addresses import address_error, embedded, is_local, ledger_error, listen_error
 from worker.config.sections import ConfigText, FactText, SecretText
 from worker.model.document import QUERY_VALUES
+from worker.model.endpoints import ENDPOINTS, row_of
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT
 from worker.rules.nearest import meant, nearest
 from worker.rules.registry import BUILT_IN

@@ -14,7 +14,7 @@ from worker.engine.state import PartnerState
 from worker.guards.situation import No
 from worker.model.rules import Rule
 from worker.model.writes import Write
-from worker.writes.intents import wish_of
+from worker.writes.wishes import wish_of
 
 
 class Asking:

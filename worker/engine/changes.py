@@ -21,7 +21,7 @@ from worker.engine.looks import (
     reobserves,
     waits_again,
 )
-from worker.model.actions import ACTIONS
+from worker.engine.overlay import fields_of
 from worker.model.commits import Brake
 from worker.model.facts import Json, Known
 from worker.model.memory import Baseline, RuleMemory
@@ -196,7 +196,7 @@ def _with_own(base: Json, value: Json, watch: Watch, sent: Sequence[Write]) -> J
     own: dict[str, Json] = {}
     for write in sent:
         wanted = write.intent.wanted
-        for fact, name in ACTIONS[write.intent.action].writes:
+        for fact, name in fields_of(write):
             landed = fact == watch.fact and name in value and value[name] == wanted.get(name, value[name])
             if landed and value[name] != base.get(name):
                 own[name] = value[name]

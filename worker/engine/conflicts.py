@@ -14,7 +14,8 @@ from worker.model.ids import RuleId
 from worker.model.memory import RuleMemory
 from worker.model.rules import Rule
 from worker.model.writes import Write
-from worker.writes.intents import Wish, wishes_of
+from worker.writes.intents import wishes_of
+from worker.writes.wishes import Wish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

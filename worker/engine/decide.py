@@ -31,7 +31,7 @@ from worker.model.records import Record
 from worker.model.rules import Judgement, Rule, RuleSet, Scope, Truth
 from worker.model.writes import UNSENT, Write
 from worker.rules.evaluate import keys_for
-from worker.writes.intents import NotComputable
+from worker.writes.computing import NotComputable
 from worker.writes.states import move
 
 

@@ -22,7 +22,7 @@ from datetime import datetime, timedelta
 from worker.engine.looks import DAY, ENFORCE_COOLDOWN
 from worker.model.facts import FactKey, Known, Observation
 from worker.model.memory import RuleMemory
-from worker.model.rules import Computed, Rule, Scope, Truth
+from worker.model.rules import Rule, Scope, Truth
 from worker.rules.conditions import CelCondition, Part, leaves, parts
 from worker.rules.contexts import parse_time
 from worker.rules.evaluate import keys_for
@@ -49,7 +49,7 @@ class Clocked:
 
 def clocked(rule: Rule) -> Clocked:
     """What the rule's text says of the clock."""
-    computed = [value for step in rule.do for value in step.params.values() if isinstance(value, Computed)]
+    computed = [value for step in rule.do for value in step.computed]
     if rule.at is not None or any("now" in value.names for value in computed):
         return Clocked(restless=True)
     if rule.when is None or "now" not in rule.when.names:

@@ -21,12 +21,14 @@ from worker.engine.looks import (
     waits_again,
     within,
 )
+from worker.model.actions import ACTIONS
 from worker.model.commits import Brake
 from worker.model.memory import RuleMemory
 from worker.model.rules import Truth
 from worker.model.writes import UNSENT, Intent, Write
+from worker.writes.computing import NotComputable
 from worker.writes.evidence import already_so, fact_name, target_value
-from worker.writes.intents import NotComputable, plan_steps, reads_back
+from worker.writes.intents import plan_steps, reads_back
 
 BAD_ENDS = frozenset({"rejected", "refused", "unconfirmed", "cancelled"})
 """Ends after which ``enforce`` stops: the service, a guard or a person said no, or reads never agreed."""
@@ -155,6 +157,6 @@ def _as_wanted(glimpse: Glimpse) -> bool | None:
 def _so(glimpse: Glimpse, intent: Intent) -> bool | None:
     """An event without campaigns has nothing to pause, so that is no drift."""
     fact = glimpse.scope.fact(fact_name(intent))
-    if intent.action == "pause" and target_value(intent, fact) == (True, None):
+    if ACTIONS[intent.action].null_is_so and target_value(intent, fact) == (True, None):
         return True
     return already_so(intent, fact)

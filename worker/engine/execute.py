@@ -20,12 +20,12 @@ from worker.guards.checks import (
     BEFORE_READING,
     brake_in_transaction,
     braked,
-    budget_of,
     credentials,
     first_no,
     too_old,
 )
 from worker.guards.situation import No, Situation
+from worker.guards.target import budget_of
 from worker.model.commits import Commit, Move
 from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.exchange import WriteRequest
@@ -33,10 +33,10 @@ from worker.model.facts import Json
 from worker.model.outcomes import Accepted, Answered, NotSent, Outcome, Uncertain
 from worker.model.records import Record
 from worker.model.rules import Rule
-from worker.model.writes import UNSETTLED, State, Write
+from worker.model.writes import State, Write
 from worker.writes.denials import after_outcome, in_a_row
 from worker.writes.evidence import fact_name, target_value
-from worker.writes.intents import amount_of
+from worker.writes.intents import amount_of, holds_back
 from worker.writes.life import Attempted, Settling, Unwanted, advance
 from worker.writes.states import hold, move
 
@@ -258,11 +258,8 @@ class Executor:
         self, state: PartnerState, write: Write, earlier: tuple[Write, ...], fresh: Fresh | None
     ) -> Situation:
         now = self._clock.now()
-        busy = tuple(
-            one
-            for one in self._ledger.target_writes(write.key.partner, write.key.event, write.intent.target)
-            if one.id != write.id and one.state in UNSETTLED
-        )
+        others = self._ledger.target_writes(write.key.partner, write.key.event, write.intent.target)
+        busy = tuple(one for one in others if holds_back(one, write))
         situation = Situation(
             write=write,
             now=now,

@@ -23,6 +23,7 @@ FIELDS: tuple[str, ...] = (
     "start_date_time",
     "capacity",
     "predicted_sales_share",
+    "campaign_event_series",
 )
 """Fields of the event that are watched where a rule mentions or writes them."""
 

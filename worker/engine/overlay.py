@@ -18,9 +18,11 @@ def written_values(rule: Rule, scope: Scope) -> dict[str, Json]:
     """The fields that the rule's actions write, as they are now: ``{"setup.state": "NONE"}``; unreadable ones not."""
     found: dict[str, Json] = {}
     for step in rule.do:
-        for name, field in ACTIONS[step.action].writes:
+        for name, field in ACTIONS[step.action].written(step.params):
             fact = scope.fact(name)
-            if isinstance(fact, Known) and isinstance(fact.value, Mapping) and field in fact.value:
+            if isinstance(fact, Known) and not field:
+                found[name] = fact.value
+            elif isinstance(fact, Known) and isinstance(fact.value, Mapping) and field in fact.value:
                 found[f"{name}.{field}"] = fact.value[field]
     return found
 
@@ -37,12 +39,17 @@ def overlaid(observation: Observation, writes: Sequence[Write], rule: Rule) -> O
 
 
 def with_fields(observation: Observation, fields: Iterable[tuple[str, str]], values: Mapping[str, Json]) -> Observation:
-    """The observation with these (fact, field) pairs set to their values at the firing."""
+    """The observation with these (fact, field) pairs set to their values at the firing; what was unknown then is
+    unknown again. An empty field is the whole fact."""
     facts = dict(observation.facts)
     for name, field in fields:
         key = FactKey(name=name)
         fact = facts.get(key)
-        if isinstance(fact, Known) and isinstance(fact.value, dict):
+        if isinstance(fact, Known) and not field:
+            facts.pop(key)
+            if name in values:
+                facts[key] = replace(fact, value=values[name])
+        elif isinstance(fact, Known) and isinstance(fact.value, dict):
             value = {part: old for part, old in fact.value.items() if part != field}
             if f"{name}.{field}" in values:
                 value[field] = values[f"{name}.{field}"]
@@ -52,8 +59,11 @@ def with_fields(observation: Observation, fields: Iterable[tuple[str, str]], val
 
 def _fields_before(rule: Rule, writes: Sequence[Write], pending: int) -> set[tuple[str, str]]:
     """What the sent actions write: those before the first unfinished one, and unfinished ones that were sent."""
-    actions = [step.action for step in rule.do]
-    done = {write.intent.action for write in writes if write.sent}
     first = next(write for write in writes if write.intent.order == pending)
-    done |= set(actions[: first.key.position])
-    return {pair for action in done for pair in ACTIONS[action].writes}
+    done = {pair for step in rule.do[: first.key.position] for pair in ACTIONS[step.action].written(step.params)}
+    return done | {pair for write in writes if write.sent for pair in fields_of(write)}
+
+
+def fields_of(write: Write) -> tuple[tuple[str, str], ...]:
+    """The (fact, field) pairs that a write changes."""
+    return ACTIONS[write.intent.action].written(write.intent.params)

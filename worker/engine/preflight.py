@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from worker.engine.needs import scope_of
-from worker.engine.overlay import with_fields
+from worker.engine.overlay import fields_of, with_fields
 from worker.engine.parts import Parts
 from worker.engine.ports import Places, Urgency
 from worker.engine.state import EVENT, PARTNER, PartnerState
@@ -27,6 +27,7 @@ from worker.rules.evaluate import normalised, watch_key
 from worker.rules.parameters import runtime_in_days
 from worker.rules.registry import LOCAL
 from worker.writes.evidence import fact_name
+from worker.writes.intents import amount_of
 
 ROUNDS = 3
 """How often facts that have grown too old are read again before the write is held."""
@@ -102,8 +103,9 @@ class Preflight:
             in_when = rule.when.names if rule.when is not None else frozenset()
             names = set(in_when) | {watch.fact for watch in rule.on_change} - LOCAL
             keys |= {scope.keys[name] for name in names if name in scope.keys}
-        keys |= {FactKey(name=name) for name in ACTIONS[write.intent.action].reads}
-        if write.intent.action in ("boost", "create_draft"):
+        row = ACTIONS[write.intent.action]
+        keys |= {FactKey(name=name) for name in row.reads}
+        if row.budget == "draft" or amount_of(write.intent) is not None:
             keys.add(self._budget_key(rules, seen, now))
         return sorted(keys, key=lambda key: (key != EVENT, key.text))
 
@@ -158,7 +160,7 @@ class Preflight:
     ) -> Judgement:
         written = write.intent.context.get("written")
         if rule.id == write.key.rule and earlier and isinstance(written, Mapping):
-            fields = {pair for one in earlier for pair in ACTIONS[one.intent.action].writes}
+            fields = {pair for one in earlier for pair in fields_of(one)}
             seen = with_fields(seen, fields, written)
         scope = scope_of(rule, seen, self._clock.now())
         if rule.on_change:

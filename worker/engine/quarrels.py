@@ -16,7 +16,8 @@ from worker.rules.expressions import names_in
 from worker.rules.load import Loaded
 from worker.rules.registry import Registry
 from worker.rules.rulefile import Written
-from worker.writes.intents import Wish, wishes_of
+from worker.writes.intents import wishes_of
+from worker.writes.wishes import Wish
 
 
 def quarrels(loaded: Loaded, registry: Registry) -> tuple[Problem, ...]:

@@ -12,7 +12,8 @@ from worker.model.commits import Booking, Move, SendingView
 from worker.model.ids import EventId, RuleId, WriteId
 from worker.model.memory import RuleMemory
 from worker.model.records import Record
-from worker.model.writes import UNSETTLED, Plan, Write
+from worker.model.writes import Plan, Write
+from worker.writes.intents import holds_back
 from worker.writes.states import IllegalMove
 
 HOUR = timedelta(hours=1)
@@ -147,14 +148,7 @@ class Books:
 
     def on_target(self, write: Write) -> tuple[Write, ...]:
         """Other unsettled writes of the same target."""
-        return tuple(
-            one
-            for one in self.open.values()
-            if one.id != write.id
-            and one.key.event == write.key.event
-            and one.intent.target == write.intent.target
-            and one.state in UNSETTLED
-        )
+        return tuple(one for one in self.open.values() if holds_back(one, write))
 
     def _keep(self, write: Write) -> None:
         self.changes += 1

@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import cache
 
 from worker.api.wire import ill_typed, number_from, run_id_from
+from worker.model.actions import ACTIONS
 from worker.model.document import (
     BUDGET_RANGE_FIELDS,
     DEFAULTS_FIELDS,
@@ -28,6 +29,8 @@ from worker.model.writes import Write
 from worker.rules.evaluate import BY_DEFAULT, keys_for
 from worker.rules.registry import Registry
 from worker.rules.testfile_facts import FIRST_EVENT, Facts
+from worker.writes.evidence import SERIES
+from worker.writes.wishes import members
 
 PARTNER = PartnerId("partner-id-test")
 _RECORDS: Mapping[str, Mapping[str, Field]] = {
@@ -96,15 +99,22 @@ class World:
 
     def take_effect(self, write: Write) -> None:
         """What the write wants becomes so."""
-        one = self._events[write.key.event]
-        action, wanted = write.intent.action, write.intent.wanted
-        if action == "create_draft":
-            one.values["setup"] = None
-            self._put(one, "setup", {"state": "DRAFT", **write.intent.params})
-        elif action == "boost":
-            self._put(one, "setup", wanted)
-        else:
-            self._put(one, "event", wanted)
+        one, intent = self._events[write.key.event], write.intent
+        row = ACTIONS[intent.action]
+        match row.shown:
+            case "field":
+                self._put(one, "event", intent.wanted)
+            case "setup" if row.creates:
+                one.values["setup"] = None
+                self._put(one, "setup", {"state": "DRAFT", **intent.params})
+            case "setup":
+                self._put(one, "setup", intent.wanted)
+            case "campaign":
+                self._put(one, "campaigns", _with_campaign(one.values.get("campaigns"), intent.params))
+            case "series":
+                self._put(one, "event", {SERIES: _with_members(one.values["event"], intent.params, row.value)})
+            case "answer" if row.target == "setup":
+                self._put(one, "setup", dict(_NO_SETUP))
 
     def fact(self, event: EventId, name: str, now: datetime) -> Fact:
         """One fact of an event or its partner."""
@@ -149,6 +159,23 @@ class World:
     def _look_anew(self) -> None:
         for one in self._events.values():
             one.observation = None
+
+
+def _with_campaign(campaigns: Json, params: Mapping[str, Json]) -> Json:
+    """The campaigns with one of this name that has these values."""
+    known = [one for one in campaigns if isinstance(one, dict)] if isinstance(campaigns, list) else []
+    name = (params["tc"], params["tc_run_id"])
+    same = [one for one in known if (one.get("tc"), one.get("tc_run_id")) == name]
+    others = [one for one in known if one not in same]
+    changed: dict[str, Json] = {**(same[0] if same else {}), **params}
+    return [*others, changed]
+
+
+def _with_members(event: Json, params: Mapping[str, Json], way: str | None) -> Json:
+    """The series with these events in it, or out of it."""
+    now = event.get(SERIES) if isinstance(event, dict) else None
+    others = [one for one in now if one not in members(params)] if isinstance(now, list) else []
+    return [*others, *members(params)] if way == "in" else others
 
 
 @cache

@@ -16,8 +16,10 @@ from datetime import datetime, timedelta
 from worker.engine.ruletest_books import Books, Pair, Sent
 from worker.engine.ruletest_world import PARTNER, World
 from worker.engine.settings import EngineSettings, policy_for
-from worker.guards.checks import AFTER_READING, BEFORE_READING, brake_in_transaction, braked, budget_of, first_no
+from worker.guards.checks import AFTER_READING, BEFORE_READING, brake_in_transaction, braked, first_no
 from worker.guards.situation import No, Situation
+from worker.guards.target import budget_of
+from worker.model.actions import ACTIONS
 from worker.model.facts import UNREAD, Fact, Json, Known, Observation
 from worker.model.ids import EventId, WriteId
 from worker.model.memory import PartnerMemory
@@ -28,8 +30,7 @@ from worker.rules.evaluate import keys_for
 from worker.rules.registry import CHANGE
 from worker.rules.testfile import LOST_ANSWERS, Answer
 from worker.writes.denials import after_outcome, in_a_row
-from worker.writes.evidence import fact_name, judge, target_value
-from worker.writes.intents import TOGGLES
+from worker.writes.evidence import SERIES, fact_name, judge, target_value
 from worker.writes.life import (
     Attempted,
     FoundSending,
@@ -261,14 +262,21 @@ class Tending:
 
     def _facts(self, write: Write, moment: Moment) -> dict[str, Fact]:
         """The facts that guards ask for; what the test leaves open is filled in so that nothing objects."""
-        found = {name: self._fact(write, name, moment) for name in ("partner", "event", "setup", "budget_range")}
+        row = ACTIONS[write.intent.action]
+        names = ("partner", "event", "setup", "budget_range", *row.reads)
+        found = {name: self._fact(write, name, moment) for name in names}
         found["partner"] = _filled(found["partner"], {"campaign_recommendations": True}, moment)
-        if write.intent.action in TOGGLES and write.intent.target not in _gaps(found["event"]):
-            found["event"] = _filled(found["event"], {write.intent.target: ""}, moment)
+        if row.shown in ("field", "series"):
+            field = row.target if row.shown == "field" else SERIES
+            nothing: Json = "" if row.shown == "field" else []
+            if field not in _gaps(found["event"]):
+                found["event"] = _filled(found["event"], {field: nothing}, moment)
+        if found.get("campaigns") == UNREAD:
+            found["campaigns"] = Known(value=[], read_at=moment.now)
         found["budget_range"] = _filled(found["budget_range"], _ANY_BUDGET, moment)
         setup = found["setup"]
         draft = isinstance(setup, Known) and isinstance(setup.value, dict) and setup.value.get("state") == "DRAFT"
-        if write.intent.action == "boost" and draft and "total_budget" not in _value(setup):
+        if row.budget == "draft" and draft and "total_budget" not in _value(setup):
             found["setup"] = _filled(setup, {"total_budget": 0.0}, moment)
             found["budget_range"] = Known(value=dict(_ANY_BUDGET), read_at=moment.now)
         return found

@@ -12,21 +12,19 @@ from worker.engine.parts import Parts
 from worker.engine.ports import Urgency
 from worker.engine.settings import policy_for
 from worker.engine.state import EVENT, PartnerState, TaskWatch
+from worker.model.actions import ACTIONS
 from worker.model.commits import Commit, Move
 from worker.model.errors import StateConflict
-from worker.model.facts import Fact, FactKey, Json, Known
+from worker.model.facts import Fact, Json, Known
 from worker.model.records import Record, of_write
 from worker.model.writes import Write
-from worker.writes.evidence import Evidence, fact_name, judge
+from worker.writes.evidence import Evidence, fact_key, judge
 from worker.writes.life import FoundSending, Input, Settling, Step, TaskFailed, Then, advance
 from worker.writes.readback import looked, needs_event
 from worker.writes.states import move
 
 TASK_READS = 6
 TASK_FIRST_WAIT_S = 2.0
-TASK_ACTIONS = frozenset({"pause", "run"})
-"""Actions whose PUT has a task that can be read (API section 3.2)."""
-SETUP = FactKey(name="setup")
 
 
 class Settler:
@@ -81,7 +79,7 @@ class Settler:
         settling = state.settling.get(write.id)
         if write.state not in ("applied", "unknown", "needs_human") or settling is None:
             return
-        fact = state.fact(write.key.event, FactKey(name=fact_name(write.intent)))
+        fact = state.fact(write.key.event, fact_key(write.intent))
         policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
         if not policy.reads_back or not isinstance(fact, Known) or fact.trace is None:
             return
@@ -111,7 +109,7 @@ class Settler:
 
     async def _target(self, state: PartnerState, write: Write, settling: Settling) -> Fact:
         """The newest fact of the target: this cycle's look where it is new enough, else a read of its own."""
-        key = FactKey(name=fact_name(write.intent))
+        key = fact_key(write.intent)
         seen = state.fact(write.key.event, key)
         newest = settling.last_read if settling.last_read is not None else settling.ended
         if isinstance(seen, Known) and seen.trace is not None and seen.trace.began > max(newest, settling.ended):
@@ -129,7 +127,7 @@ class Settler:
 
     def _watch(self, state: PartnerState, write: Write, settling: Settling) -> None:
         """Begins to watch the task behind the write's last attempt, or goes on where another process left off."""
-        if write.intent.action not in TASK_ACTIONS or not write.sent or write.id in state.tasks_of_service:
+        if not ACTIONS[write.intent.action].task or not write.sent or write.id in state.tasks_of_service:
             return
         reads = self._ledger.task_reads(write)
         due = settling.ended + TASK_FIRST_WAIT_S * (1 << reads)

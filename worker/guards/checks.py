@@ -5,13 +5,12 @@ from datetime import datetime, timedelta
 
 from worker.guards.situation import Limits, No, Situation
 from worker.guards.spending import spend_brake
+from worker.guards.target import as_it_was_left, budget_in_range, created_here, seen_after_all, setup_state, target_says
 from worker.model.commits import Booking, Brake, Halt, SendingView
 from worker.model.facts import Known
 from worker.model.rules import Truth
 from worker.model.writes import Write
 from worker.writes.denials import CREDENTIALS_HOLD
-from worker.writes.evidence import already_so, fact_name, target_value
-from worker.writes.intents import amount_of, reads_back
 
 HOUR = timedelta(hours=1)
 
@@ -115,123 +114,6 @@ def condition_holds(situation: Situation) -> No | None:
     return No(way="hold", reason=reason, why=judgement.why)
 
 
-def seen_after_all(situation: Situation) -> No | None:
-    """The effect of an earlier attempt of this very write is there: presence confirms, wanted still or not."""
-    write = situation.write
-    if not write.sent or not reads_back(write.intent, write.key.item) or _others_unsettled(situation):
-        return None
-    if not already_so(write.intent, situation.fact(fact_name(write.intent))):
-        return None
-    return No(way="confirm", reason="read", why="the target reads as wanted after all")
-
-
-def _others_unsettled(situation: Situation) -> bool:
-    return any(
-        other.id != situation.write.id and not (other.state == "needs_human" and other.absent_proved)
-        for other in situation.on_target
-    )
-
-
-def target_says(situation: Situation) -> No | None:
-    """The target is readable, and does not have the wanted value already."""
-    write = situation.write
-    if not reads_back(write.intent, write.key.item):
-        return None
-    fact = situation.fact(fact_name(write.intent))
-    readable, value = target_value(write.intent, fact)
-    if not readable:
-        why = fact.why if not isinstance(fact, Known) else "the answer lacks the target's field"
-        return No(way="hold", reason="target_unreadable", why=why)
-    if already_so(write.intent, fact):
-        return _so_already(situation)
-    if write.intent.action == "pause" and value is None:
-        if _others_unsettled(situation):
-            why = "there is nothing to pause yet, but another write on the target is not settled"
-            return No(way="hold", reason="target_busy", why=why)
-        return No(way="skip", reason="nothing_to_pause", why="the event has no campaign status: nothing to pause")
-    if write.intent.action == "boost" and isinstance(value, Mapping) and value.get("state") == "NONE":
-        return No(way="refuse", reason="no_draft", why="the event has no draft to publish")
-    return None
-
-
-def _so_already(situation: Situation) -> No:
-    if _others_unsettled(situation):
-        why = "the target reads as wanted, but another write on it is not settled"
-        return No(way="hold", reason="target_busy", why=why)
-    return No(way="skip", reason="already_so", why="the target already has the wanted value")
-
-
-def as_it_was_left(situation: Situation) -> No | None:
-    """An undo puts back only what the undone writes left: what another hand has set since stays."""
-    write = situation.write
-    left = write.intent.context.get("left")
-    if not isinstance(left, Mapping) or not reads_back(write.intent, write.key.item):
-        return None
-    _, value = target_value(write.intent, situation.fact(fact_name(write.intent)))
-    shown = value if isinstance(value, Mapping) else {write.intent.target: value}
-    other = [name for name, was_left in left.items() if shown.get(name) != was_left]
-    if not other:
-        return None
-    said = ", ".join(f"{name} reads {shown.get(name)!r} and was left as {left[name]!r}" for name in other)
-    return No(way="skip", reason="changed_since", why=f"another hand has changed it since: {said}")
-
-
-def created_here(situation: Situation) -> No | None:
-    """After ``create_draft`` in the same ``do``, the draft that is boosted must be the one that was created.
-
-    Where a draft was there already, it must at least be as the rule would have created it: else the rule would publish
-    a budget that it does not name.
-    """
-    write = situation.write
-    if write.intent.action != "boost":
-        return None
-    made = next((one for one in situation.earlier if one.intent.action == "create_draft"), None)
-    fact = situation.fact("setup")
-    if made is None or not isinstance(fact, Known) or not isinstance(fact.value, Mapping):
-        return None
-    for name, wanted in made.intent.wanted.items():
-        if name in fact.value and fact.value[name] != wanted:
-            why = f"the draft's {name} is {fact.value[name]!r}, not {wanted!r} as created: somebody changed it"
-            return No(way="refuse", reason="other_value", why=why)
-    missing = [name for name in made.intent.wanted if name not in fact.value]
-    if missing:
-        why = f"the draft's {' and '.join(missing)} cannot be read: it may be another than the one created"
-        return No(way="hold", reason="target_unreadable", why=why)
-    return None
-
-
-def budget_in_range(situation: Situation) -> No | None:
-    """The budget that the write commits lies within the service's range for the event (API section 8)."""
-    amount = budget_of(situation)
-    if amount is None:
-        if situation.write.intent.action in ("boost", "create_draft"):
-            return No(way="hold", reason="target_unreadable", why="the budget it would commit cannot be read")
-        return None
-    fact = situation.fact("budget_range")
-    if not isinstance(fact, Known) or not isinstance(fact.value, Mapping):
-        why = fact.why if not isinstance(fact, Known) else "the budget range has no usable form"
-        return No(way="hold", reason="fact_unknown", why=f"budget_range: {why}")
-    low, high = fact.value.get("lower_limit"), fact.value.get("upper_limit")
-    if not isinstance(low, int | float) or not isinstance(high, int | float):
-        return No(way="hold", reason="fact_unknown", why="budget_range lacks a limit")
-    if low <= amount <= high:
-        return None
-    return No(way="refuse", reason="budget_range", why=f"budget {amount:g} is outside {low:g} to {high:g}")
-
-
-def budget_of(situation: Situation) -> float | None:
-    """What the write commits: its own budget, or for a boost the draft's."""
-    write = situation.write
-    if write.intent.action != "boost":
-        return amount_of(write.intent)
-    fact = situation.fact("setup")
-    if isinstance(fact, Known) and isinstance(fact.value, Mapping):
-        value = fact.value.get("total_budget")
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
-    return None
-
-
 def held_over(situation: Situation) -> No | None:
     """A write that could not be sent for too long asks a person also where nothing holds it any more."""
     write = situation.write
@@ -268,6 +150,7 @@ AFTER_READING: tuple[Guard, ...] = (
     product_on,
     seen_after_all,
     condition_holds,
+    setup_state,
     target_says,
     as_it_was_left,
     created_here,
@@ -315,4 +198,4 @@ def brake_in_transaction(
     return spend_brake(mine, view.booked, limits, now)
 
 
-__all__ = ["AFTER_READING", "BEFORE_READING", "brake_in_transaction", "budget_of", "first_no"]
+__all__ = ["AFTER_READING", "BEFORE_READING", "brake_in_transaction", "first_no"]

@@ -1,154 +1,261 @@
 """The actions that a rule can name: one table for validation, docs, planning, guards and evidence.
 
-Each action says what it writes, on which target, whether doing it twice or wrongly can cost money, and which fact shows
-its effect. How the request looks is the client's business (`worker.api.requests`), because it leans on assumptions.
+Each row says what it writes, on which target, whether doing it twice or wrongly can cost money, and what shows its
+effect. How the request looks is the client's business (`worker.api.requests`), because it leans on assumptions.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import replace
 
-ParamType = Literal["string", "number", "integer", "goal", "on_off", "frontend_status", "list", "any"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Param:
-    """One parameter of an action. A ``bare`` action takes its only parameter as the value itself."""
-
-    type: ParamType
-    required: bool = False
-    about: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
-    """One row of the table. ``shape``: how it is written in ``do``: a bare word, ``name: value`` or ``name: {…}``.
-
-    ``reads``: names of the facts that show before, already-so and evidence. ``writes``: (fact, field) it changes.
-    ``assumptions``: keys of the register that its request or its evidence lean on.
-    """
-
-    name: str
-    about: str
-    shape: Literal["word", "value", "mapping"]
-    params: Mapping[str, Param] = field(default_factory=dict)
-    extra_params: bool = False
-    target: str
-    spends: bool
-    reads: tuple[str, ...]
-    writes: tuple[tuple[str, str], ...]
-    assumptions: tuple[str, ...] = ()
-    section: str
-    example: str
-
+from worker.model.action import Action, Call, Param
 
 EVERY_WRITE = ("auth.denied",)
 """What every write leans on: which answers mean that it was turned away at the door and did not happen."""
 
-ACTIONS: Mapping[str, Action] = {
-    action.name: replace(action, assumptions=(*action.assumptions, *EVERY_WRITE))
-    for action in (
-        Action(
-            name="pause",
-            about="pause all campaigns of the event; nothing to do where the event has no campaign status",
-            shape="word",
-            target="client_campaign_status",
-            spends=False,
-            reads=("event",),
-            writes=(("event", "client_campaign_status"),),
-            assumptions=(
-                "client_campaign_status.query",
-                "client_campaign_status.semantics",
-                "task.succeeded",
-                "task.failed",
-            ),
-            section="3.2",
-            example="do: [pause]",
+_CLIENT_STATUS = ("client_campaign_status.query", "client_campaign_status.semantics", "task.succeeded", "task.failed")
+_CLIENT_STATUS_CALL = Call(method="PUT", path="/events/{eid}/client_campaign_status")
+_SETUP_FIELDS = (("setup", "state"), ("setup", "goal"), ("setup", "total_budget"))
+_TC = Param(type="string", required=True, of_item=True, about="taste cluster")
+_RUN = Param(type="integer", required=True, of_item=True, about="run of the clusters")
+_MEMBERS = Param(type="eids", required=True, about="event ids")
+_GOAL = Param(type="goal", about="goal of the campaign")
+_TOTAL_BUDGET = Param(type="number", about="budget in the partner's currency")
+
+_TOGGLES = (
+    Action(
+        name="pause",
+        about="pause all campaigns of the event; nothing to do where the event has no campaign status",
+        shape="word",
+        target="client_campaign_status",
+        value="PAUSED",
+        stops=("PAUSED",),
+        null_is_so=True,
+        spends="unless_off",
+        shown="field",
+        task=True,
+        semantics="client_campaign_status.semantics",
+        reads=("event",),
+        writes=(("event", "client_campaign_status"),),
+        assumptions=_CLIENT_STATUS,
+        calls=(_CLIENT_STATUS_CALL,),
+        section="3.2",
+        example="do: [pause]",
+    ),
+    Action(
+        name="run",
+        about="run all campaigns of the event",
+        shape="word",
+        target="client_campaign_status",
+        value="RUNNING",
+        spends="always",
+        shown="field",
+        task=True,
+        semantics="client_campaign_status.semantics",
+        reads=("event",),
+        writes=(("event", "client_campaign_status"),),
+        assumptions=_CLIENT_STATUS,
+        calls=(_CLIENT_STATUS_CALL,),
+        section="3.2",
+        example="do: [run]",
+    ),
+    Action(
+        name="optimisation",
+        about="switch automated optimisation ON or OFF",
+        shape="value",
+        params={"value": Param(type="on_off", required=True, about="ON or OFF")},
+        target="campaign_optimisation_status",
+        stops=("OFF",),
+        spends="unless_off",
+        shown="field",
+        semantics="campaign_optimisation_status.semantics",
+        reads=("event",),
+        writes=(("event", "campaign_optimisation_status"),),
+        assumptions=("campaign_optimisation_status.query", "campaign_optimisation_status.semantics"),
+        calls=(Call(method="PUT", path="/events/{eid}/campaign_optimisation_status"),),
+        section="3.2",
+        example='do: [{optimisation: "OFF"}]',
+    ),
+    Action(
+        name="ad_optimisation",
+        about="switch automated optimisation of the ad campaigns ON or OFF",
+        shape="value",
+        params={"value": Param(type="on_off", required=True, about="ON or OFF")},
+        target="ad_campaign_optimisation_status",
+        stops=("OFF",),
+        spends="unless_off",
+        shown="field",
+        semantics="ad_campaign_optimisation_status.semantics",
+        reads=("event",),
+        writes=(("event", "ad_campaign_optimisation_status"),),
+        assumptions=("ad_campaign_optimisation_status.query", "ad_campaign_optimisation_status.semantics"),
+        calls=(Call(method="PUT", path="/events/{eid}/ad_campaign_optimisation_status"),),
+        section="3.2",
+        example='do: [{ad_optimisation: "OFF"}]',
+    ),
+    Action(
+        name="frontend_status",
+        about="set what users see: two writes, the second on the event-ingest service cannot be read back",
+        shape="value",
+        params={"value": Param(type="frontend_status", required=True, about="DEFAULT, FLAGGED, HIDDEN, CANCELLED")},
+        target="frontend_status",
+        items=("event", "cr"),
+        unseen=("cr",),
+        spends="never",
+        shown="field",
+        reads=("event",),
+        writes=(("event", "frontend_status"),),
+        assumptions=("frontend_status.query", "last_updated_on_fe.query"),
+        calls=(
+            Call(method="PUT", path="/events/{eid}/setup_frontend_status"),
+            Call(method="PUT", path="/events/last_updated_on_fe/{eid}", host="cr"),
         ),
-        Action(
-            name="run",
-            about="run all campaigns of the event",
-            shape="word",
-            target="client_campaign_status",
-            spends=True,
-            reads=("event",),
-            writes=(("event", "client_campaign_status"),),
-            assumptions=(
-                "client_campaign_status.query",
-                "client_campaign_status.semantics",
-                "task.succeeded",
-                "task.failed",
-            ),
-            section="3.2",
-            example="do: [run]",
+        section="3.2",
+        example="do: [{frontend_status: HIDDEN}]",
+    ),
+)
+
+_SETUP = (
+    Action(
+        name="create_draft",
+        about="create the event's setup process",
+        shape="mapping",
+        params={"goal": replace(_GOAL, required=True), "total_budget": replace(_TOTAL_BUDGET, required=True)},
+        extra_params=True,
+        target="setup",
+        spends="always",
+        shown="setup",
+        creates=True,
+        reads=("setup",),
+        writes=_SETUP_FIELDS,
+        assumptions=("setup.state_field", "setup.draft"),
+        calls=(Call(method="POST", path="/setup_processes/{eid}"),),
+        section="4.5",
+        example="do: [{create_draft: {goal: ROAS, total_budget: 500}}]",
+    ),
+    Action(
+        name="update_draft",
+        about="change fields of the event's draft, in the order in which changes were decided; refused without a draft",
+        shape="mapping",
+        params={"goal": _GOAL, "total_budget": _TOTAL_BUDGET},
+        extra_params=True,
+        target="setup",
+        in_order=True,
+        spends="with_budget",
+        shown="setup",
+        needs=("DRAFT",),
+        reads=("setup",),
+        writes=(),
+        assumptions=("setup.state_field", "setup.draft"),
+        calls=(Call(method="PUT", path="/setup_processes/{eid}"),),
+        section="4.5",
+        example="do: [{update_draft: {total_budget: 750}}]",
+    ),
+    Action(
+        name="boost",
+        about="publish the event's draft; refused where there is none",
+        shape="word",
+        target="setup",
+        value="PUBLISHED",
+        spends="always",
+        shown="setup",
+        budget="draft",
+        needs=("DRAFT", "PUBLISHED"),
+        reads=("setup",),
+        writes=(("setup", "state"),),
+        assumptions=("setup.state_field", "setup.draft", "setup.published", "setup.after_publish", "boost.body"),
+        calls=(Call(method="POST", path="/setup_processes/{eid}/boost"),),
+        section="4.5",
+        example="do: [boost]",
+    ),
+    Action(
+        name="reset_setup",
+        about="reset the event's campaigns and setup; what it leaves cannot be read back",
+        shape="word",
+        target="setup",
+        spends="always",
+        shown="answer",
+        reads=(),
+        writes=(*_SETUP_FIELDS, ("campaigns", "")),
+        calls=(Call(method="PUT", path="/events/{eid}/reset_campaigns_setup"),),
+        section="3.2",
+        example="do: [reset_setup]",
+    ),
+)
+
+_CLUSTERS = (
+    Action(
+        name="edit_cluster",
+        about=(
+            "edit one cluster of a published setup; with each: added, one write for each cluster that the watched list "
+            "has gained, which then gives tc and tc_run_id"
         ),
-        Action(
-            name="optimisation",
-            about="switch automated optimisation ON or OFF",
-            shape="value",
-            params={"value": Param(type="on_off", required=True, about="ON or OFF")},
-            target="campaign_optimisation_status",
-            spends=True,
-            reads=("event",),
-            writes=(("event", "campaign_optimisation_status"),),
-            assumptions=("campaign_optimisation_status.query", "campaign_optimisation_status.semantics"),
-            section="3.2",
-            example='do: [{optimisation: "OFF"}]',
-        ),
-        Action(
-            name="ad_optimisation",
-            about="switch automated optimisation of the ad campaigns ON or OFF",
-            shape="value",
-            params={"value": Param(type="on_off", required=True, about="ON or OFF")},
-            target="ad_campaign_optimisation_status",
-            spends=True,
-            reads=("event",),
-            writes=(("event", "ad_campaign_optimisation_status"),),
-            assumptions=("ad_campaign_optimisation_status.query", "ad_campaign_optimisation_status.semantics"),
-            section="3.2",
-            example='do: [{ad_optimisation: "OFF"}]',
-        ),
-        Action(
-            name="frontend_status",
-            about="set what users see: two writes, the second on the event-ingest service cannot be read back",
-            shape="value",
-            params={"value": Param(type="frontend_status", required=True, about="DEFAULT, FLAGGED, HIDDEN, CANCELLED")},
-            target="frontend_status",
-            spends=False,
-            reads=("event",),
-            writes=(("event", "frontend_status"),),
-            assumptions=("frontend_status.query", "last_updated_on_fe.query"),
-            section="3.2",
-            example="do: [{frontend_status: HIDDEN}]",
-        ),
-        Action(
-            name="create_draft",
-            about="create the event's setup process",
-            shape="mapping",
-            params={
-                "goal": Param(type="goal", required=True, about="goal of the campaign"),
-                "total_budget": Param(type="number", required=True, about="budget in the partner's currency"),
-            },
-            extra_params=True,
-            target="setup",
-            spends=True,
-            reads=("setup",),
-            writes=(("setup", "state"), ("setup", "goal"), ("setup", "total_budget")),
-            assumptions=("setup.state_field", "setup.draft"),
-            section="4.5",
-            example="do: [{create_draft: {goal: ROAS, total_budget: 500}}]",
-        ),
-        Action(
-            name="boost",
-            about="publish the event's draft; refused where there is none",
-            shape="word",
-            target="setup",
-            spends=True,
-            reads=("setup",),
-            writes=(("setup", "state"),),
-            assumptions=("setup.state_field", "setup.draft", "setup.published", "setup.after_publish", "boost.body"),
-            section="4.5",
-            example="do: [boost]",
-        ),
-    )
-}
+        shape="mapping",
+        params={"tc": _TC, "tc_run_id": _RUN},
+        extra_params=True,
+        target="campaign:{tc}:{tc_run_id}",
+        each=True,
+        spends="always",
+        shown="campaign",
+        needs=("PUBLISHED",),
+        reads=("setup", "campaigns"),
+        writes=(("campaigns", ""),),
+        assumptions=("setup.state_field", "setup.published", "setup.after_publish", "campaigns.items"),
+        calls=(Call(method="POST", path="/campaigns_setup"),),
+        section="4.5",
+        example='do: [{edit_cluster: {tc: "jazz & soul", tc_run_id: 7, budget: 120}}]',
+    ),
+    Action(
+        name="create_campaign",
+        about="start a campaign for one cluster; every one that arrives is one more, so none is started where one is",
+        shape="mapping",
+        params={"tc": _TC, "tc_run_id": _RUN},
+        extra_params=True,
+        target="campaign:{tc}:{tc_run_id}",
+        creates=True,
+        each=True,
+        spends="always",
+        shown="campaign",
+        reads=("campaigns",),
+        writes=(("campaigns", ""),),
+        assumptions=("create_campaign.query", "campaigns.items"),
+        calls=(Call(method="POST", path="/campaigns/"),),
+        section="4.5",
+        example='do: [{create_campaign: {tc: "jazz & soul", tc_run_id: 7}}]',
+    ),
+)
+
+_SERIES = (
+    Action(
+        name="series_add",
+        about="add events to the event's series",
+        shape="value",
+        params={"value": _MEMBERS},
+        target="series",
+        value="in",
+        spends="never",
+        shown="series",
+        reads=("event",),
+        writes=(("event", "campaign_event_series"),),
+        calls=(Call(method="POST", path="/events/{eid}/series"),),
+        section="4.2",
+        example="do: [{series_add: [e7, e8]}]",
+    ),
+    Action(
+        name="series_remove",
+        about="take events out of the event's series",
+        shape="value",
+        params={"value": _MEMBERS},
+        target="series",
+        value="out",
+        spends="never",
+        shown="series",
+        reads=("event",),
+        writes=(("event", "campaign_event_series"),),
+        calls=(Call(method="DELETE", path="/events/{eid}/series"),),
+        section="4.2",
+        example="do: [{series_remove: [e7]}]",
+    ),
+)
+
+_ROWS = (*_TOGGLES, *_SETUP, *_CLUSTERS, *_SERIES)
+ACTIONS: Mapping[str, Action] = {row.name: replace(row, assumptions=(*row.assumptions, *EVERY_WRITE)) for row in _ROWS}

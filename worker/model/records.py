@@ -70,6 +70,7 @@ REASONS: Mapping[str, str] = {
     "credentials": "the service refused the credentials",
     "backoff": "waiting after a refusal or failure",
     "no_draft": "there is no draft to act on",
+    "not_published": "the setup is not published",
     "budget_range": "the budget is outside the allowed range",
     "already_so": "the target already has the value",
     "nothing_to_pause": "the event has no campaigns to pause",

@@ -3,11 +3,11 @@
 Text, CEL and positions live in `worker.rules`; the core and the tests need only what stands here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, Union, runtime_checkable
 
 from worker.model.facts import UNREAD, Fact, FactKey, Json, Observation
 from worker.model.ids import PartnerId, RuleId
@@ -76,12 +76,31 @@ class Watch:
     by: tuple[str, ...] = ()
 
 
+Template: TypeAlias = Union[Json, Computed, "list[Template]", "dict[str, Template]"]
+"""A value as it is written: some of it, at any depth, may still have to be computed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One action of ``do``: its name and its parameters, some of them still to be computed."""
+    """One action of ``do``: its name and its parameters, some of them still to be computed. ``each``: one write for
+    every item that the watched list has gained."""
 
     action: str
-    params: Mapping[str, "Json | Computed"] = field(default_factory=dict)
+    params: Mapping[str, Template] = field(default_factory=dict)
+    each: bool = False
+
+    @property
+    def computed(self) -> tuple[Computed, ...]:
+        """Every value that is computed at the firing."""
+        return tuple(_computed_in(dict(self.params)))
+
+
+def _computed_in(value: Template) -> Iterator[Computed]:
+    if isinstance(value, Computed):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _computed_in(part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,9 +145,7 @@ class Rule:
         names = set(self.when.names) if self.when else set()
         names |= {watch.fact for watch in self.on_change}
         for step in self.do:
-            for value in step.params.values():
-                if isinstance(value, Computed):
-                    names |= value.names
+            names |= {name for value in step.computed for name in value.names}
         return frozenset(names)
 
 

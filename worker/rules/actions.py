@@ -1,28 +1,23 @@
 """The ``do`` of a rule: actions in order, with parameters checked against the table of actions.
 
-A parameter that begins with ``=`` is computed when the rule fires. It knows no action by itself: the table is in the
-model, so that a rule can ask for nothing that guards and evidence do not know.
+It knows no action by itself: the table is in the model, so that a rule can ask for nothing that guards and evidence do
+not know. What a single parameter may be is said in `worker.rules.params`.
 """
 
-import re
 from collections.abc import Mapping
 
-from worker.model.actions import ACTIONS, Action, Param
-from worker.model.document import EVENT_FIELDS, GOALS
-from worker.model.facts import Json
-from worker.model.rules import Computed, Step
+from worker.model.action import Action, Param
+from worker.model.actions import ACTIONS
+from worker.model.rules import Step
 from worker.rules.expressions import Expressions
 from worker.rules.fields import Form
 from worker.rules.nearest import instead, meant
-from worker.rules.registry import LATER_ACTIONS
+from worker.rules.params import ParamReader
+from worker.rules.registry import EACH, LATER_ACTIONS
 from worker.rules.yamltext import Entries, Items, Scalar, Value
 
 STEPS_MAX = 20
-_WORDS: Mapping[str, tuple[str, ...]] = {
-    "goal": GOALS,
-    "on_off": ("ON", "OFF"),
-    "frontend_status": EVENT_FIELDS["frontend_status"].values,
-}
+ADDED = "added"
 
 
 def read_do(value: Value, form: Form, expressions: Expressions) -> tuple[Step, ...]:
@@ -47,22 +42,37 @@ def _step(item: Value, form: Form, expressions: Expressions) -> Step | None:
             form.note(item, f"'{action.name}' needs a value", hint=f"write {action.example}")
             return None
         return Step(action=action.name)
-    if not isinstance(item, Entries) or len(item.entries) != 1:
-        form.note(
-            item, "an action is a word, or one key with its value", hint="write each action as an item of its own"
-        )
+    if not isinstance(item, Entries) or not item.entries:
+        form.note(item, _NO_ACTION, hint=_ONE_EACH)
         return None
-    key, value = item.entries[0]
-    action = _action(key, form)
+    named = next((pair for pair in item.entries if pair[0].text in ACTIONS), item.entries[0])
+    action = _action(named[0], form)
     if action is None:
         return None
+    beside = tuple(pair for pair in item.entries if pair is not named)
+    if any(key.text not in action.beside for key, _ in beside):
+        form.note(item, _NO_ACTION, hint=_ONE_EACH)
+        return None
+    return _with_values(action, named[1], beside, form, expressions)
+
+
+_NO_ACTION = "an action is a word, or one key with its value"
+_ONE_EACH = "write each action as an item of its own"
+
+
+def _with_values(
+    action: Action, value: Value, beside: tuple[tuple[Scalar, Value], ...], form: Form, expressions: Expressions
+) -> Step | None:
     if action.shape == "word":
         form.note(value, f"'{action.name}' takes nothing", hint=f"write {action.example}")
         return None
-    if action.shape == "value":
-        (name, param) = next(iter(action.params.items()))
-        return Step(action=action.name, params=_given({name: (param, value)}, action, form, expressions))
-    return _mapping_step(action, value, form, expressions)
+    if action.bare is not None:
+        given = {action.bare: (action.params[action.bare], value)}
+        return Step(action=action.name, params=ParamReader(action, form, expressions).values(given))
+    if not isinstance(value, Entries):
+        form.note(value, f"'{action.name}' takes a mapping", hint=f"write {action.example}")
+        return None
+    return _mapping_step(action, value, beside, form, expressions)
 
 
 def _action(name: Scalar, form: Form) -> Action | None:
@@ -78,64 +88,44 @@ def _action(name: Scalar, form: Form) -> Action | None:
     return action
 
 
-def _mapping_step(action: Action, value: Value, form: Form, expressions: Expressions) -> Step | None:
-    if not isinstance(value, Entries):
-        form.note(value, f"'{action.name}' takes a mapping", hint=f"write {action.example}")
-        return None
+def _mapping_step(
+    action: Action, value: Entries, beside: tuple[tuple[Scalar, Value], ...], form: Form, expressions: Expressions
+) -> Step:
     given: dict[str, tuple[Param, Value]] = {}
-    for key, part in value.entries:
+    each = False
+    for key, part in (*value.entries, *beside):
         param = action.params.get(key.text)
-        if param is not None:
+        if action.each and key.text == EACH:
+            each = _each(key, part, form, expressions)
+        elif key.text in given:
+            form.note(key, f"'{key.text}' is given twice")
+        elif param is not None:
             given[key.text] = (param, part)
         elif action.extra_params:
             given[key.text] = (Param(type="any", about=""), part)
         else:
-            message = f"unknown key '{key.text}' in {action.name}{meant(key.text, action.params)}"
-            form.note(key, message, hint=instead(key.text, action.params), code="key")
+            known = (*action.params, EACH) if action.each else tuple(action.params)
+            message = f"unknown key '{key.text}' in {action.name}{meant(key.text, known)}"
+            form.note(key, message, hint=instead(key.text, known), code="key")
+    _complete(action, value, given, form, each=each)
+    params = ParamReader(action, form, expressions, item=each).values(given)
+    return Step(action=action.name, params=params, each=each)
+
+
+def _complete(action: Action, value: Entries, given: Mapping[str, object], form: Form, *, each: bool) -> None:
+    """Every parameter that must be there is; what an item gives by itself need not be written."""
     for name, param in action.params.items():
-        if param.required and name not in given:
+        if param.required and name not in given and not (each and param.of_item):
             form.note(value, f"'{action.name}' lacks '{name}'", hint=f"as in {action.example}", code="missing")
-    return Step(action=action.name, params=_given(given, action, form, expressions))
+    if action.extra_params and not given and not each:
+        form.note(value, f"'{action.name}' changes nothing", hint=f"as in {action.example}", code="missing")
 
 
-def _given(
-    given: Mapping[str, tuple[Param, Value]], action: Action, form: Form, expressions: Expressions
-) -> dict[str, "Json | Computed"]:
-    found: dict[str, Json | Computed] = {}
-    for name, (param, value) in given.items():
-        what = action.name if action.shape == "value" else f"{action.name}.{name}"
-        if isinstance(value, Scalar) and value.text.startswith("="):
-            computed = expressions.computed(value)
-            if computed is not None:
-                found[name] = computed
-        else:
-            read = _plain(param, value, what, form)
-            if read is not None or param.type == "any":
-                found[name] = read
-    return found
-
-
-def _plain(param: Param, value: Value, what: str, form: Form) -> Json:
-    if param.type in _WORDS:
-        return form.word(value, what, _WORDS[param.type])
-    if param.type == "number":
-        return form.number(value, what)
-    if param.type == "integer":
-        return form.whole(value, what)
-    if param.type == "string":
-        return form.text(value, what)
-    if param.type == "list" and not isinstance(value, Items):
-        form.note(value, f"{what} must be a list", hint=f"write {what}: […]")
-        return None
-    for inner in _scalars(value):
-        if re.match(r"\s*=", inner.text):
-            hint = f'compute all of it: {what}: "=[…]"'
-            form.note(inner, f"{what}: only a whole value can be computed, not a part of one", hint=hint)
-    return value.json
-
-
-def _scalars(value: Value) -> list[Scalar]:
-    if isinstance(value, Scalar):
-        return [value]
-    inside = value.items if isinstance(value, Items) else tuple(part for _, part in value.entries)
-    return [scalar for part in inside for scalar in _scalars(part)]
+def _each(key: Scalar, value: Value, form: Form, expressions: Expressions) -> bool:
+    """Whether one write is made for each item; only the items that a watched list has gained can be gone through."""
+    if not isinstance(value, Scalar) or value.text != ADDED:
+        form.note(value, f"each is {ADDED}: one write for each item that the watched list has gained")
+    elif not expressions.list_watched:
+        hint = "on_change: suggested_tcs"
+        form.note(key, f"'each: {ADDED}' goes with on_change of a list", hint=hint)
+    return True

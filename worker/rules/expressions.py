@@ -1,18 +1,18 @@
 """CEL inside a rule file: compiled, checked, and every finding at its line and column in the file."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from worker.model.errors import Problem
 from worker.model.rules import Watch
 from worker.rules.cel import BadSyntax, Program, compile_source
-from worker.rules.celtypes import ANY, Type
+from worker.rules.celtypes import ANY, DOUBLE, Type
 from worker.rules.checks import check_condition
 from worker.rules.conditions import CelCondition, ComputedValue, computed, of_program
 from worker.rules.contexts import Contexts
 from worker.rules.evaluate import BY_DEFAULT
 from worker.rules.fields import Form
-from worker.rules.registry import CHANGE, Registry
+from worker.rules.registry import CHANGE, ITEM, Registry
 from worker.rules.syntax import names_of, walk
 from worker.rules.yamltext import Scalar
 
@@ -32,12 +32,17 @@ class Expressions:
         program = self._program(value, 0, boolean=True)
         return None if program is None else of_program(program, self._contexts)
 
-    def computed(self, value: Scalar) -> ComputedValue | None:
-        """A value that begins with ``=``."""
-        program = self._program(value, 1, boolean=False)
+    @property
+    def list_watched(self) -> bool:
+        """Whether ``added`` has items: a watched fact is a list, or may be one."""
+        return any(self._names[watch.fact].kind in ("list", "any") for watch in self._watches)
+
+    def computed(self, value: Scalar, *, item: bool = False) -> ComputedValue | None:
+        """A value that begins with ``=``. ``item``: it stands in an action with ``each``."""
+        program = self._program(value, 1, boolean=False, item=item)
         return None if program is None else computed(program, self._contexts)
 
-    def _program(self, value: Scalar, skip: int, *, boolean: bool) -> Program | None:
+    def _program(self, value: Scalar, skip: int, *, boolean: bool, item: bool = False) -> Program | None:
         source = value.text[skip:].rstrip()
         try:
             program = compile_source(source)
@@ -58,17 +63,41 @@ class Expressions:
                     )
                 )
         self._change_names(program, value, skip)
+        if not item:
+            self._note_names(program, value, skip, _OF_ITEMS)
         return program if len(self._form.problems) == before else None
 
     def _change_names(self, program: Program, value: Scalar, skip: int) -> None:
         """``previous``, ``added`` and ``removed`` mean nothing where no change is watched."""
-        if self._watches or not names_of(program.tree) & CHANGE:
-            return
-        for node in walk(program.tree):
-            if node.kind == "ident" and node.text in CHANGE:
-                message = f"'{node.text}' exists only in a rule with on_change"
-                hint = "add `on_change: FACT`; it is about what that fact was before it changed"
-                self._form.note(value, message, hint=hint, code="fact", offset=node.at + skip)
+        if not self._watches:
+            self._note_names(program, value, skip, _OF_CHANGES)
+
+    def _note_names(self, program: Program, value: Scalar, skip: int, misplaced: "_Misplaced") -> None:
+        for node in walk(program.tree) if names_of(program.tree) & misplaced.names else ():
+            if node.kind == "ident" and node.text in misplaced.names:
+                message = f"'{node.text}' exists only in {misplaced.where}"
+                self._form.note(value, message, hint=misplaced.hint, code="fact", offset=node.at + skip)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Misplaced:
+    """Names that mean nothing outside of some place."""
+
+    names: frozenset[str]
+    where: str
+    hint: str
+
+
+_OF_CHANGES = _Misplaced(
+    names=CHANGE,
+    where="a rule with on_change",
+    hint="add `on_change: FACT`; it is about what that fact was before it changed",
+)
+_OF_ITEMS = _Misplaced(
+    names=frozenset({ITEM}),
+    where="an action with `each`",
+    hint="add `each: added`; it is the item that the write is for",
+)
 
 
 def names_in(registry: Registry, watches: tuple[Watch, ...]) -> Mapping[str, Type]:
@@ -80,7 +109,15 @@ def names_in(registry: Registry, watches: tuple[Watch, ...]) -> Mapping[str, Typ
         lists = [found for found in remembered.values() if found.kind == "list"]
         if len(lists) == 1:
             names["added"] = names["removed"] = lists[0]
+            names[ITEM] = _with_run(lists[0].items or ANY)
     return names
+
+
+def _with_run(item: Type) -> Type:
+    """A cluster that is acted on has its run, also where only its name was compared."""
+    if item.fields is None or "tc" not in item.fields:
+        return item
+    return replace(item, fields={**item.fields, "tc_run_id": item.fields.get("tc_run_id", DOUBLE)})
 
 
 def _remembered(whole: Type, watch: Watch) -> Type:

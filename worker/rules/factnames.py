@@ -205,6 +205,13 @@ _FACTS: tuple[FactName, ...] = (
         about="in a rule with on_change: the items that the watched list has lost",
         example="size(removed) == 0",
     ),
+    FactName(
+        name="item",
+        level="local",
+        type=ANY,
+        about="in an action with each: the item of the list that the write is for",
+        example="item.tc",
+    ),
 )
 
 
@@ -355,6 +362,7 @@ _MORE: tuple[FactName, ...] = (
 )
 
 LOCAL: frozenset[str] = frozenset(fact.name for fact in _FACTS if fact.level == "local")
+ITEM = "item"
 CHANGE: frozenset[str] = frozenset({"previous", "added", "removed"})
 """Names that exist only where ``on_change`` does."""
 BUILT_IN: Mapping[str, FactName] = {fact.name: fact for fact in (*_FACTS, *_MORE)}

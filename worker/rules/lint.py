@@ -73,7 +73,11 @@ def _own_writes(written: Written) -> Iterator[Problem]:
     when, rule = written.rule.when, written.rule
     if not isinstance(when, CelCondition) or rule.on_change:
         return
-    writes = {f"{fact}.{field}": step.action for step in rule.do for fact, field in ACTIONS[step.action].writes}
+    writes = {
+        f"{fact}.{field}".rstrip("."): step.action
+        for step in rule.do
+        for fact, field in ACTIONS[step.action].written(step.params)
+    }
     for node in walk(when.tree):
         path = path_of(node)
         if path is not None and path.text in writes:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from worker.model.document import DISTANCE_UNITS, GOALS, PREDICTION_TYPES
 from worker.rules.celtypes import ANY
-from worker.rules.factnames import BUILT_IN, CHANGE, LOCAL, FactName, Level
+from worker.rules.factnames import BUILT_IN, CHANGE, ITEM, LOCAL, FactName, Level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +19,10 @@ class CustomFact:
     name: str
     get: str
     value: str = "@"
+
+
+EACH = "each"
+"""The key of an action that makes one write for each item of a list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +62,6 @@ WITHOUT_DEFAULT: frozenset[str] = frozenset({"has_pixel"})
 
 LATER_ACTIONS: frozenset[str] = frozenset(
     {
-        "update_draft",
-        "edit_cluster",
-        "create_campaign",
-        "reset_setup",
-        "series_add",
-        "series_remove",
         "write",
         "notify",
     }
@@ -165,7 +163,9 @@ __all__ = [
     "BUILT_IN",
     "BUILT_IN_REGISTRY",
     "CHANGE",
+    "EACH",
     "FROM_FACTS",
+    "ITEM",
     "LATER_ACTIONS",
     "LOCAL",
     "PARAMETERS",

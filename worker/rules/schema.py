@@ -7,11 +7,12 @@ A schema cannot say everything (conditions, ids over files, which key goes with 
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from worker.model.actions import ACTIONS, Action, Param
+from worker.model.action import Action, Param
+from worker.model.actions import ACTIONS
 from worker.model.document import EVENT_FIELDS, GOALS, QUERY_VALUES
 from worker.rules.durations import EXAMPLES
 from worker.rules.parameters import DATES
-from worker.rules.registry import BUILT_IN_REGISTRY, PARAMETERS, RULE_KEYS, FactName, Registry
+from worker.rules.registry import BUILT_IN_REGISTRY, EACH, PARAMETERS, RULE_KEYS, FactName, Registry
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -29,6 +30,11 @@ _DAY: Schema = {"type": "string", "pattern": r"^(\d{4}-\d{2}-\d{2}|today([+-]\d{
 _COMPUTED: Schema = {"type": "string", "pattern": "^=", "description": "CEL, computed when the rule fires"}
 # YAML 1.1 reads a bare OFF as false; editors may, the loader does not. So a schema must let both pass.
 _ON_OFF: Schema = {"enum": ["ON", "OFF", True, False]}
+
+_BESIDE: Mapping[str, Schema] = {
+    EACH: {"enum": ["added"], "description": "one write for each item that the watched list has gained"}
+}
+"""Keys that may stand among an action's parameters, or beside its name."""
 
 
 def rules_schema(registry: Registry = BUILT_IN_REGISTRY) -> Schema:
@@ -158,10 +164,12 @@ def _action(action: Action) -> Schema:
         value = _param(next(iter(action.params.values())))
     else:
         fields = {name: {**_param(param), "description": param.about} for name, param in action.params.items()}
-        required = tuple(name for name, param in action.params.items() if param.required)
+        required = tuple(name for name, param in action.params.items() if param.required and not action.each)
+        fields |= {name: _BESIDE[name] for name in action.beside}
         value = {**_record(fields, required=required), "additionalProperties": action.extra_params}
     about = f"{action.about} — {action.example}"
-    return {**_record({action.name: value}, required=(action.name,)), "description": about}
+    beside = {name: _BESIDE[name] for name in action.beside}
+    return {**_record({action.name: value, **beside}, required=(action.name,)), "description": about}
 
 
 def _param(param: Param) -> Schema:
@@ -169,10 +177,10 @@ def _param(param: Param) -> Schema:
         "string": _TEXT,
         "number": {"type": "number", "exclusiveMinimum": 0},
         "integer": {"type": "integer"},
+        "eids": {"type": "array", "items": {"type": ["string", "integer"]}, "minItems": 1},
         "goal": {"enum": list(GOALS)},
         "on_off": _ON_OFF,
         "frontend_status": {"enum": list(EVENT_FIELDS["frontend_status"].values)},
-        "list": {"type": "array"},
         "any": {},
     }
     return {"anyOf": [shapes[param.type], _COMPUTED]}

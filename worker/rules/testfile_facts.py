@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from worker.model.actions import ACTIONS
 from worker.model.facts import Json
 from worker.model.ids import EventId
 from worker.model.rules import Computed, RuleSet
@@ -45,14 +46,14 @@ class Names:
         self._fields: dict[str, set[str]] = {}
         self._words: set[str] = set()
         for rule in rules.rules:
-            sources = [rule.when, *(value for step in rule.do for value in step.params.values())]
-            for one in sources:
+            for one in (rule.when, *(value for step in rule.do for value in step.computed)):
                 self._learn(one)
             for watch in rule.on_change:
                 self._fields.setdefault(watch.fact, set()).update(watch.by)
             for step in rule.do:
-                if step.action == "create_draft":
-                    self._fields.setdefault("setup", set()).update(step.params)
+                for fact, name in ACTIONS[step.action].written(step.params):
+                    self._fields.setdefault(fact, set()).add(name)
+                self._words.update(step.params)
 
     def fields(self, fact: str) -> frozenset[str] | None:
         """The known fields of a record; None where any will do."""

@@ -7,10 +7,12 @@ a third value is for a person at once. A fact that is unknown, or lacks the fiel
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from worker.model.facts import Fact, Json, Known
+from worker.model.actions import ACTIONS
+from worker.model.document import SETUP_FIELDS
+from worker.model.facts import Fact, FactKey, Json, Known
 from worker.model.records import Says
 from worker.model.writes import Intent, Write
-from worker.writes.intents import SETUP_FIELDS_COMPARED, TOGGLES
+from worker.writes.wishes import members
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,40 +27,59 @@ class Evidence:
 
 NULL_GAP = "null"
 """How the reason of a gap begins where a documented field was null (`worker.api.wire` writes it so)."""
+ABSENT: Mapping[str, Json] = {"exists": False}
+"""What is read of a campaign that is not there."""
+_FACTS: Mapping[str, str] = {"field": "event", "series": "event", "setup": "setup", "campaign": "campaigns"}
+SERIES = "campaign_event_series"
+
+
+def fact_key(intent: Intent) -> FactKey:
+    """The fact that shows this write's target. For what no read can show, the one that would show its event."""
+    return FactKey(name=_FACTS.get(ACTIONS[intent.action].shown, "event"))
 
 
 def fact_name(intent: Intent) -> str:
-    """The fact that shows this write's target."""
-    return "event" if intent.action in TOGGLES else "setup"
+    """The name of that fact."""
+    return fact_key(intent).name
 
 
 def target_value(intent: Intent, fact: Fact) -> tuple[bool, Json]:
-    """Whether the target could be read, and its value: the field of the event, or the compared fields of the setup.
+    """Whether the target could be read, and its value: the field of the event, the compared fields of the setup or of
+    one campaign, or those of the events asked for that are in the series.
 
     A null where the document allows none reads as None: for a status field it says that there is nothing to set.
     """
-    if not isinstance(fact, Known) or not isinstance(fact.value, Mapping):
+    if not isinstance(fact, Known):
         return False, None
-    if intent.action in TOGGLES:
-        field = TOGGLES[intent.action][0]
-        if field in fact.value:
-            return True, fact.value[field]
-        return (True, None) if fact.gaps.get(field, "").startswith(NULL_GAP) else (False, None)
-    if "state" not in fact.value:
+    row = ACTIONS[intent.action]
+    if row.shown == "campaign":
+        return _campaign(intent, fact.value)
+    if not isinstance(fact.value, Mapping):
         return False, None
-    return True, {name: fact.value[name] for name in SETUP_FIELDS_COMPARED if name in fact.value}
+    if row.shown == "setup":
+        return _setup(intent, fact.value)
+    if row.shown == "series":
+        return _series(intent, fact.value)
+    if row.target in fact.value:
+        return True, fact.value[row.target]
+    return (True, None) if fact.gaps.get(row.target, "").startswith(NULL_GAP) else (False, None)
 
 
 def already_so(intent: Intent, fact: Fact) -> bool | None:
-    """Whether the target has the wanted value; None where that cannot be told."""
+    """Whether the target has the wanted value, or, for what is to be created, whether there is one; None where that
+    cannot be told."""
     readable, value = target_value(intent, fact)
     if not readable:
         return None
-    if not isinstance(value, Mapping):
-        return value == intent.wanted.get(intent.target)
-    if intent.action == "create_draft":
-        return value.get("state") != "NONE"
-    return value.get("state") == "PUBLISHED"
+    if ACTIONS[intent.action].creates and isinstance(value, Mapping):
+        return _exists(value)
+    return _present(intent, value)
+
+
+def there(intent: Intent, fact: Fact) -> bool:
+    """Whether the very effect of the write is read."""
+    readable, value = target_value(intent, fact)
+    return readable and _present(intent, value)
 
 
 def judge(write: Write, fact: Fact) -> Evidence:
@@ -69,31 +90,75 @@ def judge(write: Write, fact: Fact) -> Evidence:
         return Evidence(says="cannot_tell", why=why)
     if _present(write.intent, value):
         return Evidence(says="there", value=value, why=f"the target reads {_spelled(value)}, as wanted")
-    if write.before_known and value == write.before:
+    if write.before_known and value == write.before and _tells(write.intent, value):
         return Evidence(says="not_there", value=value, why=f"the target reads {_spelled(value)}, as before")
     if _read_in_part(write, value):
         return Evidence(says="cannot_tell", value=value, why="the answer lacks a field that would tell")
-    third = "other_value" if write.intent.action == "create_draft" else "third_value"
+    third = "other_value" if ACTIONS[write.intent.action].creates else "third_value"
     why = f"the target reads {_spelled(value)}: neither {_spelled(write.before)} as before nor what was wanted"
     return Evidence(says="cannot_tell", value=value, why=why, third=third)
 
 
+def _setup(intent: Intent, record: Mapping[str, Json]) -> tuple[bool, Json]:
+    """What of a setup counts for "exactly as before": the fields the document names, and those that are sent."""
+    if "state" not in record:
+        return False, None
+    names = dict.fromkeys((*SETUP_FIELDS, *intent.wanted, *intent.params))
+    return True, {name: record[name] for name in names if name in record}
+
+
+def _campaign(intent: Intent, campaigns: Json) -> tuple[bool, Json]:
+    """The one campaign, in the fields that are sent. Of several of one name, the one that has the wanted values."""
+    if not isinstance(campaigns, list):
+        return False, None
+    named = (intent.params.get("tc"), intent.params.get("tc_run_id"))
+    found = [
+        {"exists": True, **{name: one[name] for name in intent.wanted if name in one and name != "exists"}}
+        for one in campaigns
+        if isinstance(one, Mapping) and (one.get("tc"), one.get("tc_run_id")) == named
+    ]
+    wanted = next((one for one in found if _agree(intent.wanted, one) and one.keys() >= intent.wanted.keys()), None)
+    return True, wanted or next(iter(found), dict(ABSENT))
+
+
+def _series(intent: Intent, record: Mapping[str, Json]) -> tuple[bool, Json]:
+    """Those of the events asked for that are in the series now; what becomes of others is nobody's business here."""
+    siblings = record.get(SERIES)
+    if not isinstance(siblings, list):
+        return False, None
+    inside = {str(one) for one in siblings}
+    return True, [one for one in members(intent.params) if one in inside]
+
+
 def _present(intent: Intent, value: Json) -> bool:
+    row = ACTIONS[intent.action]
+    if row.shown == "series":
+        return value == (members(intent.params) if row.value == "in" else [])
     if not isinstance(value, Mapping):
         return value == intent.wanted.get(intent.target)
-    if value.get("state") == "NONE":
+    if not _exists(value) or not all(name in value and value[name] == one for name, one in intent.wanted.items()):
         return False
-    return all(name in value and value[name] == wanted for name, wanted in intent.wanted.items())
+    return not row.creates or _agree(intent.params, value)
+
+
+def _exists(value: Mapping[str, Json]) -> bool:
+    return value.get("state") != "NONE" and value.get("exists") is not False
+
+
+def _tells(intent: Intent, value: Json) -> bool:
+    """Whether the effect would show here: a record without a field that was sent reads the same before and after."""
+    return not isinstance(value, Mapping) or not _exists(value) or intent.wanted.keys() <= value.keys()
 
 
 def _read_in_part(write: Write, value: Json) -> bool:
-    """Whether what was read of the setup agrees, as far as it goes, with what was wanted or with what was before: then
+    """Whether what was read of a record agrees, as far as it goes, with what was wanted or with what was before: then
     a field that is missing on one side could make it either, and nothing else may be concluded."""
-    if not isinstance(value, Mapping) or value.get("state") == "NONE":
+    if not isinstance(value, Mapping) or not _exists(value):
         return False
-    others = [write.intent.wanted]
+    sent = write.intent.params if ACTIONS[write.intent.action].creates else {}
+    others = [{**sent, **write.intent.wanted}]
     if isinstance(write.before, Mapping):
-        others.append(write.before)
+        others.append(dict(write.before))
     return any(_agree(other, value) for other in others)
 
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
+from worker.model.actions import ACTIONS
 from worker.model.facts import Json
 from worker.model.rules import Step
 from worker.model.writes import State, Write
-from worker.writes.intents import TOGGLES, reads_back
+from worker.writes.intents import reads_back
 
 SENT_IN: frozenset[State] = frozenset(
     {"sending", "applied", "unknown", "needs_human", "confirmed", "unconfirmed", "cancelled"}
@@ -25,7 +26,7 @@ _SETTERS: Mapping[tuple[str, str], Step] = {
     ("client_campaign_status", "RUNNING"): Step(action="run"),
     ("client_campaign_status", "PAUSED"): Step(action="pause"),
     **{
-        (TOGGLES[action][0], value): Step(action=action, params={"value": value})
+        (ACTIONS[action].target, value): Step(action=action, params={"value": value})
         for action, values in (
             ("optimisation", ("ON", "OFF")),
             ("ad_optimisation", ("ON", "OFF")),
@@ -158,11 +159,11 @@ def _changes(write: Write) -> Mapping[str, tuple[Json, Json]]:
 def _changed(write: Write) -> Mapping[str, tuple[Json, Json]] | str:
     """What the write changed, by field: before and after; or why that cannot be put back."""
     action = write.intent.action
-    if action not in TOGGLES:
+    if ACTIONS[action].shown != "field":
         return _FOR_GOOD.get(action, f"no write takes back what {action} did")
     if not write.before_known:
         return "what was there before it is not known"
-    name = TOGGLES[action][0]
+    name = ACTIONS[action].target
     if (name, str(write.before)) not in _SETTERS:
         return f"{name} was {write.before!r} before it, which no write can set"
     return {name: (write.before, write.intent.wanted[name])}

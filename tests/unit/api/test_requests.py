@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from worker.api import addresses
 from worker.api.addresses import exact_url, hosts_from, segment, target_of
 from worker.api.assumptions import Assumptions, assumptions_from
-from worker.api.endpoints import ENDPOINTS, endpoint, row_of
 from worker.api.requests import write_request
 from worker.model.actions import ACTIONS
+from worker.model.endpoints import ENDPOINTS, endpoint, row_of
 from worker.model.errors import UsageError
 from worker.model.exchange import WriteRequest
 from worker.model.facts import Json
@@ -55,14 +55,35 @@ def made(action: str, params: dict[str, Json] | None = None, item: str = "", **c
         ("frontend_status", {"value": "DEFAULT"}, "cr", "cr PUT /events/last_updated_on_fe/e%201?status=RUNNING"),
         ("frontend_status", {"value": "CANCELLED"}, "cr", "cr PUT /events/last_updated_on_fe/e%201?status=CANCELLED"),
         ("create_draft", {"goal": "ROAS", "total_budget": 500.0}, "", "api POST /setup_processes/e%201"),
+        ("update_draft", {"total_budget": 500.0}, "", "api PUT /setup_processes/e%201"),
         ("boost", {}, "", "api POST /setup_processes/e%201/boost"),
+        ("reset_setup", {}, "", "api PUT /events/e%201/reset_campaigns_setup"),
+        ("edit_cluster", {"tc": "a/b", "tc_run_id": 7}, "", "api POST /campaigns_setup"),
+        (
+            "create_campaign",
+            {"tc": "a/b", "tc_run_id": 7, "bid": 2.5, "on": True, "x": ["y", "z"]},
+            "",
+            "api POST /campaigns/?eid=e%201&tc=a%2Fb&tc_run_id=7&bid=2.5&on=true&x=y&x=z",
+        ),
+        (
+            "series_add",
+            {"value": ["e2", "e&3"]},
+            "",
+            "api POST /events/e%201/series?event_series=e2&event_series=e%263",
+        ),
+        ("series_remove", {"value": ["e2"]}, "", "api DELETE /events/e%201/series?event_series=e2"),
     ],
 )
 def test_each_write_is_the_documents_request(action: str, params: dict[str, Json], item: str, expected: str) -> None:
     request = made(action, params, item)
 
     assert f"{request.host} {request.method} {target_of(request.path, request.query)}" == expected
-    assert request.body == (params if action == "create_draft" else None)
+    bodies: dict[str, Json] = {
+        "create_draft": params,
+        "update_draft": params,
+        "edit_cluster": {"eid": "e 1", "tc": "a/b", "tc_run_id": 7},
+    }
+    assert request.body == bodies.get(action)
 
 
 def test_every_action_has_a_request() -> None:
@@ -76,10 +97,14 @@ def test_what_the_operator_vouches_for_goes_into_the_request() -> None:
     paused = made("pause", client_campaign_status__query={"action": "set", "to": "x-{value}"})
     shown = made("frontend_status", {"value": "HIDDEN"}, "event", frontend_status__body={"is": ["{value}", 1]})
     boosted = made("boost", boost__body={"event": "{eid}", "now": True})
+    started = made(
+        "create_campaign", {"tc": "x", "tc_run_id": 7}, create_campaign__query={"cluster": "{tc}/{tc_run_id}"}
+    )
 
     assert paused.query == (("action", "set"), ("to", "x-PAUSED"))
     assert (shown.query, shown.body) == ((), {"is": ["HIDDEN", 1]})
     assert boosted.body == {"event": "e 1", "now": True}
+    assert started.query == (("cluster", "x/7"),)
 
 
 def test_more_than_the_document_names_may_go_into_a_draft() -> None:

@@ -27,23 +27,25 @@ from worker.guards.checks import (
     AFTER_READING,
     BEFORE_READING,
     braked,
-    budget_in_range,
-    budget_of,
     condition_holds,
-    created_here,
     credentials,
     first_no,
     halted,
     held_back_off,
     held_over,
     product_on,
-    seen_after_all,
     sequence,
     target_free,
-    target_says,
     vouched,
 )
 from worker.guards.situation import No, Situation
+from worker.guards.target import (
+    budget_in_range,
+    budget_of,
+    created_here,
+    seen_after_all,
+    target_says,
+)
 from worker.model.commits import Brake, Halt
 from worker.model.facts import Fact, Json, UnknownCode
 from worker.model.ids import PartnerId, RuleId, WriteId
@@ -303,7 +305,6 @@ NULL_STATUS = event_fact(gaps={"client_campaign_status": NULL_GAP})
         ("create_draft", {"setup": setup_fact("PUBLISHED")}, ("skip", "already_so"), "a setup exists"),
         ("create_draft", {"setup": unreadable()}, ("hold", "target_unreadable"), "whether one exists is not known"),
         ("boost", {"setup": setup_fact("DRAFT")}, None, "there is a draft to publish"),
-        ("boost", {"setup": setup_fact("NONE")}, ("refuse", "no_draft"), "no draft"),
         ("boost", {"setup": setup_fact("PUBLISHED")}, ("skip", "already_so"), "already published"),
         ("boost", {"setup": unreadable()}, ("hold", "target_unreadable"), "the setup cannot be read"),
     ],
@@ -492,6 +493,7 @@ AFTER: list[tuple[str, Changes]] = [
     ("product_off", with_facts(partner=partner_fact(campaign_recommendations=False))),
     ("no_longer_holds", lambda one: replace(one, judgement=Judgement(truth=Truth.FALSE, why="no"))),
     ("no_draft", with_facts(setup=setup_fact("NONE"))),
+    ("already_so", with_facts(setup=setup_fact("PUBLISHED"))),
     ("changed_since", left_otherwise),
     ("other_value", with_earlier(a_write("create_draft", "confirmed", params={"total_budget": 1.0}))),
     ("budget_range", with_facts(budget_range=budget_range_fact(1.0, 2.0))),
@@ -506,7 +508,7 @@ def test_the_first_guard_that_objects_wins(
     assert len(guards) == len(objections), "every guard has its place here"
     for first in range(len(objections)):
         situation = a_situation(a_write("boost"))
-        for _, change in objections[first:]:
+        for _, change in reversed(objections[first:]):
             situation = change(situation)
         no = first_no(guards, situation)
         assert no is not None

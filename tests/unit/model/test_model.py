@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import FrozenInstanceError, dataclass
+from typing import get_args
 
 import pytest
 
 from tests.builders import EVENT, NOW, PARTNER, RULE, a_fact, a_rule, a_step, a_write, an_observation, event_fact
+from worker.model.action import Spends, budget_in
 from worker.model.actions import ACTIONS
 from worker.model.commits import Commit
 from worker.model.document import EVENT_FIELDS, GOALS, PARTNER_FIELDS, SETUP_FIELDS
+from worker.model.endpoints import endpoint
 from worker.model.errors import (
     InputErrors,
     LedgerUnwritable,
@@ -114,13 +117,47 @@ def test_a_rule_set_finds_a_rule_by_its_id() -> None:
 
 
 def test_every_action_stands_under_its_own_name_and_names_real_fields() -> None:
-    tables = {"event": EVENT_FIELDS, "setup": SETUP_FIELDS}
+    tables = {"event": EVENT_FIELDS, "setup": SETUP_FIELDS, "campaigns": {"": None}}
     for name, action in ACTIONS.items():
         assert action.name == name
         assert name in action.example
         assert set(action.reads) <= set(tables), "a target is shown by a documented fact"
         for fact, field in action.writes:
             assert field in tables[fact], f"{name} writes {fact}.{field}"
+
+
+def test_the_calls_of_an_action_are_rows_of_the_document_and_no_other_actions() -> None:
+    owners = [(call, action.target) for action in ACTIONS.values() for call in action.calls]
+    for call, _ in owners:
+        assert endpoint(call.method, call.path, call.host).opened
+    for call in {call for call, _ in owners}:
+        assert len({target for other, target in owners if other == call}) == 1, f"{call.path} has one target"
+
+
+@pytest.mark.parametrize(
+    ("params", "budget", "reason"),
+    [
+        ({"total_budget": 500}, 500.0, "the budget of a draft"),
+        ({"budget": 12.5}, 12.5, "a budget of a cluster"),
+        ({"total_budget": 500, "budget": 12.5}, 500.0, "the whole"),
+        ({"total_budget": "500"}, None, "a text is no budget"),
+        ({"budget": True}, None, "nor is a boolean"),
+        ({"goal": "ROAS"}, None, "none"),
+    ],
+)
+def test_which_parameter_is_a_budget(params: dict[str, Json], budget: float | None, reason: str) -> None:
+    assert budget_in(params) == budget, reason
+
+
+def test_only_what_always_carries_a_budget_says_so() -> None:
+    assert {name for name, action in ACTIONS.items() if action.commits} == {"create_draft", "boost"}
+
+
+def test_of_a_draft_also_fields_that_the_document_does_not_name_are_written() -> None:
+    assert ACTIONS["update_draft"].written({"name": "x"}) == (("setup", "name"),)
+    assert ACTIONS["create_draft"].written({"goal": "ROAS", "name": "x"})[-1] == ("setup", "name")
+    assert ACTIONS["boost"].written({"name": "x"}) == (("setup", "state"),)
+    assert ACTIONS["edit_cluster"].written({"budget": 5}) == (("campaigns", ""),)
 
 
 def test_a_word_takes_nothing_and_a_value_takes_one() -> None:
@@ -132,8 +169,13 @@ def test_a_word_takes_nothing_and_a_value_takes_one() -> None:
 
 
 def test_the_actions_that_may_cost_money_are_those_of_the_contract() -> None:
-    spending = {name for name, action in ACTIONS.items() if action.spends}
-    assert spending == {"run", "optimisation", "ad_optimisation", "create_draft", "boost"}
+    by = {spends: {name for name, row in ACTIONS.items() if row.spends == spends} for spends in get_args(Spends)}
+    assert by == {
+        "always": {"run", "create_draft", "boost", "edit_cluster", "create_campaign", "reset_setup"},
+        "unless_off": {"pause", "optimisation", "ad_optimisation"},
+        "with_budget": {"update_draft"},
+        "never": {"frontend_status", "series_add", "series_remove"},
+    }
 
 
 def test_sets_of_values_are_the_documents() -> None:

@@ -1,25 +1,21 @@
 """The edges: named limits, odd spellings, and files that cannot be read."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from worker.model.actions import ACTIONS, Param
 from worker.model.errors import InputErrors
 from worker.model.facts import FactKey, Known, Observation
 from worker.model.ids import EventId, PartnerId
 from worker.model.rules import Scope, Truth
-from worker.rules import actions, files, load
+from worker.rules import files, load
 from worker.rules.cel import SOURCE_LENGTH_MAX, BadSyntax, compile_source
 from worker.rules.checks import check_condition
 from worker.rules.conditions import condition
-from worker.rules.contexts import Contexts
 from worker.rules.durations import duration_text, parse_duration
-from worker.rules.expressions import Expressions
 from worker.rules.fields import Form
-from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY, CustomFact, with_custom
+from worker.rules.registry import BUILT_IN, CustomFact, with_custom
 from worker.rules.rulefile import RULES_MAX
 from worker.rules.scalars import offsets_of
 from worker.rules.yamltext import TEXT_MAX_BYTES, Document, Scalar, Value, compose
@@ -117,22 +113,6 @@ def test_the_hash_of_nested_files_is_of_their_names_below_the_folder() -> None:
     one = load.read_rules({"a/x/1.yaml": "", "a/y/1.yaml": ""}).rules.hash
     assert one == load.read_rules({"b/x/1.yaml": "", "b/y/1.yaml": ""}).rules.hash
     assert one != load.read_rules({"a/x/1.yaml": "", "a/z/1.yaml": ""}).rules.hash
-
-
-def test_every_kind_of_parameter_is_read() -> None:
-    """No action of this version takes all of them; the next one will."""
-    text, count, many = Param(type="string", about=""), Param(type="integer", about=""), Param(type="list", about="")
-    action = replace(ACTIONS["create_draft"], params={"text": text, "count": count, "many": many}, extra_params=False)
-    form = Form()
-    expressions = Expressions(form, BUILT_IN_REGISTRY, Contexts(), ())
-    step = actions._mapping_step(action, _value("{text: a, count: 3, many: [1]}"), form, expressions)
-    assert step is not None
-    assert step.params == {"text": "a", "count": 3, "many": [1]}
-    actions._mapping_step(action, _value("{many: 1, other: 2}"), form, expressions)
-    assert [one.message for one in form.problems] == [
-        "unknown key 'other' in create_draft",
-        "create_draft.many must be a list",
-    ]
 
 
 def test_any_field_of_a_fact_of_the_config_can_be_compared() -> None:

@@ -121,7 +121,6 @@ def one(extra: str = "", do: str = "[pause]") -> Rule:
         (HEAD.replace("[pause]", "[puase: 1]"), "r.yaml:4:10: unknown action 'puase'; did you mean 'pause'?"),
         (HEAD.replace("[pause]", "[pause: 1]"), "r.yaml:4:17: 'pause' takes nothing"),
         (HEAD.replace("[pause]", "[notify: hi]"), "r.yaml:4:10: the action 'notify' is not in this version"),
-        (HEAD.replace("[pause]", "[reset_setup]"), "r.yaml:4:10: the action 'reset_setup' is not in this version"),
         (HEAD.replace("[pause]", "[optimisation]"), "r.yaml:4:10: 'optimisation' needs a value"),
         (HEAD.replace("[pause]", "[optimisation: false]"), "r.yaml:4:24: optimisation is one of ON, OFF, not 'false'"),
         (
@@ -134,10 +133,6 @@ def one(extra: str = "", do: str = "[pause]") -> Rule:
         (
             HEAD.replace("[pause]", "[create_draft: {goal: ROAS, total_budget: 0}]"),
             "r.yaml:4:51: create_draft.total_budget must be a number above 0",
-        ),
-        (
-            HEAD.replace("[pause]", "[create_draft: {goal: ROAS, total_budget: 5, x: {y: [=1]}}]"),
-            "r.yaml:4:62: create_draft.x: only a whole value can be computed, not a part of one",
         ),
         (
             HEAD.replace("[pause]", "[create_draft: {goal: ROAS, total_budget: '=defaults.x'}]"),

@@ -2,7 +2,7 @@
 
 Reads and writes of the worker name their row here, so that a path is spelled once, and anybody can see which parts of a
 request rest on the document and which on an assumption. Rows that the worker never calls stand here too: a rule that
-writes to one by hand is checked against them.
+writes to one by hand is checked against them, which is why the table stands in the model.
 
 The table says nothing that the document does not: ``open_input`` and ``open_output`` mark what it leaves unspecified.
 """

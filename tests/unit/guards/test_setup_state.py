@@ -1,0 +1,101 @@
+"""In which state of the setup a write is taken, and what was made of a draft before it is published."""
+
+import pytest
+
+from tests.builders import MISSING_GAP, a_fact, a_situation, a_write, setup_fact, unreadable
+from worker.guards.target import budget_in_range, created_here, seen_after_all, setup_state, target_says
+from worker.model.facts import Fact, Json
+from worker.model.ids import WriteId
+from worker.writes.intents import holds_back
+
+CLUSTER: dict[str, Json] = {"tc": "rock", "tc_run_id": 7, "budget": 500.0}
+
+
+@pytest.mark.parametrize(
+    ("action", "state", "expected"),
+    [
+        ("boost", "NONE", ("refuse", "no_draft")),
+        ("boost", "DRAFT", None),
+        ("boost", "PUBLISHED", None),
+        ("update_draft", "NONE", ("refuse", "no_draft")),
+        ("update_draft", "DRAFT", None),
+        ("update_draft", "PUBLISHED", ("refuse", "no_draft")),
+        ("edit_cluster", "NONE", ("refuse", "not_published")),
+        ("edit_cluster", "DRAFT", ("refuse", "not_published")),
+        ("edit_cluster", "PUBLISHED", None),
+        ("create_draft", "PUBLISHED", None),
+        ("create_campaign", "NONE", None),
+        ("reset_setup", "NONE", None),
+        ("pause", "NONE", None),
+    ],
+)
+def test_a_write_is_sent_only_in_a_state_in_which_the_service_takes_it(
+    action: str, state: str, expected: tuple[str, str] | None
+) -> None:
+    no = setup_state(a_situation(a_write(action, params=CLUSTER), facts={"setup": setup_fact(state)}))
+    assert (None if no is None else (no.way, no.reason)) == expected
+    assert no is None or no.why
+
+
+@pytest.mark.parametrize("fact", [unreadable(), a_fact([]), setup_fact(gaps={"state": MISSING_GAP})])
+def test_a_state_that_cannot_be_read_holds_the_write(fact: Fact) -> None:
+    no = setup_state(a_situation(a_write("edit_cluster", params=CLUSTER), facts={"setup": fact}))
+    assert no is not None
+    assert (no.way, no.reason) == ("hold", "target_unreadable")
+
+
+def test_a_draft_may_have_become_what_later_steps_made_of_it() -> None:
+    created = a_write("create_draft", "confirmed", params={"goal": "ROAS", "total_budget": 500.0}, id=WriteId(7))
+    updated = a_write("update_draft", "confirmed", params={"total_budget": 750.0, "name": "x"}, id=WriteId(8))
+    earlier = (created, updated)
+    good = a_situation(a_write("boost"), earlier=earlier, facts={"setup": setup_fact(total_budget=750.0, name="x")})
+    assert created_here(good) is None
+    bad = created_here(a_situation(a_write("boost"), earlier=earlier, facts={"setup": setup_fact()}))
+    assert bad is not None
+    assert (bad.way, bad.reason) == ("refuse", "other_value")
+    alone = a_situation(a_write("boost"), earlier=(updated,), facts={"setup": setup_fact()})
+    assert created_here(alone) is None, "a draft that the rule did not create may be as it is"
+
+
+@pytest.mark.parametrize(
+    ("action", "params", "expected"),
+    [
+        ("update_draft", {"total_budget": 5000.0}, ("refuse", "budget_range")),
+        ("update_draft", {"total_budget": 500.0}, None),
+        ("update_draft", {"goal": "ROAS"}, None),
+        ("edit_cluster", {**CLUSTER, "budget": 5000.0}, ("refuse", "budget_range")),
+        ("edit_cluster", CLUSTER, None),
+        ("create_campaign", {**CLUSTER, "total_budget": 5.0}, ("refuse", "budget_range")),
+        ("reset_setup", {}, None),
+    ],
+)
+def test_whatever_carries_a_budget_must_be_in_range(
+    action: str, params: dict[str, Json], expected: tuple[str, str] | None
+) -> None:
+    no = budget_in_range(a_situation(a_write(action, params=params)))
+    assert (None if no is None else (no.way, no.reason)) == expected
+
+
+def test_what_cannot_be_read_back_is_never_already_so() -> None:
+    assert target_says(a_situation(a_write("reset_setup"))) is None
+    assert seen_after_all(a_situation(a_write("reset_setup", attempt=1))) is None
+
+
+def test_a_setup_that_somebody_else_made_does_not_confirm_ours() -> None:
+    write = a_write("create_draft", attempt=1, before_known=True)
+    assert seen_after_all(a_situation(write, facts={"setup": setup_fact(total_budget=900.0)})) is None
+    ours = seen_after_all(a_situation(write, facts={"setup": setup_fact()}))
+    assert ours is not None
+    assert ours.way == "confirm"
+
+
+def test_changes_of_a_draft_keep_their_order_also_while_one_is_held() -> None:
+    older = a_write("update_draft", params={"total_budget": 1.0}, id=WriteId(3))
+    newer = a_write("update_draft", params={"goal": "ROAS"}, id=WriteId(5))
+    assert holds_back(older, newer)
+    assert not holds_back(newer, older)
+    assert not holds_back(newer, newer)
+    assert not holds_back(a_write("boost", id=WriteId(3)), newer), "a boost that was not sent orders nothing"
+    assert not holds_back(a_write("run", id=WriteId(3)), a_write("run", id=WriteId(5))), "only drafts have an order"
+    assert holds_back(a_write("boost", "unknown", id=WriteId(9)), newer), "it may have an effect"
+    assert not holds_back(a_write("pause", "unknown", id=WriteId(9)), newer), "another target"

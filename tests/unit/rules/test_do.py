@@ -1,0 +1,142 @@
+"""What can stand in ``do``: every action with its parameters, computed values at any depth, and ``each``."""
+
+import pytest
+
+from worker.model.errors import InputErrors
+from worker.model.facts import Json
+from worker.model.rules import Computed, Step, Template
+from worker.rules.load import read_rules
+
+HEAD = "rules:\n  - id: a\n    when: event.status == 'x'\n    do: [%s]\n"
+WATCHING = "rules:\n  - id: a\n    on_change: suggested_tcs\n    do: [%s]\n"
+
+
+def step(action: str, head: str = HEAD) -> Step:
+    (rule,) = read_rules({"r.yaml": head % action}).rules.rules
+    return rule.do[0]
+
+
+def mistakes(text: str) -> list[str]:
+    with pytest.raises(InputErrors) as caught:
+        read_rules({"r.yaml": text})
+    return [str(problem) for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("written", "action", "params"),
+    [
+        ("reset_setup", "reset_setup", {}),
+        ("update_draft: {total_budget: 750}", "update_draft", {"total_budget": 750.0}),
+        (
+            "update_draft: {goal: ROAS, tcs: [rock, 7], x: {y: true}}",
+            "update_draft",
+            {"goal": "ROAS", "tcs": ["rock", 7], "x": {"y": True}},
+        ),
+        (
+            "edit_cluster: {tc: rock, tc_run_id: 7, budget: 5}",
+            "edit_cluster",
+            {"tc": "rock", "tc_run_id": 7, "budget": 5},
+        ),
+        ("create_campaign: {tc: rock, tc_run_id: 7}", "create_campaign", {"tc": "rock", "tc_run_id": 7}),
+        ("series_add: [e7, 8]", "series_add", {"value": ["e7", "8"]}),
+        ("series_remove: [e7]", "series_remove", {"value": ["e7"]}),
+    ],
+)
+def test_each_action_is_read_with_what_it_takes(written: str, action: str, params: dict[str, Json]) -> None:
+    assert step(written) == Step(action=action, params=params)
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("update_draft", "r.yaml:4:10: 'update_draft' needs a value"),
+        ("update_draft: {}", "r.yaml:4:24: 'update_draft' changes nothing"),
+        ("update_draft: {total_budget: much}", "r.yaml:4:39: update_draft.total_budget must be a number above 0"),
+        ("update_draft: {goal: roas}", "r.yaml:4:31: update_draft.goal is one of UTILIZATION, ROAS"),
+        ("edit_cluster: {tc: rock}", "r.yaml:4:24: 'edit_cluster' lacks 'tc_run_id'"),
+        ("edit_cluster: {tc: rock, tc_run_id: x}", "r.yaml:4:46: edit_cluster.tc_run_id must be a whole number"),
+        ("edit_cluster: {tc: [], tc_run_id: 1}", "r.yaml:4:29: edit_cluster.tc must be a text"),
+        ("create_campaign: {tc_run_id: 1}", "r.yaml:4:27: 'create_campaign' lacks 'tc'"),
+        ("reset_setup: {}", "r.yaml:4:23: 'reset_setup' takes nothing"),
+        ("series_add", "r.yaml:4:10: 'series_add' needs a value"),
+        ("series_add: e7", "r.yaml:4:22: series_add must be a list of event ids"),
+        ("series_add: []", "r.yaml:4:22: series_add must be a list of event ids"),
+        ("series_add: [[e7]]", "r.yaml:4:23: an event of series_add must be a text"),
+        ("{edit_cluster: {tc: a, tc_run_id: 1}, each: all}", "r.yaml:4:54: each is added: one write for each item"),
+        ("{edit_cluster: {each: [added]}}", "r.yaml:4:32: each is added: one write for each item"),
+        ("{edit_cluster: {each: added}}", "r.yaml:4:26: 'each: added' goes with on_change of a list"),
+        ("{edit_cluster: {tc: a, tc: b, tc_run_id: 1}}", "r.yaml:4:33: 'tc' is given twice; first on line 4"),
+        ("{pause: , each: added}", "r.yaml:4:10: an action is a word, or one key with its value"),
+        ("{optimisation: 'ON', pause: }", "r.yaml:4:10: an action is a word, or one key with its value"),
+        ("{}", "r.yaml:4:10: an action is a word, or one key with its value"),
+        (
+            "create_draft: {goal: ROAS, total_budget: 5, x: {y: ['=defaults.z']}}",
+            "r.yaml:4:73: defaults has no documented field 'z'",
+        ),
+        (
+            "edit_cluster: {tc: '=item.tc', tc_run_id: 1}",
+            "r.yaml:4:31: 'item' exists only in an action with `each`",
+        ),
+    ],
+)
+def test_what_an_action_cannot_take_is_told_at_its_place(written: str, message: str) -> None:
+    found = mistakes(HEAD % written)
+    assert any(one.startswith(message) for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("edit_cluster: {each: added}, each: added", "r.yaml:4:39: unknown action 'each'"),
+        ("{edit_cluster: {each: added}, pause: }", "r.yaml:4:10: an action is a word"),
+        ("{edit_cluster: {each: added, budget: '=item.price'}}", "r.yaml:4:54: item has no documented field 'price'"),
+    ],
+)
+def test_what_each_cannot_take_is_told_at_its_place(written: str, message: str) -> None:
+    found = mistakes(WATCHING % written)
+    assert any(one.startswith(message) for one in found), found
+
+
+def test_each_without_a_list_to_go_through_is_an_error() -> None:
+    text = "rules:\n  - {id: a, on_change: {fact: event, by: [status]}, do: [{edit_cluster: {each: added}}]}"
+    assert mistakes(text) == [
+        "r.yaml:2:74: 'each: added' goes with on_change of a list",
+    ]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "edit_cluster: {each: added, budget: '=100.0 * double(size(added))'}",
+        "{edit_cluster: {budget: '=100.0 * double(size(added))'}, each: added}",
+        "{each: added, edit_cluster: {budget: '=100.0 * double(size(added))'}}",
+    ],
+)
+def test_each_stands_among_the_parameters_or_beside_the_action(written: str) -> None:
+    found = step(written, WATCHING)
+    assert (found.action, found.each, list(found.params)) == ("edit_cluster", True, ["budget"])
+
+
+@pytest.mark.parametrize("watched", ["suggested_tcs", "clusters", "{fact: suggested_tcs, by: [tc]}"])
+def test_a_value_may_speak_of_its_item_and_of_the_items_run(watched: str) -> None:
+    text = f"rules:\n  - {{id: a, on_change: {watched}, do: [edit_cluster: {{each: added, x: '=item.tc_run_id'}}]}}"
+    (rule,) = read_rules({"r.yaml": text}).rules.rules
+    assert rule.names >= {"item"}
+
+
+def test_values_are_computed_at_any_depth() -> None:
+    found = step("update_draft: {tcs: ['=event.city', rock], x: {y: '=defaults.goal', z: 1}}")
+    assert [one.source for one in found.computed] == ["event.city", "defaults.goal"]
+    assert _sources(dict(found.params)) == {"tcs": ["=event.city", "rock"], "x": {"y": "=defaults.goal", "z": 1}}
+    (rule,) = read_rules({"r.yaml": HEAD % "series_add: ['=event.id', e2]"}).rules.rules
+    assert rule.names == {"event"}
+
+
+def _sources(value: Template) -> Json:
+    if isinstance(value, Computed):
+        return f"={value.source}"
+    if isinstance(value, dict):
+        return {name: _sources(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_sources(part) for part in value]
+    return value

@@ -1,0 +1,123 @@
+"""What the parameters of a step become at its firing, also once for each item that was added."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from tests.builders import a_fact, a_rule, a_scope, unreadable
+from worker.model.facts import Fact, Json
+from worker.model.rules import Scope, Step, Template
+from worker.writes.computing import NotComputable, computed_params, each_of
+from worker.writes.intents import plan_steps, wishes_of
+
+ROCK: dict[str, Json] = {"tc": "rock", "tc_run_id": 7}
+JAZZ: dict[str, Json] = {"tc": "jazz & soul", "tc_run_id": "8"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfItem:
+    """A computed value: a field of the item, or an error."""
+
+    name: str
+
+    @property
+    def source(self) -> str:
+        return f"item.{self.name}"
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset({"item"})
+
+    def value(self, scope: Scope) -> Json:
+        item = scope.extra.get("item")
+        if not isinstance(item, dict) or self.name not in item:
+            raise ValueError(f"item has no field '{self.name}'")
+        return item[self.name]
+
+
+def edit(each: bool = True, **params: Any) -> Step:  # noqa: ANN401 - values of any kind
+    return Step(action="edit_cluster", params=params, each=each)
+
+
+def after(*added: Json, **facts: Fact) -> Scope:
+    return replace(a_scope(dict(facts)), extra={"added": list(added)})
+
+
+def test_what_is_computed_stands_where_it_was_written() -> None:
+    first: list[Template] = [OfItem(name="tc"), 1]
+    inside: dict[str, Template] = {"y": first}
+    step = Step(action="update_draft", params={"x": inside, "z": OfItem(name="tc_run_id")})
+    scope = replace(a_scope(), extra={"item": ROCK})
+    assert computed_params("p", step, scope) == {"x": {"y": ["rock", 1]}, "z": 7}
+    with pytest.raises(NotComputable, match=r"p\.x\.y\[0\] = item\.tc: item has no field 'tc'"):
+        computed_params("p", step, a_scope())
+
+
+def test_each_added_cluster_is_a_write_with_its_own_values() -> None:
+    made = each_of("p", edit(budget=OfItem(name="tc_run_id")), after(ROCK, JAZZ))
+    assert made == {
+        "rock:7": {"budget": 7, "tc": "rock", "tc_run_id": 7},
+        "jazz & soul:8": {"budget": "8", "tc": "jazz & soul", "tc_run_id": 8},
+    }
+
+
+def test_twenty_added_clusters_are_twenty_writes_that_wait_for_none_of_each_other() -> None:
+    added: list[Json] = [{"tc": f"cluster {number}", "tc_run_id": number} for number in range(20)]
+    rule = a_rule(Step(action="pause"), edit(budget=5), Step(action="boost"))
+    planned = plan_steps(rule, after(*added), {})
+    assert [(one.position, one.intent.order) for one in planned] == [(0, 0), *[(1, 1)] * 20, (2, 2)]
+    assert len({one.item for one in planned if one.position == 1}) == 20
+    assert planned[1].intent.target == "campaign:cluster 0:0"
+    assert planned[1].intent.wanted == {"exists": True, "budget": 5}
+    assert all(one.intent.spends for one in planned if one.position == 1)
+
+
+def test_nothing_added_is_nothing_to_write() -> None:
+    assert plan_steps(a_rule(edit(budget=5)), after(), {}) == ()
+
+
+def test_a_rule_that_goes_through_what_was_added_stands_for_no_wish_by_its_text() -> None:
+    assert [wish.target for wish in wishes_of(a_rule(Step(action="pause"), edit(budget=5)))] == [
+        "client_campaign_status"
+    ]
+
+
+@pytest.mark.parametrize("name", ["suggested_tcs", "clusters"])
+def test_a_cluster_of_which_only_the_name_was_compared_gets_its_run(name: str) -> None:
+    facts = {name: a_fact([{"tc": "pop", "tc_run_id": 1}, "odd", {"tc": "rock"}, {"tc": "rock", "tc_run_id": 9}])}
+    assert each_of("p", edit(), after({"tc": "rock"}, **facts)) == {"rock:9": {"tc": "rock", "tc_run_id": 9}}
+
+
+@pytest.mark.parametrize(
+    ("scope", "message", "reason"),
+    [
+        (a_scope(), "nothing is known to have been added", "no change is pending"),
+        (after({"tc": "rock"}), "an added item has no tc_run_id", "no list tells its run"),
+        (after({"tc": "rock"}, clusters=unreadable()), "an added item has no tc_run_id", "the list cannot be read"),
+        (after({"tc": "rock"}, clusters=a_fact([{"tc": "pop", "tc_run_id": 1}])), "no tc_run_id", "another cluster"),
+        (after({"tc_run_id": 7}), "an added item has no tc", "a run alone names no cluster"),
+        (after("rock"), "an added item has no tc", "no cluster at all"),
+        (after({"tc": "rock", "tc_run_id": 7.5}), "7.5 is no run of clusters", "half a run"),
+        (after({"tc": "rock", "tc_run_id": "x"}), "'x' is no run of clusters", "a word"),
+        (after({"tc": "rock", "tc_run_id": True}), "True is no run of clusters", "a truth"),
+        (after({"tc": "rock", "tc_run_id": float("inf")}), "inf is no run of clusters", "without end"),
+    ],
+)
+def test_an_item_that_names_no_campaign_plans_nothing(scope: Scope, message: str, reason: str) -> None:
+    with pytest.raises(NotComputable, match=message):
+        each_of("p", edit(), scope)
+
+
+def test_a_run_is_a_whole_number_however_it_is_spelled() -> None:
+    for spelled in (7, 7.0, "7"):
+        step = edit(each=False, tc="rock", tc_run_id=spelled)
+        assert computed_params("p", step, a_scope()) == {"tc": "rock", "tc_run_id": 7}
+
+
+def test_what_the_rule_writes_goes_before_what_the_item_says() -> None:
+    assert list(each_of("p", edit(tc="pop"), after(ROCK))) == ["pop:7"]
+
+
+def test_one_cluster_added_twice_is_one_write() -> None:
+    assert list(each_of("p", edit(), after(ROCK, {**ROCK, "label": "x"}))) == ["rock:7"]

@@ -1,0 +1,76 @@
+"""Which wishes of the later actions go together, and which cannot both be had."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from worker.model.facts import Json
+from worker.writes.wishes import wish_of
+
+ROCK: Mapping[str, Json] = {"tc": "rock", "tc_run_id": 7}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "opposite", "reason"),
+    [
+        (("update_draft", {"goal": "ROAS"}), ("update_draft", {"total_budget": 5}), False, "two fields"),
+        (("update_draft", {"goal": "ROAS"}), ("update_draft", {"goal": "VISIBILITY"}), True, "two goals"),
+        (
+            ("update_draft", {"total_budget": 5}),
+            ("create_draft", {"goal": "ROAS", "total_budget": 6}),
+            True,
+            "a draft has one budget, however it comes to it",
+        ),
+        (("update_draft", {"total_budget": 5}), ("boost", {}), False, "a draft is changed in order to be published"),
+        (("reset_setup", {}), ("boost", {}), True, "what is reset is not published"),
+        (("reset_setup", {}), ("create_draft", {"goal": "ROAS", "total_budget": 6}), True, "nor is it a draft"),
+        (("reset_setup", {}), ("reset_setup", {}), False, "equal"),
+        (("reset_setup", {}), ("pause", {}), False, "another target"),
+        (("edit_cluster", {**ROCK, "budget": 5}), ("edit_cluster", {**ROCK, "budget": 6}), True, "two budgets"),
+        (("edit_cluster", {**ROCK, "budget": 5}), ("edit_cluster", {**ROCK, "bid": 6}), False, "two fields"),
+        (
+            ("edit_cluster", {**ROCK, "budget": 5}),
+            ("edit_cluster", {**ROCK, "tc_run_id": 8, "budget": 6}),
+            False,
+            "two campaigns",
+        ),
+        (("create_campaign", ROCK), ("edit_cluster", {**ROCK, "budget": 6}), False, "both want it to be there"),
+        (("series_add", {"value": ["a"]}), ("series_remove", {"value": ["a", "b"]}), True, "in and out"),
+        (("series_add", {"value": ["a"]}), ("series_remove", {"value": ["b"]}), False, "two events"),
+        (("series_add", {"value": ["a", "b"]}), ("series_add", {"value": ["b", "c"]}), False, "both in"),
+    ],
+)
+def test_which_wishes_are_opposite(
+    one: tuple[str, Mapping[str, Json]], other: tuple[str, Mapping[str, Json]], opposite: bool, reason: str
+) -> None:
+    first, second = wish_of(*one), wish_of(*other)
+    assert first.opposes(second) is opposite, reason
+    assert second.opposes(first) is opposite, reason
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "reason"),
+    [
+        (
+            ("update_draft", {"goal": "ROAS", "total_budget": 5}),
+            ("create_draft", {"goal": "ROAS", "total_budget": 5}),
+            "a draft is created by one write and changed by another",
+        ),
+        (("create_campaign", ROCK), ("edit_cluster", ROCK), "so is a campaign"),
+        (("series_add", {"value": ["a"]}), ("series_remove", {"value": ["a"]}), "in is not out"),
+    ],
+)
+def test_what_is_not_done_by_the_same_write_is_not_equal(
+    one: tuple[str, Mapping[str, Json]], other: tuple[str, Mapping[str, Json]], reason: str
+) -> None:
+    assert wish_of(*one).text != wish_of(*other).text, reason
+
+
+def test_a_series_is_a_set() -> None:
+    assert wish_of("series_add", {"value": ["a", "b"]}).parts == wish_of("series_add", {"value": ["b", "a", "a"]}).parts
+
+
+def test_a_cluster_named_like_a_placeholder_is_only_a_name() -> None:
+    odd = wish_of("edit_cluster", {"tc": "{tc_run_id}", "tc_run_id": 7})
+    assert odd.target == "campaign:{tc_run_id}:7"
+    assert wish_of("edit_cluster", {"tc": "rock"}).target == "campaign:rock:{tc_run_id}"

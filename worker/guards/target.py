@@ -1,0 +1,155 @@
+"""Guards that look at what the write would change: the target itself, the setup it needs, and the money it commits."""
+
+from collections.abc import Mapping
+
+from worker.guards.situation import No, Situation
+from worker.model.actions import ACTIONS
+from worker.model.facts import Json, Known
+from worker.writes.evidence import already_so, fact_name, target_value, there
+from worker.writes.intents import amount_of, reads_back
+
+
+def seen_after_all(situation: Situation) -> No | None:
+    """The effect of an earlier attempt of this very write is there: presence confirms, wanted still or not."""
+    write = situation.write
+    if not write.sent or not reads_back(write.intent, write.key.item) or others_unsettled(situation):
+        return None
+    if not there(write.intent, situation.fact(fact_name(write.intent))):
+        return None
+    return No(way="confirm", reason="read", why="the target reads as wanted after all")
+
+
+def others_unsettled(situation: Situation) -> bool:
+    """Whether another write on the target may still have an effect."""
+    return any(
+        other.id != situation.write.id and not (other.state == "needs_human" and other.absent_proved)
+        for other in situation.on_target
+    )
+
+
+def setup_state(situation: Situation) -> No | None:
+    """The setup is in a state in which the service takes the write: a draft, or published (API section 3.2)."""
+    needs = ACTIONS[situation.write.intent.action].needs
+    if not needs:
+        return None
+    fact = situation.fact("setup")
+    state = fact.value.get("state") if isinstance(fact, Known) and isinstance(fact.value, Mapping) else None
+    if state is None:
+        why = fact.why if not isinstance(fact, Known) else "the answer lacks the setup's state"
+        return No(way="hold", reason="target_unreadable", why=f"setup: {why}")
+    if state in needs:
+        return None
+    if "DRAFT" in needs:
+        why = "the event has no draft" if state == "NONE" else "the setup is published: it is no draft any more"
+        return No(way="refuse", reason="no_draft", why=why)
+    return No(way="refuse", reason="not_published", why=f"the setup is {state}, and must be published")
+
+
+def target_says(situation: Situation) -> No | None:
+    """The target is readable, and does not have the wanted value already."""
+    write = situation.write
+    if not reads_back(write.intent, write.key.item):
+        return None
+    fact = situation.fact(fact_name(write.intent))
+    readable, value = target_value(write.intent, fact)
+    if not readable:
+        why = fact.why if not isinstance(fact, Known) else "the answer lacks the target's field"
+        return No(way="hold", reason="target_unreadable", why=why)
+    if already_so(write.intent, fact):
+        return _so_already(situation)
+    if ACTIONS[write.intent.action].null_is_so and value is None:
+        if others_unsettled(situation):
+            why = "there is nothing to pause yet, but another write on the target is not settled"
+            return No(way="hold", reason="target_busy", why=why)
+        return No(way="skip", reason="nothing_to_pause", why="the event has no campaign status: nothing to pause")
+    return None
+
+
+def _so_already(situation: Situation) -> No:
+    if others_unsettled(situation):
+        why = "the target reads as wanted, but another write on it is not settled"
+        return No(way="hold", reason="target_busy", why=why)
+    return No(way="skip", reason="already_so", why="the target already has the wanted value")
+
+
+def as_it_was_left(situation: Situation) -> No | None:
+    """An undo puts back only what the undone writes left: what another hand has set since stays."""
+    write = situation.write
+    left = write.intent.context.get("left")
+    if not isinstance(left, Mapping) or not reads_back(write.intent, write.key.item):
+        return None
+    _, value = target_value(write.intent, situation.fact(fact_name(write.intent)))
+    shown = value if isinstance(value, Mapping) else {write.intent.target: value}
+    other = [name for name, was_left in left.items() if shown.get(name) != was_left]
+    if not other:
+        return None
+    said = ", ".join(f"{name} reads {shown.get(name)!r} and was left as {left[name]!r}" for name in other)
+    return No(way="skip", reason="changed_since", why=f"another hand has changed it since: {said}")
+
+
+def created_here(situation: Situation) -> No | None:
+    """After ``create_draft`` in the same ``do``, the draft that is boosted must be the one that was created, with what
+    later steps have changed of it.
+
+    Where a draft was there already, it must at least be as the rule would have created it: else the rule would publish
+    a budget that it does not name.
+    """
+    if ACTIONS[situation.write.intent.action].budget != "draft":
+        return None
+    made = _made_here(situation)
+    fact = situation.fact("setup")
+    if not made or not isinstance(fact, Known) or not isinstance(fact.value, Mapping):
+        return None
+    for name, wanted in made.items():
+        if name in fact.value and fact.value[name] != wanted:
+            why = f"the draft's {name} is {fact.value[name]!r}, not {wanted!r} as created: somebody changed it"
+            return No(way="refuse", reason="other_value", why=why)
+    missing = [name for name in made if name not in fact.value]
+    if missing:
+        why = f"the draft's {' and '.join(missing)} cannot be read: it may be another than the one created"
+        return No(way="hold", reason="target_unreadable", why=why)
+    return None
+
+
+def _made_here(situation: Situation) -> dict[str, Json]:
+    """What the steps before made of the draft; nothing where none of them created it."""
+    drafts = [
+        one
+        for one in sorted(situation.earlier, key=lambda one: one.intent.order)
+        if ACTIONS[one.intent.action].shown == "setup"
+    ]
+    if not any(ACTIONS[one.intent.action].creates for one in drafts):
+        return {}
+    return {name: value for one in drafts for name, value in one.intent.wanted.items()}
+
+
+def budget_in_range(situation: Situation) -> No | None:
+    """The budget that the write commits lies within the service's range for the event (API section 8)."""
+    amount = budget_of(situation)
+    if amount is None:
+        if ACTIONS[situation.write.intent.action].commits:
+            return No(way="hold", reason="target_unreadable", why="the budget it would commit cannot be read")
+        return None
+    fact = situation.fact("budget_range")
+    if not isinstance(fact, Known) or not isinstance(fact.value, Mapping):
+        why = fact.why if not isinstance(fact, Known) else "the budget range has no usable form"
+        return No(way="hold", reason="fact_unknown", why=f"budget_range: {why}")
+    low, high = fact.value.get("lower_limit"), fact.value.get("upper_limit")
+    if not isinstance(low, int | float) or not isinstance(high, int | float):
+        return No(way="hold", reason="fact_unknown", why="budget_range lacks a limit")
+    if low <= amount <= high:
+        return None
+    return No(way="refuse", reason="budget_range", why=f"budget {amount:g} is outside {low:g} to {high:g}")
+
+
+def budget_of(situation: Situation) -> float | None:
+    """What the write commits: its own budget, or for a boost the draft's."""
+    write = situation.write
+    if ACTIONS[write.intent.action].budget != "draft":
+        return amount_of(write.intent)
+    fact = situation.fact("setup")
+    if isinstance(fact, Known) and isinstance(fact.value, Mapping):
+        value = fact.value.get("total_budget")
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+    return None

@@ -1,0 +1,83 @@
+"""One parameter of an action, by its type in the table of actions: what is written, checked at its place.
+
+A value that begins with ``=``, at any depth, is computed when the rule fires, except where it decides what the write is
+about: that must be known when the rule is read.
+"""
+
+from collections.abc import Mapping
+
+from worker.model.action import Action, Param, ParamType
+from worker.model.document import EVENT_FIELDS, GOALS
+from worker.model.rules import Template
+from worker.rules.expressions import Expressions
+from worker.rules.fields import Form
+from worker.rules.yamltext import Entries, Items, Scalar, Value
+
+WORDS: Mapping[ParamType, tuple[str, ...]] = {
+    "goal": GOALS,
+    "on_off": ("ON", "OFF"),
+    "frontend_status": EVENT_FIELDS["frontend_status"].values,
+}
+"""The parameters that are one of a few words."""
+
+
+class ParamReader:
+    """Reads the parameters of one action. ``item``: its values may speak of the item that a write is for."""
+
+    def __init__(self, action: Action, form: Form, expressions: Expressions, *, item: bool = False) -> None:
+        self._action = action
+        self._form = form
+        self._expressions = expressions
+        self._item = item
+
+    def values(self, given: Mapping[str, tuple[Param, Value]]) -> dict[str, Template]:
+        """The parameters by name; one that is wrong is noted and left out."""
+        found: dict[str, Template] = {}
+        for name, (param, value) in given.items():
+            what = self._action.name if self._action.shape == "value" else f"{self._action.name}.{name}"
+            if _is_computed(value):
+                computed = self._tree(value)
+                if computed is not None:
+                    found[name] = computed
+            else:
+                read = self._plain(param, value, what)
+                if read is not None or param.type == "any":
+                    found[name] = read
+        return found
+
+    def _plain(self, param: Param, value: Value, what: str) -> Template:
+        if param.type in WORDS:
+            return self._form.word(value, what, WORDS[param.type])
+        match param.type:
+            case "number":
+                return self._form.number(value, what)
+            case "integer":
+                return self._form.whole(value, what)
+            case "string":
+                return self._form.text(value, what)
+            case "eids":
+                return self._eids(value, what)
+            case _:
+                return self._tree(value)
+
+    def _eids(self, value: Value, what: str) -> Template:
+        """A list of events; a number is an id too."""
+        if not isinstance(value, Items) or not value.items:
+            self._form.note(value, f"{what} must be a list of event ids", hint=self._action.example)
+            return None
+        return [
+            self._tree(item) if _is_computed(item) else self._form.text(item, f"an event of {what}")
+            for item in value.items
+        ]
+
+    def _tree(self, value: Value) -> Template:
+        """Any value, with what is computed in it compiled."""
+        if isinstance(value, Items):
+            return [self._tree(item) for item in value.items]
+        if isinstance(value, Entries):
+            return {key.text: self._tree(part) for key, part in value.entries}
+        return self._expressions.computed(value, item=self._item) if _is_computed(value) else value.json
+
+
+def _is_computed(value: Value) -> bool:
+    return isinstance(value, Scalar) and value.text.startswith("=")

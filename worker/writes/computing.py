@@ -1,0 +1,85 @@
+"""The parameters of a step at its firing: what is written as CEL is computed, and ``each`` is gone through.
+
+Everything is computed at once and kept with the write, so that what a person approves is what is sent.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from worker.model.actions import ACTIONS
+from worker.model.facts import Json, Known
+from worker.model.rules import Computed, Scope, Step, Template
+
+RUN = "tc_run_id"
+_WITH_RUNS = ("suggested_tcs", "clusters")
+"""Facts in which a cluster stands beside its run."""
+
+
+class NotComputable(ValueError):
+    """A value in ``do`` could not be computed at the firing; nothing is planned."""
+
+
+def computed_params(place: str, step: Step, scope: Scope) -> dict[str, Json]:
+    """The parameters of a step, with everything in them computed. ``place`` names the step. Raises `NotComputable`."""
+    params = {name: _value(f"{place}.{name}", value, scope) for name, value in step.params.items()}
+    if RUN in params and ACTIONS[step.action].params.get(RUN) is not None:
+        params[RUN] = _run(place, params[RUN])
+    return params
+
+
+def each_of(place: str, step: Step, scope: Scope) -> dict[str, dict[str, Json]]:
+    """The parameters of one write for each item that the watched list has gained, by the item's name."""
+    added = scope.extra.get("added")
+    if not isinstance(added, list):
+        raise NotComputable(f"{place}: each: nothing is known to have been added")
+    found: dict[str, dict[str, Json]] = {}
+    for given in added:
+        item = _with_run(given, scope)
+        params = computed_params(place, step, replace(scope, extra={**scope.extra, "item": item}))
+        for name, param in ACTIONS[step.action].params.items():
+            if param.of_item and name not in params:
+                params[name] = _part(place, item, name)
+        found.setdefault(f"{params['tc']}:{params[RUN]}", params)
+    return found
+
+
+def _value(place: str, value: Template, scope: Scope) -> Json:
+    if isinstance(value, Computed):
+        try:
+            return value.value(scope)
+        except ValueError as error:
+            raise NotComputable(f"{place} = {value.source}: {error}") from error
+    if isinstance(value, dict):
+        return {name: _value(f"{place}.{name}", part, scope) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_value(f"{place}[{index}]", part, scope) for index, part in enumerate(value)]
+    return value
+
+
+def _with_run(item: Json, scope: Scope) -> Json:
+    """A cluster with its run: where only names were compared, the one of the list that the name stands in now."""
+    if not isinstance(item, Mapping) or RUN in item:
+        return item
+    for name in _WITH_RUNS:
+        fact = scope.fact(name)
+        for one in fact.value if isinstance(fact, Known) and isinstance(fact.value, list) else ():
+            if isinstance(one, Mapping) and one.get("tc") == item.get("tc") and RUN in one:
+                return {**item, RUN: one[RUN]}
+    return item
+
+
+def _part(place: str, item: Json, name: str) -> Json:
+    value = item.get(name) if isinstance(item, Mapping) else None
+    if value is None:
+        raise NotComputable(f"{place}: an added item has no {name}")
+    return _run(place, value) if name == RUN else value
+
+
+def _run(place: str, value: Json) -> int:
+    """A run is an integer that some lists, and some rules, spell as a text."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not isinstance(value, int | float) or not whole:
+        raise NotComputable(f"{place}.{RUN}: {value!r} is no run of clusters")
+    return int(value)
