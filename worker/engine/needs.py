@@ -13,8 +13,12 @@ from worker.model.actions import ACTIONS
 from worker.model.facts import FactKey, Observation
 from worker.model.rules import Rule, Scope, Truth
 from worker.rules.evaluate import keys_for
-from worker.rules.parameters import lacks_defaults
+from worker.rules.parameters import lacks_defaults, runtime_in_days
 from worker.rules.registry import LOCAL
+
+HIGHEST_PRIORITY = 5
+"""Priorities beyond this do not make an event more urgent still."""
+SOON_DAYS, FAR_DAYS = 7, 90
 
 
 def scope_of(rule: Rule, observation: Observation, now: datetime) -> Scope:
@@ -61,3 +65,15 @@ def _could_without(rule: Rule, scope: Scope, key: FactKey) -> bool:
     facts = {one: fact for one, fact in scope.observation.facts.items() if one != key}
     without = replace(scope, observation=replace(scope.observation, facts=facts))
     return _truth(rule, without) is not Truth.FALSE
+
+
+def weight_of(priorities: Iterable[int], observation: Observation, now: datetime) -> float:
+    """How much it matters to see soon what changes of this event, against 1: twice as much for each step in the highest
+    priority of the rules that want anything of it, up to 32 times; twice as much in the last days before it starts, and
+    half as much while that is months away."""
+    highest = max(priorities, default=0)
+    weight = 2.0 ** max(-HIGHEST_PRIORITY, min(highest, HIGHEST_PRIORITY))
+    days = runtime_in_days(observation, now)
+    if days is None:
+        return weight
+    return weight * (2.0 if days <= SOON_DAYS else 0.5 if days >= FAR_DAYS else 1.0)

@@ -11,17 +11,17 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from worker.engine.needs import wanted_keys
+from worker.engine.needs import wanted_keys, weight_of
 from worker.engine.observed import changes_seen
 from worker.engine.parts import Parts
 from worker.engine.ports import Listing, Urgency
-from worker.engine.state import EVENT, PARTNER, PartnerState
+from worker.engine.state import EVENT, PARTNER, PartnerState, Wanted
 from worker.model.facts import Fact, FactKey, Known, Unknown
 from worker.model.ids import EventId
 from worker.model.memory import PartnerMemory
 from worker.model.records import Record
 from worker.model.rules import Rule
-from worker.reading.plan import Want, allowance, choose
+from worker.reading.plan import UNKNOWN_HABIT, Want, allowance, choose
 
 PARTNER_FACTS_EVERY = timedelta(seconds=60)
 """How often facts of the whole partner are read where no rule names them; its product flags guard every write."""
@@ -225,23 +225,31 @@ class Observer:
         now = self._clock.now()
         for event in events:
             seen = state.observation(event)
-            wanted = {key for rule in rules for key in wanted_keys(rule, seen, now)} - {EVENT}
+            by_rule = [(rule.priority, wanted_keys(rule, seen, now) - {EVENT}) for rule in rules]
+            wanted = {key for _, keys in by_rule for key in keys}
             facts = state.facts.get(event, {})
             for key in [key for key in facts if key not in wanted and key != EVENT]:
                 del facts[key]
             own = frozenset(key for key in wanted if key not in state.shared)
             if own:
-                state.wanted[event] = own
+                weight = weight_of((priority for priority, keys in by_rule if keys), seen, now)
+                state.wanted[event] = Wanted(keys=own, weight=weight)
             else:
                 state.wanted.pop(event, None)
 
     def _wants(self, state: PartnerState, in_sight: AbstractSet[EventId], *, fresh: bool) -> list[Want]:
         """What rules want of every event in sight. ``fresh``: only what was never read, for the later rounds."""
         return [
-            Want(event=event, key=key, read_at=_asked_at(state, event, key))
-            for event, keys in state.wanted.items()
+            Want(
+                event=event,
+                key=key,
+                read_at=_asked_at(state, event, key),
+                weight=wanted.weight,
+                habit=state.habits.get((event, key), UNKNOWN_HABIT),
+            )
+            for event, wanted in state.wanted.items()
             if event in in_sight
-            for key in keys
+            for key in wanted.keys
             if not fresh or key not in state.facts.get(event, {})
         ]
 
@@ -253,8 +261,13 @@ class Observer:
         async def one(want: Want) -> None:
             async with gate:
                 fact = await self._service.read(state.partner, want.event, want.key, urgency=Urgency.FACT)
-                if state.observe(want.event, want.key, fact):
+                known = isinstance(state.fact(want.event, want.key), Known)
+                says_else = state.observe(want.event, want.key, fact)
+                if says_else:
                     changed.add(want.event)
+                if known and isinstance(fact, Known) and want.read_at is not None and fact.trace is not None:
+                    after_s = max(0.0, fact.trace.began - want.read_at)
+                    state.habits[want.place] = want.habit.visited(changed=says_else, after_s=after_s)
 
         await asyncio.gather(*(one(want) for want in wants))
         return changed

@@ -14,6 +14,7 @@ from worker.model.facts import Fact, FactKey, Json, Known, Observation, Unknown
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.writes import State, Write
+from worker.reading.plan import Habit
 from worker.rules.registry import BUILT_IN_REGISTRY
 from worker.writes.life import Settling
 
@@ -45,6 +46,14 @@ def life_of(write: Write) -> tuple[State, int, bool]:
     return write.state, write.attempt, write.approved
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Facts that rules want of one event beside its own record, and how much a change of them matters, against 1."""
+
+    keys: frozenset[FactKey]
+    weight: float = 1.0
+
+
 @dataclass(slots=True)
 class PartnerState:
     """One partner, as this process knows it.
@@ -52,8 +61,8 @@ class PartnerState:
     ``kept``: what is known of its trail in the ledger. ``known``: events met so far. ``said``: what the last logged
     evidence of a write said. ``doing``: the value that a write of ours last put into a field of an event, to tell our
     own changes from others'. ``calm``: events that need no look. ``wanted``: the facts that rules want of an event
-    beside its own record; only events of which any is wanted; ``wanted_under``: by which rules. ``frozen_under``: for
-    which memories were frozen.
+    beside its own record; only events of which any is wanted; ``wanted_under``: by which rules; ``habits``: how often
+    those facts were found changed. ``frozen_under``: for which rules memories were frozen.
     ``in_flight``: writes whose attempt is recorded and whose outcome is not. ``quiet_until``: monotonic
     second before which the partner is left in peace. ``left``: the service no longer names it; nothing more is sent.
     ``read_up_to``: the newest record when a person's changes of the ledger's memory were last looked for.
@@ -66,7 +75,8 @@ class PartnerState:
     facts: dict[EventId, dict[FactKey, Fact]] = field(default_factory=dict)
     shared: dict[FactKey, Fact] = field(default_factory=dict)
     calm: Calm = field(default_factory=Calm)
-    wanted: dict[EventId, frozenset[FactKey]] = field(default_factory=dict)
+    wanted: dict[EventId, Wanted] = field(default_factory=dict)
+    habits: dict[tuple[EventId, FactKey], Habit] = field(default_factory=dict)
     wanted_under: object = None
     frozen_under: object = None
     known: set[EventId] = field(default_factory=set)

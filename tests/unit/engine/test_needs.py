@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from tests.looks import BUDGET_500, E1, PARTNER, START, TCS, a_rule
-from worker.engine.needs import unread_keys, wanted_keys
+from worker.engine.needs import unread_keys, wanted_keys, weight_of
 from worker.model.facts import Fact, FactKey, Json, Known, Observation
 from worker.model.rules import Rule
 
@@ -104,3 +104,23 @@ def test_what_was_read_once_is_wanted_and_not_unread() -> None:
     rule = a_rule("r", f"{ACTIVE} && setup.state == 'DRAFT'")
     assert named(unread_keys(rule, seen({"event": {"status": "active"}}), START)) == {"setup"}
     assert unread_keys(rule, seen({"event": {"status": "active"}, "setup": {"state": "DRAFT"}}), START) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("priorities", "starts", "weight", "reason"),
+    [
+        ([0], "2026-04-15T20:00:00Z", 1.0, "an ordinary rule, an event in some weeks"),
+        ([0, 3], "2026-04-15T20:00:00Z", 8.0, "the highest priority counts"),
+        ([100], "2026-04-15T20:00:00Z", 32.0, "and no further than that"),
+        ([-100], "2026-04-15T20:00:00Z", 1 / 32, "nor down"),
+        ([0], "2026-03-03T20:00:00Z", 2.0, "it starts in two days"),
+        ([0], "2026-12-24T20:00:00Z", 0.5, "it is months away"),
+        ([0], None, 1.0, "when is not known"),
+        ([], None, 1.0, "no rule at all"),
+    ],
+)
+def test_what_matters_more_is_read_sooner(
+    priorities: list[int], starts: str | None, weight: float, reason: str
+) -> None:
+    facts: dict[str, Json] = {"event": {} if starts is None else {"start_date_time": starts}}
+    assert weight_of(priorities, seen(facts), START) == weight, reason

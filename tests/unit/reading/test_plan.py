@@ -1,0 +1,129 @@
+"""What is read next: what was never read, then what most likely has changed and matters most; nothing starves."""
+
+from collections import Counter
+from datetime import timedelta
+from math import sqrt
+from random import Random
+
+import pytest
+
+from worker.model.facts import FactKey
+from worker.model.ids import EventId
+from worker.reading.plan import Habit, Want, allowance, choose, expected_delay_s
+
+INTERVAL = timedelta(seconds=3)
+SETUP = FactKey(name="setup")
+
+
+def want(name: str, read_at: float | None, weight: float = 1.0, per_hour: float = 1.0) -> Want:
+    habit = Habit(changes=per_hour, seconds=3600.0)
+    return Want(event=EventId(name), key=SETUP, read_at=read_at, weight=weight, habit=habit)
+
+
+def names(wants: list[Want]) -> list[str]:
+    return [str(one.event) for one in wants]
+
+
+@pytest.mark.parametrize(
+    ("wants", "expected", "reason"),
+    [
+        ([want("a", 0.0), want("b", None)], ["b", "a"], "what was never read comes first"),
+        ([want("a", 50.0), want("b", 10.0)], ["b", "a"], "what was read longest ago"),
+        ([want("a", 10.0), want("b", 10.0, weight=9.0)], ["b", "a"], "what matters more"),
+        ([want("a", 10.0), want("b", 10.0, per_hour=9.0)], ["b", "a"], "what changes more often"),
+        ([want("a", 10.0), want("b", 75.0, weight=9.0)], ["a", "b"], "age counts fully, weight by its root"),
+        ([want("a", 98.0), want("b", 10.0)], ["b"], "not within the floor"),
+        ([want("b", 10.0), want("a", 10.0)], ["a", "b"], "what is alike goes by name, not by chance"),
+    ],
+)
+def test_what_is_read_next(wants: list[Want], expected: list[str], reason: str) -> None:
+    assert names(choose(wants, 5, 100.0, INTERVAL)) == expected, reason
+
+
+def test_no_more_than_there_is_room_for() -> None:
+    wants = [want(f"e{number}", None) for number in range(10)]
+
+    assert len(choose(wants, 3, 0.0, INTERVAL)) == 3
+    assert choose(wants, 0, 0.0, INTERVAL) == []
+    assert choose(wants, -2, 0.0, INTERVAL) == []
+
+
+@pytest.mark.parametrize(
+    ("per_minute", "spent", "expected", "reason"),
+    [
+        (300, 1, 11, "a fifth is left for writes, and the list is paid for"),
+        (60, 1, 1, "two and a bit, less the list"),
+        (60, 100, 1, "at least one, or rules that need it would never see it"),
+    ],
+)
+def test_the_room_of_one_cycle(per_minute: int, spent: int, expected: int, reason: str) -> None:
+    assert allowance(per_minute, INTERVAL, spent) == expected, reason
+
+
+def test_a_habit_is_learnt_and_unlearnt() -> None:
+    lively, still = Habit(), Habit()
+    for _ in range(20):
+        lively = lively.visited(changed=True, after_s=60.0)
+        still = still.visited(changed=False, after_s=600.0)
+    assert lively.rate > 10 * still.rate
+    for _ in range(400):
+        lively = lively.visited(changed=False, after_s=600.0)
+    assert lively.rate < 1.5 * still.rate, "it has been still for days"
+    assert lively.rate > 0.0, "and is never given up"
+
+
+def visits(wants: dict[str, tuple[float, float]], reads: int, room: int) -> Counter[str]:
+    """How often each was read in so many cycles of three seconds."""
+    read_at: dict[str, float] = dict.fromkeys(wants, 0.0)
+    seen: Counter[str] = Counter()
+    for cycle in range(1, reads + 1):
+        now = cycle * 3.0
+        asked = [want(name, read_at[name], weight, rate) for name, (weight, rate) in wants.items()]
+        for one in choose(asked, room, now, INTERVAL):
+            seen[str(one.event)] += 1
+            read_at[str(one.event)] = now
+    return seen
+
+
+def test_each_is_visited_in_proportion_to_the_root_of_weight_and_rate() -> None:
+    wants = {f"e{number:02}": (1.0, 1.0) for number in range(30)}
+    wants |= {f"lively{number:02}": (1.0, 16.0) for number in range(10)}
+    seen = visits(wants, 3000, 2)
+    slow = sum(seen[name] for name in wants if name.startswith("e")) / 30
+    quick = sum(count for name, count in seen.items() if name.startswith("lively")) / 10
+
+    assert quick / slow == pytest.approx(sqrt(16.0), rel=0.1)
+    assert min(seen[name] for name in wants) > 0, "nothing starves"
+
+
+def test_sharing_by_the_root_finds_changes_sooner_than_taking_turns() -> None:
+    """Forty facts, four of which change thirty times as often; one read every three seconds."""
+    chance = Random(5)
+    rates = {f"e{number:03}": 30.0 if number % 10 == 0 else 1.0 for number in range(40)}
+
+    def mean_delay(*, by_root: bool) -> float:
+        read_at = dict.fromkeys(rates, 0.0)
+        changed_at: dict[str, float] = {}
+        delays: list[float] = []
+        for cycle in range(1, 5000):
+            now = cycle * 3.0
+            for name, rate in rates.items():
+                if name not in changed_at and chance.random() < rate * 3.0 / 3600.0:
+                    changed_at[name] = now - 1.5
+            asked = [want(name, read_at[name], 1.0, rate if by_root else 1.0) for name, rate in rates.items()]
+            for one in choose(asked, 1, now, INTERVAL):
+                name = str(one.event)
+                read_at[name] = now
+                if name in changed_at:
+                    delays.append(now - changed_at.pop(name))
+        return sum(delays) / len(delays)
+
+    assert mean_delay(by_root=True) < 0.8 * mean_delay(by_root=False)
+
+
+def test_the_delay_to_expect_is_told() -> None:
+    wants = [want(f"e{number}", 0.0) for number in range(100)]
+
+    assert expected_delay_s(wants, 1.0, INTERVAL) == pytest.approx(50.0), "half a turn through all of them"
+    assert expected_delay_s(wants, 1000.0, INTERVAL) == pytest.approx(1.5), "half the floor at best"
+    assert expected_delay_s([], 1.0, INTERVAL) == 0.0
