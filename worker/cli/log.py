@@ -1,17 +1,21 @@
 """``log``: the action log, filtered, followed, exported, verified."""
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from worker.cli.app import app, invocation
 from worker.cli.common import moment, reader_of
-from worker.cli.output import LogFormat, print_csv, print_json, print_line, print_table, say
+from worker.cli.output import LogFormat, print_json, print_line, print_table, say
 from worker.cli.searching import say_nothing_found
-from worker.ledger.reading import FIELDS, LedgerReader
+from worker.cli.verifying import head_of, verify_export, verify_ledger
+from worker.ledger.chain import GENESIS
+from worker.ledger.exporting import Head, csv_head, csv_lines, json_lines
+from worker.ledger.reading import LedgerReader
 from worker.model.commits import LogFilter
 from worker.model.errors import UsageError
 from worker.model.facts import Json
@@ -34,6 +38,12 @@ def log(
         bool, typer.Option("--follow", "-f", help="Go on printing new records until interrupted.")
     ] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Recompute the hash chain; exit 1 where it breaks.")] = False,
+    source: Annotated[
+        str | None, typer.Option("--from", help="With --verify: an export instead of the ledger; - for stdin.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="With --verify: the head that the log must contain, SEQ:HASH.")
+    ] = None,
     output: Annotated[
         LogFormat, typer.Option("--format", help="table, json, jsonl (one record a line) or csv.")
     ] = LogFormat.table,
@@ -41,27 +51,28 @@ def log(
     """Print the action log: what was seen, decided, sent and proved, oldest first.
 
     Examples: campaign-worker log --event e42      campaign-worker log --write 7 --format jsonl
+
+    For an auditor: campaign-worker log --format csv > log.csv prints the chain's head on stderr; keep it apart from the
+    file. On any other machine, campaign-worker log --verify --from log.csv --against HEAD then says whether the file is
+    what was exported.
     """
     wanted = LogFilter(since=moment(since, "--since"), partner=partner, event=event, rule=rule, write=write)
     if verify and (follow or wanted != LogFilter()):
-        hint = "run `campaign-worker log --verify` by itself; it takes every record, and ends"
-        raise UsageError("--verify looks at the whole log and goes with no other option", hint=hint)
+        hint = "it takes every record, and ends; --from and --against go with it"
+        raise UsageError("--verify looks at the whole log and cannot be narrowed or followed", hint=hint)
+    if (source is not None or against is not None) and not verify:
+        raise UsageError("--from and --against go with --verify", hint="campaign-worker log --verify --against HEAD")
+    head = head_of(against)
+    if source is not None:
+        verify_export(source, head)
+        return
     with reader_of(invocation(context)) as ledger:
         if verify:
-            _verify(ledger)
+            verify_ledger(ledger, head)
         elif follow:
             _follow(ledger, wanted, output)
         else:
             _print(ledger, wanted, output)
-
-
-def _verify(ledger: LedgerReader) -> None:
-    broken = ledger.verify()
-    if broken is None:
-        print(f"the chain holds: {ledger.last_seq()} records")
-        return
-    print(f"the chain is broken at seq {broken.seq}: {broken.why}")
-    raise typer.Exit(1)
 
 
 def _print(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
@@ -72,15 +83,25 @@ def _print(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
         _nothing(ledger, wanted)
         if output is LogFormat.table:
             return
-    if output is LogFormat.jsonl:
-        for record in records:
-            print_line(record)
+    if output in (LogFormat.jsonl, LogFormat.csv):
+        _export(records, output, whole=wanted == LogFilter())
     elif output is LogFormat.json:
         print_json(list(records))
-    elif output is LogFormat.csv:
-        print_csv(FIELDS, records)
     else:
         print_table("action log", TABLE, (_row(record) for record in records))
+
+
+def _export(records: Iterable[dict[str, Json]], output: LogFormat, *, whole: bool) -> None:
+    """A line a record. Of the whole log the head is said, which an auditor keeps apart from the file."""
+    if output is LogFormat.csv:
+        sys.stdout.write(csv_head())
+    head = Head(seq=0, hash=GENESIS)
+    for record in records:
+        sys.stdout.write(csv_lines([record]) if output is LogFormat.csv else json_lines([record]))
+        head = Head(seq=cast(int, record["seq"]), hash=str(record["hash"]))
+    sys.stdout.flush()
+    if whole:
+        say(f"head {head}")
 
 
 def _nothing(ledger: LedgerReader, wanted: LogFilter) -> None:

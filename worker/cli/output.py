@@ -1,6 +1,5 @@
 """How commands print data: a table for a person, JSON for a script, nothing else on stdout."""
 
-import csv
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,14 +39,6 @@ def print_line(value: Mapping[str, Json]) -> None:
     sys.stdout.flush()
 
 
-def print_csv(names: Sequence[str], rows: Iterable[Mapping[str, Json]]) -> None:
-    """Comma-separated with a head line; nested values as JSON."""
-    out = csv.writer(sys.stdout)
-    out.writerow(names)
-    for row in rows:
-        out.writerow([_cell(row.get(name)) for name in names])
-
-
 def print_table(title: str, names: Sequence[str], rows: Iterable[Sequence[Json]]) -> None:
     """A table for a person; values are shown as text, never as markup."""
     table = Table(title=title, title_justify="left", header_style="bold")
@@ -71,14 +62,6 @@ def counted(number: int, noun: str) -> str:
 def say(message: str) -> None:
     """A line for a person, on stderr."""
     print(message, file=sys.stderr)
-
-
-def _cell(value: Json) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return "'" + value if value[:1] in ("=", "+", "-", "@") else value
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _text(value: Json) -> str:

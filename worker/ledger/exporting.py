@@ -129,7 +129,7 @@ def _record(line: str, number: int) -> dict[str, Json]:
         value = json.loads(line)
     except ValueError as error:
         raise ValueError(f"line {number} is neither JSON nor CSV with a head line") from error
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not {"seq", "hash"} <= set(value):
         raise ValueError(f"line {number} is no record")  # noqa: TRY004 - what is wrong is the text
     return cast("dict[str, Json]", value)
 
