@@ -130,7 +130,7 @@ def _record(line: str, number: int) -> dict[str, Json]:
     except ValueError as error:
         raise ValueError(f"line {number} is neither JSON nor CSV with a head line") from error
     if not isinstance(value, dict) or not {"seq", "hash"} <= set(value):
-        raise ValueError(f"line {number} is no record")  # noqa: TRY004 - what is wrong is the text
+        raise ValueError(f"line {number} is no record")
     return cast("dict[str, Json]", value)
 
 
