@@ -80,6 +80,7 @@ class Meeting:
             clock=self.clock,
             chance=no_chance,
         )
+        self.api = api
         self.service: Port = api
 
     def transport(self) -> httpx.AsyncBaseTransport:

@@ -10,7 +10,8 @@ import pytest
 
 from tests.contract.test_client_against_twin import FIRST, Meeting
 from tests.reference import coverage
-from worker.api.assumptions import ASSUMPTIONS
+from worker.api.assumptions import ASSUMPTIONS, Assumptions
+from worker.api.probe import probed
 from worker.api.readings import READINGS, CustomFact
 from worker.model.actions import ACTIONS
 from worker.model.endpoints import ENDPOINTS, Endpoint, row_of
@@ -24,7 +25,6 @@ from worker.sandbox.service import Service
 
 E1 = EventId("e1")
 TEXT = coverage.FILE.read_text("utf-8")
-OPEN_READS = [row for row in ENDPOINTS if row.method == "GET" and coverage.called_by(row) == "a fact of the config"]
 
 
 def spelled(row: Endpoint) -> str:
@@ -100,17 +100,14 @@ def test_every_request_of_an_action_arrives_at_a_row_that_the_page_says(action: 
     assert action == "notify" or f"action `{action}`" in TEXT
 
 
-def test_what_only_the_config_can_ask_for_comes_as_json() -> None:
-    facts = {f"f{n}": CustomFact(name=f"f{n}", get=row.path, value="@") for n, row in enumerate(OPEN_READS)}
-    meeting = Meeting(facts=facts)
+def test_one_probe_reads_every_row_that_can_be_read() -> None:
+    meeting = Meeting(page_size=100)
+    unread = coverage.SPREADSHEETS | {"/events/{eid}/client_campaign_status/task"}
 
-    async def story() -> dict[str, Fact]:
-        return {name: await meeting.service.read(FIRST, E1, FactKey(name=name), urgency=Urgency.FACT) for name in facts}
+    meeting.clock.run(probed(meeting.api, meeting.clock, Assumptions(), settle="2m"))
 
-    found = meeting.clock.run(story())
-
-    assert [facts[name].get for name, fact in found.items() if not isinstance(fact, Known)] == []
-    assert set(OPEN_READS) == rows_asked(meeting.twin)
+    assert rows_asked(meeting.twin) == {row for row in ENDPOINTS if row.method == "GET" and row.path not in unread}
+    assert "a fact of the config |" not in TEXT, "every row that can be read has a fact, or is the worker's own"
 
 
 def test_a_row_that_turns_partners_away_says_so_in_its_own_words() -> None:

@@ -66,7 +66,7 @@ def test_a_rule_can_lean_on_every_read_of_the_service(tmp_path: Path) -> None:
         await here.until(lambda: len(here.effects()) == 3, "a pause by each rule", 60)
 
     place = world(sold("e1", campaign_event_series=["e3"]), sold("e2"), sold("e3", frontend_status="FLAGGED"))
-    with town(tmp_path, place, MANY, requests_per_minute=1200) as (_, play):
+    with town(tmp_path, place, MANY) as (_, play):
         play(script)
 
 

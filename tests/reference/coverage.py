@@ -29,6 +29,7 @@ FILE: Final = ROOT / "docs" / "api-coverage.md"
 EVENT: Final = EventId("e1")
 
 OWN: Final[Mapping[tuple[str, str], tuple[str, tuple[str, ...]]]] = {
+    ("GET", "/status/"): ("`probe`", ()),
     ("POST", "/auth"): ("signing in", ("auth.refresh", "auth.denied")),
     ("GET", "/events/"): ("the list of events, every cycle: the fact `event`", ("events.page_parameter",)),
     ("GET", "/events/{eid}/client_campaign_status/task"): (

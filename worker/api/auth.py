@@ -33,6 +33,8 @@ REFUSED_AGAIN_S = 300.0
 FAILED_AGAIN_S = (5.0, 10.0, 20.0, 40.0, 60.0)
 """Waits after sign-ins that failed without a refusal; each is drawn between this and twice as much, at most 60 s."""
 LONGEST_WAIT_S = 900.0
+NAMED_AGAIN_S = 6 * 3600.0
+"""A full sign-in, which names the partners anew, at least this often; between two of them a token may be refreshed."""
 CHECK_CREDENTIALS = "check credentials.username and credentials.password in the config, and that the account is active"
 CHECK_ADDRESS = "check api.base_url in the config, and whether the service can be reached from here"
 
@@ -99,6 +101,7 @@ class SignIn:
         self._session: Session | None = None
         self._flight: asyncio.Task[None] | None = None
         self._began = float("-inf")
+        self._named_at = float("-inf")
         self._error: WorkerError | None = None
         self._again_at = float("-inf")
         self._failures = 0
@@ -137,6 +140,13 @@ class SignIn:
         identity = self._session.tokens.identity if self._session is not None else None
         return partners_in(groups_in(identity), self._operator_prefix)
 
+    async def refreshed(self) -> str | None:
+        """Renews the token by the refresh that the operator vouches for; why that did not work. For `probe`: a worker
+        at work refreshes by itself."""
+        await self.token()
+        await self._apart()
+        return await self._refresh()
+
     async def aclose(self) -> None:
         """Ends a sign-in under way; whoever waits for it is cancelled."""
         if self._flight is not None:
@@ -158,25 +168,40 @@ class SignIn:
             flight.exception()  # marks it as seen where nobody waits any more
 
     async def _fly(self) -> None:
-        while (left := self._began + APART_S - self._clock.monotonic()) > 0.0:
-            await self._clock.sleep(max(left, 0.001))
-        old = self._session.tokens if self._session is not None else None
-        refresh = self._assumptions.values["auth.refresh"]
-        if isinstance(refresh, dict) and old is not None and old.refresh is not None:
-            body = filled_body(refresh["body"], {"refresh_token": old.refresh.reveal()})
-            answer, began = await self._request(str(refresh["path"]), body)
-            if answer.status is not None and 200 <= answer.status <= 299 and self._taken(answer, began, old):
-                return
-            while (left := self._began + APART_S - self._clock.monotonic()) > 0.0:
-                await self._clock.sleep(max(left, 0.001))
+        await self._apart()
+        if self._may_refresh() and await self._refresh() is None:
+            return
+        await self._apart()
         body = self._signing()
         if body is None:
             return
         answer, began = await self._request("/auth", body)
         if answer.status is None or not 200 <= answer.status <= 299:
             self._failed(answer)
-        else:
-            self._taken(answer, began, None)
+        elif self._taken(answer, began, None):
+            self._named_at = began
+
+    async def _apart(self) -> None:
+        """Waits until the next request to ``/auth`` may begin."""
+        while (left := self._began + APART_S - self._clock.monotonic()) > 0.0:
+            await self._clock.sleep(max(left, 0.001))
+
+    def _may_refresh(self) -> bool:
+        """Not where who we are was last said too long ago: a refresh may leave that out, and then the partners would
+        never change."""
+        return self._session is not None and self._clock.monotonic() - self._named_at < NAMED_AGAIN_S
+
+    async def _refresh(self) -> str | None:
+        """A new token by the refresh token, as the operator says it is done; why it did not work."""
+        refresh = self._assumptions.values["auth.refresh"]
+        old = self._session.tokens if self._session is not None else None
+        if not isinstance(refresh, dict) or old is None or old.refresh is None:
+            return "there is no refresh token, or no way to use it"
+        body = filled_body(refresh["body"], {"refresh_token": old.refresh.reveal()})
+        answer, began = await self._request(str(refresh["path"]), body)
+        if answer.status is None or not 200 <= answer.status <= 299:
+            return answer.why or f"the service answered {answer.status}"
+        return None if self._taken(answer, began, old) else "the answer holds no tokens"
 
     def _signing(self) -> Json:
         """Username and password, None where they cannot be had; then that is remembered as the reason."""

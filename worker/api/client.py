@@ -21,6 +21,7 @@ from worker.api.listing import listing_of
 from worker.api.readings import CustomFact, Question, decoded, question_for, readings_with
 from worker.api.replies import Reply
 from worker.api.requests import write_request
+from worker.api.secret import Secret
 from worker.api.transport import Transports, Wire
 from worker.api.unchanged import Pages
 from worker.api.wire import Malformed
@@ -194,10 +195,12 @@ class ApiService:
     async def keep_places(
         self, partner: PartnerId, event: EventId, keys: Iterable[FactKey], *, urgency: Urgency
     ) -> Places:
-        """Room for these reads and one write that must leave together: waits until no floor stands against the reads,
-        and then until the budget has a place for each request."""
+        """Room for these reads and one write that must leave together: waits out the floors that stand against the
+        reads now, and then until the budget has a place for each request. What a look reads anew meanwhile is young
+        enough; waiting for its floor too would never end where looks read the facts in rotation."""
         addresses = {self._address(_ask_of(question)) for question in self._questions(partner, event, keys)}
-        while (left := self._opens_at(partner, addresses) - self._clock.monotonic()) > 0.0:
+        opens_at = self._opens_at(partner, addresses)
+        while (left := opens_at - self._clock.monotonic()) > 0.0:
             await self._clock.sleep(max(left, 0.001))
         return await self._pacing.keep(partner, urgency, len(addresses) + 1)
 
@@ -213,6 +216,28 @@ class ApiService:
             question = self._spelled(partner, event, key)
             if not isinstance(question, str):
                 yield question
+
+    async def raw(
+        self,
+        partner: PartnerId,
+        path: str,
+        *,
+        query: tuple[tuple[str, str], ...] = (),
+        max_age: timedelta = timedelta(0),
+        token: Secret | None = None,
+    ) -> Reply:
+        """One GET as it comes, through the gate, for `probe`; a refusal is no reason to sign in again. ``token``: one
+        that is not ours, to see it refused."""
+        ask = Ask(path=path, query=query)
+
+        async def fetch() -> Reply:
+            return await (self._fetch(partner, ask) if token is None else self._exchanges.read(partner, token, ask))
+
+        return await self._gate.ask(partner, self._address(ask), fetch, urgency=Urgency.FACT, max_age=max_age)
+
+    async def refreshed(self) -> str | None:
+        """Why the refresh of a token that the operator vouches for does not work; None where it does."""
+        return await self._sign_in.refreshed()
 
     async def task_state(self, partner: PartnerId, event: EventId) -> TaskState:
         """The state of the task behind a PUT: outside the floor, because its waits are the caller's, inside the pace.

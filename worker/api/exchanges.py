@@ -10,7 +10,7 @@ from datetime import timedelta
 from worker.api.addresses import Hosts, exact_url, target_of
 from worker.api.assumptions import Assumptions
 from worker.api.auth import AuthAnswer
-from worker.api.classify import denial, is_denied, outcome_of_answer, outcome_of_error, retry_after, words_of
+from worker.api.classify import codes_in, denial, is_denied, outcome_of_answer, outcome_of_error, retry_after, words_of
 from worker.api.replies import Reply
 from worker.api.secret import Secret
 from worker.api.transport import Sending, Stale, Whole, Wire, json_content
@@ -77,6 +77,7 @@ class Exchanges:
             denied=denied,
             token=token,
             retry_after=wait,
+            codes=codes_in(whole.content) if 400 <= whole.status <= 499 else frozenset(),
         )
 
     async def write(self, partner: PartnerId, token: Secret, request: WriteRequest, not_after: float) -> Outcome:

@@ -20,8 +20,8 @@ class Reply:
     """One read. ``status`` is None where no whole answer came, and ``why`` then says what happened.
 
     ``content``: the parsed body of a 2xx, or how it is malformed. ``denied``: the service refused our credentials, or
-    there was no token to send (``token`` None). ``read_at``: when the request began; ``trace`` has the same moment as
-    monotonic seconds.
+    there was no token to send (``token`` None). ``codes``: what may be an error code in the body of a refusal.
+    ``read_at``: when the request began; ``trace`` has the same moment as monotonic seconds.
     """
 
     status: int | None
@@ -32,6 +32,7 @@ class Reply:
     denied: bool = False
     token: Secret | None = None
     retry_after: timedelta | None = None
+    codes: frozenset[str] = frozenset()
 
     @property
     def verdict(self) -> Literal["answered", "throttled", "failed"]:

@@ -60,6 +60,10 @@ ENTRIES: Mapping[str, Entry] = {
         about="Print the JSON Schema of the config, of rule files or of rule tests, for an editor to complete and "
         "check by.",
     ),
+    "probe": Entry(
+        panel=LOOK,
+        about="Read one of each resource; say of each assumption: confirmed, refuted, or cannot be seen by reading.",
+    ),
     "status": Entry(
         panel=LOOK,
         about="Print what the daemon does: partners, rules in force, writes by state, halts. Needs no credentials.",
@@ -181,6 +185,7 @@ def register() -> None:
         halt,
         ledger,
         log,
+        probe,
         resolve,
         run,
         sandbox,

@@ -15,6 +15,7 @@ from worker.api.assumptions import Assumptions, assumptions_from
 from worker.api.auth import Credentials
 from worker.api.client import ApiService, ApiSettings
 from worker.api.counting import counting
+from worker.api.probe import Probed, probed
 from worker.api.readings import CustomFact
 from worker.api.replies import Reply
 from worker.api.secret import Secret
@@ -39,6 +40,7 @@ from worker.model.ids import PartnerId
 from worker.model.rules import Surge
 from worker.reading.gate import Gate
 from worker.reading.pacer import Pacer
+from worker.rules.durations import duration_text
 from worker.sandbox.server import Address, Time, built, serving
 from worker.sandbox.service import Service
 from worker.system import SystemClock, new_random, utc_now
@@ -157,20 +159,7 @@ async def running_daemon(
         place = place_of(config.ledger, config.folder)
         stack.enter_context(SenderLock.acquire(place, now=clock.now()))
         ledger = stack.enter_context(writer_of(config))
-        random = new_random()
-        pacer = Pacer(per_minute=config.requests.per_minute, clock=clock, chance=random.random)
-        stack.push_async_callback(pacer.aclose)
-        gate: Gate[Reply] = Gate(pacer=pacer, clock=clock, floor_s=config.poll.interval.total_seconds())
-        stack.push_async_callback(gate.aclose)
-        service = ApiService(
-            settings=_api_settings(config, address, meter),
-            credentials=secrets,
-            gate=gate,
-            pacing=pacer,
-            clock=clock,
-            chance=random.random,
-        )
-        stack.push_async_callback(service.aclose)
+        service, pacer = await _client(stack, config, clock, _api_settings(config, address, meter), secrets)
         stored = ledger if meter is None else meter.timed(ledger, clock.monotonic)
         parts = Parts(clock=clock, service=service, ledger=ToldLedger(stored, tell), settings=engine_settings(config))
         source = FolderSource(config.rules, config.registry)
@@ -182,6 +171,43 @@ async def running_daemon(
             }
 
         yield Daemon(parts, source=source, reporter=reporter, pid=pid, budgets=budgets)
+
+
+async def probe_of(config: Config, only: str) -> Probed:
+    """One probe of the config's service. It holds the ledger's lock while it reads, so that no daemon starts beside it
+    and asks the same again within the floor. Raises `NotSafe` beside a running daemon, before anything is asked."""
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        stack.enter_context(SenderLock.acquire(place_of(config.ledger, config.folder), now=clock.now()))
+        secrets = _credentials(config, embedded=config.embedded)
+        address = None
+        if config.embedded:
+            twin = built(None, None, clock.now() + FIRST_EVENT_IN)
+            address = await stack.enter_async_context(twin_served(twin, clock))
+        service, _ = await _client(stack, config, clock, _api_settings(config, address, None), secrets)
+        settle = duration_text(config.safety.settle)
+        return await probed(service, clock, assumptions_of(config), settle=settle, only=only)
+
+
+async def _client(
+    stack: AsyncExitStack, config: Config, clock: SystemClock, settings: ApiSettings, secrets: Credentials
+) -> tuple[ApiService, Pacer]:
+    """The client with its gate and its pace, closed with the stack."""
+    random = new_random()
+    pacer = Pacer(per_minute=config.requests.per_minute, clock=clock, chance=random.random)
+    stack.push_async_callback(pacer.aclose)
+    gate: Gate[Reply] = Gate(pacer=pacer, clock=clock, floor_s=config.poll.interval.total_seconds())
+    stack.push_async_callback(gate.aclose)
+    service = ApiService(
+        settings=settings,
+        credentials=secrets,
+        gate=gate,
+        pacing=pacer,
+        clock=clock,
+        chance=random.random,
+    )
+    stack.push_async_callback(service.aclose)
+    return service, pacer
 
 
 def twin_served(twin: Service, clock: SystemClock) -> AbstractAsyncContextManager[Address]:

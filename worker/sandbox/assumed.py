@@ -68,8 +68,29 @@ def lookout_prediction(call: Call) -> Result:
 
 
 def lookout_prediction_benchmark(call: Call) -> Result:
+    """The event's own two numbers, in the unit and the place that the settings say; tickets are counted."""
     kind = call.choice("type", PREDICTION_TYPES)
-    return Result(body={"type": kind, "benchmark": call.event().record.get("benchmark")})
+    found = call.event()
+    given = found.record.get("benchmark")
+    prediction = given.get("prediction") if isinstance(given, Mapping) else None
+    numbers = prediction if isinstance(prediction, Mapping) else {}
+    unit = call.settings.benchmark_unit if kind == "capacity" else "fraction"
+    whole = number_of(found.record, "capacity") if kind == "ticket_count" else 1.0
+    shares = {name: round(_share(number_of(numbers, name), unit) * whole, 4) for name in ("value", "benchmark")}
+    shapes: Mapping[str, Json] = {
+        "record": {"type": kind, "benchmark": {"prediction": shares}},
+        "flat": {"type": kind, **shares},
+        "result": {"result": {"type": kind, "numbers": shares}},
+    }
+    return Result(body=shapes[call.settings.benchmark_shape])
+
+
+def _share(number: float, unit: str) -> float:
+    """The number as a fraction or as a percentage, whichever way the event has it; mixed: as the event has it."""
+    if unit == "mixed":
+        return number
+    fraction = number / 100.0 if number > 1.0 else number
+    return fraction * 100.0 if unit == "percent" else fraction
 
 
 def tickets(call: Call) -> Result:
@@ -174,7 +195,13 @@ def attribution_model(call: Call) -> Result:
 
 
 def adplatform_status(call: Call) -> Result:
-    return Result(body={"connected": call.tenant.adplatform_connected})
+    connected = call.tenant.adplatform_connected
+    shapes: Mapping[str, Json] = {
+        "flag": {"connected": connected},
+        "nested": {"adplatform": {"is_connected": connected, "account": "act-1"}},
+        "word": {"status": "CONNECTED" if connected else "DISCONNECTED"},
+    }
+    return Result(body=shapes[call.settings.adplatform_shape])
 
 
 def campaign_results(call: Call) -> Result:

@@ -192,7 +192,8 @@ def setup_record(call: Call, found: Happening) -> Record:
 def campaigns(call: Call) -> Result:
     found = call.event()
     listed = [{"eid": found.eid, **each} for each in found.campaigns]
-    return Result(body={"items": listed} if call.settings.campaigns_shape == "items" else listed)
+    shapes: dict[str, Json] = {"list": listed, "items": {"items": listed}, "data": {"data": {"campaigns": listed}}}
+    return Result(body=shapes[call.settings.campaigns_shape])
 
 
 def task(call: Call) -> Result:

@@ -97,7 +97,10 @@ class Settings:
     create_campaign_query: Mapping[str, str] = field(
         default_factory=lambda: {"eid": "{eid}", "tc": "{tc}", "tc_run_id": "{tc_run_id}"}
     )
-    campaigns_shape: Literal["list", "items"] = "list"
+    campaigns_shape: Literal["list", "items", "data"] = "list"
+    adplatform_shape: Literal["flag", "nested", "word"] = "flag"
+    benchmark_shape: Literal["record", "flat", "result"] = "record"
+    benchmark_unit: Literal["mixed", "fraction", "percent"] = "mixed"
 
     # Limits and the weekly reset (API sections 1 and 8)
     rate_limit_per_minute: int | None = None

@@ -1,0 +1,146 @@
+"""`probe` names every difference that reading can show, in whatever dialect the service speaks, and writes nothing."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.contract.test_client_against_twin import FIRST, Meeting
+from worker.api.assumptions import ASSUMPTIONS, Assumptions, assumptions_from
+from worker.api.findings import Finding
+from worker.api.probe import Probed, probed
+from worker.model.errors import NotFound
+from worker.model.facts import Json
+from worker.sandbox.dialects import DIALECTS
+from worker.sandbox.faults import Fault, Match
+from worker.sandbox.settings import Settings, changed_settings
+
+OTHERS = sorted(set(DIALECTS) - {"standard"})
+READABLE = {key for key, row in ASSUMPTIONS.items() if row.seen_by == "read"}
+
+
+def told(given: Mapping[str, Any]) -> Assumptions:
+    made, wrong = assumptions_from(given)
+    assert not wrong
+    return made
+
+
+def probe(meeting: Meeting, assumptions: Assumptions | None = None, only: str = "") -> Probed:
+    return meeting.clock.run(probed(meeting.api, meeting.clock, assumptions or Assumptions(), settle="2m", only=only))
+
+
+def says(found: Probed, word: str) -> dict[str, Json]:
+    return {one.key: one.value for one in found.findings if one.says == word}
+
+
+def meeting_in(dialect: str, assumptions: Assumptions | None = None, **changes: Json) -> Meeting:
+    settings = changed_settings(Settings(), {**DIALECTS[dialect].settings, **changes})
+    return Meeting(settings=settings, assumptions=assumptions, page_size=100)
+
+
+def test_the_standard_dialect_confirms_all_that_reading_can_show() -> None:
+    meeting = meeting_in("standard")
+
+    found = probe(meeting)
+
+    assert set(says(found, "confirmed")) == READABLE
+    assert set(says(found, "refuted")) == set()
+    assert [one.name for one in found.resources if one.why or one.gaps] == []
+    assert found.partners == ("partner-id-aurora-live", "partner-id-harbour-hall")
+
+
+@pytest.mark.parametrize("dialect", OTHERS)
+def test_every_difference_of_a_dialect_is_named_with_the_line_to_write(dialect: str) -> None:
+    tells = DIALECTS[dialect].tells
+    wrong = {key: value for key, value in tells.items() if key in READABLE and key != "auth.refresh"}
+
+    found = probe(meeting_in(dialect))
+
+    assert says(found, "refuted") == wrong
+    unseen = set(says(found, "cannot be seen by reading")) & READABLE
+    assert unseen == ({"setup.published"} if "setup.after_publish" in tells else set()), "gone once published"
+    assert all(one.line is not None for one in found.findings)
+
+
+@pytest.mark.parametrize("dialect", OTHERS)
+def test_once_the_config_says_so_a_dialect_has_nothing_to_refute(dialect: str) -> None:
+    assumptions = told(DIALECTS[dialect].tells)
+    meeting = meeting_in(dialect, assumptions)
+
+    found = probe(meeting, assumptions)
+
+    assert says(found, "refuted") == {}
+    assert [one.name for one in found.resources if one.why or one.gaps] == []
+
+
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+def test_a_probe_writes_nothing_and_keeps_its_manners(dialect: str) -> None:
+    meeting = meeting_in(dialect)
+
+    probe(meeting)
+
+    requests = meeting.twin.books.requests
+    assert {seen.method for seen in requests if seen.path != "/auth"} == {"GET"}
+    assert not any("task" in seen.path for seen in requests)
+    assert meeting.twin.books.effects == []
+    assert meeting.twin.violations() == []
+    assert sum(seen.path == "/auth" for seen in requests) == 1
+
+
+def finding(found: Probed, key: str) -> Finding:
+    return next(one for one in found.findings if one.key == key)
+
+
+def test_a_refresh_that_the_operator_vouches_for_is_tried() -> None:
+    right, wrong = told(DIALECTS["terse"].tells), told({"auth.refresh": {"path": "/auth/renew", "body": {"t": "x"}}})
+
+    works = finding(probe(meeting_in("terse", right), right), "auth.refresh")
+    fails = finding(probe(meeting_in("terse", wrong), wrong), "auth.refresh")
+
+    assert works.says == "confirmed"
+    assert (fails.says, fails.value) == ("refuted", None)
+    assert "404" in fails.seen
+
+
+def test_a_service_whose_pages_cannot_be_found_is_refuted_without_a_line() -> None:
+    found = finding(probe(meeting_in("standard", page_parameter="Seite")), "events.page_parameter")
+
+    assert (found.says, found.line) == ("refuted", None)
+    assert "page, page_number" in found.seen
+
+
+def test_a_status_that_may_hide_an_effect_is_never_proposed_as_a_denial() -> None:
+    found = finding(probe(meeting_in("standard", denied_token_status=409)), "auth.denied")
+
+    assert (found.says, found.line) == ("refuted", None)
+
+
+def test_what_cannot_be_read_is_unseen_and_says_so() -> None:
+    meeting = meeting_in("standard")
+    meeting.twin.faults.add(Fault(kind="answer_before", match=Match(method="GET"), times=None, params={"status": 503}))
+
+    found = probe(meeting)
+
+    assert says(found, "refuted") == {}
+    assert set(says(found, "confirmed")) == {"auth.refresh"}
+    assert all(one.why for one in found.resources)
+
+
+def test_one_partner_can_be_asked_alone_and_must_be_known() -> None:
+    found = probe(meeting_in("standard"), only="partner-id-harbour-hall")
+
+    assert {one.partner for one in found.resources} == {"partner-id-harbour-hall"}
+    with pytest.raises(NotFound, match="does not name partner-id-x"):
+        probe(meeting_in("standard"), only="partner-id-x")
+
+
+def test_a_second_partner_is_asked_for_what_the_first_cannot_show() -> None:
+    """A partner without events shows no pages, no setups and no campaigns."""
+    meeting = meeting_in("standard")
+    for eid in meeting.twin.world.order(FIRST):
+        meeting.twin.world.put(FIRST, eid, None, 0.0)
+
+    found = probe(meeting)
+
+    assert set(says(found, "confirmed")) == READABLE
+    assert {one.partner for one in found.resources} == set(found.partners)

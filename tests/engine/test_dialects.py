@@ -1,0 +1,61 @@
+"""The worker does its main job in every dialect of the twin, once the config says what is different there."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.worlds import QUICK, Town, draft, happening, town, world
+from worker.cli.wiring import TOGGLED
+from worker.sandbox.dialects import DIALECTS
+from worker.sandbox.settings import Settings, changed_settings
+
+RULES = """
+rules:
+  - id: pause-cancelled
+    when: event.status == 'cancelled'
+    do: [pause]
+  - id: boost-on-new-clusters
+    on_change: suggested_tcs
+    with: {budget: 500, goal: ROAS}
+    when: event.status == 'active' && setup.state == 'DRAFT'
+    do: [boost]
+  - id: hide-archived
+    when: event.status == 'archived'
+    do: [{frontend_status: HIDDEN}, {optimisation: "OFF"}]
+  - id: set-up-what-sells-badly
+    when: event.predicted_sales_share < 0.2 && setup.state == 'NONE' && adplatform.connected && size(campaigns) == 0
+    do: [{create_draft: {goal: ROAS, total_budget: 300}}]
+"""
+DONE = [
+    ("boost", "e2"),
+    ("create_setup", "e4"),
+    ("last_updated_on_fe", "e3"),
+    ("set_campaign_optimisation_status", "e3"),
+    ("set_client_campaign_status", "e1"),
+    ("set_frontend_status", "e3"),
+]
+
+
+@pytest.mark.parametrize("name", sorted(set(DIALECTS) - {"standard"}))
+def test_the_main_job_is_done_once_in_every_dialect(name: str, tmp_path: Path) -> None:
+    dialect = DIALECTS[name]
+    toggled = {field for field in TOGGLED.values() if dialect.tells.get(f"{field}.semantics") == "toggle"}
+    settings = replace(QUICK, toggles=frozenset(action for action, field in TOGGLED.items() if field in toggled))
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.set("e1", status="cancelled")
+        here.suggest("e2", 7)
+        here.set("e3", status="archived")
+        here.set("e4", predicted_sales_share=0.1)
+        await here.until(lambda: here.states() == ["confirmed"] * 6, "every write is confirmed", 120)
+        await here.run(6)
+        assert sorted((effect.operation, effect.eid) for effect in here.effects()) == DONE
+
+    clusters = tuple({"tc": tc, "label": tc, "metric_pred": 4.0} for tc in ("a", "b"))
+    place = world(happening("e1"), replace(draft("e2"), clusters=clusters), happening("e3"), happening("e4"))
+    twin = changed_settings(Settings(), dialect.settings)
+    with town(tmp_path, place, RULES, settings=settings, twin=twin) as (here, play):
+        here.assumptions = dialect.tells
+        play(script)

@@ -1,0 +1,99 @@
+"""What `probe` prints, and that it never reads beside a daemon."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from worker.api.findings import UNSEEN, Finding
+from worker.api.probe import Probed, Resource
+from worker.cli.opening import config_from
+from worker.cli.probe import told_as_json, told_as_tables
+from worker.cli.wiring import probe_of
+from worker.config import Config
+from worker.ledger.lock import SenderLock
+from worker.ledger.places import place_of
+from worker.model.errors import NotSafe
+from worker.model.ids import PartnerId
+
+HALL = PartnerId("partner-id-hall")
+FOUND = Probed(
+    partners=(HALL,),
+    resources=(
+        Resource(name="setup", partner=HALL, get="/setup_processes/e1", status=200, gaps={"state": "is missing"}),
+        Resource(name="tickets", partner=HALL, get="/events/e1/tickets", status=500, why="the service answered 500"),
+    ),
+    findings=(
+        Finding(key="setup.draft", says="refuted", seen="draft on e1", value=["draft"]),
+        Finding(key="events.page_parameter", says="refuted", seen="no page 2", known=False),
+        Finding(key="boost.body", says=UNSEEN, seen="only a write shows it", value=None),
+        Finding(key="safety.settle", says=UNSEEN, seen="only an effect shows it", value="2m"),
+    ),
+)
+
+
+def config(folder: Path, text: str = "assumptions: {setup.draft: [DRAFT]}") -> Config:
+    file = folder / "config.yaml"
+    file.write_text(text, "utf-8")
+    return config_from(file)
+
+
+def test_beside_a_running_daemon_nothing_is_asked(tmp_path: Path) -> None:
+    """The address is of nobody: asking it would end in another error."""
+    found = config(tmp_path, "api: {base_url: 'http://127.0.0.1:9/api/v3'}\ncredentials: {username: a, password: b}\n")
+    place = place_of(found.ledger, found.folder)
+
+    with SenderLock.acquire(place, now=datetime(2026, 1, 1, tzinfo=UTC)), pytest.raises(NotSafe, match="is held by"):
+        asyncio.run(probe_of(found, ""))
+
+
+def test_a_script_gets_every_finding_with_its_line(tmp_path: Path) -> None:
+    whole = told_as_json(FOUND, config(tmp_path))
+
+    assert json.loads(json.dumps(whole)) == whole
+    assert whole["partners"] == [HALL]
+    assert whole["assumptions"] == [
+        {
+            "key": "setup.draft",
+            "says": "refuted",
+            "value": ["DRAFT"],
+            "seen": "draft on e1",
+            "line": 'setup.draft: ["draft"]',
+            "vouched": True,
+        },
+        {
+            "key": "events.page_parameter",
+            "says": "refuted",
+            "value": "page",
+            "seen": "no page 2",
+            "line": None,
+            "vouched": False,
+        },
+        {
+            "key": "boost.body",
+            "says": UNSEEN,
+            "value": None,
+            "seen": "only a write shows it",
+            "line": "boost.body: null",
+            "vouched": False,
+        },
+        {
+            "key": "safety.settle",
+            "says": UNSEEN,
+            "value": "2m",
+            "seen": "only an effect shows it",
+            "line": "safety: {settle: 2m}",
+            "vouched": False,
+        },
+    ]
+
+
+def test_a_person_sees_what_is_wrong_with_each_resource(capsys: pytest.CaptureFixture[str]) -> None:
+    told_as_tables(FOUND)
+
+    shown = capsys.readouterr()
+    for words in (HALL, "state: is missing", "the service answered 500", "refuted", 'setup.draft: ["draft"]'):
+        assert words in shown.out
+    assert "0 confirmed, 2 refuted, 2 cannot be seen by reading" in shown.err
