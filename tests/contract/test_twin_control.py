@@ -56,6 +56,14 @@ async def operating(client_host: str = "127.0.0.1") -> AsyncIterator[Operator]:
         yield Operator(client=client, service=service, headers=headers)
 
 
+async def test_every_row_that_is_served_is_listed() -> None:
+    async with operating() as it:
+        rows = (await it.client.get("/_sandbox/rows")).json()
+
+    assert {"methods": ["GET"], "host": "api", "path": "/partners/", "who": "partner", "form": "documented"} in rows
+    assert any(row["form"] == "our own" for row in rows)
+
+
 async def test_the_books_can_be_read() -> None:
     async with operating() as it:
         await it.pause()
@@ -182,8 +190,10 @@ async def test_without_a_server_that_can_break_connections_a_cut_is_an_error() -
 
 PROGRAM = """
 import asyncio, time
+from worker.sandbox.demo import FIRST_DAY
 from worker.sandbox.server import Time, run_sandbox
-run_sandbox(time=Time(clock=time.monotonic, sleep=asyncio.sleep), port=0, events=4)
+from worker.sandbox.start import built
+run_sandbox(time=Time(clock=time.monotonic, sleep=asyncio.sleep), service=built(None, 4, FIRST_DAY), port=0)
 """
 
 

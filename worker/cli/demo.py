@@ -33,8 +33,8 @@ from worker.model.commits import LogFilter
 from worker.model.errors import WorkerError
 from worker.model.facts import Json
 from worker.model.records import Record
-from worker.sandbox.server import built
 from worker.sandbox.service import Service
+from worker.sandbox.start import built
 from worker.system import SystemClock
 
 STORY = timedelta(seconds=60)

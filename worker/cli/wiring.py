@@ -41,8 +41,9 @@ from worker.model.rules import Surge
 from worker.reading.gate import Gate
 from worker.reading.pacer import Pacer
 from worker.rules.durations import duration_text
-from worker.sandbox.server import Address, Time, built, serving
+from worker.sandbox.server import Address, Time, serving
 from worker.sandbox.service import Service
+from worker.sandbox.start import built
 from worker.system import SystemClock, new_random, utc_now
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from worker.sandbox.changes import ChangeError, FaultChange, ResetChange, Settin
 from worker.sandbox.delivery import Answer, Cut, Hang, Host, Json, TwinRequest
 from worker.sandbox.faults import FaultError, fault_from
 from worker.sandbox.page import page
+from worker.sandbox.rows import ROWS
 from worker.sandbox.service import Service
 from worker.sandbox.settings import SettingsError
 
@@ -148,6 +149,7 @@ def _control(service: Service, clock: Callable[[], float]) -> Starlette:
     return Starlette(
         routes=[
             Route("/", control.page),
+            Route("/_sandbox/rows", control.rows),
             Route("/_sandbox/books", control.books),
             Route("/_sandbox/violations", control.violations),
             Route("/_sandbox/requests", control.requests),
@@ -168,6 +170,20 @@ class _Control:
 
     async def page(self, request: Request) -> Response:
         return _only_here(request) or HTMLResponse(page(self._service))
+
+    async def rows(self, request: Request) -> Response:
+        """Every row that is served: for whom, and whether its form is the document's or our own."""
+        found = [
+            {
+                "methods": row.methods,
+                "host": row.host,
+                "path": "/" + "/".join(row.pattern),
+                "who": row.who,
+                "form": "documented" if row.shown else "our own",
+            }
+            for row in ROWS
+        ]
+        return _only_here(request) or JSONResponse(found)
 
     async def books(self, request: Request) -> Response:
         books = self._service.books

@@ -6,10 +6,13 @@ Plain HTML that reloads itself. Never runs a script and never offers a button: c
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import fields
 from html import escape
 
 from worker.sandbox.delivery import Json, Record
+from worker.sandbox.faults import Fault
 from worker.sandbox.service import Service
+from worker.sandbox.settings import Settings
 
 MAX_ROWS = 60
 RELOAD_S = 2
@@ -29,6 +32,7 @@ def page(service: Service) -> str:
     requests = list(service.books.requests)[-MAX_ROWS:][::-1]
     parts = [
         _verdict(summary, len(violations)),
+        _otherwise(service),
         *(_events(service, partner) for partner in service.world.partners),
         "<h2>Effects</h2>",
         _table(
@@ -65,6 +69,26 @@ def _verdict(summary: Record, violations: int) -> str:
         f"<span{_mark(summary['repeated'])}>repeated {summary['repeated']}</span>, "
         f"<span{_mark(violations)}>violations {violations}</span></p>"
     )
+
+
+def _otherwise(service: Service) -> str:
+    """What is not as usual here: settings, faults that are still to come, steps of the story that could not be told."""
+    usual = Settings()
+    names = [each.name for each in fields(Settings) if each.name != "users"]
+    changed = [(name, getattr(service.settings, name), getattr(usual, name)) for name in names]
+    changed = [row for row in changed if row[1] != row[2]]
+    faults = [(fault.kind, _match(fault), fault.times, dict(fault.params)) for fault in service.faults.left]
+    parts: list[tuple[str, tuple[str, ...], list[tuple[Json, ...]]]] = [
+        ("Settings", ("setting", "is", "usually"), [*changed]),
+        ("Faults to come", ("kind", "for", "times", "params"), [*faults]),
+        ("Steps of the story that could not be told", ("step",), [(line,) for line in service.untold]),
+    ]
+    return "".join(f"<h2>{escape(title)}</h2>{_table(names, rows)}" for title, names, rows in parts if rows)
+
+
+def _match(fault: Fault) -> str:
+    match = fault.match
+    return " ".join(part for part in (match.host, match.method, match.path, match.partner) if part) or "anything"
 
 
 def _events(service: Service, partner: str) -> str:

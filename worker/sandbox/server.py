@@ -17,16 +17,12 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from worker.sandbox.app import Client, Sleep, TwinApp
-from worker.sandbox.demo import DEMO_EVENTS, FIRST_DAY, demo_story, demo_world
 from worker.sandbox.service import Service
-from worker.sandbox.story import Story, StoryError, check_story, read_story
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 8700
@@ -165,26 +161,6 @@ def _listening(port: int) -> socket.socket:
     return listener
 
 
-def built(story: Path | None, events: int | None, first_day: datetime) -> Service:
-    """The service that tells this story, or the built-in one. Raises StoryError when it cannot be told."""
-    if story is None:
-        world = demo_world(DEMO_EVENTS if events is None else events, first_day)
-        return Service(world, story=demo_story(world).steps)
-    told = _read(story)
-    if events is None:
-        events = DEMO_EVENTS if told.events is None else told.events
-    world = demo_world(events, first_day)
-    check_story(told, world)
-    return Service(world, settings=told.settings, story=told.steps)
-
-
-def _read(path: Path) -> Story:
-    try:
-        return read_story(path.read_text("utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as wrong:
-        raise StoryError(f"{path}: cannot be read: {wrong}") from None
-
-
 def print_address(address: Address) -> None:
     """The lines that an operator copies into a config."""
     print(  # noqa: T201  # standard error is what this function is for
@@ -195,17 +171,8 @@ def print_address(address: Address) -> None:
 
 
 def run_sandbox(
-    *,
-    time: Time,
-    port: int = DEFAULT_PORT,
-    story: Path | None = None,
-    events: int | None = None,
-    first_day: datetime = FIRST_DAY,
-    announce: Callable[[Address], None] = print_address,
+    *, time: Time, service: Service, port: int = DEFAULT_PORT, announce: Callable[[Address], None] = print_address
 ) -> None:
-    """What the `sandbox` command does: serves until it is told to stop.
-
-    Raises StoryError for a story that cannot be told and SandboxError for a port that cannot be used.
-    """
-    service = built(story, events, first_day)
+    """What the `sandbox` command does: serves until it is told to stop. Raises SandboxError for a port that cannot be
+    used."""
     asyncio.run(serve(service, time=time, port=port, started=announce))

@@ -59,18 +59,29 @@ _Words.yaml_implicit_resolvers = {
 _Words.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
 
 
-def read_story(text: str, name: str = "story") -> Story:
-    """A story from YAML: a list of steps, or a map with `story`, `settings` and `events`."""
+def value_from(text: str) -> Json:
+    """One value from YAML, with the same words as a story."""
+    try:
+        found: Json = yaml.load(text, Loader=_Words)  # noqa: S506  # a safe loader of our own
+    except yaml.YAMLError:
+        raise StoryError(f"{text!r} is not YAML") from None
+    return found
+
+
+def read_story(text: str, name: str = "story", base: Settings | None = None) -> Story:
+    """A story from YAML: a list of steps, or a map with `story`, `settings` and `events`. `base`: the settings that it
+    begins from."""
+    given = base if base is not None else Settings()
     loader = _Words(text)
     try:
         node = loader.get_single_node()
         if node is None:
-            return Story(name=name)
+            return Story(name=name, settings=given)
         if isinstance(node, yaml.SequenceNode):
-            return Story(steps=_steps(loader, node, Settings(), name), name=name)
+            return Story(steps=_steps(loader, node, given, name), name=name, settings=given)
         if not isinstance(node, yaml.MappingNode):
             raise StoryError(f"{name}:{_line(node)}: a story is a list of steps")
-        return _whole(loader, node, name)
+        return _whole(loader, node, name, given)
     except yaml.MarkedYAMLError as wrong:
         mark = wrong.problem_mark
         raise StoryError(f"{name}:{mark.line + 1 if mark else 1}: {wrong.problem or 'this is not YAML'}") from None
@@ -78,17 +89,17 @@ def read_story(text: str, name: str = "story") -> Story:
         loader.dispose()
 
 
-def _whole(loader: _Words, node: yaml.MappingNode, name: str) -> Story:
+def _whole(loader: _Words, node: yaml.MappingNode, name: str, base: Settings) -> Story:
     parts = {key.value: (key, value) for key, value in node.value}
     for word, (key, _) in parts.items():
         if word not in TOP_KEYS:
             raise StoryError(f"{name}:{_line(key)}: unknown key {word!r}{nearest(str(word), TOP_KEYS)}")
-    story = Story(name=name)
+    story = Story(name=name, settings=base)
     if "settings" in parts:
         key, value = parts["settings"]
         given = loader.construct_object(value, deep=True)
         try:
-            story = replace(story, settings=changed_settings(Settings(), given if isinstance(given, dict) else {"": 0}))
+            story = replace(story, settings=changed_settings(base, given if isinstance(given, dict) else {"": 0}))
         except SettingsError as wrong:
             raise StoryError(f"{name}:{_line(key)}: {wrong}") from None
     if "events" in parts:

@@ -9,12 +9,21 @@ from typing import get_args
 import pytest
 
 from worker.sandbox.changes import PARTNER_PARTS, PARTS
+from worker.sandbox.dialects import DIALECTS
 from worker.sandbox.faults import KINDS, PARAMS
 from worker.sandbox.settings import Settings
 from worker.sandbox.watch import ViolationKind
 
 TEXT = (Path(__file__).resolve().parents[3] / "docs" / "sandbox.md").read_text("utf-8")
-NAMES = [*(each.name for each in fields(Settings)), *KINDS, *PARAMS, *PARTS, *PARTNER_PARTS, *get_args(ViolationKind)]
+NAMES = [
+    *DIALECTS,
+    *(each.name for each in fields(Settings)),
+    *KINDS,
+    *PARAMS,
+    *PARTS,
+    *PARTNER_PARTS,
+    *get_args(ViolationKind),
+]
 # "and for the two others"
 TOLD_TOGETHER = {"campaign_optimisation_status_semantics", "ad_campaign_optimisation_status_semantics"}
 

@@ -1,0 +1,119 @@
+"""What an operator asks of a twin on the command line is what it does, and what makes no sense is refused by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from worker.sandbox.demo import FIRST_DAY, FIRST_PARTNER
+from worker.sandbox.dialects import DIALECTS
+from worker.sandbox.faults import FaultError
+from worker.sandbox.page import page
+from worker.sandbox.settings import Settings, SettingsError, changed_settings
+from worker.sandbox.start import built, fault_of, setting_from, start_from
+from worker.sandbox.story import StoryError
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "reason"),
+    [
+        ("storm", {"kind": "storm"}, "a kind alone hits everything once"),
+        ("storm for_s=20 retry_after=5", {"kind": "storm", "params": {"for_s": 20, "retry_after": 5}}, "with params"),
+        ("cut_after POST", {"kind": "cut_after", "method": "POST"}, "for one method"),
+        ("cut_after write", {"kind": "cut_after", "method": "WRITE"}, "for every write"),
+        (
+            "answer_after PUT /client_campaign_status times=2 skip=1 status=503",
+            {
+                "kind": "answer_after",
+                "method": "PUT",
+                "path": "/client_campaign_status",
+                "times": 2,
+                "skip": 1,
+                "params": {"status": 503},
+            },
+            "for one path, twice, after the first",
+        ),
+        ("garbage ^/events/$ times=null", {"kind": "garbage", "path": "^/events/$", "times": None}, "always"),
+        (
+            "stale_reads partner=partner-id-harbour-hall host=api",
+            {"kind": "stale_reads", "partner": "partner-id-harbour-hall", "host": "api"},
+            "for one partner",
+        ),
+        ("{kind: vanish, params: {eid: e3}}", {"kind": "vanish", "params": {"eid": "e3"}}, "as in a story"),
+    ],
+)
+def test_a_fault_is_asked_for_in_a_line(text: str, expected: dict[str, object], reason: str) -> None:
+    fault = fault_of(text)
+
+    said = {"kind": fault.kind, "times": fault.times, "skip": fault.skip, "params": dict(fault.params)}
+    match = {"method": fault.match.method, "path": fault.match.path, "partner": fault.match.partner}
+    whole = {**said, **match, "host": fault.match.host}
+    usual = {"times": 1, "skip": 0, "params": {}, "method": None, "path": None, "partner": None, "host": None}
+    assert whole == {**usual, **expected}, reason
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("stom", "did you mean 'storm'"),
+        ("", "unknown kind of fault ''"),
+        ("storm for=20", "unknown word 'for' in a fault, did you mean 'for_s'"),
+        ("storm times=often", "times of a fault is a number, not 'often'"),
+        ("storm host=moon", "unknown host 'moon'"),
+        ("cut_after (/", "path of a fault is a regular expression"),
+        ("{kind: }", "unknown kind of fault"),
+        ("{[", "is not YAML"),
+    ],
+)
+def test_a_fault_that_makes_no_sense_is_refused(text: str, words: str) -> None:
+    with pytest.raises((FaultError, StoryError), match=words.replace("(", r"\(")):
+        fault_of(text)
+
+
+def test_a_setting_is_a_name_and_a_value() -> None:
+    assert setting_from("page_parameter=p") == ("page_parameter", "p")
+    assert setting_from("users=[{username: a, password: b}]")[1] == [{"username": "a", "password": "b"}]
+    with pytest.raises(SettingsError, match="write name=value"):
+        setting_from("page_parameter")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "settings", "words"),
+    [
+        ("tense", [], "unknown dialect 'tense', did you mean 'terse'"),
+        ("standard", ["page=p"], "unknown setting 'page'"),
+        ("standard", ["task_fails=OFF"], "cannot be 'OFF'"),
+    ],
+)
+def test_a_beginning_that_makes_no_sense_is_refused(dialect: str, settings: list[str], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        start_from(dialect, settings, [])
+
+
+@pytest.mark.parametrize("name", sorted(DIALECTS))
+def test_every_dialect_can_be_set(name: str) -> None:
+    assert changed_settings(Settings(), DIALECTS[name].settings) is not None
+    assert json.loads(json.dumps(dict(DIALECTS[name].tells))) == DIALECTS[name].tells
+
+
+def test_the_last_word_is_the_command_lines(tmp_path: Path) -> None:
+    story = tmp_path / "story.yaml"
+    story.write_text("settings: {page_parameter: q, task_duration_s: 9}\nevents: 3\n", "utf-8")
+    start = start_from("terse", ["task_duration_s=1"], ["storm"])
+
+    service = built(story, None, FIRST_DAY, start)
+
+    found = service.settings
+    assert (found.setup_draft, found.page_parameter, found.task_duration_s) == ("draft", "q", 1)
+    assert [fault.kind for fault in service.faults.left] == ["storm"]
+
+
+def test_the_page_shows_what_is_not_as_usual() -> None:
+    usual = built(None, None, FIRST_DAY)
+    other = built(None, None, FIRST_DAY, start_from("toggling", [], [f"cut_after PUT partner={FIRST_PARTNER}"]))
+
+    assert "Settings" not in page(usual)
+    for words in ("<td>setup_after_publish</td><td>absent</td><td>readable</td>", f"PUT {FIRST_PARTNER}", "cut_after"):
+        assert words in page(other)
