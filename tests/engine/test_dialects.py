@@ -1,12 +1,15 @@
 """The worker does its main job in every dialect of the twin, once the config says what is different there."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.worlds import QUICK, Town, draft, happening, town, world
-from worker.cli.wiring import TOGGLED
+from worker.api.assumptions import assumptions_from
+from worker.model.actions import ACTIONS
 from worker.sandbox.dialects import DIALECTS
 from worker.sandbox.settings import Settings, changed_settings
 
@@ -40,8 +43,10 @@ DONE = [
 @pytest.mark.parametrize("name", sorted(set(DIALECTS) - {"standard"}))
 def test_the_main_job_is_done_once_in_every_dialect(name: str, tmp_path: Path) -> None:
     dialect = DIALECTS[name]
-    toggled = {field for field in TOGGLED.values() if dialect.tells.get(f"{field}.semantics") == "toggle"}
-    settings = replace(QUICK, toggles=frozenset(action for action, field in TOGGLED.items() if field in toggled))
+    tells: Mapping[str, Any] = dialect.tells
+    told = assumptions_from(tells)[0]
+    toggles = frozenset(action for action, row in ACTIONS.items() if row.semantics and told.flips(row.semantics))
+    settings = replace(QUICK, toggles=toggles)
 
     async def script(here: Town) -> None:
         await here.run(6)
@@ -57,5 +62,5 @@ def test_the_main_job_is_done_once_in_every_dialect(name: str, tmp_path: Path) -
     place = world(happening("e1"), replace(draft("e2"), clusters=clusters), happening("e3"), happening("e4"))
     twin = changed_settings(Settings(), dialect.settings)
     with town(tmp_path, place, RULES, settings=settings, twin=twin) as (here, play):
-        here.assumptions = dialect.tells
+        here.assumptions = tells
         play(script)
