@@ -33,6 +33,7 @@ from worker.model.writes import State
 from worker.rules.functions import FUNCTIONS
 from worker.rules.load import load_rules
 from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY, LATER_ACTIONS, RULE_KEYS
+from worker.web.metrics import METRICS
 
 PAGES: Final = pages()
 BY_HAND: Final = tuple(page for page in PAGES if page.path != FILE)
@@ -115,6 +116,7 @@ def unexplained(section: str, names: Iterable[str]) -> list[str]:
         ("Rule tests", keys_of_tests()),
         ("What check finds", CODES),
         ("config.yaml", [key.name for key in config_keys()]),
+        ("Figures", METRICS),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

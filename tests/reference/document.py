@@ -11,6 +11,7 @@ from typing import Final
 
 from tests.reference.commands import Command, commands
 from tests.reference.config import config_keys
+from tests.reference.figures import figures
 from tests.reference.spelling import code, flow, sentence, table
 from tests.reference.words import EXIT_CODES, LOG_FIELDS, TEST_KEYS
 from worker.api.assumptions import ASSUMPTIONS, SETTLE
@@ -73,13 +74,14 @@ is wrong, [operating.md](operating.md). "Section" means a section of the service
   [rule tests](#rule-tests), [what check finds](#what-check-finds)
 - [States of a write](#states-of-a-write)
 - [The action log](#the-action-log): [fields](#fields-of-a-record), [kinds](#kinds-of-records), [reasons](#reasons)
+- [Figures](#figures) for Prometheus
 """
 
 
 def text() -> str:
     """The whole document."""
     parts = (_HEAD, _commands(), _config(), _assumptions(), _rules(), _facts(), _functions(), _actions(), _tests())
-    whole = "\n".join((*parts, _codes(), _states(), _log()))
+    whole = "\n".join((*parts, _codes(), _states(), _log(), figures()))
     return re.sub(r"\n{3,}", "\n\n", whole)
 
 
