@@ -34,10 +34,12 @@ TOKEN: Final = "a token of some length"
 def found(program: str) -> str:
     """Where a program of Prometheus' package is; without it the test is skipped, except in CI."""
     path = shutil.which(program)
-    if path is None:
-        words = f"NOT TESTED: deploy/ with a real {program}, because it is not installed; see tests/tools.sh"
-        pytest.fail(words) if os.environ.get("CI") else pytest.skip(words)
-    return path
+    if path is not None:
+        return path
+    words = f"NOT TESTED: deploy/ with a real {program}, because it is not installed; see tests/tools.sh"
+    if os.environ.get("CI"):
+        pytest.fail(words)
+    pytest.skip(words)
 
 
 @pytest.mark.parametrize(
