@@ -248,7 +248,7 @@ class Observer:
                 habit=state.habits.get((event, key), UNKNOWN_HABIT),
             )
             for event, wanted in state.wanted.items()
-            if event in in_sight
+            if event in in_sight and not state.claimed[event]
             for key in wanted.keys
             if not fresh or key not in state.facts.get(event, {})
         ]

@@ -53,14 +53,20 @@ class Preflight:
 
     @asynccontextmanager
     async def together(self, state: PartnerState, write: Write, rules: tuple[Rule, ...]) -> AsyncIterator[Places]:
-        """Within, the reads of this write's pre-flight and the write itself need not wait for floors or budget."""
+        """Within, the reads of this write's pre-flight and the write itself need not wait for floors or budget; and
+        looks leave the facts of its event alone, which would raise the floors anew."""
         urgency = Urgency.STOPPING if write.intent.stops else Urgency.PREFLIGHT
         keys = self._keys(state, write, rules)
-        places = await self._service.keep_places(write.key.partner, write.key.event, keys, urgency=urgency)
+        event = write.key.event
+        state.claimed[event] += 1
         try:
-            yield places
+            places = await self._service.keep_places(write.key.partner, event, keys, urgency=urgency)
+            try:
+                yield places
+            finally:
+                places.give_back()
         finally:
-            places.give_back()
+            state.claimed[event] -= 1
 
     async def read(
         self, state: PartnerState, write: Write, rules: tuple[Rule, ...], earlier: tuple[Write, ...], places: Places

@@ -5,6 +5,7 @@ writes are in the ledger; ``memories`` is a copy of what is stored there, replac
 """
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -63,6 +64,7 @@ class PartnerState:
     own changes from others'. ``calm``: events that need no look. ``wanted``: the facts that rules want of an event
     beside its own record; only events of which any is wanted; ``wanted_under``: by which rules; ``habits``: how often
     those facts were found changed. ``frozen_under``: for which rules memories were frozen.
+    ``claimed``: events whose facts a pre-flight is about to read.
     ``in_flight``: writes whose attempt is recorded and whose outcome is not. ``quiet_until``: monotonic
     second before which the partner is left in peace. ``left``: the service no longer names it; nothing more is sent.
     ``read_up_to``: the newest record when a person's changes of the ledger's memory were last looked for.
@@ -86,6 +88,7 @@ class PartnerState:
     said: dict[WriteId, str] = field(default_factory=dict)
     running: dict[WriteId, asyncio.Task[None]] = field(default_factory=dict)
     rests: dict[WriteId, Rest] = field(default_factory=dict)
+    claimed: Counter[EventId] = field(default_factory=Counter)
     doing: dict[tuple[EventId, str], Json] = field(default_factory=dict)
     in_flight: set[WriteId] = field(default_factory=set)
     quiet_until: float = float("-inf")
