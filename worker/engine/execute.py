@@ -311,7 +311,9 @@ def answered(answer: Answered) -> dict[str, Json]:
 
 
 def _with_response(change: Move, outcome: Outcome) -> Move:
-    return _replaced(change, *(_changed(record, response=response_of(outcome)) for record in change.records))
+    """The answer stands in the record of the state that it led to; what follows from that state has none."""
+    first, *others = change.records
+    return _replaced(change, _changed(first, response=response_of(outcome)), *others)
 
 
 def _replaced(change: Move, *records: Record) -> Move:

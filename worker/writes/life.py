@@ -7,117 +7,33 @@ that all say *not there* does, and presence in any single read settles it for go
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Literal, TypeAlias, assert_never
+from typing import assert_never
 
-from worker.model.commits import Move
-from worker.model.outcomes import Accepted, NotSent, Outcome, Refused, Uncertain
+from worker.model.outcomes import Accepted, NotSent, Refused, Uncertain
 from worker.model.writes import State, Write
 from worker.writes.denials import CREDENTIALS_HOLD
 from worker.writes.evidence import Evidence
-from worker.writes.states import IllegalMove, move, note
+from worker.writes.inputs import (
+    Attempted,
+    FoundSending,
+    Input,
+    Looked,
+    Policy,
+    Settling,
+    Step,
+    TaskFailed,
+    Then,
+    Unwanted,
+    Verdict,
+)
+from worker.writes.states import IllegalMove, and_then, move, note
 
 BACKOFF_FIRST = timedelta(seconds=5)
 BACKOFF_MAX = timedelta(seconds=60)
 DENIALS_BEFORE_HOLD = 2
 """A refusal of our credentials is answered by signing in anew, once; the second in a row of one write holds it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """How long and how often to look before anything is concluded; the ``safety`` section for one kind of write.
-
-    ``toggle``: a second send would undo the first, so an unknown outcome is always for a person. ``reads_back``: a read
-    can show the effect. ``ask``: unknown outcomes are put before a person at once.
-    """
-
-    settle: timedelta
-    evidence_reads: int
-    evidence_within: timedelta
-    confirm_within: timedelta
-    max_attempts: int
-    interval: timedelta
-    ask: bool = False
-    toggle: bool = False
-    reads_back: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settling:
-    """What this process knows of an unsettled write; lost on a restart on purpose, so that the row begins anew.
-
-    Times are monotonic seconds. ``ended``: end of the last attempt, or the start of the process. ``absent``: reads in a
-    row that said *not there*.
-    """
-
-    ended: float
-    absent: int = 0
-    last_read: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempted:
-    """One attempt ended. ``denied_before``: the partner's credentials were refused already, and no write was let in
-    since: a refusal of this one is the second in a row."""
-
-    outcome: Outcome
-    denied_before: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
-    """One read of the target, begun at monotonic ``began``, said this. ``running``: the service's task still runs.
-
-    ``overtook``: the write went ahead of an opposite one that was not settled then; it is still ``unsettled``, or it
-    has ``landed`` meanwhile. None where it overtook nothing, or nothing that came to anything.
-    """
-
-    evidence: Evidence
-    began: float
-    running: bool = False
-    overtook: Literal["unsettled", "landed"] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundSending:
-    """The row stood in ``sending`` when the process started."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskFailed:
-    """The service's task for this write failed."""
-
-    state: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """A person says whether the write took effect."""
-
-    applied: bool
-    because: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unwanted:
-    """The write is not wanted any more: its condition is definitely false, or a newer write takes its place."""
-
-    reason: str
-    why: str
-
-
-Input: TypeAlias = Attempted | Looked | FoundSending | TaskFailed | Verdict | Unwanted
-Then: TypeAlias = Literal["read", "send", "rest"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """What follows: the move to record (None: nothing changed), the new settling, and what to do next."""
-
-    move: Move | None
-    settling: Settling | None
-    then: Then
 
 
 def advance(write: Write, settling: Settling | None, event: Input, policy: Policy, at: tuple[datetime, float]) -> Step:
@@ -179,13 +95,14 @@ def backoff(attempts: int) -> timedelta:
 def _after_attempt(write: Write, event: Attempted, policy: Policy, now: datetime, monotonic: float) -> Step:
     outcome = event.outcome
     if isinstance(outcome, Accepted):
+        said = f"the service answered {outcome.answer.status}"
         if not policy.reads_back:
+            taken = move(write, "applied", at=now, reason="accepted", why=said, denied=0)
             why = "the service accepted it, and this effect cannot be read back"
-            done = move(write, "confirmed", at=now, reason="answer", why=why, confirmed_by="answer", denied=0)
+            done = and_then(taken, "confirmed", at=now, reason="answer", why=why, confirmed_by="answer")
             return Step(move=done, settling=None, then="rest")
-        why = f"the service answered {outcome.answer.status}; the next reads must show it"
-        done = move(write, "applied", at=now, reason="accepted", why=why, denied=0)
-        return Step(move=done, settling=Settling(ended=monotonic), then="read")
+        taken = move(write, "applied", at=now, reason="accepted", why=f"{said}; the next reads must show it", denied=0)
+        return Step(move=taken, settling=Settling(ended=monotonic), then="read")
     if isinstance(outcome, Refused):
         why = (
             f"the service answered {outcome.answer.status}: nothing happened{': ' if outcome.why else ''}{outcome.why}"
@@ -224,12 +141,11 @@ def _not_sent(write: Write, outcome: NotSent, now: datetime, *, denied_before: b
 
 def _became_unknown(write: Write, reason: str, why: str, policy: Policy, now: datetime, monotonic: float) -> Step:
     since = write.unknown_since or now
+    lost = move(write, "unknown", at=now, reason=reason, why=why, unknown_since=since, denied=0)
     asked = _for_a_person(policy)
     if asked is not None:
         code, words = asked
-        up = move(write, "needs_human", at=now, reason=code, why=f"{why}; {words}", unknown_since=since, denied=0)
-        return Step(move=up, settling=Settling(ended=monotonic), then="read")
-    lost = move(write, "unknown", at=now, reason=reason, why=why, unknown_since=since, denied=0)
+        lost = and_then(lost, "needs_human", at=now, reason=code, why=f"{why}; {words}")
     return Step(move=lost, settling=Settling(ended=monotonic), then="read")
 
 
@@ -270,8 +186,16 @@ def _after_look(write: Write, settling: Settling, look: Looked, policy: Policy, 
 def _undone(write: Write, settling: Settling, look: Looked, policy: Policy) -> bool:
     """The target shows something else so long after the attempt that neither a lagging read nor a late effect of our
     own explains it: the overtaken write landed last."""
-    shown = look.evidence.value is not None and not look.running
-    return write.state == "applied" and shown and look.began - settling.ended >= policy.settle.total_seconds()
+    return (
+        write.state == "applied"
+        and _disagrees(look.evidence)
+        and look.began - settling.ended >= policy.settle.total_seconds()
+    )
+
+
+def _disagrees(evidence: Evidence) -> bool:
+    """The target was read, and shows something else; what could not be read, or not be told, says nothing."""
+    return evidence.says == "not_there" or evidence.third is not None
 
 
 def _sent_anew(write: Write, look: Looked, now: datetime) -> Step:
@@ -289,7 +213,7 @@ def _counted(settling: Settling, look: Looked, policy: Policy) -> Settling:
     The order is that in which reads began: an answer that comes late never stands behind one that began after it.
     """
     last = settling.last_read
-    if look.evidence.says == "cannot_tell" or look.running:
+    if look.evidence.says == "cannot_tell":
         return replace(settling, absent=0, last_read=look.began if last is None else max(last, look.began))
     least = policy.interval.total_seconds() if settling.absent > 0 else 0.0
     if last is not None and look.began - last < least:
@@ -306,10 +230,10 @@ def _proved_absent(settling: Settling, policy: Policy) -> bool:
 def _still_applied(write: Write, settling: Settling, look: Looked, policy: Policy, at: tuple[datetime, float]) -> Step:
     """Reads that disagree for too long end it; reads that fail say nothing, and end it only much later."""
     now, monotonic = at
-    limit = policy.confirm_within if look.evidence.value is not None else policy.evidence_within
+    limit = policy.confirm_within if _disagrees(look.evidence) else policy.evidence_within
     if monotonic - settling.ended <= limit.total_seconds() or look.overtook == "landed":
         return Step(move=None, settling=settling, then="read")
-    why = f"the service accepted it, and for {policy.confirm_within} no read has shown it"
+    why = f"the service accepted it, and for {limit} no read has shown it: {look.evidence.why}"
     end = move(write, "unconfirmed", at=now, reason="never_confirmed", why=why)
     return Step(move=end, settling=None, then="rest")
 
@@ -394,3 +318,22 @@ def _unwanted(write: Write, settling: Settling | None, event: Unwanted, policy: 
         return Step(move=None, settling=settling, then="read")
     end = move(write, "skipped", at=now, reason=event.reason, why=event.why)
     return Step(move=end, settling=None, then="rest")
+
+
+__all__ = [
+    "Attempted",
+    "FoundSending",
+    "Input",
+    "Looked",
+    "Policy",
+    "Settling",
+    "Step",
+    "TaskFailed",
+    "Then",
+    "Unwanted",
+    "Verdict",
+    "advance",
+    "attempts_left",
+    "backoff",
+    "may_resend",
+]

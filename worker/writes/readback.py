@@ -11,9 +11,10 @@ from typing import Literal
 from worker.model.facts import Fact, Known
 from worker.model.writes import UNSETTLED, Write
 from worker.writes.evidence import Evidence, fact_name, judge
-from worker.writes.life import Looked
+from worker.writes.inputs import Looked
 
 SILENT = "the setup answered 404, and the event itself did not answer after it"
+RUNNING = "the service's task for this write still runs"
 COVERED = "an opposite write of ours was sent after it"
 
 
@@ -39,8 +40,10 @@ def looked(
         evidence = Evidence(says="cannot_tell", value=evidence.value, why=SILENT)
     if evidence.says == "not_there" and covered(write, others):
         evidence = Evidence(says="cannot_tell", why=COVERED)
+    if running and evidence.says != "there":
+        evidence = Evidence(says="cannot_tell", value=evidence.value, why=f"{RUNNING}: {evidence.why}")
     overtook = overtaken(write, others) if write.intent.stops else None
-    return Looked(evidence=evidence, began=began, running=running, overtook=overtook)
+    return Looked(evidence=evidence, began=began, overtook=overtook)
 
 
 def covered(write: Write, others: Iterable[Write]) -> bool:

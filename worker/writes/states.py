@@ -17,9 +17,9 @@ from worker.model.writes import State, Write
 MOVES: Mapping[State, tuple[State, ...]] = {
     "planned": ("waiting", "sending", "refused", "skipped", "cancelled", "confirmed"),
     "waiting": ("planned", "cancelled", "skipped"),
-    "sending": ("applied", "confirmed", "unknown", "rejected", "planned", "needs_human"),
+    "sending": ("applied", "unknown", "rejected", "planned"),
     "applied": ("confirmed", "unconfirmed", "needs_human", "planned"),
-    "unknown": ("confirmed", "sending", "skipped", "cancelled", "needs_human", "planned"),
+    "unknown": ("confirmed", "sending", "skipped", "cancelled", "needs_human"),
     "needs_human": ("confirmed", "planned", "skipped", "cancelled"),
     "confirmed": (),
     "unconfirmed": (),
@@ -29,9 +29,7 @@ MOVES: Mapping[State, tuple[State, ...]] = {
     "shadowed": (),
     "cancelled": (),
 }
-"""``sending`` to ``confirmed`` and ``needs_human`` are the two steps of an answer taken at once where an effect cannot
-be read back; ``applied`` and ``unknown`` to ``planned`` only where an overtaken opposite write landed afterwards."""
-
+"""``applied`` goes to ``planned`` only where an overtaken opposite write landed afterwards."""
 
 RESTORED: frozenset[State] = frozenset(state for state, after in MOVES.items() if after)
 """What leads to ``needs_human`` whatever the table says, once a person accepts a restored ledger: nobody knows what
@@ -79,6 +77,12 @@ def restored(write: Write, *, at: datetime) -> Move:
     return Move(
         before=write, after=after, records=(of_write(after, at=at, kind="needs_human", reason="restored", why=why),)
     )
+
+
+def and_then(first: Move, to: State, *, at: datetime, reason: str, why: str, **changes: Any) -> Move:  # noqa: ANN401 - fields of Write
+    """Two moves made at once, where the first leaves nothing to wait for; each has its record."""
+    second = move(first.after, to, at=at, reason=reason, why=why, **changes)
+    return Move(before=first.before, after=second.after, records=(*first.records, *second.records))
 
 
 def hold(write: Write, *, at: datetime, reason: str, why: str, until: datetime | None = None) -> Move | None:

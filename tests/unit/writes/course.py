@@ -74,9 +74,9 @@ class Course:
         """What was sent ends like this, now."""
         return self.take(Attempted(outcome=outcome))
 
-    def look(self, says: Says, *, third: str | None = None, ago: float = 0.0, running: bool = False) -> Step:
+    def look(self, says: Says, *, third: str | None = None, ago: float = 0.0) -> Step:
         """A read that began ``ago`` seconds ago and has just said this."""
-        return self.take(Looked(evidence=seen(says, third), began=self.now_s - ago, running=running))
+        return self.take(Looked(evidence=seen(says, third), began=self.now_s - ago))
 
     def absent(self, reads: int, *, apart: float = 3.0) -> "Course":
         """So many reads that say *not there*, each ``apart`` seconds after what came before it."""

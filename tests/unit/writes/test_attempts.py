@@ -96,6 +96,8 @@ def test_what_cannot_be_read_back_is_confirmed_by_its_2xx() -> None:
     course = Course(a_write("frontend_status", params={"value": "HIDDEN"}, item="cr"), a_policy(reads_back=False))
     step = course.attempt(ACCEPTED)
     assert (course.state(), course.write.confirmed_by, step.then) == ("confirmed", "answer", "rest")
+    assert step.move is not None
+    assert [record.kind for record in step.move.records] == ["applied", "confirmed"], "no state is passed over"
 
 
 @pytest.mark.parametrize(
@@ -109,8 +111,10 @@ def test_what_cannot_be_read_back_is_confirmed_by_its_2xx() -> None:
 )
 def test_an_unknown_outcome_goes_to_a_person_at_once(policy: Policy, code: str, reason: str) -> None:
     course = Course(a_write(), policy)
-    course.attempt(LOST)
+    step = course.attempt(LOST)
     assert (course.state(), course.write.reason) == ("needs_human", code), reason
+    assert step.move is not None
+    assert [record.kind for record in step.move.records] == ["unknown", "needs_human"], "no state is passed over"
     assert course.write.unknown_since == NOW
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.builders import NOW, a_policy, a_write, event_fact
 from worker.model.ids import WriteId
 from worker.model.writes import State, Write
-from worker.writes.evidence import judge
+from worker.writes.evidence import Evidence, judge
 from worker.writes.life import Looked, Settling, advance
 from worker.writes.readback import overtaken
 
@@ -46,7 +46,7 @@ def test_a_read_that_may_lag_sends_nothing_anew() -> None:
     pause = a_write("pause", "applied")
     step = advance(pause, Settling(ended=1000.0), looked(pause, "RUNNING", "landed"), a_policy(), HERE)
     assert step.move is None, "settle is also how far reads may lag behind"
-    running = replace(looked(pause, "RUNNING", "landed"), running=True)
+    running = Looked(evidence=Evidence(says="cannot_tell", value="RUNNING"), began=1004.0, overtook="landed")
     assert advance(pause, Settling(ended=1000.0), running, AT_ONCE, HERE).move is None, "the task still runs"
 
 

@@ -32,7 +32,6 @@ class Happening:
     wait: float
     says: Says = "not_there"
     third: bool = False
-    running: bool = False
     took: float = 0.0
     outcome: Outcome = LOST
 
@@ -52,7 +51,6 @@ LOOKS: Final = st.builds(
     wait=WAITS,
     says=st.sampled_from(["not_there", "not_there", "not_there", "cannot_tell", "cannot_tell", "there"]),
     third=st.sampled_from([False] * 7 + [True]),
-    running=st.sampled_from([False] * 7 + [True]),
     took=st.sampled_from([0.0, 0.0, 0.5, 5.0, 60.0]),
 )
 OTHERS: Final = st.builds(
@@ -147,10 +145,9 @@ class Life(Course):
         if not known:
             self.oracle = Oracle(ended=self.now_s)
         if began >= self.oracle.ended:
-            absent = happening.says == "not_there" and not happening.running
-            self.oracle.looks.append((began, absent))
+            self.oracle.looks.append((began, happening.says == "not_there"))
         unknown = self.state() == "unknown"
-        self.look(happening.says, third=third, ago=happening.took, running=happening.running)
+        self.look(happening.says, third=third, ago=happening.took)
         if self.follows() == "send":
             assert unknown, "only an unknown write is ever sent again on evidence"
             assert self.state() == "unknown"
@@ -198,12 +195,12 @@ def test_without_looks_nothing_unknown_is_ever_sent_again(happenings: list[Happe
 
 
 @settings(max_examples=200, deadline=None)
-@given(WITHOUT_PERSON, POLICIES, st.booleans())
-def test_presence_always_confirms(happenings: list[Happening], policy: Policy, running: bool) -> None:
+@given(WITHOUT_PERSON, POLICIES)
+def test_presence_always_confirms(happenings: list[Happening], policy: Policy) -> None:
     life = lived(happenings, policy)
     unsettled = life.state() in ("applied", "unknown", "needs_human")
     if unsettled:
-        life.after(3.0).look("there", running=running)
+        life.after(3.0).look("there")
         assert life.state() == "confirmed"
         assert life.write.confirmed_by == "read"
 

@@ -11,7 +11,7 @@ from worker.model.ids import WriteId
 from worker.model.records import Says
 from worker.model.writes import Write
 from worker.writes.life import Looked
-from worker.writes.readback import COVERED, SILENT, looked, needs_event
+from worker.writes.readback import COVERED, RUNNING, SILENT, looked, needs_event
 
 LATER = NOW + timedelta(seconds=5)
 CREATE = a_write("create_draft", "unknown", params={"goal": "ROAS", "total_budget": 500.0})
@@ -71,6 +71,14 @@ def test_what_an_opposite_write_of_ours_has_covered_cannot_be_told(other: Write,
     assert (evidence.why == COVERED) is (says == "cannot_tell")
 
 
+@pytest.mark.parametrize("status", ["RUNNING", None])
+def test_a_read_whose_task_still_runs_cannot_tell(status: str | None) -> None:
+    """Neither absence nor a third value is believed while the service is still at work on it."""
+    evidence = read(a_write("pause", "unknown"), event_fact(client_campaign_status=status), running=True).evidence
+    assert (evidence.says, evidence.third) == ("cannot_tell", None)
+    assert RUNNING in evidence.why
+
+
 def test_presence_is_weakened_by_nothing() -> None:
     pause, run = a_write("pause", "unknown"), replace(a_write("run", "applied"), id=WriteId(9))
     look = read(pause, event_fact(client_campaign_status="PAUSED"), run, answered=False, running=True)
@@ -80,5 +88,5 @@ def test_presence_is_weakened_by_nothing() -> None:
 def test_what_else_advance_must_know_is_handed_on() -> None:
     earlier = replace(a_write("run", "unknown", last_sent_at=NOW - timedelta(seconds=9)), id=WriteId(9))
     look = read(a_write("pause", "applied"), event_fact(client_campaign_status="PAUSED"), earlier, running=True)
-    assert (look.began, look.running, look.overtook) == (7.0, True, "unsettled")
+    assert (look.began, look.overtook) == (7.0, "unsettled")
     assert read(a_write("run", "applied"), event_fact(client_campaign_status="RUNNING"), earlier).overtook is None

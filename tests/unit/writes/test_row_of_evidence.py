@@ -114,16 +114,6 @@ def test_a_late_answer_that_cannot_tell_still_starts_the_row_anew() -> None:
     assert course.follows() == "read"
 
 
-def test_a_read_whose_task_still_runs_cannot_tell() -> None:
-    course = after_lost_attempt(a_write(), SHORT).absent(2)
-    course.after(3.0).look("not_there", running=True)
-    assert course.follows() == "read"
-    course.absent(2)
-    assert course.follows() == "read", "the row began anew"
-    course.absent(1)
-    assert course.follows() == "send"
-
-
 @pytest.mark.parametrize("reads", [1, 2, 5])
 def test_the_row_is_as_long_as_the_config_says(reads: int) -> None:
     policy = a_policy(settle=timedelta(0), evidence_reads=reads, interval=timedelta(seconds=10))
@@ -191,10 +181,9 @@ def test_restarts_and_time_alone_make_nothing_sendable(state: State) -> None:
 
 
 @pytest.mark.parametrize("state", ["applied", "unknown", "needs_human"])
-@pytest.mark.parametrize("running", [False, True])
-def test_presence_confirms_from_every_unsettled_state(state: State, running: bool) -> None:
+def test_presence_confirms_from_every_unsettled_state(state: State) -> None:
     course = Course(a_write(state=state, absent_proved=state == "needs_human"))
-    step = course.look("there", running=running)
+    step = course.look("there")
     assert (course.state(), course.write.confirmed_by, course.write.reason) == ("confirmed", "read", "read")
     assert not course.write.absent_proved
     assert (step.settling, step.then) == (None, "rest")
@@ -323,13 +312,22 @@ def test_an_unknown_write_goes_to_a_person_once_that_is_asked_for(
 # --- applied -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("says", ["not_there", "cannot_tell"])
-def test_an_applied_write_that_reads_never_confirm_becomes_unconfirmed(says: Says) -> None:
+@pytest.mark.parametrize(
+    ("says", "third", "seconds", "reason"),
+    [
+        ("not_there", None, 120.0, "reads disagree"),
+        ("cannot_tell", "third_value", 120.0, "another value disagrees as well"),
+        ("cannot_tell", None, 900.0, "what cannot be read says nothing for much longer"),
+    ],
+)
+def test_an_applied_write_that_reads_never_confirm_becomes_unconfirmed(
+    says: Says, third: str | None, seconds: float, reason: str
+) -> None:
     course = Course(a_write())
     course.attempt(ACCEPTED)
-    course.after(120.0).look(says)
-    assert (course.state(), course.follows()) == ("applied", "read")
-    course.after(1.0).look(says)
+    course.after(seconds).look(says, third=third)
+    assert (course.state(), course.follows()) == ("applied", "read"), reason
+    course.after(1.0).look(says, third=third)
     assert (course.state(), course.write.reason, course.follows()) == ("unconfirmed", "never_confirmed", "rest")
 
 

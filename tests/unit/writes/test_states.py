@@ -9,7 +9,7 @@ import pytest
 from tests.builders import NOW, a_write
 from worker.model.records import KINDS
 from worker.model.writes import FINAL, UNSENT, UNSETTLED, State
-from worker.writes.states import MOVES, IllegalMove, hold, move, note, restored
+from worker.writes.states import MOVES, IllegalMove, and_then, hold, move, note, restored
 
 STATES: tuple[State, ...] = get_args(State)
 LATER = NOW + timedelta(seconds=30)
@@ -24,10 +24,7 @@ CONTRACT: Mapping[State, frozenset[State]] = {
 }
 
 BEYOND: Mapping[tuple[State, State], str] = {
-    ("sending", "confirmed"): "a 2xx of what cannot be read back is its confirmation",
-    ("sending", "needs_human"): "an unknown outcome that nothing can settle, or that is put before a person at once",
     ("applied", "planned"): "an overtaken opposite write landed afterwards: sent anew",
-    ("unknown", "planned"): "an overtaken opposite write landed afterwards: sent anew",
 }
 
 
@@ -144,6 +141,16 @@ def test_a_hold_that_only_lasts_longer_is_stored_without_a_record() -> None:
 
 def test_a_hold_that_says_nothing_new_is_nothing() -> None:
     assert hold(a_write(held_by="halt", held_until=LATER), at=NOW, reason="halt", why="again", until=LATER) is None
+
+
+def test_two_moves_at_once_have_both_their_records() -> None:
+    write = a_write(state="sending")
+    first = move(write, "applied", at=NOW, reason="accepted", why="204")
+    both = and_then(first, "confirmed", at=LATER, reason="answer", why="that is all", confirmed_by="answer")
+    assert (both.before, both.after.state, both.after.reason) == (write, "confirmed", "answer")
+    assert [(one.kind, one.reason) for one in both.records] == [("applied", "accepted"), ("confirmed", "answer")]
+    with pytest.raises(IllegalMove):
+        and_then(first, "sending", at=LATER, reason="resend", why="no")
 
 
 def test_a_note_changes_fields_and_makes_no_record() -> None:
