@@ -54,6 +54,12 @@ def mistakes(text: str) -> list[str]:
         ("partners: discovr", "c.yaml:1:11: partners: write `discover` or a list of partner ids"),
         ("partners: []", "c.yaml:1:11: partners: write `discover` or a list of partner ids"),
         ("partners: [[a]]", "c.yaml:1:12: partners.0 must be a text"),
+        ("partners: [a, 12]", "c.yaml:1:15: partners.1: must be a text, as in partner-id-the-hall; a number"),
+        ("partners: [1.5]", "c.yaml:1:12: partners.0: must be a text"),
+        ("partners: [true]", "c.yaml:1:12: partners.0: must be a text"),
+        ("partners: [a, b, a]", "c.yaml:1:18: partners.2: a is listed already"),
+        ("partners: ['a b']", "c.yaml:1:12: partners.0: 'a b' is no partner id"),
+        ("partners: [ä]", "c.yaml:1:12: partners.0: 'ä' is no partner id"),
         ("safety: {spend: {per_day: -1}}", "c.yaml:1:27: safety.spend.per_day must be more than 0"),
         ("safety: {spend: {per_day: x}}", "c.yaml:1:27: safety.spend.per_day must be a number"),
         ("safety: {settle: 0s}", "c.yaml:1:18: safety.settle must be longer than 0s"),
@@ -130,8 +136,8 @@ def test_what_is_left_out_has_the_documented_default() -> None:
     assert config.username == Secret(key="credentials.username", env="CAMPAIGN_WORKER_USERNAME")
 
 
-def test_partner_ids_are_texts_however_they_look() -> None:
-    assert read("partners: [partner-id-a, 12, 007]").partners == ("partner-id-a", "12", "007")
+def test_a_partner_id_that_looks_like_a_number_stands_in_quotes() -> None:
+    assert read("partners: [partner-id-a, '12', '007']").partners == ("partner-id-a", "12", "007")
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ def crosscheck(text: ConfigText) -> Iterator[Wrong]:
     yield from _secrets(text)
     yield from _web(text)
     yield from _durations(text)
+    yield from _partners(text)
     for name, fact in text.facts.items():
         yield from _fact(name, fact)
 
@@ -104,6 +105,19 @@ def _web(text: ConfigText) -> Iterator[Wrong]:
         if not _HOST_NAME.fullmatch(name):
             hint = "a name as it stands in the browser's address, without https:// and without a port"
             yield Wrong(loc=("web", "hosts"), message=f"web.hosts: {name!r} is no host name", hint=hint)
+
+
+def _partners(text: ConfigText) -> Iterator[Wrong]:
+    """Each partner once, and as it can stand in a header of HTTP."""
+    names: tuple[str, ...] = () if text.partners == "discover" else tuple(text.partners)
+    for number, name in enumerate(names):
+        loc = ("partners", number)
+        if not name.isascii() or not name.isprintable() or " " in name:
+            yield Wrong(
+                loc=loc, message=f"partners.{number}: {name!r} is no partner id", hint="as in partner-id-the-hall"
+            )
+        elif name in names[:number]:
+            yield Wrong(loc=loc, message=f"partners.{number}: {name} is listed already", hint="list each partner once")
 
 
 def _durations(text: ConfigText) -> Iterator[Wrong]:

@@ -34,12 +34,20 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+def _quoted(value: object) -> object:
+    """A bare number is a slip: no partner is called so, and 017 would be another one than 17."""
+    if isinstance(value, int | float):
+        raise ValueError("must be a text, as in partner-id-the-hall; a number stands in quotes")  # noqa: TRY004
+    return value
+
+
 Duration = Annotated[
     timedelta,
     BeforeValidator(_duration),
     WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN, "examples": ["500ms", "3s", "10m", "2h", "7d"]}),
 ]
 Name = Annotated[str, BeforeValidator(_text), Field(min_length=1)]
+PartnerName = Annotated[str, BeforeValidator(_quoted), Field(min_length=1)]
 Count = Annotated[int, Field(strict=True, ge=1)]
 Money = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _SECRET_SCHEMA: dict[str, Any] = {
@@ -192,7 +200,7 @@ class ConfigText(Section):
     credentials: Credentials = Field(
         default_factory=lambda: Credentials.model_validate({}), description="where the sign-in is found"
     )
-    partners: Annotated[Literal["discover"] | tuple[Name, ...], BeforeValidator(_partners)] = Field(
+    partners: Annotated[Literal["discover"] | tuple[PartnerName, ...], BeforeValidator(_partners)] = Field(
         "discover", description="discover, or a list of partner ids"
     )
     operator_prefix: str | None = Field(None, description="accepted beside partner-id-<slug> in discovery")
