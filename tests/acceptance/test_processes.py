@@ -117,17 +117,6 @@ def test_a_ledger_that_cannot_be_written_exits_3_at_start(tmp_path: Path) -> Non
         assert box.get("books")["writes_sent"] == 0
 
 
-def test_refused_credentials_exit_3_and_show_no_secret(tmp_path: Path) -> None:
-    with sandbox(tmp_path) as box:
-        where = home(tmp_path, box)
-        where.environment["CAMPAIGN_WORKER_PASSWORD"] = "wrong-and-secret"
-        done = where.call("run", check=3)
-        assert "credentials" in done.stderr
-        assert "wrong-and-secret" not in done.stderr
-        sign_ins = [one for one in box.get("requests") if one["path"] == "/auth"]
-        assert len(sign_ins) == 1, "a refused sign-in is not repeated at start"
-
-
 def test_a_missing_credential_exits_2_and_names_the_variable(tmp_path: Path) -> None:
     with sandbox(tmp_path) as box:
         where = home(tmp_path, box)

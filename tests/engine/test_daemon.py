@@ -1,13 +1,15 @@
-"""The daemon's own work: a partner that is closed to us, and stopping at once."""
+"""The daemon's own work: a partner that is closed to us, a defect, and stopping at once."""
 
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from tests.worlds import PARTNER, Town, happening, town, world
 from worker.engine.daemon import Daemon
 from worker.engine.parts import Parts
+from worker.engine.ports import Service
 from worker.engine.report import CycleReport
 from worker.model.facts import Json
 from worker.model.ids import PartnerId
@@ -21,6 +23,7 @@ class Told:
     def __init__(self) -> None:
         self.reports: list[CycleReport] = []
         self.said: list[str] = []
+        self.errors: list[str] = []
 
     def cycle(self, report: CycleReport) -> None:
         self.reports.append(report)
@@ -28,8 +31,9 @@ class Told:
     def note(self, message: str, **_keys: object) -> None:
         self.said.append(message)
 
-    def alarm(self, message: str, **_keys: object) -> None:
+    def alarm(self, message: str, **keys: object) -> None:
         self.said.append(message)
+        self.errors.append(str(keys.get("error")))
 
 
 class NoRules:
@@ -132,6 +136,33 @@ def test_an_edited_rule_is_taken_up_a_broken_one_is_not_and_status_says_since_wh
         edited = await rules_after(10)
         assert edited["hash"] == edited["files_hash"] == source.files_hash()
         assert str(edited["loaded_at"]) > str(broken["refused_at"])
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+class Broken:
+    """A service's client with a defect, which tells what it holds."""
+
+    def __getattr__(self, name: str) -> object:
+        raise RuntimeError("header: Bearer s3cret")
+
+
+def test_what_a_defect_says_is_told_without_the_secrets_that_the_client_has_in_hand(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        told = Told()
+        parts = Parts(
+            clock=here.clock,
+            service=cast("Service", Broken()),
+            ledger=here.worker.ledger,
+            settings=here.settings,
+            scrubbed=lambda text: text.replace("s3cret", "(gone)"),
+        )
+        daemon = Daemon(parts, source=NoRules(), reporter=told, pid=1, budgets=no_budget)
+        daemon._partners.renew([PARTNER])
+        await daemon._one_cycle(PARTNER)
+        assert told.errors == ["RuntimeError('header: Bearer (gone)')"]
+        assert [state.last_error for state in daemon._partners] == told.errors, "which status would show"
 
     with town(tmp_path, world(happening("e1"))) as (_, play):
         play(script)

@@ -7,7 +7,7 @@ money twice.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
@@ -31,17 +31,29 @@ TEXT_MAX = 4096
 """Bytes of a body that is no JSON in which a code is looked for."""
 WORDS_MAX = 200
 """Characters of a service's explanation that are kept."""
+BODY_MAX = 64 * 1024
+"""Bytes of an error body that are looked at for its beginning."""
+
+Scrubbed = Callable[[str], str]
 
 
-def outcome_of_answer(answer: Answered, content: bytes, assumptions: Assumptions) -> Outcome:
-    """What a whole answer tells. ``content`` is its body, which is looked at for error codes only."""
+def _as_it_is(text: str) -> str:
+    """For a text that nobody could have put a secret into."""
+    return text
+
+
+def outcome_of_answer(
+    answer: Answered, content: bytes, assumptions: Assumptions, scrubbed: Scrubbed = _as_it_is
+) -> Outcome:
+    """What a whole answer tells. ``content`` is its body, which is looked at for error codes, and whose beginning is
+    kept of a refusal; ``scrubbed`` takes secrets out of that."""
     status = answer.status
     if 200 <= status <= 299:
         return Accepted(answer=answer)
     if is_denied(status, content, assumptions):
         return NotSent(cause="denied", why=f"the service answered {status}: {denial(content)}", answer=answer)
     if status in REFUSALS:
-        return Refused(answer=answer, why=f"the service answered {status}{explanation(content)}")
+        return Refused(answer=answer, why=f"the service answered {status}{explanation(content, scrubbed)}")
     return Uncertain(why=f"the service answered {status}, which may hide an effect", answer=answer)
 
 
@@ -55,11 +67,11 @@ def is_denied(status: int, content: bytes, assumptions: Assumptions) -> bool:
     return bool(codes_in(content) & assumptions.denied_codes())
 
 
-def outcome_of_error(error: BaseException) -> Outcome:
+def outcome_of_error(error: BaseException, scrubbed: Scrubbed = _as_it_is) -> Outcome:
     """What a failure without a whole answer tells."""
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
-        return NotSent(cause="connect", why=f"no connection was made: {words_of(error)}")
-    return Uncertain(why=f"the request was broken off: {words_of(error)}")
+        return NotSent(cause="connect", why=f"no connection was made: {words_of(error, scrubbed)}")
+    return Uncertain(why=f"the request was broken off: {words_of(error, scrubbed)}")
 
 
 def codes_in(content: bytes) -> frozenset[str]:
@@ -80,9 +92,10 @@ def denial(content: bytes) -> str:
     return "not authorised"
 
 
-def explanation(content: bytes) -> str:
-    """The beginning of an error body, on one line, for the log; nothing where there is none."""
-    text = " ".join(content[: 4 * WORDS_MAX].decode("utf-8", errors="replace").split())
+def explanation(content: bytes, scrubbed: Scrubbed = _as_it_is) -> str:
+    """The beginning of an error body, on one line, for the log; nothing where there is none. Secrets are taken out of
+    more than is kept, or one could be cut in two and not be known any more."""
+    text = " ".join(scrubbed(content[:BODY_MAX].decode("utf-8", errors="replace")).split())
     printable = "".join(character if character.isprintable() else "\ufffd" for character in text)
     return f": {printable[:WORDS_MAX]}" if printable else ""
 
@@ -102,9 +115,9 @@ def retry_after(header: str | None, now: datetime) -> timedelta | None:
     return min(until - now, LONGEST_WAIT) if until > now else None
 
 
-def words_of(error: BaseException) -> str:
+def words_of(error: BaseException, scrubbed: Scrubbed = _as_it_is) -> str:
     """An exception in words that cannot hold a header of ours: its text is kept only where it speaks of the network."""
     name = type(error).__name__
     network = isinstance(error, httpx.NetworkError | httpx.TimeoutException | httpx.RemoteProtocolError)
-    text = " ".join(str(error).split())[:WORDS_MAX] if network else ""
+    text = " ".join(scrubbed(str(error)).split())[:WORDS_MAX] if network else ""
     return f"{name}: {text}" if text else name

@@ -8,7 +8,7 @@ remembered beyond tokens and refusals.
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Protocol
 
@@ -150,7 +150,8 @@ class ApiService:
             query = (limit,) if number == 1 else (limit, (name, str(number)))
             return self._read(partner, "listing", Ask(path=_LIST.path, query=query), Manner(urgency=Urgency.LISTING))
 
-        return await listing_of(ask, self._clock.now, self._pages.setdefault(partner, Pages()))
+        found = await listing_of(ask, self._clock.now, self._pages.setdefault(partner, Pages()))
+        return replace(found, why=self.scrubbed(found.why))
 
     async def read(
         self,
@@ -251,10 +252,11 @@ class ApiService:
         state = inner.get("state") if isinstance(inner, dict) else None
         if not reply.ok or not isinstance(state, str):
             return TaskState(state=reply.why or "no data.state in the answer", verdict="unreadable")
+        shown = self.scrubbed(state)
         if state in self._settings.assumptions.words("task.succeeded"):
-            return TaskState(state=state, verdict="succeeded")
+            return TaskState(state=shown, verdict="succeeded")
         failed = state in self._settings.assumptions.words("task.failed")
-        return TaskState(state=state, verdict="failed" if failed else "running")
+        return TaskState(state=shown, verdict="failed" if failed else "running")
 
     def request_for(self, partner: PartnerId, event: EventId, intent: Intent, item: str) -> WriteRequest:  # noqa: ARG002
         """The request of a write. The partner goes into a header, not into the request."""
@@ -295,6 +297,10 @@ class ApiService:
         elif answer is not None and answer.status < 500:
             self._pacing.answered(partner, began=began)
         return outcome
+
+    def scrubbed(self, text: str) -> str:
+        """A text without the passwords and tokens in hand, for whoever logs what he did not make himself."""
+        return self._exchanges.scrubbed(text)
 
     async def aclose(self) -> None:
         """Ends a sign-in under way and closes kept connections."""

@@ -11,6 +11,7 @@ from worker.api.addresses import Hosts, exact_url, target_of
 from worker.api.assumptions import Assumptions
 from worker.api.auth import AuthAnswer
 from worker.api.classify import codes_in, denial, is_denied, outcome_of_answer, outcome_of_error, retry_after, words_of
+from worker.api.inhand import InHand
 from worker.api.replies import Reply
 from worker.api.secret import Secret
 from worker.api.transport import Sending, Stale, Whole, Wire, json_content
@@ -48,26 +49,34 @@ class Exchanges:
         self._clock = clock
         self._assumptions = assumptions
         self._decoder = Decoder()
+        self._in_hand = InHand()
+
+    def scrubbed(self, text: str) -> str:
+        """A text of anybody's without the secrets that were ever sent or answered here."""
+        return self._in_hand.scrubbed(text)
 
     async def read(self, partner: PartnerId, token: Secret, ask: Ask) -> Reply:
         """One GET."""
+        self._in_hand.keep(token)
         read_at, began = self._clock.now(), self._clock.monotonic()
         try:
             url = exact_url(self._hosts.api, ask.target)
             whole = await self._wire.read(Sending(method="GET", url=url, headers=_headers(partner, token)))
         except Exception as error:  # noqa: BLE001  # a read never raises: whatever it was, nothing was learnt
             trace = Trace(get=ask.target, began=began)
-            why = f"no answer: {words_of(error)}"
+            why = f"no answer: {words_of(error, self.scrubbed)}"
             return Reply(status=None, read_at=read_at, trace=trace, why=why, token=token)
-        trace = Trace(get=ask.target, began=began, status=whole.status, x_request_id=_request_id(whole))
+        trace = Trace(get=ask.target, began=began, status=whole.status, x_request_id=self._request_id(whole))
         denied = is_denied(whole.status, whole.content, self._assumptions)
         wait = self._retry_after(whole)
         if whole.broken is not None and whole.status != 429:
-            why = f"the answer broke off: {words_of(whole.broken)}"
+            why = f"the answer broke off: {words_of(whole.broken, self.scrubbed)}"
             return Reply(status=None, read_at=read_at, trace=trace, why=why, denied=denied, token=token)
         content: Json | Malformed = None
         if 200 <= whole.status <= 299:
-            content = self._decoder.content((partner, ask.target), whole.content)
+            content = self._decoder.content((partner, ask.target), self._in_hand.without_tokens(whole.content))
+            if isinstance(content, Malformed):
+                content = Malformed(self.scrubbed(str(content)))
         return Reply(
             status=whole.status,
             read_at=read_at,
@@ -83,6 +92,7 @@ class Exchanges:
     async def write(self, partner: PartnerId, token: Secret, request: WriteRequest, not_after: float) -> Outcome:
         """One attempt on the wire, unless monotonic time is past ``not_after`` before its first byte. Only cancelling
         it raises, and then it may have been sent."""
+        self._in_hand.keep(token)
         began = self._clock.monotonic()
         try:
             sending = self._sending(partner, token, request)
@@ -94,28 +104,31 @@ class Exchanges:
         except Stale:
             return NotSent(cause="stale", why="too long after the attempt was recorded")
         except Exception as error:  # noqa: BLE001  # a write never raises: what is not foreseen is uncertain
-            return outcome_of_error(error)
+            return outcome_of_error(error, self.scrubbed)
         answer = Answered(
             status=whole.status,
-            x_request_id=_request_id(whole),
+            x_request_id=self._request_id(whole),
             retry_after=self._retry_after(whole),
             took_ms=round((self._clock.monotonic() - began) * 1000),
         )
         if whole.broken is not None:
-            why = f"the service answered {whole.status}, and the answer broke off: {words_of(whole.broken)}"
+            how = words_of(whole.broken, self.scrubbed)
+            why = f"the service answered {whole.status}, and the answer broke off: {how}"
             return Uncertain(why=why, answer=answer)
-        return outcome_of_answer(answer, whole.content, self._assumptions)
+        return outcome_of_answer(answer, whole.content, self._assumptions, self.scrubbed)
 
     async def sign_in(self, path: str, body: Json) -> AuthAnswer:
         """One request to sign in or to refresh. Its body and its answer are secrets."""
+        self._in_hand.keep_signing_in(body)
         try:
             headers, content = json_content(body)
             url = exact_url(self._hosts.api, path)
             whole = await self._wire.read(Sending(method="POST", url=url, headers=headers, content=content))
         except Exception as error:  # noqa: BLE001  # as with reads: no answer, and why
-            return AuthAnswer(status=None, why=words_of(error))
+            return AuthAnswer(status=None, why=words_of(error, self.scrubbed))
         if whole.broken is not None:
-            return AuthAnswer(status=None, why=words_of(whole.broken))
+            return AuthAnswer(status=None, why=words_of(whole.broken, self.scrubbed))
+        self._in_hand.keep_tokens(whole.content)
         return AuthAnswer(status=whole.status, content=whole.content, retry_after=self._retry_after(whole))
 
     def url(self, request: WriteRequest) -> str:
@@ -127,6 +140,10 @@ class Exchanges:
         more, content = json_content(request.body)
         url = exact_url(self._hosts.base(request.host), target_of(request.path, request.query))
         return Sending(method=request.method, url=url, headers={**_headers(partner, token), **more}, content=content)
+
+    def _request_id(self, whole: Whole) -> str | None:
+        found = self.scrubbed(whole.headers.get("x-request-id", ""))
+        return "".join(each for each in found[:REQUEST_ID_MAX] if each.isprintable()) or None
 
     def _retry_after(self, whole: Whole) -> timedelta | None:
         return retry_after(whole.headers.get("retry-after"), self._clock.now())
@@ -143,8 +160,3 @@ def _why(whole: Whole, *, denied: bool) -> str:
         return ""
     said = f"the service answered {whole.status}"
     return f"{said}: {denial(whole.content)}" if denied else said
-
-
-def _request_id(whole: Whole) -> str | None:
-    found = whole.headers.get("x-request-id")
-    return "".join(each for each in found[:REQUEST_ID_MAX] if each.isprintable()) if found else None

@@ -162,7 +162,13 @@ async def running_daemon(
         ledger = stack.enter_context(writer_of(config))
         service, pacer = await _client(stack, config, clock, _api_settings(config, address, meter), secrets)
         stored = ledger if meter is None else meter.timed(ledger, clock.monotonic)
-        parts = Parts(clock=clock, service=service, ledger=ToldLedger(stored, tell), settings=engine_settings(config))
+        parts = Parts(
+            clock=clock,
+            service=service,
+            ledger=ToldLedger(stored, tell),
+            settings=engine_settings(config),
+            scrubbed=service.scrubbed,
+        )
         source = FolderSource(config.rules, config.registry)
 
         def budgets(partner: PartnerId) -> Mapping[str, Json]:

@@ -84,6 +84,7 @@ class Daemon:
         self._ledger = parts.ledger
         self._settings = parts.settings
         self._rules = parts.rules
+        self._scrubbed = parts.scrubbed
         self._source = source
         self._reporter = reporter
         self._pid = pid
@@ -201,8 +202,8 @@ class Daemon:
             self._reporter.alarm("cycle_failed", partner=partner, error=str(problem), hint=problem.hint)
             return
         except Exception as defect:  # noqa: BLE001 - a defect in one partner's look stops no other, and is seen
-            state.last_error = repr(defect)
-            self._reporter.alarm("cycle_failed", partner=partner, error=repr(defect), hint="this is a defect")
+            state.last_error = self._scrubbed(repr(defect))
+            self._reporter.alarm("cycle_failed", partner=partner, error=state.last_error, hint="this is a defect")
             return
         self._cycle_ms = report.took_ms
         self._reporter.cycle(report)
@@ -212,7 +213,7 @@ class Daemon:
         self._save_status()
 
     def _defect(self, write: Write, defect: Exception) -> None:
-        self._reporter.alarm("defect", write=int(write.id), state=write.state, error=repr(defect))
+        self._reporter.alarm("defect", write=int(write.id), state=write.state, error=self._scrubbed(repr(defect)))
 
     async def _signed_in(self) -> tuple[PartnerId, ...]:
         """The partners to watch. A service that cannot be reached is tried on; refused credentials end the start."""

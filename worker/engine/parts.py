@@ -22,7 +22,8 @@ def _nobody(_write: Write, _defect: Exception) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """``stopping``: nothing new may be recorded any more. ``defect``: told of an exception that should not exist."""
+    """``stopping``: nothing new may be recorded any more. ``defect``: told of an exception that should not exist.
+    ``scrubbed``: takes the secrets that the service's client has in hand out of a text."""
 
     clock: Clock
     service: Service
@@ -31,3 +32,4 @@ class Parts:
     rules: RulesInUse = field(default_factory=lambda: RulesInUse(RuleSet()))
     stopping: Callable[[], bool] = lambda: False
     defect: Callable[[Write, Exception], None] = _nobody
+    scrubbed: Callable[[str], str] = str
