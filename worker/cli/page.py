@@ -5,7 +5,7 @@ own, which the daemon sees in its next cycle. The page never holds the ledger op
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -57,7 +57,13 @@ def page_keys(config: Config) -> Keys:
 
 @contextmanager
 def page_beside(
-    config: Config, *, keys: Keys, rules: Callable[[], RuleSet], pulse: Pulse, meter: Meter
+    config: Config,
+    *,
+    keys: Keys,
+    rules: Callable[[], RuleSet],
+    pulse: Pulse,
+    meter: Meter,
+    alarm: Callable[[str, Mapping[str, object]], None],
 ) -> Iterator[None]:
     """Serves the page while the block lasts; nothing at all where the config asks for none."""
     if config.web is None:
@@ -84,6 +90,7 @@ def page_beside(
 
         def failed(error: BaseException) -> None:
             logger().warning("page_failed", error=repr(error))
+            alarm("page_failed", {"error": repr(error)})
 
         app = application(parts, samples)
         with PageServer(app, host=config.web.host, port=config.web.port, beside=sampling, failed=failed) as server:

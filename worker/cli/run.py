@@ -17,18 +17,17 @@ from worker.config import Config
 from worker.engine.report import CycleReport
 from worker.logs import configure, logger, tell
 from worker.system import utc_now
-from worker.web.metrics import Meter
 
 
 class LogReporter:
-    """Tells of cycles and troubles in the log of the process, and counts them."""
+    """Tells of cycles and troubles in the log of the process, counts them, and passes alarms on."""
 
-    def __init__(self, meter: Meter) -> None:
-        self._meter = meter
+    def __init__(self, beside: Beside) -> None:
+        self._beside = beside
 
     def cycle(self, report: CycleReport) -> None:
         """One canonical line per cycle."""
-        self._meter.cycle(report, utc_now())
+        self._beside.meter.cycle(report, utc_now())
         log = logger()
         level = log.warning if report.error else log.info
         shown = {} if report.error is None else {"error": report.error}
@@ -50,6 +49,7 @@ class LogReporter:
     def alarm(self, message: str, **keys: object) -> None:
         """Something that a person should look at."""
         logger().warning(message, **keys)
+        self._beside.alarm(message, keys)
 
 
 @app.command("run")
@@ -82,7 +82,7 @@ async def _run(config: Config, ends: timedelta | None) -> None:
         loop.add_signal_handler(number, asked.set)
     beside = Beside(config)
     async with running_daemon(
-        config, reporter=LogReporter(beside.meter), tell=beside.told(tell), pid=os.getpid(), meter=beside.meter
+        config, reporter=LogReporter(beside), tell=beside.told(tell), pid=os.getpid(), meter=beside.meter
     ) as daemon:
         for number in BOTH:
             loop.add_signal_handler(number, daemon.stop)

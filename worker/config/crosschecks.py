@@ -14,6 +14,7 @@ from worker.config.addresses import address_error, embedded, is_local, ledger_er
 from worker.config.sections import ConfigText, FactText, SecretText
 from worker.model.document import QUERY_VALUES
 from worker.model.endpoints import ENDPOINTS, row_of
+from worker.model.topics import TOPICS
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT
 from worker.rules.nearest import meant, nearest
 from worker.rules.registry import BUILT_IN
@@ -48,6 +49,7 @@ def crosscheck(text: ConfigText) -> Iterator[Wrong]:
     yield from _addresses(text)
     yield from _secrets(text)
     yield from _web(text)
+    yield from _notify(text)
     yield from _durations(text)
     yield from _partners(text)
     for name, fact in text.facts.items():
@@ -118,6 +120,15 @@ def _partners(text: ConfigText) -> Iterator[Wrong]:
             )
         elif name in names[:number]:
             yield Wrong(loc=loc, message=f"partners.{number}: {name} is listed already", hint="list each partner once")
+
+
+def _notify(text: ConfigText) -> Iterator[Wrong]:
+    for number, one in enumerate(text.notify):
+        for topic in one.on:
+            if topic not in TOPICS:
+                message = f"notify.on: there is no '{topic}'{meant(topic, TOPICS)}"
+                hint = "a kind or a reason of the log, an alarm of the daemon, or notify for what rules say"
+                yield Wrong(loc=("notify", number, "on"), message=message, hint=hint)
 
 
 def _durations(text: ConfigText) -> Iterator[Wrong]:

@@ -17,7 +17,7 @@ from worker.config.addresses import embedded, host_and_port, is_local, media_of
 from worker.config.crosschecks import Wrong, crosscheck
 from worker.config.places import Places, given, pydantic_problem
 from worker.config.secrets import Secret, SecretValue
-from worker.config.sections import Api, ConfigText, Notify, Observations, Poll, Requests, Safety, SecretText, Web
+from worker.config.sections import Api, ConfigText, Observations, Poll, Requests, Safety, SecretText, Web
 from worker.model.errors import InputErrors, Problem
 from worker.model.facts import Json
 from worker.model.ids import PartnerId
@@ -27,7 +27,6 @@ from worker.rules.yamltext import Document, Entries, Scalar, compose
 
 FILE_BYTES_MAX = 1_000_000
 NOT_YET_USED: Mapping[str, str] = {
-    "notify": "messages are not in this version; `status` and the log show the same",
     "api.media_url": "nothing in this version uploads media",
 }
 
@@ -42,6 +41,14 @@ class Assumed:
 
 
 AssumptionCheck = Callable[[Mapping[str, Json]], Iterable[Assumed]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """Who is told of what: an Apprise address, and topics."""
+
+    url: Secret
+    on: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +87,7 @@ class Config:
     assumptions: Mapping[str, Json]
     facts: Mapping[str, CustomFact]
     web: WebPage | None
-    notify: tuple[Notify, ...]
+    notify: tuple[Told, ...]
     written: frozenset[str]
     warnings: tuple[Problem, ...] = ()
 
@@ -198,7 +205,10 @@ def _config(path: Path, text: ConfigText, written: frozenset[str]) -> Config:
         assumptions=text.assumptions,
         facts={name: CustomFact(name=name, get=fact.get, value=fact.value) for name, fact in text.facts.items()},
         web=None if text.web is None else _web(text.web, folder),
-        notify=text.notify,
+        notify=tuple(
+            Told(url=_secret(f"notify[{place}].url", one.url, folder), on=frozenset(one.on))
+            for place, one in enumerate(text.notify)
+        ),
         written=written,
     )
 

@@ -43,6 +43,7 @@ METRICS: Mapping[str, str] = {
     "rule_evaluations_total": "conditions evaluated, by rule and truth: true, false, unknown",
     "ledger_commit_seconds": "time of a commit, its sync to disk included",
     "ledger_failures_total": "commits that failed; nothing is sent until one succeeds",
+    "messages_total": "messages to people by result: sent, failed",
     "halts": "halts in force",
     "rules_refused": "1 while the rule files do not load and the last good set stays in force",
     "log_records": "records in the action log",
@@ -68,6 +69,7 @@ class Meter:
         self._evaluations = self._counter("rule_evaluations_total", "rule", "truth")
         self._commits = self._histogram("ledger_commit_seconds", COMMITS)
         self._failures = self._counter("ledger_failures_total")
+        self._messages = self._counter("messages_total", "result")
 
     def cycle(self, report: CycleReport, now: datetime) -> None:
         """A look has ended."""
@@ -103,6 +105,10 @@ class Meter:
     def failed(self) -> None:
         """A commit has failed."""
         self._failures.inc()
+
+    def message(self, *, taken: bool) -> None:
+        """A message was handed over, or could not be."""
+        self._messages.labels("sent" if taken else "failed").inc()
 
     def measured(self, ledger: LedgerBrowser, now: datetime) -> Measured:
         """The answer to a scrape."""

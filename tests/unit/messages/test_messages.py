@@ -1,0 +1,350 @@
+"""Messages are grouped, not repeated, say what to type, survive a restart, and harm nothing where they fail."""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from tests.unit.ledger.examples import ACME, NOW, become, fired, key, open_ledger, plan, planned
+from worker.ledger.reading import open_reading
+from worker.ledger.sql import SqlLedger
+from worker.messages.channel import AppriseChannel
+from worker.messages.digest import GATHER_S, GROUPS_MAX, LINES_MAX, QUIET_S, Digest, Message
+from worker.messages.outbox import Outbox, Sent, Subscriber
+from worker.messages.topics import TEXT_MAX, Item, alarm_item, command_of, item_of, words_of
+from worker.model.commits import Commit
+from worker.model.errors import LedgerUnwritable, UsageError
+from worker.model.records import Record
+from worker.model.topics import ALARMS, TOPICS
+
+ASKED = frozenset({"needs_human", "surge", "halted", "cycle_failed", "notify"})
+
+
+def item(text: str = "write 7: lost", topic: str = "needs_human", rule: str = "r", partner: str = "p") -> Item:
+    return Item(topic=topic, partner=partner, rule=rule, text=text)
+
+
+# what is told
+
+
+@pytest.mark.parametrize(
+    ("record", "topic", "reason"),
+    [
+        ({"kind": "needs_human", "reason": "ask"}, "needs_human", "a kind that was asked for"),
+        ({"kind": "waiting", "reason": "surge"}, "surge", "a reason that was asked for"),
+        ({"kind": "waiting", "reason": "mode"}, "", "neither was asked for"),
+        ({"kind": "started", "reason": None}, "", "neither was asked for"),
+    ],
+)
+def test_a_record_is_told_by_its_kind_or_its_reason(record: dict[str, Any], topic: str, reason: str) -> None:
+    found = item_of(record, ASKED)
+    assert ("" if found is None else found.topic) == topic, reason
+
+
+def test_a_message_names_the_write_the_event_the_reason_and_the_person() -> None:
+    record: dict[str, Any] = {
+        "kind": "halted",
+        "write": 7,
+        "action": "boost",
+        "event": "e1",
+        "why": "wrong",
+        "by": "ann",
+    }
+    found = item_of(record, ASKED)
+    assert found is not None
+    assert found.text == "write 7: boost of e1: wrong (ann)"
+
+
+def test_what_a_service_says_is_one_line_of_bounded_length() -> None:
+    found = alarm_item("cycle_failed", {"partner": "p", "error": "a\nb\x1b[31m" + "x" * 900, "hint": "look"})
+    assert "\n" not in found.text
+    assert "\x1b" not in found.text
+    assert len(found.text) == TEXT_MAX
+
+
+def test_every_topic_has_words_and_a_command() -> None:
+    for topic in TOPICS:
+        assert words_of(topic) != topic, topic
+        assert command_of(topic).startswith("campaign-worker "), topic
+
+
+# grouping
+
+
+def test_what_happens_together_is_one_message_with_the_command() -> None:
+    digest = Digest()
+    for number in range(20):
+        digest.add(item(f"write {number}: lost"), 0.5 * number)
+    digest.add(item("new writes were halted", topic="halted", rule="", partner=""), 5.0)
+    assert digest.due(GATHER_S - 0.1) is None, "what belongs to it may still come"
+    message = digest.due(GATHER_S)
+    assert message is not None
+    assert message.title == "campaign-worker: 20 needs_human, 1 halted"
+    assert "needs_human (r, p): only a person can tell" in message.body
+    assert f"and {20 - LINES_MAX} more" in message.body
+    assert message.body.endswith("Next:\n  campaign-worker writes --state needs_human\n  campaign-worker status")
+
+
+def leave(digest: Digest, now: float) -> Message | None:
+    message = digest.due(now)
+    if message is not None:
+        digest.sent(now)
+    return message
+
+
+def test_a_group_is_not_repeated_and_grows_quieter_while_it_goes_on() -> None:
+    digest = Digest()
+    told: list[tuple[float, int]] = []
+    for second in range(0, 6 * 3600, 3):
+        digest.add(item(topic="cycle_failed"), float(second))
+        message = leave(digest, float(second))
+        if message is not None:
+            told.append((second, message.count))
+    assert [at for at, _ in told] == [15, 615, 1815, 4215, 9015, 18615]
+    assert sum(count for _, count in told) <= 6 * 1200
+    assert told[1][1] == 200, "what came meanwhile is counted"
+
+
+def test_after_a_long_quiet_a_group_is_new() -> None:
+    digest = Digest()
+    for at in (0.0, 10_000.0):
+        digest.add(item(), at)
+        assert leave(digest, at + GATHER_S) is not None
+    digest.add(item(), 10_000.0 + GATHER_S + QUIET_S - 1)
+    assert leave(digest, 10_000.0 + GATHER_S + QUIET_S - 1) is None
+
+
+def test_another_rule_is_told_although_the_first_is_quiet() -> None:
+    digest = Digest()
+    digest.add(item(rule="a"), 0.0)
+    assert leave(digest, 20.0) is not None
+    digest.add(item(rule="a"), 30.0)
+    digest.add(item(rule="b"), 30.0)
+    message = leave(digest, 50.0)
+    assert message is not None
+    assert message.count == 1
+
+
+def test_what_could_not_be_sent_is_kept_and_tried_later_and_later() -> None:
+    digest = Digest()
+    digest.add(item("first"), 0.0)
+    tried: list[float] = []
+    for second in range(3600):
+        if digest.due(float(second)) is not None:
+            digest.failed(float(second))
+            tried.append(float(second))
+    assert tried == [15, 75, 195, 435, 915, 1875, 3675 - 0][:6]
+    digest.add(item("second"), 3600.0)
+    assert digest.failing
+    message = leave(digest, 10_000.0)
+    assert message is not None
+    assert (message.count, "first" in message.body, "second" in message.body) == (2, True, True)
+    assert not digest.failing
+
+
+def test_a_flood_of_groups_is_bounded_and_counted() -> None:
+    digest = Digest()
+    for number in range(GROUPS_MAX + 30):
+        digest.add(item(rule=f"r{number}"), 0.0)
+    message = digest.due(GATHER_S)
+    assert message is not None
+    assert "And 30 more, of other kinds." in message.body
+
+
+# the outbox
+
+
+@dataclass
+class Wire:
+    """A channel that keeps what it was given, or refuses it."""
+
+    taking: bool = True
+    messages: list[Message] = field(default_factory=list)
+
+    def send(self, message: Message) -> bool:
+        self.messages.append(message)
+        return self.taking
+
+
+@dataclass
+class Place:
+    """A ledger, an outbox over it, and time."""
+
+    folder: Path
+    ledger: SqlLedger
+    wire: Wire = field(default_factory=Wire)
+    now: float = 0.0
+    sent: list[Sent] = field(default_factory=list)
+
+    def outbox(self) -> Outbox:
+        subscriber = Subscriber(key="notify[0].url", channel=self.wire, on=ASKED)
+        reader = open_reading("sqlite:///worker.db", self.folder)
+        made = Outbox(
+            [subscriber],
+            ledger=reader,
+            place=self.folder / "worker.db",
+            seconds=lambda: self.now,
+            told=self.sent.append,
+        )
+        made.begin()
+        return made
+
+    def look(self, outbox: Outbox, after_s: float) -> list[Message]:
+        self.now += after_s
+        outbox.look()
+        found, self.wire.messages[:] = list(self.wire.messages), []
+        return found
+
+    def lose(self, episode: int) -> None:
+        write = planned(self.ledger, plan(key(episode)))[0]
+        become(self.ledger, write, "needs_human", NOW)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with open_ledger(tmp_path) as ledger:
+        yield Place(folder=tmp_path, ledger=ledger)
+
+
+def test_the_past_is_left_alone_and_what_is_new_is_told_once(place: Place) -> None:
+    place.lose(1)
+    outbox = place.outbox()
+    assert place.look(outbox, 60) == []
+    place.lose(2)
+    assert place.look(outbox, 1) == []
+    (message,) = place.look(outbox, GATHER_S)
+    assert "write 2: pause of e1" in message.body
+    assert place.look(outbox, GATHER_S) == []
+    assert [one.taken for one in place.sent] == [True]
+
+
+def test_a_restart_repeats_nothing_and_loses_nothing(place: Place) -> None:
+    outbox = place.outbox()
+    place.lose(1)
+    place.look(outbox, 1)
+    place.look(outbox, GATHER_S)
+    place.look(outbox, 1)
+    place.lose(2)
+    place.look(outbox, 1)
+    again = place.outbox()
+    place.look(again, 1)
+    (message,) = place.look(again, GATHER_S)
+    assert "write 2" in message.body, "although the rule's group was quiet when the process ended"
+    assert "write 1" not in message.body
+
+
+def test_alarms_and_words_of_rules_are_told(place: Place) -> None:
+    outbox = place.outbox()
+    outbox.alarm("cycle_failed", {"partner": "p", "error": "no answer"})
+    outbox.alarm("partner_found", {"partner": "p"})
+    outbox.alarm("partner_lost", {"partner": "p"})
+    outbox.say("call the hall", partner="p", rule="r")
+    place.look(outbox, 1)
+    (message,) = place.look(outbox, GATHER_S)
+    assert message.title == "campaign-worker: 1 cycle_failed, 1 notify"
+    assert "call the hall" in message.body
+
+
+def test_a_channel_that_fails_harms_nothing_and_what_it_missed_comes_later(place: Place) -> None:
+    place.wire.taking = False
+    outbox = place.outbox()
+    place.lose(1)
+    place.look(outbox, 1)
+    place.look(outbox, GATHER_S)
+    assert [one.taken for one in place.sent] == [False]
+    place.wire.taking = True
+    again = place.outbox()
+    place.look(again, 1)
+    (message,) = place.look(again, GATHER_S)
+    assert "write 1" in message.body
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "{}", '{"seq": "x"}', '{"seq": 999}', "[]"])
+def test_a_place_that_cannot_be_read_begins_at_the_end(place: Place, text: str) -> None:
+    place.lose(1)
+    (place.folder / "worker.db.told").write_text(text, "utf-8")
+    outbox = place.outbox()
+    assert place.look(outbox, 60) == []
+    assert json.loads((place.folder / "worker.db.told").read_text("utf-8")) == {"seq": 2}
+
+
+def test_a_ledger_that_cannot_be_read_ends_no_look(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    outbox = place.outbox()
+
+    def broken(*_: object) -> Iterator[dict[str, Any]]:
+        raise LedgerUnwritable("no disk")
+
+    outbox._ledger.log = broken  # type: ignore[method-assign, assignment] # what a disk does
+    assert place.look(outbox, 60) == []
+
+
+def test_a_folder_that_cannot_be_written_ends_no_look(place: Place) -> None:
+    outbox = place.outbox()
+    (place.folder / "worker.db.told.new").mkdir()
+    place.ledger.apply(Commit(at=NOW, records=(fired(), Record(at=NOW, kind="halted", why="x", partner=ACME))))
+    place.look(outbox, 1)
+    assert len(place.look(outbox, GATHER_S)) == 1
+
+
+# Apprise itself
+
+
+class Listener(BaseHTTPRequestHandler):
+    """Takes what Apprise posts."""
+
+    bodies: ClassVar[list[dict[str, Any]]] = []
+    status = 200
+
+    def do_POST(self) -> None:
+        self.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(self.status)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def listener() -> Iterator[str]:
+    Listener.bodies, Listener.status = [], 200
+    with HTTPServer(("127.0.0.1", 0), Listener) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"json://127.0.0.1:{server.server_port}/secret-path"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_real_message_arrives_as_text(listener: str) -> None:
+    channel = AppriseChannel(listener, "notify[0].url")
+    text = "<b>e1</b>\n  campaign-worker status"
+    assert channel.send(Message(title="campaign-worker: 1 waiting", body=text, count=1))
+    (body,) = Listener.bodies
+    assert (body["title"], body["message"]) == ("campaign-worker: 1 waiting", text)
+
+
+def test_a_service_that_says_no_or_nothing_is_a_no(listener: str, caplog: pytest.LogCaptureFixture) -> None:
+    Listener.status = 500
+    message = Message(title="t", body="b", count=1)
+    assert not AppriseChannel(listener, "notify[0].url").send(message)
+    assert not AppriseChannel("json://127.0.0.1:1/secret-path", "notify[0].url").send(message)
+    assert "secret-path" not in caplog.text
+
+
+def test_an_address_that_is_none_is_refused_without_being_repeated(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(UsageError, match=r"notify\[3\]\.url") as caught:
+        AppriseChannel("nonsense-secret", "notify[3].url")
+    assert "secret" not in str(caught.value) + caught.value.hint + caplog.text
+
+
+def test_alarms_are_what_the_daemon_cries_out() -> None:
+    source = Path(__file__).resolve().parents[3] / "worker"
+    text = "".join(
+        file.read_text("utf-8") for folder in ("engine", "cli") for file in sorted((source / folder).glob("*.py"))
+    )
+    assert [name for name in ALARMS if f'"{name}"' not in text] == []

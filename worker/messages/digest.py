@@ -1,0 +1,133 @@
+"""Groups what is to be told, and does not repeat itself. Pure: time is an argument, in seconds that never go back.
+
+What happens within a short while is one message: twenty writes of one rule are a few lines and a number. After a group
+was told it is quiet for a while, and longer each time it goes on; what came meanwhile is counted and told at its end. A
+message that could not be sent is kept and tried again, later and later; what comes meanwhile joins it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from worker.messages.topics import Item, command_of, words_of
+
+GATHER_S = 15.0
+"""How long a message waits for what belongs to it."""
+QUIET_S = 600.0
+QUIET_MAX_S = 6 * 3600.0
+AGAIN_S = 60.0
+AGAIN_MAX_S = 1800.0
+LINES_MAX = 8
+GROUPS_MAX = 200
+"""Groups kept at most; what is beyond is only counted."""
+
+Key = tuple[str, str, str]
+
+
+@dataclass(slots=True)
+class Group:
+    """What is told together. ``quiet_s``: how long it is quiet after it was told."""
+
+    lines: list[str] = field(default_factory=list)
+    count: int = 0
+    since: float = 0.0
+    quiet_until: float = float("-inf")
+    quiet_s: float = QUIET_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What leaves: a title, and a body in plain text that ends with the commands to type."""
+
+    title: str
+    body: str
+    count: int
+
+
+class Digest:
+    """What one channel has still to be told."""
+
+    def __init__(self) -> None:
+        self._groups: dict[Key, Group] = {}
+        self._beyond = 0
+        self._failures = 0
+        self._again_at = float("-inf")
+
+    @property
+    def failing(self) -> bool:
+        """The last message could not be sent."""
+        return self._failures > 0
+
+    @property
+    def owing(self) -> bool:
+        """Something came and was not told yet, be it that its group is quiet for now."""
+        return self.failing or self._beyond > 0 or any(group.count for group in self._groups.values())
+
+    def add(self, item: Item, now: float) -> None:
+        """Something to tell."""
+        key = (item.topic, item.partner, item.rule)
+        group = self._groups.get(key)
+        if group is None:
+            self._forget(now)
+            if len(self._groups) >= GROUPS_MAX:
+                self._beyond += 1
+                return
+            group = self._groups[key] = Group()
+        if group.count == 0:
+            group.since = now
+        group.count += 1
+        if len(group.lines) < LINES_MAX:
+            group.lines.append(item.text)
+
+    def due(self, now: float) -> Message | None:
+        """The message that should leave now, with everything that is ready; None where there is nothing."""
+        ready = [(key, group) for key, group in self._groups.items() if _ready(group, now)]
+        if not ready or now < self._again_at or not any(now - group.since >= GATHER_S for _, group in ready):
+            return None
+        count = sum(group.count for _, group in ready)
+        parts = [_told(key, group) for key, group in ready]
+        if self._beyond:
+            parts.append(f"And {self._beyond} more, of other kinds.")
+        commands = dict.fromkeys(command_of(topic) for (topic, _, _), _ in ready)
+        body = "\n\n".join((*parts, "Next:\n" + "\n".join(f"  {one}" for one in commands)))
+        return Message(title=_title(ready), body=body, count=count)
+
+    def sent(self, now: float) -> None:
+        """The message that was due has left."""
+        for group in self._groups.values():
+            if _ready(group, now):
+                went_on = now - group.quiet_until < group.quiet_s
+                group.quiet_s = min(QUIET_MAX_S, group.quiet_s * 2) if went_on else QUIET_S
+                group.quiet_until = now + group.quiet_s
+                group.lines, group.count = [], 0
+        self._beyond, self._failures, self._again_at = 0, 0, float("-inf")
+
+    def failed(self, now: float) -> None:
+        """The message that was due could not be sent: it is kept."""
+        self._again_at = now + min(AGAIN_MAX_S, AGAIN_S * (1 << min(self._failures, 10)))
+        self._failures += 1
+
+    def _forget(self, now: float) -> None:
+        """Groups of which nothing was heard for long are new when they come again."""
+        for key in [key for key, one in self._groups.items() if not one.count and now > one.quiet_until + one.quiet_s]:
+            del self._groups[key]
+
+
+def _ready(group: Group, now: float) -> bool:
+    return group.count > 0 and now >= group.quiet_until
+
+
+def _title(ready: Iterable[tuple[Key, Group]]) -> str:
+    by_topic: dict[str, int] = {}
+    for (topic, _, _), group in ready:
+        by_topic[topic] = by_topic.get(topic, 0) + group.count
+    return "campaign-worker: " + ", ".join(f"{count} {topic}" for topic, count in by_topic.items())
+
+
+def _told(key: Key, group: Group) -> str:
+    topic, partner, rule = key
+    where = ", ".join(part for part in (rule, partner) if part)
+    head = f"{topic}{f' ({where})' if where else ''}: {words_of(topic)}"
+    lines = [f"  {line}" for line in group.lines]
+    if group.count > len(group.lines):
+        lines.append(f"  and {group.count - len(group.lines)} more")
+    return "\n".join((head, *lines))

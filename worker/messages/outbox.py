@@ -1,0 +1,158 @@
+"""Reads the log as it grows, hears alarms, and sends what is due, on a thread of its own.
+
+The log is read and not listened to, so that what other processes write (a halt, a verdict) is told as well, and that
+nothing is lost where the process ends: how far the log was told stands in a file beside the ledger, ``FILE.told``. It
+is moved on when everything up to there has been sent, so a restart loses nothing and may tell something a second time.
+Without that file (a first start) the past is left alone.
+"""
+
+import json
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from worker.ledger.reading import LedgerReader
+from worker.messages.channel import Channel
+from worker.messages.digest import Digest, Message
+from worker.messages.topics import Item, alarm_item, cut, item_of
+from worker.model.commits import LogFilter
+from worker.model.errors import WorkerError
+from worker.model.topics import MESSAGE, TOPICS
+
+LOOK_EVERY_S = 2.0
+RECORDS_A_LOOK = 2_000
+ALARMS_MAX = 1_000
+STOP_WITHIN_S = 10.0
+"""How long a stop waits for a message that is on its way."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Subscriber:
+    """A channel, what it is told of, and what it has still to be told. ``key`` names it in log lines."""
+
+    key: str
+    channel: Channel
+    on: frozenset[str]
+    digest: Digest = field(default_factory=Digest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What came of a message."""
+
+    key: str
+    count: int
+    taken: bool
+
+
+class Outbox:
+    """Runs from `__enter__` to `__exit__`. ``place``: the ledger's file. ``seconds`` is a monotonic clock; ``told``
+    hears what came of each message."""
+
+    def __init__(
+        self,
+        subscribers: Sequence[Subscriber],
+        *,
+        ledger: LedgerReader,
+        place: Path,
+        seconds: Callable[[], float],
+        told: Callable[[Sent], None],
+    ) -> None:
+        self._subscribers = subscribers
+        self._ledger = ledger
+        self._file = place.with_name(place.name + ".told")
+        self._seconds = seconds
+        self._told = told
+        self._heard: deque[Item] = deque(maxlen=ALARMS_MAX)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="messages", daemon=True)
+        self._read_up_to = 0
+        self._saved = -1
+
+    def alarm(self, name: str, keys: Mapping[str, object]) -> None:
+        """The daemon cries out. From any thread; never waits."""
+        if name in TOPICS:
+            self._heard.append(alarm_item(name, keys))
+
+    def say(self, text: str, *, partner: str, rule: str) -> None:
+        """A rule says something. From any thread; never waits."""
+        self._heard.append(Item(topic=MESSAGE, partner=partner, rule=rule, text=cut(text)))
+
+    def __enter__(self) -> Self:
+        self.begin()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join(STOP_WITHIN_S)
+
+    def begin(self) -> None:
+        """Finds out where the log was told up to."""
+        self._read_up_to = self._stored(self._ledger.last_seq())
+        self._save(self._read_up_to)
+
+    def look(self) -> None:
+        """Reads what is new, and sends what is due. Never raises: the next look tries again."""
+        now = self._seconds()
+        try:
+            self._read(now)
+        except WorkerError:
+            return
+        for one in self._subscribers:
+            message = one.digest.due(now)
+            if message is not None:
+                self._send(one, message, now)
+        if not any(one.digest.owing for one in self._subscribers):
+            self._save(self._read_up_to)
+
+    def _run(self) -> None:
+        while not self._stop.wait(LOOK_EVERY_S):
+            self.look()
+
+    def _read(self, now: float) -> None:
+        while self._heard:
+            item = self._heard.popleft()
+            for one in self._subscribers:
+                if item.topic in one.on:
+                    one.digest.add(item, now)
+        for record in self._ledger.log(LogFilter(after_seq=self._read_up_to, limit=RECORDS_A_LOOK)):
+            for one in self._subscribers:
+                found = item_of(record, one.on)
+                if found is not None:
+                    one.digest.add(found, now)
+            seq = record["seq"]
+            self._read_up_to = seq if isinstance(seq, int) else self._read_up_to
+
+    def _send(self, one: Subscriber, message: Message, now: float) -> None:
+        taken = one.channel.send(message)
+        if taken:
+            one.digest.sent(now)
+        else:
+            one.digest.failed(now)
+        self._told(Sent(key=one.key, count=message.count, taken=taken))
+
+    def _stored(self, newest: int) -> int:
+        try:
+            seq = json.loads(self._file.read_text("utf-8"))["seq"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return newest
+        return seq if isinstance(seq, int) and 0 <= seq <= newest else newest
+
+    def _save(self, seq: int) -> None:
+        """Where this cannot be written, a restart tells some things twice or not at all; nothing else depends on it."""
+        if seq == self._saved:
+            return
+        fresh = self._file.with_name(self._file.name + ".new")
+        try:
+            fresh.write_text(json.dumps({"seq": seq}) + "\n", "utf-8")
+            fresh.replace(self._file)
+        except OSError:
+            return
+        self._saved = seq
