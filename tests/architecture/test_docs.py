@@ -29,6 +29,7 @@ from worker.model.actions import ACTIONS
 from worker.model.errors import InputErrors, WorkerError
 from worker.model.findings import CODES
 from worker.model.records import KINDS, REASONS
+from worker.model.topics import ALARMS
 from worker.model.writes import State
 from worker.rules.functions import FUNCTIONS
 from worker.rules.load import load_rules
@@ -117,6 +118,7 @@ def unexplained(section: str, names: Iterable[str]) -> list[str]:
         ("What check finds", CODES),
         ("config.yaml", [key.name for key in config_keys()]),
         ("Figures", METRICS),
+        ("Alarms", ALARMS),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

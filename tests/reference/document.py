@@ -74,7 +74,7 @@ is wrong, [operating.md](operating.md). "Section" means a section of the service
   [rule tests](#rule-tests), [what check finds](#what-check-finds)
 - [States of a write](#states-of-a-write)
 - [The action log](#the-action-log): [fields](#fields-of-a-record), [kinds](#kinds-of-records), [reasons](#reasons)
-- [Figures](#figures) for Prometheus
+- [Figures](#figures) for Prometheus, [alarms](#alarms)
 """
 
 

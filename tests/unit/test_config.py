@@ -208,7 +208,7 @@ def test_what_is_written_is_vouched_for() -> None:
 
 def test_keys_without_use_yet_are_named() -> None:
     text = "web: {listen: '127.0.0.1:1'}\nnotify: [{url: {env: A}, on: [surge]}]\napi: {media_url: https://h/x}"
-    assert set(read(text).unused_keys()) == {"notify", "api.media_url"}
+    assert set(read(text).unused_keys()) == {"api.media_url"}
     assert read("web: null\nnotify: []").unused_keys() == {}
 
 
@@ -284,3 +284,12 @@ def test_a_page_for_others_says_where_its_secrets_are(tmp_path: Path) -> None:
         "ann": ("A", "web.users.ann"),
         "ben": (None, "web.users.ben"),
     }
+
+
+def test_topics_of_messages_are_checked_with_the_nearest_name() -> None:
+    told = read("notify: [{url: {env: A}, on: [needs_human, surge, cycle_failed, notify]}]").notify
+    assert [(one.url.env, sorted(one.on)) for one in told] == [
+        ("A", ["cycle_failed", "needs_human", "notify", "surge"]),
+    ]
+    with pytest.raises(InputErrors, match="there is no 'need_human'; did you mean 'needs_human'"):
+        read("notify: [{url: {env: A}, on: [need_human]}]")
