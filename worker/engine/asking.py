@@ -83,8 +83,9 @@ class Asking:
         rules = self.rules(state, write)
         if not rules:
             way: Literal["hold", "drop"] = "drop" if write.state == "unknown" else "hold"
+            gone = not any(self._rules.current.get(rule) for rule in (write.rules or (write.key.rule,)))
             why = "no rule in force asks for this write any more"
-            return No(way=way, reason="rule_edited", why=why)
+            return No(way=way, reason="rule_gone" if gone else "rule_edited", why=why)
         modes = {mode_of(rule, self._settings.deciding) for rule in rules}
         if modes == {"shadow"}:
             return No(way="hold", reason="mode", why="shadow mode: nothing is sent")

@@ -7,6 +7,7 @@ A ledger that cannot be written stops everything that writes: memory stays as it
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -106,12 +107,20 @@ class Cycle:
             self._act(state, writes)
         except LedgerUnwritable as problem:
             state.last_error = str(problem)
+            self._glance_all(state)
             return Done(error=str(problem))
         except StateConflict as problem:
             self._decider.reload(state)
             return Done(error=f"decided anew in the next cycle: {problem}")
         fired = 0 if decision is None else sum(1 for one in decision.commit.records if one.kind == "fired")
         return Done(fired=fired, open_writes=len(writes), judged=_judged(decision))
+
+    def _glance_all(self, state: PartnerState) -> None:
+        """What this look shows of unsettled writes is seen also while nothing can be stored, and stored later."""
+        with suppress(LedgerUnwritable):
+            for write in self._ledger.open_writes(state.partner):
+                with suppress(LedgerUnwritable):
+                    self._settler.glance(state, write)
 
     async def drain(self, state: PartnerState) -> None:
         """Waits for the running attempts and rounds of evidence."""
@@ -122,6 +131,7 @@ class Cycle:
         """Starts what each open write needs now, unless its task of an earlier cycle still runs."""
         if self._stopping():
             return
+        state.keep_only({write.id for write in writes})
         for write in writes:
             self._settler.glance(state, write)
             if write.state == "sending" and write.id not in state.running:
@@ -159,10 +169,6 @@ class Cycle:
     async def _send_again(self, state: PartnerState, write: Write) -> None:
         current = self._ledger.write(write.id)
         if current is None or current.state != "unknown":
-            return
-        asked = (self._rules.current.get(rule) for rule in (current.rules or (current.key.rule,)))
-        if not current.undo and not any(asked):
-            self._settler.forget_rule(current)
             return
         await self._executor.attempt(state, current)
 

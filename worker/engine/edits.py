@@ -15,7 +15,7 @@ from datetime import datetime
 from worker.engine.looks import ASKED
 from worker.model.commits import Move
 from worker.model.ids import EventId, RuleId
-from worker.model.memory import RuleMemory
+from worker.model.memory import Baseline, RuleMemory
 from worker.model.rules import RuleSet
 from worker.model.writes import UNSENT, Write
 from worker.writes.states import move, note
@@ -99,6 +99,36 @@ def reopened(memory: RuleMemory) -> RuleMemory:
         pending={**{key: new.value for key, new in changed.items()}, **memory.pending},
         pending_since=memory.pending_since or max((new.seen_at for new in changed.values()), default=None),
     )
+
+
+def let_go(write: Write, reason: str, memories: Pairs) -> dict[tuple[EventId, RuleId], RuleMemory]:
+    """The new memories of those who stood behind an unknown write that was proved absent and is asked for no more.
+
+    Nothing came of the firing, so it is not lost: an edited rule fires by its new text, one that lost to a stronger
+    wish may act once that ends, and one that is gone fires when it is back. A change that lost is consumed.
+    """
+    result: dict[tuple[EventId, RuleId], RuleMemory] = {}
+    for rule in write.rules or (write.key.rule,):
+        pair = (write.key.event, rule)
+        memory = memories.get(pair)
+        if memory is None or not memory.fired or (rule == write.key.rule and memory.episode != write.key.episode):
+            continue
+        if reason == "conflict":
+            result[pair] = replace(memory, open=False, fired=False, before_firing={})
+        else:
+            result[pair] = reopened(with_remembered(memory, write))
+    return result
+
+
+def with_remembered(memory: RuleMemory, write: Write) -> RuleMemory:
+    """The memory as it was at the firing of a write that has been sent since: with the baselines before it."""
+    remembered = write.intent.context.get("remembered") if write.key.rule == memory.rule else None
+    known = memory.baselines
+    before = {
+        key: Baseline(value=value, seen_at=known[key].seen_at if key in known else write.planned_at)
+        for key, value in (remembered.items() if isinstance(remembered, Mapping) else ())
+    }
+    return replace(memory, baselines={**before, **known}, before_firing=before)
 
 
 def in_one(edits: Iterable[Edited], moves: Iterable[Move]) -> tuple[Move, ...]:

@@ -30,8 +30,9 @@ from worker.writes.computing import NotComputable
 from worker.writes.evidence import already_so, fact_name, target_value
 from worker.writes.intents import plan_steps, reads_back
 
-BAD_ENDS = frozenset({"rejected", "refused", "unconfirmed", "cancelled"})
-"""Ends after which ``enforce`` stops: the service, a guard or a person said no, or reads never agreed."""
+BAD_ENDS = frozenset({"rejected", "refused", "unconfirmed"})
+"""Ends after which ``enforce`` stops, as it does after a person's reject: the service or a guard said no, or reads
+never agreed. A write that was cancelled for another reason (an edited rule, a stronger wish) was nobody's no."""
 
 
 def glance_at_condition(glimpse: Glimpse) -> Glance:
@@ -139,7 +140,10 @@ def _enforced(glimpse: Glimpse, memory: RuleMemory) -> Glance:
 
 
 def _bad_end(writes: tuple[Write, ...]) -> Write | None:
-    return next((write for write in writes if write.state in BAD_ENDS), None)
+    return next((one for one in writes if one.state in BAD_ENDS or (one.state, one.reason) == _REJECTED), None)
+
+
+_REJECTED = ("cancelled", "person")
 
 
 def _as_wanted(glimpse: Glimpse) -> bool | None:

@@ -5,10 +5,12 @@ transaction that records it; a process that slept in between does not send. What
 soon as the ledger takes it: while the disk is full the outcome is kept and tried again, and nothing else is sent.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from worker.engine.asking import Asking
+from worker.engine.edits import let_go
 from worker.engine.parts import Parts
 from worker.engine.ports import Places
 from worker.engine.preflight import Fresh, Preflight
@@ -83,7 +85,7 @@ class Executor:
             or self._braked_already(state, before)
         )
         if no is not None:
-            self._object(write, no)
+            self._object(state, write, no)
             if write.state != "unknown" or no.way != "hold":
                 return  # but an unknown one may have to end: whether it is wanted still is read all the same
         if state.resting(write, self._clock.monotonic()) or (no is None and self._doubted(state, write)):
@@ -115,7 +117,7 @@ class Executor:
             await self._record(state, sending.after, NotSent(cause="ledger", why=str(problem)))
             return
         if brake is not None:
-            self._object(write, braked(ready.situation, brake))
+            self._object(state, write, braked(ready.situation, brake))
             self._rest(state, write, BRAKED_AGAIN)
             return
         not_after = recorded + self._settings.timeout.total_seconds()
@@ -133,7 +135,7 @@ class Executor:
         if no is None and (state.memory.denied_at is None or not state.in_flight):
             return False
         why = "the service refused the credentials, and another write of the partner is trying them now"
-        self._object(write, no or No(way="hold", reason="credentials", why=why))
+        self._object(state, write, no or No(way="hold", reason="credentials", why=why))
         return True
 
     def _braked_already(self, state: PartnerState, before: Situation) -> No | None:
@@ -186,7 +188,7 @@ class Executor:
                 return None
             no = first_no(AFTER_READING, situation)
             if no is not None:
-                self._object(write, no, state)
+                self._object(state, write, no)
                 self._rest(state, write, HELD_AGAIN)
                 return None
             if not fresh.in_time:
@@ -195,7 +197,7 @@ class Executor:
             if self._preflight.still(fresh.facts):
                 return Ready(write=write, fresh=fresh, situation=situation)
         why = "the facts it leans on could not be read within one interval"
-        self._object(write, No(way="hold", reason="fact_unknown", why=why))
+        self._object(state, write, No(way="hold", reason="fact_unknown", why=why))
         self._rest(state, write, HELD_AGAIN)
         return None
 
@@ -227,15 +229,14 @@ class Executor:
         before: Json = sending.after.before
         return _replaced(sending, _changed(record, request=spelled, before=before))
 
-    def _object(self, write: Write, no: No, state: PartnerState | None = None) -> None:
+    def _object(self, state: PartnerState, write: Write, no: No) -> None:
         now = self._clock.now()
         no = too_old(Situation(write=write, now=now, limits=self._settings.limits), no)
         if no.way == "drop":
-            self._store(move(write, "cancelled", at=now, reason=no.reason, why=f"proved absent, and {no.why}"))
+            self._let_go(state, write, no)
             return
         if no.way == "hold":
-            proved = write.state == "unknown" and no.reason == "no_longer_holds"
-            if proved and state is not None:
+            if write.state == "unknown" and no.reason == "no_longer_holds":
                 self._drop_absent(state, write, no)
                 return
             self._store(hold(write, at=now, reason=no.reason, why=no.why, until=no.until))
@@ -246,6 +247,16 @@ class Executor:
         to = {"skip": "skipped", "refuse": "refused", "ask": "waiting", "confirm": "confirmed"}[no.way]
         changes: dict[str, object] = {"confirmed_by": "read"} if to == "confirmed" else {}
         self._store(move(write, to, at=now, reason=no.reason, why=no.why, **changes))  # type: ignore[arg-type]
+
+    def _let_go(self, state: PartnerState, write: Write, no: No) -> None:
+        """An unknown write, proved absent, that nobody asks for any more: it ends, and who asked may fire anew."""
+        now = self._clock.now()
+        ended = move(write, "cancelled", at=now, reason=no.reason, why=f"proved absent, and {no.why}")
+        memories = let_go(write, no.reason, state.memories)
+        with suppress(StateConflict):
+            self._ledger.apply(Commit(at=now, moves=(ended,), memory=tuple(memories.values())))
+            state.memories.update(memories)
+            state.calm.stir(write.key.event)
 
     def _drop_absent(self, state: PartnerState, write: Write, no: No) -> None:
         """An unknown write, proved absent, whose condition is false by fresh facts: it ends."""

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from worker.engine.edits import reopened
+from worker.engine.edits import reopened, with_remembered
 from worker.engine.settings import EngineSettings, policy_for
 from worker.model.commits import MemoryChange, Move
 from worker.model.errors import WorkerError
 from worker.model.ids import EventId, PartnerId, RuleId
-from worker.model.memory import Baseline, RuleMemory
+from worker.model.memory import RuleMemory
 from worker.model.records import Record, of_write
 from worker.model.writes import State, Write
 from worker.writes.life import Verdict, advance
@@ -98,12 +98,6 @@ def _reopened(memory: RuleMemory, write: Write) -> RuleMemory:
     The number after the closed episode is used up, so that a daemon which decides at this very moment on the memory as
     it was cannot store it over this one: its commit is behind the ledger, and it decides anew.
     """
-    remembered = write.intent.context.get("remembered") if write.key.rule == memory.rule else None
-    known = memory.baselines
-    before = {
-        key: Baseline(value=value, seen_at=known[key].seen_at if key in known else write.planned_at)
-        for key, value in (remembered.items() if isinstance(remembered, Mapping) else ())
-    }
-    closed = reopened(replace(memory, baselines={**before, **known}, before_firing=before))
+    closed = reopened(with_remembered(memory, write))
     forced = memory.forced if memory.looked_at is None else None
     return replace(closed, episode=memory.episode + 1, forced=forced, waited=None, asked=None, stopped=None, held=None)

@@ -13,15 +13,14 @@ from worker.engine.ports import Urgency
 from worker.engine.settings import policy_for
 from worker.engine.state import EVENT, PartnerState, TaskWatch
 from worker.model.actions import ACTIONS
-from worker.model.commits import Commit, Move
-from worker.model.errors import StateConflict
+from worker.model.commits import Commit
+from worker.model.errors import LedgerUnwritable, StateConflict
 from worker.model.facts import Fact, Json, Known
 from worker.model.records import Record, of_write
 from worker.model.writes import Write
 from worker.writes.evidence import Evidence, fact_key, judge
 from worker.writes.life import FoundSending, Input, Settling, Step, TaskFailed, Then, advance
 from worker.writes.readback import looked, needs_event
-from worker.writes.states import move
 
 TASK_READS = 6
 TASK_FIRST_WAIT_S = 2.0
@@ -64,6 +63,9 @@ class Settler:
         current = self._ledger.write(write.id)
         if settling is None or current is None or current.state != write.state:
             return "rest"
+        shown = state.shown.get(write.id)
+        if shown is not None and shown.trace is not None and shown.trace.began >= settling.ended:
+            fact = shown
         if fact is None or fact.trace is None or fact.trace.began < settling.ended:
             return "read"
         began = fact.trace.began
@@ -71,7 +73,10 @@ class Settler:
         others = self._ledger.target_writes(write.key.partner, write.key.event, write.intent.target)
         look = looked(write, fact, others, began=began, running=self._runs(state, write), event_answered=answered)
         step = self._advanced(state, write, look)
+        if look.evidence.says == "there":
+            state.shown[write.id] = fact  # until the ledger has taken it: another read may not show it any more
         self._store(state, write, step, self._evidence_record(state, write, fact, look.evidence, step))
+        state.shown.pop(write.id, None)
         return step.then
 
     def glance(self, state: PartnerState, write: Write) -> None:
@@ -95,12 +100,6 @@ class Settler:
         """A row in ``sending`` at start: the process ended while it was being sent."""
         step = self._advanced(state, write, FoundSending())
         self._store(state, write, step, None)
-
-    def forget_rule(self, write: Write) -> None:
-        """An unknown write whose rule is gone and that is proved absent is never sent again."""
-        why = f"proved absent, and rule {write.key.rule} is gone"
-        ended = move(write, "cancelled", at=self._clock.now(), reason="rule_gone", why=why)
-        self._apply(ended)
 
     def _advanced(self, state: PartnerState, write: Write, event: Input) -> Step:
         policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
@@ -162,27 +161,20 @@ class Settler:
         return replace(record, evidence=_spelled(fact, evidence))
 
     def _store(self, state: PartnerState, write: Write, step: Step, record: Record | None) -> None:
+        moves = (step.move,) if step.move is not None else ()
+        records = (record,) if record is not None else ()
+        if moves or records:
+            try:
+                self._ledger.apply(Commit(at=self._clock.now(), records=records, moves=moves))
+            except StateConflict:
+                return  # a person's verdict came first; it stands
+            except LedgerUnwritable:
+                state.said.pop(write.id, None)  # nothing was said after all
+                raise
         if step.settling is not None:
             state.settling[write.id] = step.settling
         else:
             state.settling.pop(write.id, None)
-        if step.move is None and record is None:
-            return
-        moves = (step.move,) if step.move is not None else ()
-        records = (record,) if record is not None else ()
-        try:
-            self._ledger.apply(Commit(at=self._clock.now(), records=records, moves=moves))
-        except StateConflict:
-            return  # a person's verdict came first; it stands
-        if step.move is not None and step.move.after.final:
-            state.said.pop(write.id, None)
-            state.tasks_of_service.pop(write.id, None)
-
-    def _apply(self, change: Move) -> None:
-        try:
-            self._ledger.apply(Commit(at=self._clock.now(), moves=(change,)))
-        except StateConflict:
-            return  # somebody else moved it first
 
 
 def _spelled(fact: Fact, evidence: Evidence) -> dict[str, Json]:

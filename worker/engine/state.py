@@ -6,6 +6,7 @@ writes are in the ledger; ``memories`` is a copy of what is stored there, replac
 
 import asyncio
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -60,14 +61,15 @@ class PartnerState:
     """One partner, as this process knows it.
 
     ``kept``: what is known of its trail in the ledger. ``known``: events met so far. ``said``: what the last logged
-    evidence of a write said. ``doing``: the value that a write of ours last put into a field of an event, to tell our
-    own changes from others'. ``calm``: events that need no look. ``wanted``: the facts that rules want of an event
-    beside its own record; only events of which any is wanted; ``wanted_under``: by which rules; ``habits``: how often
-    those facts were found changed. ``frozen_under``: for which rules memories were frozen.
-    ``claimed``: events whose facts a pre-flight is about to read.
-    ``in_flight``: writes whose attempt is recorded and whose outcome is not. ``quiet_until``: monotonic
-    second before which the partner is left in peace. ``left``: the service no longer names it; nothing more is sent.
-    ``read_up_to``: the newest record when a person's changes of the ledger's memory were last looked for.
+    evidence of a write said; ``shown``: a read that showed its effect while the ledger could not take it.
+    ``doing``: the value that a write of ours last put into a field of an event, to tell our own changes from
+    others'. ``calm``: events that need no look. ``wanted``: the facts that rules want of an event beside its own
+    record; only events of which any is wanted; ``wanted_under``: by which rules; ``habits``: how often those facts
+    were found changed. ``frozen_under``: for which rules memories were frozen. ``claimed``: events whose facts a
+    pre-flight is about to read. ``in_flight``: writes whose attempt is recorded and whose outcome is not.
+    ``quiet_until``: monotonic second before which the partner is left in peace. ``left``: the service no longer
+    names it; nothing more is sent. ``read_up_to``: the newest record when a person's changes of the ledger's memory
+    were last looked for.
     """
 
     partner: PartnerId
@@ -86,6 +88,7 @@ class PartnerState:
     settling: dict[WriteId, Settling] = field(default_factory=dict)
     tasks_of_service: dict[WriteId, TaskWatch] = field(default_factory=dict)
     said: dict[WriteId, str] = field(default_factory=dict)
+    shown: dict[WriteId, Fact] = field(default_factory=dict)
     running: dict[WriteId, asyncio.Task[None]] = field(default_factory=dict)
     rests: dict[WriteId, Rest] = field(default_factory=dict)
     claimed: Counter[EventId] = field(default_factory=Counter)
@@ -104,6 +107,12 @@ class PartnerState:
             return self.last_error
         denied = f"credentials: the service refuses them for writes, which are held until {until:%H:%M:%S} UTC"
         return denied if self.last_error is None else f"{denied}; {self.last_error}"
+
+    def keep_only(self, open_writes: Collection[WriteId]) -> None:
+        """Forgets what is known of writes that have ended."""
+        for known in (self.settling, self.tasks_of_service, self.said, self.rests, self.shown):
+            for write in [one for one in known if one not in open_writes]:
+                known.pop(write)
 
     def rest(self, write: Write, now: float, first_s: float, longest_s: float) -> None:
         """What a pre-flight or a read of its own could not bring further is tried again later, twice as late each

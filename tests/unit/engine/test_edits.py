@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.looks import E1, HOUR, PARTNER, START, TCS, Story, a_rule, a_set, a_story
-from worker.engine.edits import edits_of, in_one, reopened, reopened_by
+from worker.engine.edits import edits_of, in_one, let_go, reopened, reopened_by
 from worker.engine.looks import Settings
 from worker.model.ids import RuleId, WriteId
 from worker.model.memory import RuleMemory
@@ -305,3 +305,55 @@ def test_an_edit_touches_no_episode_but_the_one_whose_write_it_ends() -> None:
     ):
         assert reopened_by(edits, {(E1, RuleId("r")): memory}) == {}
     assert reopened_by(edits, {}) == {}
+
+
+# Unknown writes that are let go: nothing came of the firing.
+
+
+def let_go_of(story: Story, reason: str) -> None:
+    """The unknown write of the rule is proved absent, and ends for this reason."""
+    write = story.write("r")
+    story.end(write, "cancelled", reason)
+    for pair, memory in let_go(write, reason, story.memories).items():
+        story.memories[pair] = story.stored[pair] = memory
+
+
+@pytest.mark.parametrize("reason", ["rule_edited", "rule_gone", "conflict"])
+def test_a_rule_whose_write_was_let_go_fires_again(reason: str) -> None:
+    story = a_story(a_rule("r", X), confirming=False)
+    story.event(city="x")
+    story.look()
+    story.send(story.write("r"), "unknown", effect=False)
+    assert story.look().planned == []
+    let_go_of(story, reason)
+    assert story.look().planned == ["r: pause"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "planned", "why"),
+    [
+        ("rule_edited", ["r: boost"], "the change is pending again, against the value before it"),
+        ("conflict", [], "a change that lost is consumed"),
+    ],
+)
+def test_a_change_whose_write_was_let_go(reason: str, planned: list[str], why: str) -> None:
+    story = a_story(a_rule("r", X, "boost", **CHANGE), confirming=False)
+    story.event(city="x")
+    story.put(TCS, [{"tc": "a", "tc_run_id": "1"}])
+    story.look()
+    story.put(TCS, [{"tc": "b", "tc_run_id": "2"}])
+    story.look()
+    story.send(story.write("r"), "unknown", effect=False)
+    story.look()
+    let_go_of(story, reason)
+    assert story.look().planned == planned, why
+
+
+def test_what_is_let_go_touches_no_later_episode() -> None:
+    story = a_story(a_rule("r", X), confirming=False)
+    story.event(city="x")
+    story.look()
+    write, pair = story.write("r"), (E1, RuleId("r"))
+    assert let_go(write, "rule_edited", {pair: replace(story.memories[pair], episode=2)}) == {}
+    assert let_go(write, "rule_edited", {pair: replace(story.memories[pair], fired=False)}) == {}
+    assert let_go(write, "rule_edited", {}) == {}

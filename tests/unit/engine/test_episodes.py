@@ -343,6 +343,15 @@ def test_enforce_stops_after_a_bad_end_until_the_wanted_value_was_read_once(end:
     assert story.fires() == ["r"], "the wanted value has been read once"
 
 
+@pytest.mark.parametrize("reason", ["conflict", "rule_edited"])
+def test_enforce_goes_on_after_a_write_that_nobody_said_no_to(reason: str) -> None:
+    story = a_story(a_rule("r", CANCELLED, repeat="enforce"), confirming=False)
+    seen(story, "T")
+    story.look()
+    story.end(story.write("r"), "cancelled", reason)
+    assert story.look(HOUR).planned == ["r: pause"]
+
+
 def test_enforce_goes_on_after_the_condition_was_false() -> None:
     story = a_story(a_rule("r", CANCELLED, repeat="enforce"), confirming=False)
     seen(story, "T")

@@ -1,0 +1,119 @@
+"""Unknown writes that were proved absent and that nobody asks for any more; and a presence that nothing takes back."""
+
+from pathlib import Path
+
+from tests.worlds import Town, happening, town, world
+from worker.model.commits import Commit
+from worker.model.errors import LedgerUnwritable
+from worker.model.writes import Write
+from worker.rules.load import read_rules
+
+CAMPAIGN = "/client_campaign_status$"
+PAUSE = """
+rules:
+  - id: stop-cancelled
+    when: event.status == 'cancelled'
+    do: [pause]
+"""
+REST = PAUSE.replace("[pause]", "[{optimisation: 'OFF'}]")
+OTHER = """
+rules:
+  - id: other
+    when: event.status == 'never'
+    do: [run]
+"""
+RUN_AND_PAUSE = """
+rules:
+  - id: pause-hidden
+    when: event.frontend_status == 'HIDDEN'
+    priority: 10
+    do: [pause]
+  - id: run-active
+    when: event.status == 'active'
+    do: [run]
+"""
+
+
+def use(here: Town, rules: str) -> None:
+    here.rules.current = read_rules({"rules.yaml": rules}).rules
+
+
+async def unknown_pause(here: Town) -> Write:
+    """A pause whose answer hid nothing: it has not taken effect."""
+    await here.run(10)
+    here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["unknown"], "unknown")
+    return here.only
+
+
+def test_a_rule_that_is_edited_meanwhile_acts_by_its_new_text(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await unknown_pause(here)
+        use(here, REST)
+        await here.until(lambda: here.states() == ["cancelled", "confirmed"], "the new text is done", limit=120)
+        assert here.writes()[0].reason == "rule_edited"
+        assert [one.operation for one in here.effects()] == ["set_campaign_optimisation_status"], here.story()
+
+    with town(tmp_path, world(happening("e1")), PAUSE) as (_, play):
+        play(script)
+
+
+def test_a_rule_that_was_removed_meanwhile_acts_with_approval_when_it_is_back(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await unknown_pause(here)
+        use(here, OTHER)
+        await here.until(lambda: here.only.final, "it is settled by reading, and not sent again", limit=120)
+        assert (here.only.state, here.only.reason, here.only.attempt) == ("cancelled", "rule_gone", 1)
+        use(here, PAUSE)
+        await here.run(10)
+        again = here.writes()[1]
+        assert (again.state, again.reason) == ("waiting", "gap"), here.story()
+
+    with town(tmp_path, world(happening("e1")), PAUSE) as (_, play):
+        play(script)
+
+
+def test_what_lost_to_a_stronger_wish_acts_once_that_has_ended(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+        await here.until(lambda: here.states() == ["unknown"], "the run is unknown")
+        here.set("e1", frontend_status="HIDDEN")
+        await here.until(lambda: here.writes()[0].final, "the run ends", limit=120)
+        assert (here.writes()[0].state, here.writes()[0].reason) == ("cancelled", "conflict"), here.story()
+        here.set("e1", frontend_status="DEFAULT")
+        await here.until(lambda: here.states()[-1] == "confirmed", "and runs at last", limit=120)
+        assert here.effects()[-1].after == "RUNNING", here.story()
+
+    paused = happening("e1", client_campaign_status="PAUSED")
+    with town(tmp_path, world(paused), RUN_AND_PAUSE) as (_, play):
+        play(script)
+
+
+def test_a_presence_that_the_ledger_could_not_take_is_not_forgotten(tmp_path: Path) -> None:
+    """4.2.3: one read that says *there* confirms for good, also where the disk was full at that moment."""
+
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.fault("answer_after", "PUT", CAMPAIGN, status=500)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["unknown"], "it has taken effect, and nobody knows")
+        stored = here.ledger.apply
+        full = True
+
+        def apply(commit: Commit) -> tuple[Write, ...]:
+            if full:
+                raise LedgerUnwritable("the disk is full")
+            return stored(commit)
+
+        here.ledger.apply = apply  # type: ignore[method-assign]
+        await here.run(9)
+        here.set("e1", by="person", client_campaign_status="RUNNING")
+        await here.run(9)
+        full = False
+        await here.run(120)
+        assert here.only.state == "confirmed", here.story()
+        assert [one.after for one in here.effects()] == ["PAUSED"], "it took effect, and is not made twice"
+
+    with town(tmp_path, world(happening("e1")), PAUSE) as (_, play):
+        play(script)
