@@ -7,13 +7,15 @@ import typer
 
 from worker.cli.app import app, invocation
 from worker.cli.common import config_of, given, operator
+from worker.cli.deciding import TRIES, stored
 from worker.cli.output import say
 from worker.cli.wiring import operators_ledger
 from worker.engine.operators import WITHOUT_EFFECT, Memories, Word, last_of_its_rule, reopening, spoken
 from worker.ledger.reading import LedgerReader
-from worker.model.errors import NotFound, StateConflict, UsageError
-from worker.model.ids import PartnerId, WriteId
+from worker.model.errors import NotFound, UsageError
+from worker.model.ids import WriteId
 from worker.model.writes import Write
+from worker.rules.nearest import meant
 from worker.system import utc_now
 
 LOOK = "campaign-worker writes lists them"
@@ -39,24 +41,37 @@ def again(
     if bool(ids) == (rule is not None) or (event is not None and rule is None):
         raise UsageError("name writes by number, or all of a rule with --rule and perhaps --event", hint=LOOK)
     with operators_ledger(config_of(invocation(context))) as ledger:
-        if rule is None:
-            writes = [_by_number(ledger, number) for number in dict.fromkeys(ids or ())]
-        else:
-            writes = [write for write in ledger.writes(rule=rule, event=event) if write.state in WITHOUT_EFFECT]
-        memories = _memories(ledger, {write.key.partner for write in writes})
-        if rule is None:
-            for write in writes:
-                _must_be_last(write, memories)
-        writes = [write for write in writes if last_of_its_rule(write, memories)]
-        if not writes:
-            where = "" if event is None else f" for event {event}"
-            raise NotFound(f"rule {rule} has nothing{where} that ended without effect and can be reopened", hint=LOOK)
-        try:
+
+        def reopened() -> list[Write]:
+            found = _numbered(ledger, ids or ()) if rule is None else _of_rule(ledger, rule, event)
+            memories = _memories(ledger, found)
+            if rule is None:
+                for write in found:
+                    _must_be_last(write, memories)
+            writes = [write for write in found if last_of_its_rule(write, memories)]
+            if not writes:
+                raise _nothing(ledger, rule or "", event)
             ledger.reopen(reopening(writes, memories), [spoken(write, "again", word) for write in writes])
-        except StateConflict as conflict:
-            raise NotFound(f"nothing was changed: {conflict}", hint="look again: campaign-worker writes") from conflict
+            return writes
+
+        writes = stored(reopened, tries=1 if rule is None else TRIES)
     for write in writes:
         say(f"write {write.id}, {write.intent.action} of {write.key.event}: rule {write.key.rule} may fire again")
+
+
+def _numbered(ledger: LedgerReader, ids: Iterable[int]) -> list[Write]:
+    return [_by_number(ledger, number) for number in dict.fromkeys(ids)]
+
+
+def _of_rule(ledger: LedgerReader, rule: str, event: str | None) -> list[Write]:
+    return [write for write in ledger.writes(rule=rule, event=event) if write.state in WITHOUT_EFFECT]
+
+
+def _nothing(ledger: LedgerReader, rule: str, event: str | None) -> NotFound:
+    where = "" if event is None else f" for event '{event}'"
+    others = {write.key.rule for write in ledger.writes() if write.state in WITHOUT_EFFECT}
+    message = f"rule '{rule}' has nothing{where} that ended without effect and can be reopened"
+    return NotFound(f"{message}{meant(rule, others)}; nothing was changed", hint=LOOK)
 
 
 def _by_number(ledger: LedgerReader, number: int) -> Write:
@@ -75,8 +90,9 @@ def _by_number(ledger: LedgerReader, number: int) -> Write:
     return write
 
 
-def _memories(ledger: LedgerReader, partners: Iterable[PartnerId]) -> Memories:
-    found = (one for partner in sorted(partners) for one in ledger.rule_memories(partner))
+def _memories(ledger: LedgerReader, writes: Iterable[Write]) -> Memories:
+    partners = sorted({write.key.partner for write in writes})
+    found = (one for partner in partners for one in ledger.rule_memories(partner))
     return {(one.partner, one.event, one.rule): one for one in found}
 
 

@@ -6,6 +6,7 @@ another state by then, or an unknown number, changes nothing at all.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from worker.cli.output import say
 from worker.cli.wiring import operators_ledger
@@ -17,6 +18,10 @@ from worker.model.ids import WriteId
 from worker.model.writes import State, Write
 from worker.rules.nearest import meant
 from worker.system import utc_now
+
+T = TypeVar("T")
+TRIES = 5
+"""How often all of a rule is looked up again under a daemon that moves its writes at the same moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +43,26 @@ def decide(config: Config, chosen: Chosen, verdict: Callable[[Write], Move]) -> 
 
 def decided(ledger: Ledger, chosen: Chosen, verdict: Callable[[Write], Move]) -> tuple[Move, ...]:
     """The same in a ledger that is open, without a word; returns what was stored."""
-    moves = tuple(verdict(write) for write in _found(ledger, chosen))
-    try:
+
+    def once() -> tuple[Move, ...]:
+        moves = tuple(verdict(write) for write in _found(ledger, chosen))
         ledger.apply(Commit(at=utc_now(), moves=moves))
-    except StateConflict as conflict:
-        raise NotFound(f"nothing was changed: {conflict}", hint="look again: campaign-worker writes") from conflict
-    return moves
+        return moves
+
+    return stored(once, tries=1 if chosen.rule is None else TRIES)
+
+
+def stored(decide_now: Callable[[], T], *, tries: int) -> T:
+    """What one transaction gave. All of a rule is looked up anew where the daemon moved one of its writes meanwhile;
+    what was named by number stands as the person saw it, or nothing is changed."""
+    for left in reversed(range(tries)):
+        try:
+            return decide_now()
+        except StateConflict as conflict:
+            if not left:
+                hint = "look again: campaign-worker writes"
+                raise NotFound(f"nothing was changed: {conflict}", hint=hint) from conflict
+    raise ValueError("a transaction is tried at least once")
 
 
 def _found(ledger: Ledger, chosen: Chosen) -> list[Write]:

@@ -8,15 +8,17 @@ import typer
 
 from worker.cli.app import app, invocation
 from worker.cli.common import config_of, given, moment, operator
+from worker.cli.deciding import stored
 from worker.cli.output import Format, print_json, print_table, say
 from worker.cli.wiring import operators_ledger
 from worker.engine.operators import Word
 from worker.engine.undoing import Undo, undo_of
 from worker.ledger.reading import LedgerReader
-from worker.model.errors import NotFound, StateConflict, UsageError
+from worker.model.errors import NotFound, UsageError
 from worker.model.facts import Json
 from worker.model.ids import WriteId
 from worker.model.writes import UNSENT, Write
+from worker.rules.nearest import meant
 from worker.system import utc_now
 from worker.writes.undo import Kept, may_have_effect
 
@@ -54,10 +56,7 @@ def undo(
         found = undo_of(ledger, chosen, word, shadow=config.mode == "shadow")
         made: Sequence[Write] = ()
         if not dry_run:
-            try:
-                made = ledger.apply(found.commit(word))
-            except StateConflict as conflict:
-                raise NotFound(f"nothing was changed: {conflict}", hint="look again, and repeat it") from conflict
+            made = stored(lambda: ledger.apply(found.commit(word)), tries=1)
     rows = [*_undone(found, made, dry_run=dry_run), *map(_kept, found.kept)]
     if output is Format.json:
         print_json(rows)
@@ -95,8 +94,9 @@ def _of_rule(ledger: LedgerReader, rule: str, since: datetime) -> list[Write]:
         say(f"{len(unsent)} more are not sent yet: campaign-worker reject --rule {rule} drops them")
     sent = [write for write in writes if write.last_sent_at and write.last_sent_at >= since and may_have_effect(write)]
     if not sent:
-        why = f"rule {rule} has sent nothing since {since:%Y-%m-%dT%H:%M:%SZ} that may have had an effect"
-        raise NotFound(f"{why}; nothing was changed", hint=LOOK)
+        others = {write.key.rule for write in ledger.writes() if may_have_effect(write)}
+        why = f"rule '{rule}' has sent nothing since {since:%Y-%m-%dT%H:%M:%SZ} that may have had an effect"
+        raise NotFound(f"{why}{meant(rule, others)}; nothing was changed", hint=LOOK)
     return sent
 
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json
 from worker.model.rules import Step
-from worker.model.writes import State, Write
+from worker.model.writes import UNSENT, State, Write
 from worker.writes.intents import reads_back
 
 SENT_IN: frozenset[State] = frozenset(
@@ -93,7 +93,11 @@ def undoing(chosen: Sequence[Write], history: Sequence[Write], foreign: Foreign)
     kept: list[Kept] = []
     if seen:
         newest = shown[-1]
-        why = _since(newest) if newest.id not in wanted else foreign(newest)
+        under_way = next((write for write in history if write.undo and write.state in UNSENT), None)
+        if under_way is not None:
+            why: str | None = f"write {under_way.id} is to put the target back already"
+        else:
+            why = _since(newest) if newest.id not in wanted else foreign(newest)
         if why is not None:
             kept = [Kept(write=write, why=why) for write in seen]
         else:

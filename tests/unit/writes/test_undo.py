@@ -137,6 +137,15 @@ def test_a_later_write_of_our_own_is_another_hand(rule: RuleId, whose: str) -> N
     assert (found.put_back, said(found)) == (None, [(1, False, f"write 2 of {whose} has set the target since")])
 
 
+@pytest.mark.parametrize(("state", "planned"), [("planned", True), ("waiting", True), ("skipped", False)])
+def test_an_undo_that_is_under_way_is_not_planned_twice(state: State, planned: bool) -> None:
+    one, undo = sent(1), a_write("run", state, attempt=0)
+    undo = replace(undo, id=WriteId(2), key=replace(undo.key, rule=NO_RULE))
+    found = of([one], [one, undo])
+    assert (found.put_back is None) is planned
+    assert said(found) == ([(1, False, "write 2 is to put the target back already")] if planned else [])
+
+
 def test_a_later_write_that_came_to_nothing_is_no_hand_at_all() -> None:
     one, later = sent(1), sent(2, "run", "PAUSED")
     assert of([one], [one, replace(later, state="rejected")]).put_back is not None
