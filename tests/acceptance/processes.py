@@ -20,9 +20,11 @@ from typing import Any
 
 import httpx
 
+from tests.calling import call
+
 WORKER = (sys.executable, "-m", "worker")
 LIMIT_S = 60.0
-CHECK_EVERY_S = 0.05
+CHECK_EVERY_S = 0.2
 
 PAUSE = """
 rules:
@@ -121,15 +123,20 @@ class Home:
     def call(
         self, *arguments: str, check: int | None = 0, limit_s: float = LIMIT_S
     ) -> "subprocess.CompletedProcess[str]":
-        """Runs a command to its end; ``check`` is the exit code it must have."""
-        done = subprocess.run(
-            [*WORKER, "--config", str(self.config), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=limit_s,
-            env=self._environment(),
-            check=False,
-        )
+        """Runs a command to its end; ``check`` is the exit code it must have.
+
+        `run` is a process of its own. The others are asked again and again while something is waited for, and a new
+        interpreter for each would cost more than all else: they run in this process, which is another than the
+        daemon's, through the very door that the shell uses.
+        """
+        command = [*WORKER, "--config", str(self.config), *arguments]
+        if arguments[0] == "run":
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=limit_s, env=self._environment(), check=False
+            )
+        else:
+            told = call(*arguments, config=self.config)
+            done = subprocess.CompletedProcess(command, told.code, told.out, told.err)
         if check is not None:
             assert done.returncode == check, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
@@ -148,12 +155,13 @@ class Home:
     @contextmanager
     def worker(self, *options: str) -> Iterator["Worker"]:
         """A running daemon, ended at the end of the block whatever happens."""
-        process = subprocess.Popen(
-            [*WORKER, "--config", str(self.config), "run", *options],
-            stderr=subprocess.PIPE,
-            text=True,
-            env=self._environment(),
-        )
+        with self.started(*WORKER, "--config", str(self.config), "run", *options) as running:
+            yield running
+
+    @contextmanager
+    def started(self, *command: str) -> Iterator["Worker"]:
+        """A process of the daemon's, however it is started."""
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=self._environment())
         running = Worker(process=process)
         reader = threading.Thread(target=running.listen)
         reader.start()

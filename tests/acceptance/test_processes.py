@@ -34,7 +34,8 @@ def test_kill_9_while_a_boost_is_in_flight_ends_in_one_effect(tmp_path: Path, ki
         box.fault(kind, "POST", "/boost$")
         box.post("change", {"event": "e4", "partner": FIRST, "set": {"title": "boost me"}})
         with where.worker() as first:
-            until(lambda: [one["state"] for one in where.writes()] == ["sending"], "a boost in flight")
+            until(lambda: [one["state"] for one in where.writes()] == ["sending"], "a boost on record")
+            until(lambda: [one for one in box.get("requests") if one["path"].endswith("/boost")], "and in flight")
             first.kill()
         assert [one["state"] for one in where.writes()] == ["sending"]
         with where.worker() as second:
