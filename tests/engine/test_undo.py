@@ -360,3 +360,27 @@ def test_an_undo_that_was_held_for_too_long_asks_once_more(tmp_path: Path) -> No
 
 def _in_mode(here: Town, mode: Mode) -> EngineSettings:
     return replace(here.settings, deciding=Deciding(mode=mode))
+
+
+def test_a_draft_and_a_series_are_put_back_too(tmp_path: Path) -> None:
+    rules = """
+rules:
+  - id: wrong
+    when: event.title == 'wrong'
+    do: [{update_draft: {total_budget: 750}}, {series_add: [e2]}]
+"""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.set("e1", title="wrong")
+        await here.until(lambda: here.states() == ["confirmed"] * 2, "changed")
+        undo(here)
+        await here.until(lambda: here.states() == ["confirmed"] * 4, "put back")
+        assert [(write.intent.action, write.intent.params) for write in undos(here)] == [
+            ("update_draft", {"total_budget": 500}),
+            ("series_remove", {"value": ["e2"]}),
+        ]
+        assert here.twin.books.summary()["repeated"] == 0
+
+    with town(tmp_path, world(draft("e1"), happening("e2")), rules) as (_, play):
+        play(script)

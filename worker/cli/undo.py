@@ -103,7 +103,7 @@ def _of_rule(ledger: LedgerReader, rule: str, since: datetime) -> list[Write]:
 def _undone(found: Undo, made: Sequence[Write], *, dry_run: bool) -> list[dict[str, Json]]:
     rows: list[dict[str, Json]] = []
     for put, at in found.undone:
-        back = ", ".join(f"{name} {put.left[name]} -> {value}" for name, value in put.back.items())
+        back = ", ".join(f"{name} {words}" for name, words in put.words().items())
         for write in put.undoes:
             becomes = "would be undone" if dry_run else "undone"
             rows.append(_row(write, becomes, int(made[at].id) if made else None, back))

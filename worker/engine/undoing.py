@@ -87,10 +87,12 @@ def _plans(put: PutBack, word: Word, *, episode: int, shadow: bool) -> Iterator[
     """The writes of one undo, made as a rule's are. ``episode``: which undo of the event this is."""
     key = put.undoes[0].key
     numbers = ", ".join(str(write.id) for write in put.undoes)
-    said = "; ".join(f"{name} back from {put.left[name]!r} to {value!r}" for name, value in put.back.items())
-    context: dict[str, Json] = {"undoes": [int(write.id) for write in put.undoes], "left": dict(put.left)}
+    said = "; ".join(f"{name} back {words}" for name, words in put.words().items())
+    context: dict[str, Json] = {"undoes": [int(write.id) for write in put.undoes]}
+    if put.guarded:
+        context["left"] = dict(put.left)
     nothing = Observation(partner=key.partner, event=key.event, facts={})
-    asked = Rule(id=NO_RULE, file="", do=(put.step,))
+    asked = Rule(id=NO_RULE, file="", do=put.steps)
     for step in plan_steps(asked, Scope(observation=nothing, keys={}, now=word.at), context):
         yield Plan(
             key=WriteKey(

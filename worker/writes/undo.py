@@ -1,12 +1,13 @@
 """What an undo puts back: the values recorded before the writes that are to be undone, one undo for each target. Pure.
 
-Several writes on one target are undone together, as far back as each found what the one before it had left; where
-another hand came in between, that hand's value is put back. What was changed after the newest of them is not ours to
-touch: such a target is left alone. An undo remembers what the writes ``left``, and is sent only while the target still
-reads so (`worker.guards.checks`). What the service cannot take back is named, never guessed at.
+It goes field by field: a status is one, a draft and a campaign have several, and in a series each member is one. Writes
+that follow each other are undone together, as far back as each found what the one before it had left; where another
+hand came in between, that hand's value is put back. What was changed after the newest of them is not ours to touch:
+such a write is left alone. An undo remembers what the writes ``left``, and is sent only while the target still reads so
+(`worker.guards.checks`). What the service cannot take back is named, never guessed at.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
@@ -16,6 +17,7 @@ from worker.model.facts import Json
 from worker.model.rules import Step
 from worker.model.writes import UNSENT, State, Write
 from worker.writes.intents import reads_back
+from worker.writes.wishes import members
 
 SENT_IN: frozenset[State] = frozenset(
     {"sending", "applied", "unknown", "needs_human", "confirmed", "unconfirmed", "cancelled"}
@@ -40,7 +42,10 @@ _SETTERS: Mapping[tuple[str, str], Step] = {
 _FOR_GOOD: Mapping[str, str] = {
     "boost": "what is published cannot be unpublished",
     "create_draft": "the service offers nothing that takes a draft away",
+    "create_campaign": "the service offers nothing that takes a campaign away",
+    "reset_setup": "what a reset took away cannot be brought back",
 }
+_BELONGS = "no read shows its effect: undo the write before it, of which it is the second half"
 
 Foreign: TypeAlias = Callable[[Write], "str | None"]
 """Whether another hand has changed the write's target since it was sent: in words, or None."""
@@ -48,13 +53,21 @@ Foreign: TypeAlias = Callable[[Write], "str | None"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutBack:
-    """One undo to be planned. ``undoes``: the writes, newest first; ``left``: what they left on the target, which it
-    must still read; ``back``: what it shall read; ``step``: the action that brings that about."""
+    """One undo to be planned. ``undoes``: the writes, newest first; ``left``: by field what they left on the target,
+    ``back``: what it shall read; ``steps``: the actions that bring that about. ``guarded``: the target must still read
+    as it was left; members of a series are each their own, and what another hand has changed of them is so already."""
 
     undoes: tuple[Write, ...]
     left: Mapping[str, Json]
     back: Mapping[str, Json]
-    step: Step
+    steps: tuple[Step, ...]
+    guarded: bool
+
+    def words(self) -> dict[str, str]:
+        """What is put back, by field, for a person."""
+        if self.guarded:
+            return {name: f"from {self.left[name]!r} to {value!r}" for name, value in self.back.items()}
+        return {name: "into the series" if inside else "out of the series" for name, inside in self.back.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,98 +97,135 @@ def undoing(chosen: Sequence[Write], history: Sequence[Write], foreign: Foreign)
 
     Each chosen write must pass `may_have_effect`.
     """
-    shown = [write for write in history if may_have_effect(write) and reads_back(write.intent, write.key.item)]
-    shown.sort(key=_sent_order)
-    wanted = {write.id for write in chosen}
-    unseen = [write for write in chosen if not reads_back(write.intent, write.key.item)]
-    seen = [write for write in chosen if write not in unseen]
-    chain: list[Write] = []
-    kept: list[Kept] = []
-    if seen:
-        newest = shown[-1]
-        under_way = next((write for write in history if write.undo and write.state in UNSENT), None)
-        if under_way is not None:
-            why: str | None = f"write {under_way.id} is to put the target back already"
-        else:
-            why = _since(newest) if newest.id not in wanted else foreign(newest)
-        if why is not None:
-            kept = [Kept(write=write, why=why) for write in seen]
-        else:
-            chain, kept = _chain([write for write in shown if write.id in wanted], shown)
-    kept += [Kept(write=one, why=_BELONGS, cannot=True) for one in unseen if not any(_pair(one, two) for two in seen)]
-    return Undoing(put_back=_put_back(chain), kept=tuple(kept))
+    halves = [write for write in chosen if not _seen(write)]
+    whole = [write for write in chosen if _seen(write)]
+    kept = [_half_kept(write) for write in halves if not any(_pair(write, one) for one in whole)]
+    under_way = next((write for write in history if write.undo and write.state in UNSENT), None)
+    if under_way is not None:
+        why = f"write {under_way.id} is to put the target back already"
+        return Undoing(kept=(*(Kept(write=write, why=why) for write in whole), *kept))
+    chain = _Chain([write for write in history if may_have_effect(write) and _seen(write)], foreign)
+    for write in sorted(whole, key=_sent_order, reverse=True):
+        chain.take(write, {one.id for one in whole})
+    found = chain.put_back()
+    return Undoing(put_back=found, kept=(*chain.kept, *kept))
 
 
-_BELONGS = "no read shows its effect: undo the write before it, of which it is the second half"
+class _Chain:
+    """The writes of one target that are undone together, newest first, and those that are not."""
 
+    def __init__(self, shown: Sequence[Write], foreign: Foreign) -> None:
+        self._shown = sorted(shown, key=_sent_order)
+        self._foreign = foreign
+        self._done: list[Write] = []
+        self._left: dict[str, Json] = {}
+        self._back: dict[str, Json] = {}
+        self.kept: list[Kept] = []
 
-def _chain(chosen: Sequence[Write], shown: Sequence[Write]) -> tuple[list[Write], list[Kept]]:
-    """The chosen writes, newest first, as far back as one found what the other had left; and what of them stays."""
-    chain: list[Write] = []
-    kept: list[Kept] = []
-    between = ""
-    for write in reversed(chosen):
+    def take(self, write: Write, chosen: set[int]) -> None:
+        """The next older one of the chosen."""
         changed = _changed(write)
         if isinstance(changed, str):
-            kept.append(Kept(write=write, why=changed, cannot=True))
-            between = between or f"write {write.id} after it is not undone"
-        elif between:
-            kept.append(Kept(write=write, why=between))
-        elif chain and not _continues(write, chain[-1], shown):
-            between = f"the target was changed between it and write {chain[-1].id}, and that is what is put back"
-            kept.append(Kept(write=write, why=between))
-        else:
-            chain.append(write)
-    return chain, kept
+            self.kept.append(Kept(write=write, why=changed, cannot=True))
+            return
+        why = self._against(write, changed, chosen)
+        if why is not None:
+            self.kept.append(Kept(write=write, why=why))
+            return
+        self._done.append(write)
+        for name, (before, after) in changed.items():
+            self._left.setdefault(name, after)
+            self._back[name] = before
+
+    def put_back(self) -> PutBack | None:
+        """The undo, if anything can be undone."""
+        back = {name: value for name, value in self._back.items() if value != self._left[name]}
+        if not back:
+            self.kept += [Kept(write=write, why="together they left it as it was") for write in self._done]
+            return None
+        row = ACTIONS[self._done[0].intent.action]
+        return PutBack(
+            undoes=tuple(self._done),
+            left={name: self._left[name] for name in back},
+            back=back,
+            steps=tuple(_steps(self._done[0], back)),
+            guarded=row.shown != "series",
+        )
+
+    def _against(self, write: Write, changed: "Changes", chosen: set[int]) -> str | None:
+        """Why the write stays: something that is not undone has changed a field of it since."""
+        follower: Write | None = None
+        for later in self._shown[self._shown.index(write) + 1 :]:
+            theirs = _changed(later)
+            if not isinstance(theirs, str) and not theirs.keys() & changed.keys():
+                continue
+            if later not in self._done:
+                return f"write {later.id} after it is not undone" if later.id in chosen else _since(later)
+            follower = follower or later
+        if follower is None:
+            return self._foreign(write)
+        found = _changed(follower)
+        if isinstance(found, str) or all(found[name][0] == changed[name][1] for name in found.keys() & changed.keys()):
+            return None
+        return f"the target was changed between it and write {follower.id}, and that is what is put back"
 
 
-def _continues(write: Write, newer: Write, shown: Sequence[Write]) -> bool:
-    """The newer one came right after, and found what this one had left."""
-    ids = [one.id for one in shown]
-    if ids.index(newer.id) != ids.index(write.id) + 1:
-        return False
-    left, found = _changes(write), _changes(newer)
-    return all(name not in found or found[name][0] == after for name, (_, after) in left.items())
+Changes: TypeAlias = Mapping[str, tuple[Json, Json]]
 
 
-def _put_back(chain: Sequence[Write]) -> PutBack | None:
-    left: dict[str, Json] = {}
-    back: dict[str, Json] = {}
-    for write in chain:
-        for name, (before, after) in _changes(write).items():
-            left.setdefault(name, after)
-            back[name] = before
-    if not chain:
-        return None
-    return PutBack(undoes=tuple(chain), left=left, back=back, step=_step(back))
-
-
-def _step(back: Mapping[str, Json]) -> Step:
-    ((name, value),) = back.items()
-    return _SETTERS[name, str(value)]
-
-
-def _changes(write: Write) -> Mapping[str, tuple[Json, Json]]:
-    changed = _changed(write)
-    return {} if isinstance(changed, str) else changed
-
-
-def _changed(write: Write) -> Mapping[str, tuple[Json, Json]] | str:
-    """What the write changed, by field: before and after; or why that cannot be put back."""
+def _changed(write: Write) -> Changes | str:
+    """What the write changed, by field: before and after; or why that cannot be put back, and nothing before it."""
     action = write.intent.action
-    if ACTIONS[action].shown != "field":
-        return _FOR_GOOD.get(action, f"no write takes back what {action} did")
+    row = ACTIONS[action]
+    if action in _FOR_GOOD or not reads_back(write.intent, write.key.item):
+        return _FOR_GOOD.get(action, "no read shows what it changed")
     if not write.before_known:
         return "what was there before it is not known"
-    name = ACTIONS[action].target
-    if (name, str(write.before)) not in _SETTERS:
-        return f"{name} was {write.before!r} before it, which no write can set"
-    return {name: (write.before, write.intent.wanted[name])}
+    if row.shown == "series":
+        inside = write.before if isinstance(write.before, list) else []
+        into = row.value == "in"
+        moved = [one for one in members(write.intent.params) if (one in inside) is not into]
+        return dict.fromkeys(moved, (not into, into)) if moved else "all of it was so before it"
+    if row.shown == "field":
+        if (row.target, str(write.before)) not in _SETTERS:
+            return f"{row.target} was {write.before!r} before it, which no write can set"
+        return {row.target: (write.before, write.intent.wanted[row.target])}
+    before = write.before if isinstance(write.before, Mapping) else {}
+    wanted = {name: value for name, value in write.intent.wanted.items() if name != "exists"}
+    missing = [name for name in wanted if name not in before]
+    if missing:
+        return f"what its {' and '.join(missing)} was before it is not known"
+    return {name: (before[name], value) for name, value in wanted.items()}
 
 
-def _since(newest: Write) -> str:
-    whose = "an undo" if newest.undo else f"rule {newest.key.rule}"
-    return f"write {newest.id} of {whose} has set the target since"
+def _steps(write: Write, back: Mapping[str, Json]) -> Iterator[Step]:
+    """The actions that give the fields of this write's target these values."""
+    row = ACTIONS[write.intent.action]
+    if row.shown == "field":
+        yield from (_SETTERS[name, str(value)] for name, value in back.items())
+    elif row.shown == "series":
+        for action, into in (("series_remove", False), ("series_add", True)):
+            these: list[Json] = [name for name, inside in sorted(back.items()) if inside is into]
+            if these:
+                yield Step(action=action, params={"value": these})
+    else:
+        place = {name: write.intent.params[name] for name in ("tc", "tc_run_id") if name in write.intent.params}
+        named = place if row.shown == "campaign" else {}
+        yield Step(action="edit_cluster" if named else "update_draft", params={**named, **back})
+
+
+def _seen(write: Write) -> bool:
+    """Whether it stands for a change of its own: the second half of a pair does not."""
+    return write.key.item not in ACTIONS[write.intent.action].unseen
+
+
+def _half_kept(write: Write) -> Kept:
+    return Kept(write=write, why=_BELONGS, cannot=True)
+
+
+def _since(later: Write) -> str:
+    whose = "an undo" if later.undo else f"rule {later.key.rule}"
+    return f"write {later.id} of {whose} has set the target since"
 
 
 def _pair(half: Write, whole: Write) -> bool:

@@ -18,7 +18,7 @@ from worker.model.facts import Json
 from worker.model.ids import EventId, RuleId
 from worker.model.memory import RuleMemory
 from worker.model.writes import Intent, State, Write
-from worker.writes.intents import wish_of
+from worker.writes.wishes import wish_of
 
 WHY = ("--because", "the import was wrong")
 NOW = datetime.now(UTC)
@@ -148,7 +148,7 @@ def test_undo_of_a_rule_takes_what_it_sent_since_and_names_what_is_not_sent(conf
     dry = call(*arguments, "--dry-run", config=config)
     assert dry.code == 0
     assert "would be undone" in dry.out
-    assert "PAUSED -> RUNNING" in dry.out
+    assert "from 'PAUSED' to 'RUNNING'" in dry.out
     assert "1 more are not sent yet: campaign-worker reject --rule pause-cancelled" in dry.err
     assert everything(config) == before, "a dry run changes nothing"
     assert rows(call(*arguments, "--format", "json", config=config)) == [(2, "undone", 8), (3, "undone", 9)]

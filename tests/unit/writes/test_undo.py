@@ -23,6 +23,11 @@ def sent(number: int, action: str = "pause", before: Json = "RUNNING", **changes
     return replace(write, id=WriteId(number), last_sent_at=at, first_sent_at=at)
 
 
+_E7: list[Json] = ["e7"]
+_E8: list[Json] = ["e8"]
+CLUSTER: dict[str, Json] = {"tc": "jazz", "tc_run_id": 7}
+
+
 def nobody(_write: Write) -> str | None:
     return None
 
@@ -54,7 +59,7 @@ def test_the_value_before_is_put_back(action: str, params: dict[str, Json], befo
     write = sent(1, action, before, params=params)
     found = of([write]).put_back
     assert found is not None
-    assert (found.step, list(found.back.values()), found.undoes) == (step, [before], (write,))
+    assert (found.steps, list(found.back.values()), found.undoes) == ((step,), [before], (write,))
     assert found.left == write.intent.wanted
 
 
@@ -63,6 +68,17 @@ def test_the_value_before_is_put_back(action: str, params: dict[str, Json], befo
     [
         (sent(1, "boost", {"state": "DRAFT"}), "what is published cannot be unpublished"),
         (sent(1, "create_draft", {"state": "NONE"}), "the service offers nothing that takes a draft away"),
+        (
+            sent(1, "create_campaign", {"exists": False}, params=CLUSTER),
+            "the service offers nothing that takes a campaign away",
+        ),
+        (sent(1, "reset_setup", None), "what a reset took away cannot be brought back"),
+        (
+            sent(1, "update_draft", {"state": "DRAFT"}, params={"colour": 1}),
+            "what its colour was before it is not known",
+        ),
+        (sent(1, "edit_cluster", None, params={**CLUSTER, "budget": 5}), "what its budget was before it is not known"),
+        (sent(1, "series_add", ["e7"], params={"value": ["e7"]}), "all of it was so before it"),
         (sent(1, before=None), "client_campaign_status was None before it, which no write can set"),
         (sent(1, before_known=False), "what was there before it is not known"),
     ],
@@ -72,12 +88,95 @@ def test_what_cannot_be_undone_is_named_and_says_why(write: Write, why: str) -> 
     assert (found.put_back, said(found)) == (None, [(1, True, why)])
 
 
-def test_every_action_is_either_put_back_or_named() -> None:
-    for name in ACTIONS:
-        params = {"value": "ON" if "optimisation" in name else "HIDDEN"}
-        write = sent(1, name, "OFF" if "optimisation" in name else "DEFAULT", params=params)
-        found = of([write])
-        assert (found.put_back is None) == bool(found.kept), name
+@pytest.mark.parametrize("name", ACTIONS)
+def test_every_action_is_either_put_back_or_named(name: str) -> None:
+    values: dict[str, Json] = {"on_off": "ON", "frontend_status": "HIDDEN", "eids": ["e7"], "integer": 7, "number": 5.0}
+    ordinary = {one: values.get(param.type, "ROAS") for one, param in ACTIONS[name].params.items()}
+    write = sent(1, name, "OFF" if ordinary.get("value") == "ON" else "DEFAULT", params=ordinary)
+    found = of([write])
+    assert (found.put_back is None) == bool(found.kept), name
+
+
+@pytest.mark.parametrize(
+    ("action", "params", "before", "steps", "left"),
+    [
+        (
+            "update_draft",
+            {"total_budget": 750.0, "colour": "red"},
+            {"state": "DRAFT", "goal": "ROAS", "total_budget": 500.0, "colour": "blue"},
+            (Step(action="update_draft", params={"total_budget": 500.0, "colour": "blue"}),),
+            {"total_budget": 750.0, "colour": "red"},
+        ),
+        (
+            "edit_cluster",
+            {"tc": "jazz", "tc_run_id": 7, "budget": 120},
+            {"exists": True, "budget": 80},
+            (Step(action="edit_cluster", params={"tc": "jazz", "tc_run_id": 7, "budget": 80}),),
+            {"budget": 120},
+        ),
+        (
+            "series_add",
+            {"value": ["e7", "e8"]},
+            ["e7"],
+            (Step(action="series_remove", params={"value": _E8}),),
+            {"e8": True},
+        ),
+        (
+            "series_remove",
+            {"value": ["e7", "e8"]},
+            ["e7"],
+            (Step(action="series_add", params={"value": _E7}),),
+            {"e7": False},
+        ),
+    ],
+)
+def test_records_and_series_are_put_back_field_by_field(
+    action: str, params: dict[str, Json], before: Json, steps: tuple[Step, ...], left: dict[str, Json]
+) -> None:
+    found = of([sent(1, action, before, params=params)]).put_back
+    assert found is not None
+    assert (found.steps, found.left, found.guarded) == (steps, left, not action.startswith("series"))
+    assert len(found.words()) == len(left)
+
+
+def budget(number: int, to: float, before: float, **more: Json) -> Write:
+    """A change of the draft's budget, and of other fields that were 0 before."""
+    was: Json = {"state": "DRAFT", "total_budget": before, **dict.fromkeys(more, 0)}
+    return sent(number, "update_draft", was, params={"total_budget": to, **more})
+
+
+def test_what_others_changed_of_the_same_record_counts_only_where_it_is_the_same_field() -> None:
+    mine = budget(1, 500.0, 300.0)
+    goal = sent(2, "update_draft", {"state": "DRAFT", "goal": "ROAS"}, params={"goal": "VISIBILITY"})
+    assert of([mine], [mine, goal]).put_back is not None
+    again = budget(3, 700.0, 500.0)
+    assert said(of([mine], [mine, goal, again])) == [(1, False, "write 3 of rule r1 has set the target since")]
+
+
+def test_a_write_of_several_fields_is_undone_as_a_whole_or_left_alone() -> None:
+    both, later = budget(1, 500.0, 300.0, colour=1), budget(2, 700.0, 500.0)
+    found = of([both, later]).put_back
+    assert found is not None
+    assert found.back == {"total_budget": 300.0, "colour": 0}
+    assert found.left == {"total_budget": 700.0, "colour": 1}
+    assert said(of([both], [both, later])) == [(1, False, "write 2 of rule r1 has set the target since")]
+
+
+def test_nothing_below_a_publishing_is_undone() -> None:
+    mine, boost = budget(1, 500.0, 300.0), sent(2, "boost", {"state": "DRAFT"})
+    assert said(of([mine, boost])) == [
+        (2, True, "what is published cannot be unpublished"),
+        (1, False, "write 2 after it is not undone"),
+    ]
+
+
+def test_a_member_that_came_and_went_is_where_it_was() -> None:
+    came = sent(1, "series_add", [], params={"value": ["e7", "e8"]})
+    went = sent(2, "series_remove", ["e7"], params={"value": ["e7"]})
+    found = of([came, went]).put_back
+    assert found is not None
+    assert found.steps == (Step(action="series_remove", params={"value": _E8}),)
+    assert of([came, went, sent(3, "series_remove", ["e8"], params={"value": ["e8"]})]).put_back is None
 
 
 def test_the_second_half_of_a_pair_goes_with_the_first_and_never_alone() -> None:
@@ -102,21 +201,21 @@ def test_writes_that_follow_each_other_are_undone_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "between", "reason"),
+    ("before", "between", "why"),
     [
-        ("CANCELLED", None, "a person set something else in between"),
-        ("FLAGGED", "other", "a write that is not to be undone came in between"),
+        ("CANCELLED", False, "the target was changed between it and write 3, and that is what is put back"),
+        ("FLAGGED", True, "write 2 of rule r1 has set the target since"),
     ],
 )
-def test_only_what_followed_without_a_break_is_undone(before: str, between: str | None, reason: str) -> None:
+def test_only_what_followed_without_a_break_is_undone(before: str, between: bool, why: str) -> None:
     one = sent(1, "frontend_status", "DEFAULT", params={"value": "FLAGGED"}, item="event")
     other = sent(2, "frontend_status", "FLAGGED", params={"value": "FLAGGED"}, item="event")
     last = sent(3, "frontend_status", before, params={"value": "HIDDEN"}, item="event")
     history = [one, other, last] if between else [one, last]
     found = of([one, last], history)
     assert found.put_back is not None
-    assert (found.put_back.undoes, found.put_back.back) == ((last,), {"frontend_status": before}), reason
-    assert said(found) == [(1, False, "the target was changed between it and write 3, and that is what is put back")]
+    assert (found.put_back.undoes, found.put_back.back) == ((last,), {"frontend_status": before})
+    assert said(found) == [(1, False, why)]
 
 
 def test_what_came_before_a_write_that_cannot_be_undone_stays_as_well() -> None:
@@ -125,7 +224,7 @@ def test_what_came_before_a_write_that_cannot_be_undone_stays_as_well() -> None:
     assert found.put_back is None
     assert said(found)[1:] == [
         (2, False, "write 3 after it is not undone"),
-        (1, False, "write 3 after it is not undone"),
+        (1, False, "write 2 after it is not undone"),
     ]
 
 
@@ -146,6 +245,14 @@ def test_an_undo_that_is_under_way_is_not_planned_twice(state: State, planned: b
     assert said(found) == ([(1, False, "write 2 is to put the target back already")] if planned else [])
 
 
+def test_writes_that_together_changed_nothing_are_named() -> None:
+    there, back = sent(1), sent(2, "run", "PAUSED")
+    assert said(of([there, back])) == [
+        (2, False, "together they left it as it was"),
+        (1, False, "together they left it as it was"),
+    ]
+
+
 def test_a_later_write_that_came_to_nothing_is_no_hand_at_all() -> None:
     one, later = sent(1), sent(2, "run", "PAUSED")
     assert of([one], [one, replace(later, state="rejected")]).put_back is not None
@@ -154,7 +261,7 @@ def test_a_later_write_that_came_to_nothing_is_no_hand_at_all() -> None:
 def test_another_hand_that_was_observed_since_keeps_everything_as_it_is() -> None:
     found = of([sent(1), sent(2, before="PAUSED")], foreign=lambda write: f"a person, after {write.id}")
     assert found.put_back is None
-    assert said(found) == [(1, False, "a person, after 2"), (2, False, "a person, after 2")]
+    assert said(found) == [(2, False, "a person, after 2"), (1, False, "write 2 after it is not undone")]
 
 
 @pytest.mark.parametrize("state", get_args(State))
