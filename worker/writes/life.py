@@ -178,8 +178,8 @@ def _after_look(write: Write, settling: Settling, look: Looked, policy: Policy, 
         return _still_applied(write, counted, look, policy, at)
     if write.state == "unknown":
         return _still_unknown(write, counted, look, policy, at)
-    proved = _proved_absent(counted, policy)
-    change = note(write, absent_proved=proved) if proved != write.absent_proved else None
+    newly = not write.absent_proved and _proved_absent(counted, policy)
+    change = note(write, absent_proved=True) if newly else None  # a proof stands: only presence takes it back
     return Step(move=change, settling=counted, then="read")
 
 

@@ -375,10 +375,18 @@ def test_absence_that_is_proved_frees_the_target_of_what_is_before_a_person() ->
     assert course.write.absent_proved
 
 
-def test_a_proof_that_a_later_read_shakes_is_taken_back() -> None:
+@pytest.mark.parametrize(
+    ("says", "third"), [("cannot_tell", None), ("cannot_tell", "third_value"), ("not_there", None)]
+)
+def test_a_proof_of_absence_stands_whatever_is_read_later_but_presence(says: Says, third: str | None) -> None:
+    """A read that fails, or that shows what a later write of ours has done, says nothing of this attempt."""
     course = Course(a_write(state="needs_human"), SHORT, settling=Settling(ended=1000.0)).absent(3)
-    course.after(3.0).look("cannot_tell")
-    assert not course.write.absent_proved
+    course.after(3.0).look(says, third=third)
+    assert course.write.absent_proved
+    course.restart().after(3.0).look("cannot_tell")
+    assert course.write.absent_proved, "a new process knows it from the ledger"
+    course.after(3.0).look("there")
+    assert (course.state(), course.write.absent_proved) == ("confirmed", False)
 
 
 def test_a_proof_that_stands_is_not_stored_again() -> None:
