@@ -5,7 +5,7 @@ sort out the candidates, counts surges over all of them, and only then plans. Th
 simulation call this very function; what it gives is recorded in one transaction or not at all.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -23,8 +23,9 @@ from worker.engine.episodes import glance_at_condition
 from worker.engine.looks import Candidate, End, Glimpse, Look, Settings, frozen, silence_before
 from worker.engine.overlay import overlaid
 from worker.engine.planning import Planner, computed
+from worker.engine.products import products_off, shut
 from worker.model.commits import Brake, Commit, Move
-from worker.model.facts import FactKey, Known
+from worker.model.facts import FactKey
 from worker.model.ids import EventId, RuleId, WriteId
 from worker.model.memory import EPISODE_JUMP, RuleMemory
 from worker.model.records import Record
@@ -55,14 +56,13 @@ def decide(rules: RuleSet, look: Look, settings: Settings) -> Decision:
     for write in look.writes:
         writes.setdefault(write.key.event, []).append(write)
     run = _Pass(look=look, settings=settings, writes=writes)
-    off = _product_off(look)
-    run.freeze(set() if off else {rule.id for rule in active})
+    off = shut(active, _products_off(look))
+    looking = [rule for rule in active if rule.id not in off]
+    run.freeze({rule.id for rule in looking})
     winners: list[Candidate] = []
     for event in look.observations:
-        if off:
-            run.unknown(event, active)
-        else:
-            winners.extend(run.event(event, active))
+        run.unknown(event, active, off)
+        winners.extend(run.event(event, looking))
     wanted = [write for write in look.writes if write.id not in run.ended]
     planner = Planner(look=look, rules=rules, settings=settings, writes=wanted)
     planner.plan(sorted(winners, key=lambda one: (one.event, order_of(one))))
@@ -75,11 +75,11 @@ def _for_partner(rule: Rule, look: Look) -> bool:
     return rule.partners is None or look.partner in rule.partners
 
 
-def _product_off(look: Look) -> bool:
-    """Whether the partner's product is off: then its facts are unknown, and its memory waits as after a gap."""
-    facts = (observation.get(FactKey(name="partner")) for observation in look.observations.values())
-    values = (fact.value for fact in facts if isinstance(fact, Known))
-    return any(isinstance(value, Mapping) and value.get("campaign_recommendations") is False for value in values)
+def _products_off(look: Look) -> frozenset[str]:
+    """Which of the partner's products are off: it is one fact, which every observation carries."""
+    for observation in look.observations.values():
+        return products_off(observation.get(FactKey(name="partner")))
+    return frozenset()
 
 
 class _Pass:
@@ -102,11 +102,12 @@ class _Pass:
             if key[1] not in active and frozen(memory) != memory:
                 self._memories[key] = self._stored[key] = frozen(memory)
 
-    def unknown(self, event: EventId, rules: list[Rule]) -> None:
-        """Says of every rule that nothing can be said, while the partner's product is off."""
-        why = "the partner's campaign_recommendations is off"
-        for rule in rules:
-            self._judged[(event, rule.id)] = Judgement(truth=Truth.UNKNOWN, why=why, unknown=tuple(sorted(rule.names)))
+    def unknown(self, event: EventId, rules: Iterable[Rule], off: Mapping[RuleId, str]) -> None:
+        """Says of rules whose product is off that nothing can be said."""
+        for rule in rules if off else ():
+            if rule.id in off:
+                unknown = tuple(sorted(rule.names))
+                self._judged[(event, rule.id)] = Judgement(truth=Truth.UNKNOWN, why=off[rule.id], unknown=unknown)
 
     def event(self, event: EventId, rules: list[Rule]) -> list[Candidate]:
         """Glances at one event with every rule; the candidates that fire."""

@@ -16,13 +16,15 @@ from worker.engine.edits import Edited, edits_of, in_one, reopened_by
 from worker.engine.looks import Look, firings_reach, sendings_reach
 from worker.engine.observe import Seen
 from worker.engine.parts import Parts
+from worker.engine.products import products_off, shut
 from worker.engine.recording import Recorder, Sight
 from worker.engine.state import PARTNER, PartnerState
 from worker.model.commits import Commit
 from worker.model.errors import LedgerUnwritable
-from worker.model.facts import Known, Observation
+from worker.model.facts import Observation
 from worker.model.ids import EventId, RuleId
 from worker.model.memory import RuleMemory
+from worker.model.records import Record
 from worker.model.rules import Rule, RuleSet
 from worker.model.trail import Trail
 from worker.model.writes import Write
@@ -58,9 +60,10 @@ class Decider:
         reopen = reopened_by(edits, state.memories)
         look = self._look(state, seen, stirred, writes, edits, reopen)
         decision = decide(rules, look, self._settings.deciding)
+        off = shut((rule for rule in rules.rules if rule.enabled and _concerns(rule, state)), _off(state))
         commit = replace(
             decision.commit,
-            records=(*seen.records, *decision.commit.records),
+            records=(*seen.records, *_shut_records(state, off, now), *decision.commit.records),
             memory=tuple({**reopen, **{(one.event, one.rule): one for one in decision.commit.memory}}.values()),
             partner=seen.memory if seen.store else None,
             moves=in_one(edits, decision.commit.moves),
@@ -71,6 +74,7 @@ class Decider:
         state.memories.update(reopen)
         state.memories.update(decision.memories)
         state.frozen_under = _frozen_under(state, rules)
+        state.shut = off
         state.memory = seen.memory if seen.store else replace(seen.memory, listed_at=before.listed_at)
         self._keep_calm(state, look, decision, {write.key.event for write in writes})
         return decision
@@ -163,29 +167,36 @@ class Decider:
         return clocks
 
 
+def _shut_records(state: PartnerState, off: Mapping[RuleId, str], now: datetime) -> list[Record]:
+    """What is said once of each rule that a product keeps from looking."""
+    new = {rule: why for rule, why in off.items() if state.shut.get(rule) != why}
+    return [
+        Record(at=now, kind="held", reason="product_off", why=why, partner=state.partner, rule=rule)
+        for rule, why in new.items()
+    ]
+
+
 def _circumstances(state: PartnerState, seen: Seen, rules: RuleSet) -> object:
     """What a decision about any event also depends on: the rules, and what marks the partner's silences."""
     memory = seen.memory
-    return rules, memory.after_gap_at, memory.reset_at, memory.restored_at, _product_off(state)
-
-
-def _product_off(state: PartnerState) -> bool:
-    fact = state.shared.get(PARTNER)
-    value = fact.value if isinstance(fact, Known) else None
-    return isinstance(value, Mapping) and value.get("campaign_recommendations") is False
+    return rules, memory.after_gap_at, memory.reset_at, memory.restored_at, _off(state)
 
 
 def _frozen_under(state: PartnerState, rules: RuleSet) -> object:
-    return rules, _product_off(state)
+    return rules, _off(state)
+
+
+def _off(state: PartnerState) -> frozenset[str]:
+    return products_off(state.shared.get(PARTNER))
 
 
 def _memories_for(state: PartnerState, rules: RuleSet, events: list[EventId]) -> Memories:
     """The memories of these events; and all of those that a change of rules or of the product now freezes."""
     memories: Memories = {}
     if state.frozen_under != _frozen_under(state, rules):
-        off = _product_off(state)
-        looking = {rule.id for rule in rules.rules if rule.enabled and _concerns(rule, state)}
-        memories = {pair: memory for pair, memory in state.memories.items() if off or pair[1] not in looking}
+        off = shut(rules.rules, _off(state))
+        looking = {rule.id for rule in rules.rules if rule.enabled and _concerns(rule, state)} - off.keys()
+        memories = {pair: memory for pair, memory in state.memories.items() if pair[1] not in looking}
     for event in events:
         for rule in rules.rules:
             pair = (event, rule.id)

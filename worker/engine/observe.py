@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from worker.engine.needs import wanted_keys, weight_of
-from worker.engine.observed import changes_seen
+from worker.engine.observed import changes_seen, shared_changes
 from worker.engine.parts import Parts
 from worker.engine.ports import Listing, Urgency
+from worker.engine.products import products_off, shut
 from worker.engine.state import EVENT, PARTNER, PartnerState, Wanted
 from worker.model.facts import Fact, FactKey, Known, Unknown
 from worker.model.ids import EventId
@@ -23,6 +24,8 @@ from worker.model.records import Record
 from worker.model.rules import Rule
 from worker.reading.plan import UNKNOWN_HABIT, Want, allowance, choose
 
+ACCOUNT = frozenset({"permissions", "features"})
+"""What the account may do for the partner: fetched when the partner is first looked at, and again after a change."""
 PARTNER_FACTS_EVERY = timedelta(seconds=60)
 """How often facts of the whole partner are read where no rule names them; its product flags guard every write."""
 GONE_AGAIN = timedelta(minutes=5)
@@ -65,9 +68,9 @@ class Observer:
     async def events(self, state: PartnerState) -> Seen:
         """The list, and whoever dropped out of it. Never raises for what the service does: that is unknown, and said
         in ``why``."""
-        rules = self._looking(state)
         if state.shared.get(PARTNER) is None:
-            await self._read_shared(state, rules)
+            await self._read_shared(state, self._looking(state))
+        rules = self._looking(state)
         before = self._clock.now()
         listing = await self._service.listing(state.partner)
         now = self._clock.now()
@@ -80,6 +83,8 @@ class Observer:
         in_sight = set(listing.events)
         room = self._room(state, listing)
         records: list[Record] = []
+        memory, replaced = self._replaced(state, memory, earlier, now)
+        records.extend(replaced)
         if listing.complete:
             memory, reset = self._reset(state, memory, in_sight, now)
             records.extend(reset)
@@ -87,9 +92,9 @@ class Observer:
             if memory.reset_at is not None and _many_lost(state, memory, in_sight):
                 memory = _lost(state, memory, in_sight, now)
         memory = self._sight(state, memory, in_sight, now)
-        same_rules = state.wanted_under is self._rules.current
-        self._want(state, rules, state.calm.stirred(in_sight, now) if same_rules else in_sight)
-        state.wanted_under = self._rules.current
+        under = (self._rules.current, products_off(state.shared.get(PARTNER)))
+        self._want(state, rules, state.calm.stirred(in_sight, now) if state.wanted_under == under else in_sight)
+        state.wanted_under = under
         records.extend(changes_seen(state, rules, earlier, now))
         if listing.complete:
             memory = replace(memory, listed_at=now)
@@ -110,12 +115,16 @@ class Observer:
     async def facts(self, state: PartnerState, seen: Seen) -> Seen:
         """The facts that cost a request each, of the partner and of the events in sight, while room is left."""
         rules = self._looking(state)
-        shared = await self._read_shared(state, rules)
+        records = await self._read_shared(state, rules)
         changed = await self._read_facts(state, rules, seen.in_sight, seen.room)
-        return replace(seen, memory=state.memory, store=False, records=(), only=None if shared else changed)
+        only = changed if records is None else None
+        return replace(seen, memory=state.memory, store=False, records=tuple(records or ()), only=only)
 
     def _looking(self, state: PartnerState) -> list[Rule]:
-        return [rule for rule in self._rules.current.rules if rule.enabled and self._concerns(rule, state)]
+        """The rules that look at this partner now."""
+        rules = [rule for rule in self._rules.current.rules if rule.enabled and self._concerns(rule, state)]
+        off = shut(rules, products_off(state.shared.get(PARTNER)))
+        return [rule for rule in rules if rule.id not in off] if off else rules
 
     def _concerns(self, rule: Rule, state: PartnerState) -> bool:
         return rule.partners is None or state.partner in rule.partners
@@ -143,6 +152,24 @@ class Observer:
         why = f"{len(lost)} of {len(known)} events vanished from the list at once; what comes back waits for approval"
         record = Record(at=now, kind="observed", reason="reset", why=why, partner=state.partner)
         return replace(memory, reset_at=now), [record]
+
+    def _replaced(
+        self, state: PartnerState, memory: PartnerMemory, earlier: dict[EventId, Fact | None], now: datetime
+    ) -> tuple[PartnerMemory, list[Record]]:
+        """A reset that gives the ids to other events at once, so that none is seen to vanish. What was known of the
+        events before is forgotten: compared with it, everything would have changed."""
+        others = [event for event, old in earlier.items() if _is_another(old, state.fact(event, EVENT))]
+        known = len(state.known - memory.gone.keys())
+        if len(others) < RESET_AT_LEAST or 2 * len(others) <= known:
+            return memory, []
+        for event in others:
+            del earlier[event]
+            state.facts[event] = {EVENT: state.facts[event][EVENT]}
+        why = f"{len(others)} of {known} events became others under their ids; what they lead to waits for approval"
+        record = Record(at=now, kind="observed", reason="reset", why=why, partner=state.partner)
+        returned = {**memory.returned, **dict.fromkeys(others, now)}
+        fresh = [] if _recent(memory.reset_at, now) else [record]
+        return replace(memory, reset_at=now, returned=returned), fresh
 
     async def _ask_for_missing(
         self, state: PartnerState, in_sight: set[EventId], room: int, earlier: dict[EventId, Fact | None]
@@ -185,20 +212,32 @@ class Observer:
             return memory
         return replace(memory, gone=gone, returned=returned)
 
-    async def _read_shared(self, state: PartnerState, rules: Iterable[Rule]) -> bool:
-        """Facts of the whole partner: those that rules name, and the partner record that guards every write. Whether
-        any says something else than before."""
-        changed = False
+    async def _read_shared(self, state: PartnerState, rules: Iterable[Rule]) -> list[Record] | None:
+        """Facts of the whole partner: those that rules name, the partner record that guards every write, and what the
+        account may do, once and again when the partner's record has changed. What is worth a record of it; None where
+        nothing says anything else than before."""
+        changed: list[FactKey] = []
+        records: list[Record] = []
         named = {name for rule in rules for name in rule.names} & self._settings.shared
-        now = self._clock.monotonic()
-        for key in [PARTNER, *(FactKey(name=name) for name in sorted(named - {PARTNER.name}))]:
+        for key in [PARTNER, *(FactKey(name=name) for name in sorted((named | ACCOUNT) - {PARTNER.name}))]:
             old = state.shared.get(key)
-            every = self._settings.interval if key.name in named else PARTNER_FACTS_EVERY
-            if isinstance(old, Known) and old.trace and now - old.trace.began < every.total_seconds():
+            if self._still_good(key, old, named=key.name in named, anew=PARTNER in changed):
                 continue
             fact = await self._service.read(state.partner, None, key, urgency=Urgency.FACT)
-            changed = state.observe_shared(key, fact) or changed
-        return changed
+            if state.observe_shared(key, fact):
+                changed.append(key)
+                records.extend(shared_changes(state.partner, key, old, fact, self._clock.now()))
+        return records if changed else None
+
+    def _still_good(self, key: FactKey, old: Fact | None, *, named: bool, anew: bool) -> bool:
+        """Whether a fact of the whole partner need not be read now."""
+        unnamed_account = key.name in ACCOUNT and not named
+        if old is None or old.trace is None or (isinstance(old, Unknown) and not unnamed_account):
+            return False
+        if unnamed_account and isinstance(old, Known):
+            return not anew
+        every = self._settings.interval if named else PARTNER_FACTS_EVERY
+        return self._clock.monotonic() - old.trace.began < every.total_seconds()
 
     async def _read_facts(
         self, state: PartnerState, rules: list[Rule], in_sight: AbstractSet[EventId], room: int
@@ -279,8 +318,21 @@ def _many_lost(state: PartnerState, memory: PartnerMemory, seen: set[EventId]) -
     return len(known) >= RESET_AT_LEAST and 2 * len(known - seen) > len(known)
 
 
+def _is_another(old: Fact | None, new: Fact | None) -> bool:
+    """Whether the event that has the id now is not the one that had it: both its title and its start are others."""
+    if not (isinstance(old, Known) and isinstance(new, Known)):
+        return False
+    was, now_is = old.value, new.value
+    if not (isinstance(was, dict) and isinstance(now_is, dict)):
+        return False
+    return all(name in was and name in now_is and was[name] != now_is[name] for name in ("title", "start_date_time"))
+
+
 def _lost(state: PartnerState, memory: PartnerMemory, in_sight: set[EventId], now: datetime) -> PartnerMemory:
-    """After a reset everything that vanished is out of sight at once, whether a read of its own has said so or not."""
+    """After a reset everything that vanished is out of sight at once, whether a read of its own has said so or not; and
+    forgotten, because what comes back under its id may be another event."""
+    for event in state.known - in_sight:
+        state.facts.pop(event, None)
     return replace(memory, gone={**dict.fromkeys(state.known - in_sight, now), **memory.gone})
 
 

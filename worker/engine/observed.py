@@ -8,8 +8,9 @@ from datetime import datetime
 
 from worker.engine.state import EVENT, PartnerState
 from worker.model.actions import ACTIONS
-from worker.model.facts import Fact, Json, Known
-from worker.model.ids import EventId
+from worker.model.document import PARTNER_FIELDS
+from worker.model.facts import Fact, FactKey, Json, Known
+from worker.model.ids import EventId, PartnerId
 from worker.model.records import Record
 from worker.model.rules import Rule
 
@@ -26,6 +27,8 @@ FIELDS: tuple[str, ...] = (
     "campaign_event_series",
 )
 """Fields of the event that are watched where a rule mentions or writes them."""
+LISTS = frozenset({"permissions", "features"})
+"""Lists of the whole partner whose changes are worth a record."""
 
 
 def changes_seen(
@@ -45,6 +48,31 @@ def changes_seen(
             if field in old.value and field in new.value and was != now_is:
                 records.append(_record(state, event, field, (was, now_is), now))
     return records
+
+
+def shared_changes(partner: PartnerId, key: FactKey, old: Fact | None, new: Fact, now: datetime) -> list[Record]:
+    """Records of what a fact of the whole partner says otherwise now: fields of its record, permissions and flags."""
+    if not (isinstance(old, Known) and isinstance(new, Known)):
+        return []
+    was, now_is = old.value, new.value
+    if isinstance(was, Mapping) and isinstance(now_is, Mapping):
+        names = [name for name in PARTNER_FIELDS if name in was and name in now_is and was[name] != now_is[name]]
+        return [
+            Record(
+                at=now,
+                kind="observed",
+                why=f"{key.name}.{name} changed from {was[name]!r} to {now_is[name]!r}",
+                partner=partner,
+                facts={f"{key.name}.{name}": now_is[name], "before": was[name]},
+            )
+            for name in names
+        ]
+    if key.name in LISTS and isinstance(was, list) and isinstance(now_is, list):
+        gained, lost = [one for one in now_is if one not in was], [one for one in was if one not in now_is]
+        why = f"{key.name} changed: gained {gained or 'nothing'}, lost {lost or 'nothing'}"
+        facts: dict[str, Json] = {key.name: now_is, "before": was}
+        return [Record(at=now, kind="observed", why=why, partner=partner, facts=facts)] if gained or lost else []
+    return []
 
 
 def watched_fields(rules: Iterable[Rule]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from worker.engine.needs import scope_of
 from worker.engine.overlay import fields_of, with_fields
 from worker.engine.parts import Parts
 from worker.engine.ports import Places, Urgency
+from worker.engine.products import off_fact, products_off
 from worker.engine.state import EVENT, PARTNER, PartnerState
 from worker.model.actions import ACTIONS
 from worker.model.facts import Fact, FactKey, Known, Observation, Unknown
@@ -128,7 +129,11 @@ class Preflight:
         partner_keys = set(state.shared)
         proof = {"event", fact_name(write.intent)} if write.state == "unknown" else frozenset[str]()
 
+        off = products_off(state.shared.get(PARTNER))
+
         async def one(key: FactKey) -> tuple[FactKey, Fact]:
+            if (shut := off_fact(key.name, off)) is not None:
+                return key, shut
             event = None if key in partner_keys else write.key.event
             young = timedelta(0) if key.name in proof else self._settings.interval / 2
             fact = await self._service.read(

@@ -6,7 +6,7 @@ writes are in the ledger; ``memories`` is a copy of what is stored there, replac
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -65,8 +65,9 @@ class PartnerState:
     ``doing``: the value that a write of ours last put into a field of an event, to tell our own changes from
     others'. ``calm``: events that need no look. ``wanted``: the facts that rules want of an event beside its own
     record; only events of which any is wanted; ``wanted_under``: by which rules; ``habits``: how often those facts
-    were found changed. ``frozen_under``: for which rules memories were frozen. ``claimed``: events whose facts a
-    pre-flight is about to read. ``in_flight``: writes whose attempt is recorded and whose outcome is not.
+    were found changed. ``frozen_under``: for which rules memories were frozen. ``shut``: rules that a product of
+    the partner keeps from looking, with why, as it was last said. ``claimed``: events whose facts a pre-flight is
+    about to read. ``in_flight``: writes whose attempt is recorded and whose outcome is not.
     ``quiet_until``: monotonic second before which the partner is left in peace. ``left``: the service no longer
     names it; nothing more is sent. ``read_up_to``: the newest record when a person's changes of the ledger's memory
     were last looked for.
@@ -83,6 +84,7 @@ class PartnerState:
     habits: dict[tuple[EventId, FactKey], Habit] = field(default_factory=dict)
     wanted_under: object = None
     frozen_under: object = None
+    shut: Mapping[RuleId, str] = field(default_factory=dict)
     known: set[EventId] = field(default_factory=set)
     checked_gone: dict[EventId, float] = field(default_factory=dict)
     settling: dict[WriteId, Settling] = field(default_factory=dict)

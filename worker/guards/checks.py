@@ -7,7 +7,7 @@ from worker.guards.situation import Limits, No, Situation
 from worker.guards.spending import spend_brake
 from worker.guards.target import as_it_was_left, budget_in_range, created_here, seen_after_all, setup_state, target_says
 from worker.model.commits import Booking, Brake, Halt, SendingView
-from worker.model.facts import Known
+from worker.model.facts import Known, Unknown
 from worker.model.rules import Truth
 from worker.model.writes import Write
 from worker.writes.denials import CREDENTIALS_HOLD
@@ -110,8 +110,11 @@ def condition_holds(situation: Situation) -> No | None:
         return No(way="hold", reason=reason, why=f"event: {event.why}")
     if judgement.truth is Truth.TRUE:
         return None
-    reason = "no_longer_holds" if judgement.truth is Truth.FALSE else "fact_unknown"
-    return No(way="hold", reason=reason, why=judgement.why)
+    if judgement.truth is Truth.FALSE:
+        return No(way="hold", reason="no_longer_holds", why=judgement.why)
+    facts = [situation.fact(path.partition(".")[0]) for path in judgement.unknown]
+    off = any(isinstance(fact, Unknown) and fact.code == "product_off" for fact in facts)
+    return No(way="hold", reason="product_off" if off else "fact_unknown", why=judgement.why)
 
 
 def held_over(situation: Situation) -> No | None:

@@ -16,7 +16,7 @@ from worker.model.ids import EventId, PartnerId
 Json: TypeAlias = Union[bool, int, float, str, "list[Json]", "dict[str, Json]", None]
 Scalar: TypeAlias = str | int | float
 
-UnknownCode = Literal["unreadable", "malformed", "gone", "not_computed", "denied", "unread"]
+UnknownCode = Literal["unreadable", "malformed", "gone", "not_computed", "denied", "product_off", "unread"]
 """Why a fact is unknown. ``gone``: a 404 where one is not an answer; ``unread``: nobody has asked yet."""
 
 _NO_GAPS: Mapping[str, str] = MappingProxyType({})

@@ -165,10 +165,17 @@ class Service:
             case SettingsChange():
                 self.settings = changed_settings(self.settings, change.settings)
             case ResetChange():
-                self.world.reset(self.settings.reset_result, at_s)
-                self.books.all_changed(at_s)
+                self._reset(at_s)
             case SignOutChange():
                 self.sessions.revoke_all()
+
+    def _reset(self, at_s: float) -> None:
+        """Everything is gone, at once or for a while, and then as the settings say."""
+        takes_s, result = self.settings.reset_takes_s, self.settings.reset_result
+        self.world.reset("empty" if takes_s > 0.0 else result, at_s)
+        self.books.all_changed(at_s)
+        if takes_s > 0.0:
+            self._schedule(at_s + takes_s, lambda then_s: self.world.reset(result, then_s))
 
     # One request
 

@@ -108,6 +108,7 @@ class Settings:
     retry_after_s: int | None = None
     reset_every_s: float | None = None
     reset_result: Literal["initial", "empty", "new_ids"] = "initial"
+    reset_takes_s: float = 0.0
 
 
 def changed_settings(settings: Settings, changes: Mapping[str, Json]) -> Settings:
