@@ -58,10 +58,11 @@ def decide(rules: RuleSet, look: Look, settings: Settings) -> Decision:
     run = _Pass(look=look, settings=settings, writes=writes)
     off = shut(active, _products_off(look))
     looking = [rule for rule in active if rule.id not in off]
+    resting = [rule for rule in active if rule.id in off]
     run.freeze({rule.id for rule in looking})
     winners: list[Candidate] = []
     for event in look.observations:
-        run.unknown(event, active, off)
+        run.unknown(event, resting, off)
         winners.extend(run.event(event, looking))
     wanted = [write for write in look.writes if write.id not in run.ended]
     planner = Planner(look=look, rules=rules, settings=settings, writes=wanted)
@@ -104,10 +105,9 @@ class _Pass:
 
     def unknown(self, event: EventId, rules: Iterable[Rule], off: Mapping[RuleId, str]) -> None:
         """Says of rules whose product is off that nothing can be said."""
-        for rule in rules if off else ():
-            if rule.id in off:
-                unknown = tuple(sorted(rule.names))
-                self._judged[(event, rule.id)] = Judgement(truth=Truth.UNKNOWN, why=off[rule.id], unknown=unknown)
+        for rule in rules:
+            unknown = tuple(sorted(rule.names))
+            self._judged[(event, rule.id)] = Judgement(truth=Truth.UNKNOWN, why=off[rule.id], unknown=unknown)
 
     def event(self, event: EventId, rules: list[Rule]) -> list[Candidate]:
         """Glances at one event with every rule; the candidates that fire."""
