@@ -33,6 +33,7 @@ from worker.engine.state import PartnerState
 from worker.guards.situation import Limits
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import LogFilter
+from worker.model.exchange import Message
 from worker.model.ids import PartnerId
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
@@ -92,6 +93,23 @@ class Running:
     defects: list[tuple[Write, Exception]] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class Notebook:
+    """Takes the messages of rules. ``fails``: so many hand-overs fail first; ``slow_s``: how long each takes."""
+
+    messages: list[Message] = field(default_factory=list)
+    fails: int = 0
+    slow_s: float = 0.0
+
+    async def hand_over(self, message: Message) -> None:
+        if self.slow_s:
+            await asyncio.sleep(self.slow_s)
+        if self.fails > 0:
+            self.fails -= 1
+            raise ConnectionError("the mail server is away")
+        self.messages.append(message)
+
+
 class Town:
     """A twin and a worker that watches it. ``at`` counts from the start of the test, in virtual seconds."""
 
@@ -106,6 +124,7 @@ class Town:
         self.assumptions: Mapping[str, Any] = {}
         self.facts: Mapping[str, CustomFact] = {}
         self.reports: list[CycleReport] = []
+        self.notebook = Notebook()
         self._folder = folder
         self._zero = loop.time()
         self.running: Running | None = None
@@ -156,6 +175,7 @@ class Town:
             ledger=opened,
             settings=self.settings,
             rules=self.rules,
+            notifier=self.notebook,
             defect=lambda write, error: defects.append((write, error)),
         )
         cycle = Cycle(parts)

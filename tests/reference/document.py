@@ -35,10 +35,11 @@ from worker.model.document import (
 from worker.model.findings import CODES
 from worker.model.records import KINDS, REASONS
 from worker.model.writes import FINAL, UNSETTLED
+from worker.rules.calls import HOSTS, METHODS
 from worker.rules.celtypes import WORDS, of_field
 from worker.rules.durations import duration_text
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
-from worker.rules.registry import BUILT_IN, LATER_ACTIONS, PARAMETERS, RULE_KEYS, FactName
+from worker.rules.registry import BUILT_IN, PARAMETERS, RULE_KEYS, FactName
 from worker.rules.schema import rule_tests_schema
 from worker.writes.states import MOVES
 
@@ -233,19 +234,18 @@ def _actions() -> str:
         "from `safety.writes_per_hour`, and overtakes an unsettled opposite write. A value that begins with `=` is CEL "
         'and computed at the firing: `total_budget: "=defaults.total_budget * 1.2"`.\n'
     )
-    later = ", ".join(f"`{name}`" for name in sorted(LATER_ACTIONS))
     parts = [_action(action) for action in ACTIONS.values()]
-    return "\n".join(("### Actions\n", about, *parts, f"Not in this version, and said so by `check`: {later}.\n"))
+    return "\n".join(("### Actions\n", about, *parts))
 
 
 def _action(action: Action) -> str:
     leans = ", ".join(f"`{key}`" for key in action.assumptions) or "nothing"
     rows = [
-        ("request", ", then ".join(f"`{one.method} {_host(one)}{one.path}`" for one in action.calls)),
-        ("target", f"`{action.target}`"),
+        *([("request", _requests(action))] if action.calls else ()),
+        *([("target", f"`{action.target}`")] if action.target else ()),
         ("spends", _spends(action)),
         *([("refused without", "a draft" if "DRAFT" in action.needs else "a published setup")] if action.needs else ()),
-        *([("already so", _already_so(action))] if action.shown != "answer" else ()),
+        *([("already so", _already_so(action))] if action.shown not in ("answer", "handover") else ()),
         ("evidence", _evidence(action)),
         ("held unless vouched for", leans),
         ("section", action.section),
@@ -268,6 +268,12 @@ def _param(param: Param) -> str:
         "on_off": "`ON`, `OFF`",
         "frontend_status": ", ".join(f"`{value}`" for value in EVENT_FIELDS["frontend_status"].values),
         "eids": "list of event ids",
+        "host": ", ".join(f"`{host}`" for host in HOSTS),
+        "method": ", ".join(f"`{method}`" for method in METHODS),
+        "query": "mapping",
+        "body": "any JSON",
+        "flag": "true or false",
+        "confirm": "mapping",
         "any": "anything",
     }.get(param.type, param.type)
     return words + (", required" if param.required else "") + (" without `each`" if param.of_item else "")
@@ -275,6 +281,10 @@ def _param(param: Param) -> str:
 
 def _host(call: Call) -> str:
     return f"[{call.host}] " if call.host != "api" else ""
+
+
+def _requests(action: Action) -> str:
+    return ", then ".join(f"`{one.method} {_host(one)}{one.path}`" for one in action.calls)
 
 
 def _spends(action: Action) -> str:
@@ -285,6 +295,8 @@ def _spends(action: Action) -> str:
             return "no; stops"
         case "with_budget":
             return f"with a budget ({' or '.join(f'`{name}`' for name in BUDGETS)})"
+        case "unless_said":
+            return "yes, unless `spends: false`"
         case _:
             return "yes" if action.spends == "always" else "no"
 
@@ -298,6 +310,8 @@ def _already_so(action: Action) -> str:
             if action.creates:
                 return f"there is a {what}"
             return "it is published" if action.value else f"the {'draft' if what == 'setup' else what} has the values"
+        case "confirm":
+            return "`confirm.when` is true"
         case _:
             return f"the series {'has' if action.value == 'in' else 'lacks'} them"
 
@@ -308,6 +322,8 @@ def _evidence(action: Action) -> str:
         "setup": "a later read of the setup: " + ("PUBLISHED" if action.value else "the values sent"),
         "campaign": "a later read of the campaigns: " + ("it is there" if action.creates else "it has the values sent"),
         "series": "a later read of `event.campaign_event_series`",
+        "confirm": "`confirm.when` on a fresh GET; without `confirm` none, and its 2xx confirms it",
+        "handover": "none: the hand-over itself",
         "answer": "none: its 2xx confirms it, and after an unknown outcome a person must look",
     }[action.shown]
     second = "; the second write cannot be read back: its 2xx confirms it, and an unknown one is for a person"

@@ -18,7 +18,7 @@ from worker.api.auth import Credentials, SignIn
 from worker.api.decoding import NO_SETUP, Asking, setup_without_record
 from worker.api.exchanges import Ask, Exchanges
 from worker.api.listing import listing_of
-from worker.api.readings import CustomFact, Question, decoded, question_for, readings_with
+from worker.api.readings import CONFIRM, CustomFact, Question, decoded, question_for, readings_with
 from worker.api.replies import Reply
 from worker.api.requests import write_request
 from worker.api.secret import Secret
@@ -172,6 +172,8 @@ class ApiService:
             max_age = max(max_age, SHARED_AGE)
         manner = Manner(urgency=urgency, max_age=max_age, places=places)
         reply = await self._read(partner, key.name, _ask_of(question), manner)
+        if key.name == CONFIRM and reply.status == 404 and not reply.denied:
+            return Known(value={"status": 404, "body": None}, read_at=reply.read_at, trace=reply.trace)
         if key.name == SETUP and reply.status == 404 and not reply.denied:
             return await self._absent_setup(partner, event, reply, manner)
         return self._fact(event, question, reply)
@@ -258,9 +260,9 @@ class ApiService:
         failed = state in self._settings.assumptions.words("task.failed")
         return TaskState(state=shown, verdict="failed" if failed else "running")
 
-    def request_for(self, partner: PartnerId, event: EventId, intent: Intent, item: str) -> WriteRequest:  # noqa: ARG002
-        """The request of a write. The partner goes into a header, not into the request."""
-        return write_request(event, intent, item, self._settings.assumptions)
+    def request_for(self, partner: PartnerId, event: EventId, intent: Intent, item: str) -> WriteRequest:
+        """The request of a write, without its headers."""
+        return write_request(partner, event, intent, item, self._settings.assumptions)
 
     def url(self, request: WriteRequest) -> str:
         """The whole address of a write. Raises `UsageError` where its host is not configured."""

@@ -36,6 +36,8 @@ from worker.model.endpoints import endpoint
 from worker.model.facts import Fact, FactKey, Json, Scalar
 from worker.model.ids import EventId, PartnerId
 
+CONFIRM = "confirm"
+"""The name of a fact that no table has: what a write's own ``confirm`` reads."""
 PLACEHOLDERS: frozenset[str] = frozenset({"eid", "partner_id", "client_id"})
 """What is filled in where a fact of the operator's own names it."""
 
@@ -93,6 +95,8 @@ def question_for(
     readings: Mapping[str, Reading], partner: PartnerId, event: EventId | None, key: FactKey, client: str = ""
 ) -> Question | str:
     """The request of a fact; a text says why it has none. ``client``: the partner's internal id, for {client_id}."""
+    if key.name == CONFIRM:
+        return _confirmation(partner, event, dict(key.params))
     reading = readings.get(key.name)
     if reading is None:
         return f"there is no fact {key.name}"
@@ -111,6 +115,23 @@ def question_for(
         params=key.params,
         shared=not reading.per_event,
     )
+
+
+def _confirmation(partner: PartnerId, event: EventId | None, given: Mapping[str, Scalar]) -> Question:
+    """What a rule's own ``confirm`` reads. Its answer is a fact as it is, with its status: what it says of the write is
+    for the rule's condition to tell."""
+    path, _, query = str(given["get"]).partition("?")
+    names = {"eid": event or "", "partner_id": partner, "client_id": str(given.get("client_id", ""))}
+    return Question(
+        path=path_of(written_path(path), **names),
+        query=tuple((name, filled_text(text, names)) for name, text in parse_qsl(query, keep_blank_values=True)),
+        decode=lambda value, asking: asking.known({"status": asking.trace.status, "body": value}),
+    )
+
+
+def written_path(path: str) -> str:
+    """A path as somebody wrote it, with what no address may hold spelled out; its placeholders stay."""
+    return quote(path, safe="/%{}:@!$&'()*+,;=-._~")
 
 
 def spelled(value: Scalar) -> str:
@@ -146,7 +167,7 @@ def _custom(fact: CustomFact) -> Reading:
         return asking.known(found)
 
     return Reading(
-        path=quote(path, safe="/%{}:@!$&'()*+,;=-._~"),
+        path=written_path(path),
         query=tuple(parse_qsl(query, keep_blank_values=True)),
         decode=decode,
     )

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from worker.api.addresses import filled, filled_text, path_of
 from worker.api.assumptions import Assumptions
-from worker.api.readings import spelled
+from worker.api.readings import spelled, written_path
 from worker.model.actions import ACTIONS
 from worker.model.endpoints import Endpoint, endpoint
 from worker.model.errors import UsageError
 from worker.model.exchange import WriteRequest
 from worker.model.facts import Json
-from worker.model.ids import EventId
+from worker.model.ids import EventId, PartnerId
 from worker.model.writes import Intent
 
 
@@ -24,6 +24,7 @@ from worker.model.writes import Intent
 class Asked:
     """What a request is made from: the event, what is wanted of it, and what is assumed of the service."""
 
+    partner: PartnerId
     event: EventId
     intent: Intent
     item: str
@@ -44,12 +45,14 @@ class Asked:
         return WriteRequest(host=row.host, method=row.method or "", path=path, query=query, body=body)
 
 
-def write_request(event: EventId, intent: Intent, item: str, assumptions: Assumptions) -> WriteRequest:
+def write_request(
+    partner: PartnerId, event: EventId, intent: Intent, item: str, assumptions: Assumptions
+) -> WriteRequest:
     """The request of one write. Raises `UsageError` for an action that has none."""
     build = _REQUESTS.get(intent.action)
     if build is None:
         raise UsageError(f"the action {intent.action} makes no request")
-    return build(Asked(event=event, intent=intent, item=item, assumptions=assumptions))
+    return build(Asked(partner=partner, event=event, intent=intent, item=item, assumptions=assumptions))
 
 
 def filled_body(template: Json, values: Mapping[str, str]) -> Json:
@@ -127,6 +130,22 @@ def _series(method: str) -> Callable[[Asked], WriteRequest]:
     return lambda asked: asked.made(row, query=_pairs(row.query[0], asked.intent.params.get("value")))
 
 
+def _by_hand(asked: Asked) -> WriteRequest:
+    """What a rule wrote itself, with the names of the event and its partner filled in, each as one segment."""
+    params = asked.intent.params
+    names = {"eid": asked.event, "partner_id": asked.partner, "client_id": str(params.get("client_id", ""))}
+    query = filled_body(params.get("query"), names)
+    return WriteRequest(
+        host=str(params.get("host", "api")),
+        method=str(params["method"]),
+        path=path_of(written_path(str(params["path"])), **names),
+        query=tuple(pair for name, value in query.items() for pair in _pairs(name, value))
+        if isinstance(query, dict)
+        else (),
+        body=filled_body(params.get("body"), names),
+    )
+
+
 def _pairs(name: str, value: Json) -> tuple[tuple[str, str], ...]:
     """One query parameter: an array repeats its key."""
     return tuple((name, _text(one)) for one in (value if isinstance(value, list) else [value]))
@@ -153,4 +172,5 @@ _REQUESTS: Mapping[str, Callable[[Asked], WriteRequest]] = {
     "create_campaign": _create_campaign,
     "series_add": _series("POST"),
     "series_remove": _series("DELETE"),
+    "write": _by_hand,
 }

@@ -20,6 +20,7 @@ from worker.api.readings import CustomFact
 from worker.api.replies import Reply
 from worker.api.secret import Secret
 from worker.api.transport import Transports
+from worker.cli.messages import LogNotifier
 from worker.cli.opening import ledger_url
 from worker.cli.rulesource import FolderSource
 from worker.config import Config, resolve
@@ -168,6 +169,7 @@ async def running_daemon(
             ledger=ToldLedger(stored, tell),
             settings=engine_settings(config),
             scrubbed=service.scrubbed,
+            notifier=LogNotifier(),
         )
         source = FolderSource(config.rules, config.registry)
 

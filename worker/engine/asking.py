@@ -14,6 +14,7 @@ from worker.engine.state import PartnerState
 from worker.guards.situation import No
 from worker.model.rules import Rule
 from worker.model.writes import Write
+from worker.writes.intents import always_asks
 from worker.writes.wishes import wish_of
 
 
@@ -89,6 +90,8 @@ class Asking:
         modes = {mode_of(rule, self._settings.deciding) for rule in rules}
         if modes == {"shadow"}:
             return No(way="hold", reason="mode", why="shadow mode: nothing is sent")
+        if always_asks(write.intent) and not write.approved and write.state == "planned" and not write.sent:
+            return No(way="ask", reason="delete", why="a person must let a DELETE go")
         if "live" not in modes and not write.approved:
             asks = write.state == "planned" and not write.sent
             return No(way="ask" if asks else "hold", reason="mode", why="approve mode: a person must let it go")

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from worker.engine.asking import Asking
 from worker.engine.edits import let_go
+from worker.engine.outward import Outward
 from worker.engine.parts import Parts
 from worker.engine.ports import Places
 from worker.engine.preflight import Fresh, Preflight
@@ -68,6 +69,7 @@ class Executor:
         self._settler = settler
         self._clock = parts.clock
         self._service = parts.service
+        self._outward = Outward(parts)
         self._ledger = parts.ledger
         self._settings = parts.settings
         self._rules = parts.rules
@@ -103,7 +105,7 @@ class Executor:
         if self._doubted(state, current):
             return
         ready = replace(ready, write=current)
-        request = self._service.request_for(write.key.partner, write.key.event, write.intent, write.key.item)
+        request = self._outward.request_for(write)
         recorded = self._clock.monotonic()
         sending = self._sending(ready, request)
         amount, limits = budget_of(ready.situation), self._settings.limits
@@ -123,7 +125,7 @@ class Executor:
         not_after = recorded + self._settings.timeout.total_seconds()
         state.in_flight.add(write.id)
         try:
-            outcome = await self._service.send(write.key.partner, request, not_after=not_after)
+            outcome = await self._outward.send(write, request, not_after=not_after)
             await self._record(state, sending.after, outcome)
         finally:
             state.in_flight.discard(write.id)
@@ -225,7 +227,7 @@ class Executor:
         why = f"attempt {write.attempt + 1}: {ready.fresh.judgement.why}"
         sending = move(write, "sending", at=now, reason=reason, why=why, **changes)
         record = sending.records[0]
-        spelled = request.as_json(self._service.url(request))
+        spelled = self._outward.spelled(request)
         before: Json = sending.after.before
         return _replaced(sending, _changed(record, request=spelled, before=before))
 

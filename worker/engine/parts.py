@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from worker.engine.ports import Clock, Ledger, Service
+from worker.engine.ports import Clock, Ledger, Notifier, Service
 from worker.engine.settings import EngineSettings
+from worker.model.errors import UsageError
+from worker.model.exchange import Message
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
 
@@ -20,15 +22,25 @@ def _nobody(_write: Write, _defect: Exception) -> None:
     """Nobody is told; for tests that look at the state instead."""
 
 
+class Nowhere:
+    """The notifier of a worker that was given none: it takes no message, so that none is called delivered."""
+
+    async def hand_over(self, message: Message) -> None:
+        """Raises `UsageError`: the message is held."""
+        raise UsageError(f"nobody takes messages here: {message.text}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """``stopping``: nothing new may be recorded any more. ``defect``: told of an exception that should not exist.
-    ``scrubbed``: takes the secrets that the service's client has in hand out of a text."""
+    """``notifier``: who takes the messages of rules. ``stopping``: nothing new may be recorded any more. ``defect``:
+    told of an exception that should not exist. ``scrubbed``: takes the secrets that the service's client has in hand
+    out of a text."""
 
     clock: Clock
     service: Service
     ledger: Ledger
     settings: EngineSettings
+    notifier: Notifier = field(default_factory=Nowhere)
     rules: RulesInUse = field(default_factory=lambda: RulesInUse(RuleSet()))
     stopping: Callable[[], bool] = lambda: False
     defect: Callable[[Write, Exception], None] = _nobody

@@ -12,7 +12,7 @@ from worker.model.ids import EventId, RuleId, WriteId
 from worker.model.records import Record
 from worker.model.rules import Rule, RuleSet
 from worker.model.writes import UNSENT, Mode, Plan, Write, WriteKey
-from worker.writes.intents import Planned, plan_steps
+from worker.writes.intents import Planned, always_asks, plan_steps
 from worker.writes.states import move, note
 
 
@@ -112,10 +112,10 @@ class Planner:
         standing: dict[tuple[str, str], RuleId] = {}
         if mode != "shadow":
             for write in self._open(candidate.event):
-                if not self._outranks(candidate.glimpse.rule, write):
+                if write.intent.target and not self._outranks(candidate.glimpse.rule, write):
                     standing.setdefault(_wish(write), write.key.rule)
         for plan in plans:
-            if _alike(plan, mode):
+            if plan.intent.target and _alike(plan, mode):
                 standing.setdefault(_wish(plan), plan.key.rule)
         owners = {standing.get((step.intent.target, step.intent.wish)) for step in candidate.steps}
         owner = owners.pop() if len(owners) == 1 else None
@@ -215,6 +215,8 @@ def _in_mode(plan: Plan, mode: Mode, forced: Brake | None, surge: str | None) ->
         return replace(plan, state="waiting", reason="surge", why=surge)
     if mode == "approve":
         return replace(plan, state="waiting", reason="mode", why=f"approve mode: {plan.why}")
+    if always_asks(plan.intent):
+        return replace(plan, state="waiting", reason="delete", why=f"a person must let a DELETE go: {plan.why}")
     return plan
 
 

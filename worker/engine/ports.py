@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from worker.model.commits import Brake, Commit, DaemonStatus, Halt, Move, SendingView
-from worker.model.exchange import Clock, Listing, Places, TaskState, Urgency, WriteRequest
+from worker.model.exchange import Clock, Listing, Message, Places, TaskState, Urgency, WriteRequest
 from worker.model.facts import Fact, FactKey
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
@@ -66,6 +66,14 @@ class Service(Protocol):
 
     async def ready_to_write(self, partner: PartnerId, places: Places | None = None) -> None:
         """Waits until the partner's back-off is over and its budget has room for one write, unless it was kept."""
+        ...
+
+
+class Notifier(Protocol):
+    """Who takes the messages of rules (`notify`). What becomes of one after that is its own business."""
+
+    async def hand_over(self, message: Message) -> None:
+        """Takes the message, soon; raises where it cannot, and then it was not taken."""
         ...
 
 
@@ -139,4 +147,4 @@ class Ledger(Protocol):
     def save_status(self, status: DaemonStatus) -> None: ...
 
 
-__all__ = ["Clock", "Ledger", "Listing", "Places", "Service", "TaskState", "Urgency", "WriteRequest"]
+__all__ = ["Clock", "Ledger", "Listing", "Notifier", "Places", "Service", "TaskState", "Urgency", "WriteRequest"]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from worker.engine.needs import scope_of
+from worker.engine.outward import as_judged
 from worker.engine.overlay import fields_of, with_fields
 from worker.engine.parts import Parts
 from worker.engine.ports import Places, Urgency
@@ -27,8 +28,8 @@ from worker.model.writes import Write
 from worker.rules.evaluate import normalised, watch_key
 from worker.rules.parameters import runtime_in_days
 from worker.rules.registry import LOCAL
-from worker.writes.evidence import fact_name
-from worker.writes.intents import amount_of
+from worker.writes.evidence import fact_key
+from worker.writes.intents import amount_of, reads_back
 
 ROUNDS = 3
 """How often facts that have grown too old are read again before the write is held."""
@@ -112,6 +113,8 @@ class Preflight:
             keys |= {scope.keys[name] for name in names if name in scope.keys}
         row = ACTIONS[write.intent.action]
         keys |= {FactKey(name=name) for name in row.reads}
+        if reads_back(write.intent, write.key.item):
+            keys.add(fact_key(write.intent))
         if row.budget == "draft" or amount_of(write.intent) is not None:
             keys.add(self._budget_key(rules, seen, now))
         return sorted(keys, key=lambda key: (key != EVENT, key.text))
@@ -127,7 +130,7 @@ class Preflight:
         self, state: PartnerState, write: Write, keys: list[FactKey], places: Places
     ) -> list[tuple[FactKey, Fact]]:
         partner_keys = set(state.shared)
-        proof = {"event", fact_name(write.intent)} if write.state == "unknown" else frozenset[str]()
+        proof = self._proof(write) if write.state == "unknown" else frozenset[str]()
 
         off = products_off(state.shared.get(PARTNER))
 
@@ -139,9 +142,16 @@ class Preflight:
             fact = await self._service.read(
                 write.key.partner, event, key, urgency=Urgency.PREFLIGHT, max_age=young, places=places
             )
-            return key, fact
+            return key, as_judged(key, fact)
 
         return list(await asyncio.gather(*(one(key) for key in keys)))
+
+    def _proof(self, write: Write) -> frozenset[str]:
+        """The facts that must be read anew before an unknown write is sent again: its target, and the event after it,
+        unless the two are one answer."""
+        target = fact_key(write.intent)
+        same = dict(target.params).get("get") == "/events/{eid}"
+        return frozenset({target.name} if same else {target.name, EVENT.name})
 
     def _judge(
         self,

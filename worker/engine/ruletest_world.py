@@ -62,6 +62,7 @@ class World:
         self._everywhere: dict[str, Json] = {"setup": dict(_NO_SETUP)}
         self._events: dict[EventId, _Event] = {}
         self.unreadable: set[str] = set()
+        self._done: set[tuple[EventId, str, str]] = set()
         for event in given.events or (FIRST_EVENT,):
             self._new_event(event)
         self.change(given)
@@ -113,8 +114,15 @@ class World:
                 self._put(one, "campaigns", _with_campaign(one.values.get("campaigns"), intent.params))
             case "series":
                 self._put(one, "event", {SERIES: _with_members(one.values["event"], intent.params, row.value)})
+            case "confirm":
+                self._done.add((write.key.event, intent.target, intent.wish))
             case "answer" if row.target == "setup":
                 self._put(one, "setup", dict(_NO_SETUP))
+
+    def confirmed(self, write: Write, now: datetime) -> Fact:
+        """What a write's own ``confirm`` would show: whether it took effect. What it reads is no fact of a test."""
+        done = (write.key.event, write.intent.target, write.intent.wish) in self._done
+        return Known(value={"when": done, "response": None}, read_at=now)
 
     def fact(self, event: EventId, name: str, now: datetime) -> Fact:
         """One fact of an event or its partner."""

@@ -30,7 +30,7 @@ from worker.rules.evaluate import keys_for
 from worker.rules.registry import CHANGE
 from worker.rules.testfile import LOST_ANSWERS, Answer
 from worker.writes.denials import after_outcome, in_a_row
-from worker.writes.evidence import SERIES, fact_name, judge, target_value
+from worker.writes.evidence import CONFIRM, SERIES, fact_name, judge, target_value
 from worker.writes.life import (
     Attempted,
     FoundSending,
@@ -115,7 +115,7 @@ class Tending:
         if write.state != "needs_human":
             return False
         policy = policy_for(write, self._rules.get(write.key.rule), self._settings)
-        fact = self._world.fact(write.key.event, fact_name(write.intent), now)
+        fact = self._seen(write, fact_name(write.intent), now)
         return not policy.reads_back or write.absent_proved or judge(write, fact).says == "cannot_tell"
 
     def _advance(self, write: Write, event: Input, moment: Moment) -> Step:
@@ -263,7 +263,7 @@ class Tending:
     def _facts(self, write: Write, moment: Moment) -> dict[str, Fact]:
         """The facts that guards ask for; what the test leaves open is filled in so that nothing objects."""
         row = ACTIONS[write.intent.action]
-        names = ("partner", "event", "setup", "budget_range", *row.reads)
+        names = ("partner", "event", "setup", "budget_range", fact_name(write.intent), *row.reads)
         found = {name: self._fact(write, name, moment) for name in names}
         found["partner"] = _filled(found["partner"], {"campaign_recommendations": True}, moment)
         if row.shown in ("field", "series"):
@@ -282,7 +282,12 @@ class Tending:
         return found
 
     def _fact(self, write: Write, name: str, moment: Moment) -> Fact:
-        return self._world.fact(write.key.event, name, moment.now)
+        return self._seen(write, name, moment.now)
+
+    def _seen(self, write: Write, name: str, now: datetime) -> Fact:
+        if name == CONFIRM:
+            return self._world.confirmed(write, now)
+        return self._world.fact(write.key.event, name, now)
 
     def _judgement(self, write: Write, moment: Moment) -> Judgement:
         """True where any rule that the write stands for still holds; unknown where none does and one cannot be told."""

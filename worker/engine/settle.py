@@ -8,6 +8,7 @@ ledger: another process goes on with the next wait, and takes the task for runni
 
 from dataclasses import replace
 
+from worker.engine.outward import as_judged
 from worker.engine.parts import Parts
 from worker.engine.ports import Urgency
 from worker.engine.settings import policy_for
@@ -86,7 +87,7 @@ class Settler:
             return
         fact = state.fact(write.key.event, fact_key(write.intent))
         policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
-        if not policy.reads_back or not isinstance(fact, Known) or fact.trace is None:
+        if not policy.reads_back or not isinstance(fact, Known) or fact.trace is None or needs_event(write, fact):
             return
         if fact.trace.began >= settling.ended and judge(write, fact).says == "there":
             self.weigh(state, write, fact, None)
@@ -109,12 +110,12 @@ class Settler:
     async def _target(self, state: PartnerState, write: Write, settling: Settling) -> Fact:
         """The newest fact of the target: this cycle's look where it is new enough, else a read of its own."""
         key = fact_key(write.intent)
-        seen = state.fact(write.key.event, key)
+        last = state.fact(write.key.event, key)
         newest = settling.last_read if settling.last_read is not None else settling.ended
-        if isinstance(seen, Known) and seen.trace is not None and seen.trace.began > max(newest, settling.ended):
-            return seen
+        if isinstance(last, Known) and last.trace is not None and last.trace.began > max(newest, settling.ended):
+            return last
         urgency = Urgency.FACT if write.state == "needs_human" else Urgency.EVIDENCE
-        fact = await self._service.read(write.key.partner, write.key.event, key, urgency=urgency)
+        fact = as_judged(key, await self._service.read(write.key.partner, write.key.event, key, urgency=urgency))
         state.observe(write.key.event, key, fact)
         return fact
 

@@ -74,7 +74,12 @@ def credentials(situation: Situation) -> No | None:
 
 
 def target_free(situation: Situation) -> No | None:
-    """One unsettled write per target; only a write that stops spending overtakes an opposite one."""
+    """One unsettled write per target; only a write that stops spending overtakes an opposite one.
+
+    A message has no target.
+    """
+    if not situation.write.intent.target:
+        return None
     for other in situation.on_target:
         if other.id != situation.write.id and not _may_overtake(situation.write, other):
             return No(way="hold", reason="target_busy", why=f"write {other.id} on the same target is {other.state}")
@@ -184,7 +189,7 @@ def brake_in_transaction(
         no = guard(situation)
         if no is not None:
             return Brake(reason=no.reason, why=no.why, until=no.until)
-    if not write.intent.stops and len(view.sent_last_hour) >= limits.writes_per_hour:
+    if not write.intent.stops and write.intent.target and len(view.sent_last_hour) >= limits.writes_per_hour:
         until = min(view.sent_last_hour) + HOUR if view.sent_last_hour else None
         why = f"{len(view.sent_last_hour)} writes in the last hour, {limits.writes_per_hour} are allowed"
         return Brake(reason="writes_per_hour", why=why, until=until)

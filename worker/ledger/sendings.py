@@ -76,7 +76,7 @@ def record_attempt(connection: Connection, write: Write, at: datetime, amount: f
         "event": write.key.event,
         "rule": write.key.rule,
         "episode": write.key.episode,
-        "stops": write.intent.stops,
+        "stops": write.intent.stops or not write.intent.target,
         "spends": write.intent.spends,
         "amount": amount,
         "outcome": OPEN,

@@ -18,10 +18,10 @@ from typing import Self
 from worker.ledger.reading import LedgerReader
 from worker.messages.channel import Channel
 from worker.messages.digest import Digest, Message
-from worker.messages.topics import Item, alarm_item, cut, item_of
+from worker.messages.topics import Item, alarm_item, item_of
 from worker.model.commits import LogFilter
 from worker.model.errors import WorkerError
-from worker.model.topics import MESSAGE, TOPICS
+from worker.model.topics import TOPICS
 
 LOOK_EVERY_S = 2.0
 RECORDS_A_LOOK = 2_000
@@ -77,10 +77,6 @@ class Outbox:
         """The daemon cries out. From any thread; never waits."""
         if name in TOPICS:
             self._heard.append(alarm_item(name, keys))
-
-    def say(self, text: str, *, partner: str, rule: str) -> None:
-        """A rule says something. From any thread; never waits."""
-        self._heard.append(Item(topic=MESSAGE, partner=partner, rule=rule, text=cut(text)))
 
     def __enter__(self) -> Self:
         self.begin()

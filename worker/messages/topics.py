@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from worker.model.facts import Json
 from worker.model.records import KINDS, REASONS
-from worker.model.topics import ALARMS, MESSAGE
+from worker.model.topics import ALARMS, HANDED_OVER, MESSAGE
 
 WORDS: Mapping[str, str] = {
     "needs_human": "only a person can tell",
@@ -63,8 +63,17 @@ def command_of(topic: str) -> str:
 
 
 def item_of(record: Mapping[str, Json], on: frozenset[str]) -> Item | None:
-    """What a record has to say to somebody who asked for these topics: by its kind first, else by its reason."""
+    """What a record has to say to somebody who asked for these topics: what a rule says in its own words, anything else
+    by its kind, or by its reason."""
     kind, reason = str(record.get("kind")), str(record.get("reason") or "")
+    if kind == "confirmed" and record.get("action") == MESSAGE and MESSAGE in on:
+        said = str(record.get("why") or "").removeprefix(HANDED_OVER)
+        return Item(
+            topic=MESSAGE,
+            partner=str(record.get("partner") or ""),
+            rule=str(record.get("rule") or ""),
+            text=cut(f"{record.get('event')}: {said}"),
+        )
     topic = kind if kind in on else reason if reason in on else ""
     if not topic:
         return None

@@ -19,13 +19,23 @@ ParamType = Literal[
     "frontend_status",
     "eids",
     "any",
+    "host",
+    "method",
+    "path",
+    "query",
+    "body",
+    "flag",
+    "confirm",
 ]
-"""``eids``: a list of event ids. ``any``: any JSON."""
-Spends = Literal["never", "always", "unless_off", "with_budget"]
-"""``unless_off``: all but the value that stops spending; ``with_budget``: where a budget is among what is sent."""
-Shown = Literal["field", "setup", "campaign", "series", "answer"]
+"""``eids``: a list of event ids. ``any``: any JSON. From ``host`` on, the parts of a request that a rule makes by hand,
+in which ``{eid}``, ``{partner_id}`` and ``{client_id}`` are filled in (`worker.rules.calls`)."""
+Spends = Literal["never", "always", "unless_off", "with_budget", "unless_said"]
+"""``unless_off``: all but the value that stops spending; ``with_budget``: where a budget is among what is sent;
+``unless_said``: unless the rule says ``spends: false``."""
+Shown = Literal["field", "setup", "campaign", "series", "confirm", "answer", "handover"]
 """What shows the effect: a field of the event, the setup, one campaign among the event's campaigns, the members of the
-event's series; or nothing but the answer, because no read can."""
+event's series, a condition of the rule's own on a fresh GET; nothing but the answer, because no read can; or that it
+was handed over, because it is a message and no request."""
 Budget = Literal["own", "draft"]
 """Whose budget a write commits: one among its own parameters, if it has one, or that of the draft it publishes."""
 
@@ -65,7 +75,7 @@ class Call:
 class Action:
     """One row of the table. ``shape``: how it is written in ``do``: a bare word, ``name: value`` or ``name: {…}``.
 
-    ``target``: what it writes to within the event; ``{tc}`` and ``{tc_run_id}`` stand for its parameters.
+    ``target``: what it writes to within the event; names in braces stand for its parameters. A message has none.
     ``value``: the value that the action's name implies. ``stops``: values that do nothing but stop spending.
     ``null_is_so``: a null there means that there is nothing to do.
     ``items``: the writes that it makes, one after the other; ``unseen``: those of them that no read can show.
@@ -114,7 +124,7 @@ class Action:
     @property
     def beside(self) -> tuple[str, ...]:
         """Parameters that may also stand beside the action's name, as in ``{edit_cluster: {…}, each: added}``."""
-        return ("each",) if self.each else ()
+        return ("each",) if self.each else tuple(name for name in self.params if name == "confirm")
 
     @property
     def commits(self) -> bool:

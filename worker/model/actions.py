@@ -257,5 +257,51 @@ _SERIES = (
     ),
 )
 
-_ROWS = (*_TOGGLES, *_SETUP, *_CLUSTERS, *_SERIES)
-ACTIONS: Mapping[str, Action] = {row.name: replace(row, assumptions=(*row.assumptions, *EVERY_WRITE)) for row in _ROWS}
+_OTHERS = (
+    Action(
+        name="notify",
+        about="a message to people; it asks nothing of the service, and is done once it is handed over",
+        shape="value",
+        params={"value": Param(type="string", required=True, about="the message")},
+        target="",
+        spends="never",
+        shown="handover",
+        reads=(),
+        writes=(),
+        section="6",
+        example="do: [pause, {notify: the campaigns of a cancelled event are paused}]",
+    ),
+    Action(
+        name="write",
+        about=(
+            "any other write of the service; with confirm, a condition on a fresh GET shows its effect; a DELETE "
+            "always waits for approval"
+        ),
+        shape="mapping",
+        params={
+            "method": Param(type="method", required=True, about="how it writes"),
+            "path": Param(type="path", required=True, about="below the host's base; {eid} is the event"),
+            "host": Param(type="host", about="api unless given; cr is the event-ingest service"),
+            "query": Param(type="query", about="query parameters; a list repeats its name"),
+            "body": Param(type="body", about="JSON body"),
+            "spends": Param(type="flag", about="false: it can cost no money, not even twice or wrongly"),
+            "confirm": Param(type="confirm", about="{get, when}: what to GET, and the condition on its response"),
+        },
+        target="{method} {path}",
+        spends="unless_said",
+        shown="confirm",
+        reads=(),
+        writes=(),
+        section="4",
+        example=(
+            'do: [{write: {host: cr, method: PUT, path: "/events/{eid}", query: {event_type: concert, partner_product: '
+            'campaign, city: Leipzig}, confirm: {get: "/events/{eid}", when: response.city == "Leipzig"}}}]'
+        ),
+    ),
+)
+
+_ROWS = (*_TOGGLES, *_SETUP, *_CLUSTERS, *_SERIES, *_OTHERS)
+ACTIONS: Mapping[str, Action] = {
+    row.name: row if row.shown == "handover" else replace(row, assumptions=(*row.assumptions, *EVERY_WRITE))
+    for row in _ROWS
+}

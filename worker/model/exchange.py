@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Literal, Protocol
 
 from worker.model.facts import Json, Known, UnknownCode
-from worker.model.ids import EventId
+from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 
 
 class Clock(Protocol):
@@ -73,6 +73,17 @@ class WriteRequest:
     def as_json(self, url: str) -> dict[str, Json]:
         """The form that the log keeps."""
         return {"method": self.method, "url": url, "body": self.body}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What a rule has to say to people, and of which event."""
+
+    partner: PartnerId
+    event: EventId
+    rule: RuleId
+    write: WriteId
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,9 +21,11 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """2xx: the service took the write. Whether it took effect is shown by reading."""
+    """2xx: the service took the write. Whether it took effect is shown by reading. ``why``: in words, where it was no
+    service that took it."""
 
     answer: Answered
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

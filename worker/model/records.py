@@ -58,6 +58,7 @@ REASONS: Mapping[str, str] = {
     "gap": "first look after a long silence",
     "reset": "most events vanished at once and came back",
     "restored": "the ledger was restored",
+    "delete": "a DELETE always waits for a person",
     "mode": "the mode asks for approval or is shadow",
     "halt": "a person halted writes",
     "conflict": "another rule wishes the opposite",

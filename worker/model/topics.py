@@ -17,5 +17,7 @@ ALARMS: Mapping[str, str] = {
 """What the daemon cries out beside the log, as its log lines name it."""
 MESSAGE = "notify"
 """What a rule itself says (the action ``notify``)."""
+HANDED_OVER = "handed over: "
+"""How the reason begins by which a message is confirmed in the log; what follows is its text."""
 TOPICS = frozenset({*KINDS, *REASONS, *ALARMS, MESSAGE})
 """Everything that ``notify: on`` takes."""

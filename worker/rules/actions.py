@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from worker.model.action import Action, Param
 from worker.model.actions import ACTIONS
 from worker.model.rules import Step
+from worker.rules.calls import check_call
 from worker.rules.expressions import Expressions
 from worker.rules.fields import Form
 from worker.rules.nearest import instead, meant
 from worker.rules.params import ParamReader
-from worker.rules.registry import EACH, LATER_ACTIONS
+from worker.rules.registry import EACH
 from worker.rules.yamltext import Entries, Items, Scalar, Value
 
 STEPS_MAX = 20
@@ -77,12 +78,7 @@ def _with_values(
 
 def _action(name: Scalar, form: Form) -> Action | None:
     action = ACTIONS.get(name.text)
-    if action is None and name.text in LATER_ACTIONS:
-        known = ", ".join(ACTIONS)
-        form.note(
-            name, f"the action '{name.text}' is not in this version", hint=f"in this version: {known}", code="later"
-        )
-    elif action is None:
+    if action is None:
         message = f"unknown action '{name.text}'{meant(name.text, ACTIONS)}"
         form.note(name, message, hint=instead(name.text, ACTIONS), code="action")
     return action
@@ -98,7 +94,7 @@ def _mapping_step(
         if action.each and key.text == EACH:
             each = _each(key, part, form, expressions)
         elif key.text in given:
-            form.note(key, f"'{key.text}' is given twice")
+            form.note(key, f"'{key.text}' is given twice", hint="once, among the parameters or beside the action")
         elif param is not None:
             given[key.text] = (param, part)
         elif action.extra_params:
@@ -109,6 +105,12 @@ def _mapping_step(
             form.note(key, message, hint=instead(key.text, known), code="key")
     _complete(action, value, given, form, each=each)
     params = ParamReader(action, form, expressions, item=each).values(given)
+    if action.shown == "confirm":
+        params = {"host": "api", **params}
+        said = check_call(value, params, form)
+        if said is not None:
+            hint = "the service may answer 404; nothing but the paths of its document is known"
+            expressions.warn(value, f"'{action.name}': {said}", hint=hint, code="path")
     return Step(action=action.name, params=params, each=each)
 
 
@@ -124,8 +126,10 @@ def _complete(action: Action, value: Entries, given: Mapping[str, object], form:
 def _each(key: Scalar, value: Value, form: Form, expressions: Expressions) -> bool:
     """Whether one write is made for each item; only the items that a watched list has gained can be gone through."""
     if not isinstance(value, Scalar) or value.text != ADDED:
-        form.note(value, f"each is {ADDED}: one write for each item that the watched list has gained")
+        form.note(
+            value, f"each is {ADDED}: one write for each item that the watched list has gained", hint="each: added"
+        )
     elif not expressions.list_watched:
-        hint = "on_change: suggested_tcs"
+        hint = "add on_change: suggested_tcs, or name tc and tc_run_id"
         form.note(key, f"'each: {ADDED}' goes with on_change of a list", hint=hint)
     return True

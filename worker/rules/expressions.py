@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from worker.model.errors import Problem
+from worker.model.findings import Code
 from worker.model.rules import Watch
 from worker.rules.cel import BadSyntax, Program, compile_source
 from worker.rules.celtypes import ANY, DOUBLE, Type
@@ -14,7 +15,11 @@ from worker.rules.evaluate import BY_DEFAULT
 from worker.rules.fields import Form
 from worker.rules.registry import CHANGE, ITEM, Registry
 from worker.rules.syntax import names_of, walk
-from worker.rules.yamltext import Scalar
+from worker.rules.yamltext import Scalar, Value
+
+_RESPONSE: Mapping[str, Type] = {"response": ANY}
+"""What a condition on an answer can name: the document does not show most of them, so it may be anything."""
+_ONLY_RESPONSE = "here only `response` is known: what the GET beside it answers"
 
 
 class Expressions:
@@ -32,6 +37,11 @@ class Expressions:
         program = self._program(value, 0, boolean=True)
         return None if program is None else of_program(program, self._contexts)
 
+    def of_response(self, value: Scalar) -> CelCondition | None:
+        """A condition on the answer of a GET, which it knows as ``response`` and nothing else."""
+        program = self._program(value, 0, boolean=True, names=_RESPONSE)
+        return None if program is None else of_program(program, self._contexts)
+
     @property
     def list_watched(self) -> bool:
         """Whether ``added`` has items: a watched fact is a list, or may be one."""
@@ -42,7 +52,19 @@ class Expressions:
         program = self._program(value, 1, boolean=False, item=item)
         return None if program is None else computed(program, self._contexts)
 
-    def _program(self, value: Scalar, skip: int, *, boolean: bool, item: bool = False) -> Program | None:
+    def warn(self, value: Value, message: str, *, hint: str, code: Code) -> None:
+        """Notes what is probably not meant so."""
+        self.warnings.append(value.document.problem(value.start, message, hint=hint, code=code, severity="warning"))
+
+    def _program(
+        self,
+        value: Scalar,
+        skip: int,
+        *,
+        boolean: bool,
+        item: bool = False,
+        names: Mapping[str, Type] | None = None,
+    ) -> Program | None:
         source = value.text[skip:].rstrip()
         try:
             program = compile_source(source)
@@ -50,11 +72,10 @@ class Expressions:
             self._form.note(value, str(error), hint=error.hint, code="syntax", offset=error.offset + skip)
             return None
         before = len(self._form.problems)
-        for finding in check_condition(program.tree, self._names, boolean=boolean):
+        for finding in check_condition(program.tree, self._names if names is None else names, boolean=boolean):
             if finding.severity == "error":
-                self._form.note(
-                    value, finding.message, hint=finding.hint, code=finding.code, offset=finding.offset + skip
-                )
+                hint = finding.hint if names is None or finding.code != "fact" else _ONLY_RESPONSE
+                self._form.note(value, finding.message, hint=hint, code=finding.code, offset=finding.offset + skip)
             else:
                 index = value.index_of(finding.offset + skip)
                 self.warnings.append(

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from worker.model.action import Action, Param, ParamType
 from worker.model.document import EVENT_FIELDS, GOALS
 from worker.model.rules import Template
+from worker.rules.calls import HOSTS, read_get, read_method, read_path, read_text_tree
 from worker.rules.expressions import Expressions
-from worker.rules.fields import Form
+from worker.rules.fields import Form, present
 from worker.rules.yamltext import Entries, Items, Scalar, Value
 
 WORDS: Mapping[ParamType, tuple[str, ...]] = {
@@ -19,6 +20,8 @@ WORDS: Mapping[ParamType, tuple[str, ...]] = {
     "frontend_status": EVENT_FIELDS["frontend_status"].values,
 }
 """The parameters that are one of a few words."""
+FIXED: frozenset[ParamType] = frozenset({"host", "method", "path", "flag", "confirm"})
+"""Parameters that are never computed."""
 
 
 class ParamReader:
@@ -35,7 +38,10 @@ class ParamReader:
         found: dict[str, Template] = {}
         for name, (param, value) in given.items():
             what = self._action.name if self._action.shape == "value" else f"{self._action.name}.{name}"
-            if _is_computed(value):
+            if _is_computed(value) and param.type in FIXED:
+                hint = "it decides what the write is about, which must be known when the rule is read"
+                self._form.note(value, f"{what} cannot be computed", hint=hint)
+            elif _is_computed(value):
                 computed = self._tree(value)
                 if computed is not None:
                     found[name] = computed
@@ -57,8 +63,45 @@ class ParamReader:
                 return self._form.text(value, what)
             case "eids":
                 return self._eids(value, what)
-            case _:
+            case "any":
                 return self._tree(value)
+            case _:
+                return self._of_call(param.type, value, what)
+
+    def _of_call(self, kind: ParamType, value: Value, what: str) -> Template:
+        """A part of a request that is made by hand."""
+        form = self._form
+        match kind:
+            case "host":
+                return form.word(value, what, tuple(HOSTS))
+            case "method":
+                return read_method(value, what, form)
+            case "path":
+                return read_path(value, what, form)
+            case "flag":
+                return form.flag(value, what)
+            case "confirm":
+                return self._confirm(value, what)
+            case "query" if not isinstance(value, Entries):
+                form.note(value, f"{what} must be a mapping of names to values", hint=f"write {what}: {{name: value}}")
+                return None
+            case _:
+                return self._tree(value) if read_text_tree(value, what, form) else None
+
+    def _confirm(self, value: Value, what: str) -> Template:
+        """What to GET, and the condition on its answer. The condition is kept as text: it goes with the write."""
+        entries = self._form.mapping(value, what, ("get", "when"), required=("get", "when"))
+        given = present(entries) if entries is not None else {}
+        get = read_get(given["get"], f"{what}.get", self._form) if "get" in given else None
+        when = given.get("when")
+        if when is not None and not isinstance(when, Scalar):
+            self._form.note(when, f"{what}.when must be a condition in one text", hint="quote it")
+            return None
+        found = self._expressions.of_response(when) if when is not None else None
+        if get is None or found is None:
+            return None
+        read: dict[str, Template] = {"get": get, "when": found.source}
+        return read
 
     def _eids(self, value: Value, what: str) -> Template:
         """A list of events; a number is an id too."""

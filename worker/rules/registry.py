@@ -60,14 +60,6 @@ FROM_FACTS: Mapping[str, str] = {
 WITHOUT_DEFAULT: frozenset[str] = frozenset({"has_pixel"})
 """Parameters that a rule must give."""
 
-LATER_ACTIONS: frozenset[str] = frozenset(
-    {
-        "write",
-        "notify",
-    }
-)
-"""Actions that are planned and not built: they are told apart from misspelt ones."""
-
 RULE_KEYS: Mapping[str, RuleKey] = {
     key.name: key
     for key in (
@@ -166,7 +158,6 @@ __all__ = [
     "EACH",
     "FROM_FACTS",
     "ITEM",
-    "LATER_ACTIONS",
     "LOCAL",
     "PARAMETERS",
     "RULE_KEYS",

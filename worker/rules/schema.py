@@ -10,8 +10,10 @@ from typing import Any, TypeAlias
 from worker.model.action import Action, Param
 from worker.model.actions import ACTIONS
 from worker.model.document import EVENT_FIELDS, GOALS, QUERY_VALUES
+from worker.rules.calls import HOSTS, METHODS
 from worker.rules.durations import EXAMPLES
 from worker.rules.parameters import DATES
+from worker.rules.params import FIXED
 from worker.rules.registry import BUILT_IN_REGISTRY, EACH, PARAMETERS, RULE_KEYS, FactName, Registry
 
 Schema: TypeAlias = dict[str, Any]
@@ -31,8 +33,18 @@ _COMPUTED: Schema = {"type": "string", "pattern": "^=", "description": "CEL, com
 # YAML 1.1 reads a bare OFF as false; editors may, the loader does not. So a schema must let both pass.
 _ON_OFF: Schema = {"enum": ["ON", "OFF", True, False]}
 
+_CONFIRM: Schema = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["get", "when"],
+    "properties": {
+        "get": {"type": "string", "pattern": "^/", "description": "what to GET of the main API"},
+        "when": {"type": ["string", "boolean"], "description": "CEL on its answer, which is called response"},
+    },
+}
 _BESIDE: Mapping[str, Schema] = {
-    EACH: {"enum": ["added"], "description": "one write for each item that the watched list has gained"}
+    EACH: {"enum": ["added"], "description": "one write for each item that the watched list has gained"},
+    "confirm": _CONFIRM,
 }
 """Keys that may stand among an action's parameters, or beside its name."""
 
@@ -182,8 +194,16 @@ def _param(param: Param) -> Schema:
         "on_off": _ON_OFF,
         "frontend_status": {"enum": list(EVENT_FIELDS["frontend_status"].values)},
         "any": {},
+        "host": {"enum": list(HOSTS)},
+        "method": {"enum": list(METHODS)},
+        "path": {"type": "string", "pattern": "^/"},
+        "query": {"type": "object"},
+        "body": {},
+        "flag": {"type": "boolean"},
+        "confirm": _CONFIRM,
     }
-    return {"anyOf": [shapes[param.type], _COMPUTED]}
+    shape = shapes[param.type]
+    return shape if param.type in FIXED else {"anyOf": [shape, _COMPUTED]}
 
 
 def _record(properties: Mapping[str, Schema], required: tuple[str, ...] = ()) -> Schema:

@@ -11,6 +11,7 @@ from worker.model.facts import Json, Known
 from worker.model.rules import Computed, Scope, Step, Template
 
 RUN = "tc_run_id"
+CLIENT = "{client_id}"
 _WITH_RUNS = ("suggested_tcs", "clusters")
 """Facts in which a cluster stands beside its run."""
 
@@ -22,8 +23,11 @@ class NotComputable(ValueError):
 def computed_params(place: str, step: Step, scope: Scope) -> dict[str, Json]:
     """The parameters of a step, with everything in them computed. ``place`` names the step. Raises `NotComputable`."""
     params = {name: _value(f"{place}.{name}", value, scope) for name, value in step.params.items()}
-    if RUN in params and ACTIONS[step.action].params.get(RUN) is not None:
+    row = ACTIONS[step.action]
+    if RUN in params and RUN in row.params:
         params[RUN] = _run(place, params[RUN])
+    if row.shown == "confirm" and _names_client(params):
+        params["client_id"] = _client_id(place, scope)
     return params
 
 
@@ -41,6 +45,23 @@ def each_of(place: str, step: Step, scope: Scope) -> dict[str, dict[str, Json]]:
                 params[name] = _part(place, item, name)
         found.setdefault(f"{params['tc']}:{params[RUN]}", params)
     return found
+
+
+def _names_client(value: Json) -> bool:
+    if isinstance(value, str):
+        return CLIENT in value
+    if isinstance(value, dict | list):
+        return any(_names_client(part) for part in (value.values() if isinstance(value, dict) else value))
+    return False
+
+
+def _client_id(place: str, scope: Scope) -> str:
+    """The partner's internal id, kept with the write as it was at the firing (API section 2.1)."""
+    fact = scope.fact("partner")
+    found = fact.value.get("id") if isinstance(fact, Known) and isinstance(fact.value, Mapping) else None
+    if found is None:
+        raise NotComputable(f"{place}: {CLIENT} is not known: the partner's record could not be read")
+    return str(found)
 
 
 def _value(place: str, value: Template, scope: Scope) -> Json:

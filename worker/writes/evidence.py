@@ -33,8 +33,16 @@ _FACTS: Mapping[str, str] = {"field": "event", "series": "event", "setup": "setu
 SERIES = "campaign_event_series"
 
 
+CONFIRM = "confirm"
+"""The fact that a rule's own ``confirm`` reads: ``{when, response}``, judged as it was read."""
+
+
 def fact_key(intent: Intent) -> FactKey:
     """The fact that shows this write's target. For what no read can show, the one that would show its event."""
+    confirm = intent.params.get(CONFIRM)
+    if ACTIONS[intent.action].shown == "confirm" and isinstance(confirm, Mapping):
+        names = {**confirm, **{name: intent.params[name] for name in ("client_id",) if name in intent.params}}
+        return FactKey(name=CONFIRM, params=tuple((name, str(value)) for name, value in sorted(names.items())))
     return FactKey(name=_FACTS.get(ACTIONS[intent.action].shown, "event"))
 
 
@@ -56,6 +64,8 @@ def target_value(intent: Intent, fact: Fact) -> tuple[bool, Json]:
         return _campaign(intent, fact.value)
     if not isinstance(fact.value, Mapping):
         return False, None
+    if row.shown == "confirm":
+        return ("when" in fact.value), dict(fact.value)
     if row.shown == "setup":
         return _setup(intent, fact.value)
     if row.shown == "series":
@@ -136,6 +146,8 @@ def _present(intent: Intent, value: Json) -> bool:
         return value == (members(intent.params) if row.value == "in" else [])
     if not isinstance(value, Mapping):
         return value == intent.wanted.get(intent.target)
+    if row.shown == "confirm":
+        return value["when"] is True
     if not _exists(value) or not all(name in value and value[name] == one for name, one in intent.wanted.items()):
         return False
     return not row.creates or _agree(intent.params, value)
@@ -153,7 +165,7 @@ def _tells(intent: Intent, value: Json) -> bool:
 def _read_in_part(write: Write, value: Json) -> bool:
     """Whether what was read of a record agrees, as far as it goes, with what was wanted or with what was before: then
     a field that is missing on one side could make it either, and nothing else may be concluded."""
-    if not isinstance(value, Mapping) or not _exists(value):
+    if not isinstance(value, Mapping) or not _exists(value) or ACTIONS[write.intent.action].shown == "confirm":
         return False
     sent = write.intent.params if ACTIONS[write.intent.action].creates else {}
     others = [{**sent, **write.intent.wanted}]

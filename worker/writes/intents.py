@@ -14,6 +14,7 @@ from worker.model.facts import Json
 from worker.model.rules import Rule, Scope, Step
 from worker.model.writes import UNSETTLED, Intent, Write
 from worker.writes.computing import computed_params, each_of
+from worker.writes.evidence import CONFIRM
 from worker.writes.wishes import Wish, members, wish_of
 
 
@@ -29,7 +30,7 @@ class Planned:
 
 def wishes_of(rule: Rule) -> tuple[Wish, ...]:
     """The wishes a rule stands for by its text. Computed values make no standing wish: they differ by event."""
-    plain = [step for step in rule.do if not step.computed and not step.each]
+    plain = [step for step in rule.do if not step.computed and not step.each and ACTIONS[step.action].target]
     return tuple(wish_of(step.action, _as_written(step)) for step in plain)
 
 
@@ -53,13 +54,21 @@ def plan_steps(rule: Rule, scope: Scope, context: Mapping[str, Json]) -> tuple[P
 
 def amount_of(intent: Intent) -> float | None:
     """The budget that a write commits, in the partner's currency; None where the action has none of its own."""
-    return budget_in(intent.params)
+    params = intent.params
+    if ACTIONS[intent.action].shown != "confirm":
+        return budget_in(params)
+    parts = [part for part in (params.get("body"), params.get("query")) if isinstance(part, Mapping)]
+    return next((found for part in parts if (found := budget_in(part)) is not None), None)
 
 
 def holds_back(other: Write, write: Write) -> bool:
     """Whether another write must be settled, or gone, before this one of the same target may be sent: it may have an
     effect, or it is an older one of an action whose writes keep their order (API section 3.2: drafts)."""
-    if other.id == write.id or (other.key.event, other.intent.target) != (write.key.event, write.intent.target):
+    if (
+        other.id == write.id
+        or not write.intent.target
+        or (other.key.event, other.intent.target) != (write.key.event, write.intent.target)
+    ):
         return False
     older = other.state == "planned" and other.id < write.id and other.intent.action == write.intent.action
     return other.state in UNSETTLED or (older and ACTIONS[write.intent.action].in_order)
@@ -68,7 +77,14 @@ def holds_back(other: Write, write: Write) -> bool:
 def reads_back(intent: Intent, item: str) -> bool:
     """Whether a read can show this effect."""
     row = ACTIONS[intent.action]
-    return row.shown != "answer" and item not in row.unseen
+    if row.shown == "confirm":
+        return CONFIRM in intent.params
+    return row.shown not in ("answer", "handover") and item not in row.unseen
+
+
+def always_asks(intent: Intent) -> bool:
+    """Whether a person must let it go, whatever the mode: what a DELETE takes away nobody can put back."""
+    return ACTIONS[intent.action].shown == "confirm" and intent.params.get("method") == "DELETE"
 
 
 def _as_written(step: Step) -> dict[str, Json]:
@@ -103,7 +119,7 @@ def _wanted(row: Action, params: Mapping[str, Json]) -> dict[str, Json]:
             return {"exists": True, **values}
         case "series":
             return {row.value or "": list(members(params))}
-        case "answer":
+        case "confirm" | "answer" | "handover":
             return {}
     assert_never(row.shown)
 
@@ -114,5 +130,7 @@ def _spends(row: Action, wish: Wish, params: Mapping[str, Json]) -> bool:
             return not wish.stops
         case "with_budget":
             return budget_in(params) is not None
+        case "unless_said":
+            return params.get("spends") is not False
         case _:
             return row.spends == "always"

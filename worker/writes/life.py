@@ -95,10 +95,10 @@ def backoff(attempts: int) -> timedelta:
 def _after_attempt(write: Write, event: Attempted, policy: Policy, now: datetime, monotonic: float) -> Step:
     outcome = event.outcome
     if isinstance(outcome, Accepted):
-        said = f"the service answered {outcome.answer.status}"
+        said = outcome.why or f"the service answered {outcome.answer.status}"
         if not policy.reads_back:
             taken = move(write, "applied", at=now, reason="accepted", why=said, denied=0)
-            why = "the service accepted it, and this effect cannot be read back"
+            why = outcome.why or "the service accepted it, and this effect cannot be read back"
             done = and_then(taken, "confirmed", at=now, reason="answer", why=why, confirmed_by="answer")
             return Step(move=done, settling=None, then="rest")
         taken = move(write, "applied", at=now, reason="accepted", why=f"{said}; the next reads must show it", denied=0)

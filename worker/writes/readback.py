@@ -10,7 +10,7 @@ from typing import Literal
 
 from worker.model.facts import Fact, Known
 from worker.model.writes import UNSETTLED, Write
-from worker.writes.evidence import Evidence, fact_name, judge
+from worker.writes.evidence import CONFIRM, Evidence, fact_name, judge
 from worker.writes.inputs import Looked
 
 SILENT = "the setup answered 404, and the event itself did not answer after it"
@@ -20,7 +20,10 @@ COVERED = "an opposite write of ours was sent after it"
 
 def needs_event(write: Write, fact: Fact) -> bool:
     """Whether the event must have answered after this read: a setup that is not there is a 404, and that alone may
-    come from a service that knows nothing of the event (API section 7)."""
+    come from a service that knows nothing of the event (API section 7). So is what a rule's own ``confirm`` found not
+    to be there, and there it may be the very effect."""
+    if isinstance(fact, Known) and isinstance(fact.value, dict) and fact_name(write.intent) == CONFIRM:
+        return fact.value.get("absent") is True
     if fact_name(write.intent) != "setup" or not isinstance(fact, Known) or not isinstance(fact.value, dict):
         return False
     return fact.value.get("state") == "NONE" and judge(write, fact).says == "not_there"

@@ -22,7 +22,8 @@ RESET = "reset"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What a rule wants a target to be. ``parts``: the values that it is made of, by name, where it is made of some."""
+    """What a rule wants a target to be. ``parts``: the values that it is made of, by name, where it is made of some.
+    A message has no target: it goes with everything, and stands for nobody else's."""
 
     target: str
     axis: str
@@ -38,7 +39,7 @@ class Wish:
     def opposes(self, other: "Wish") -> bool:
         """Whether both cannot be had: another value on the same axis of the same target, or a reset against anything
         else."""
-        if self.target != other.target or self.text == other.text:
+        if not self.target or self.target != other.target or self.text == other.text:
             return False
         if self.axis != other.axis:
             return RESET in (self.axis, other.axis)
@@ -61,9 +62,20 @@ def wish_of(action: str, params: Mapping[str, Json]) -> Wish:
         case "setup" | "campaign" | "series":
             parts = tuple((name, _spelled(value)) for name, value in sorted(_parts(row, params).items()))
             return Wish(target=target, axis="values", value=f"{action} {_spelled(dict(params))}", parts=parts)
+        case "confirm":
+            return _call(target, params)
         case "answer":
             return Wish(target=target, axis=RESET, value=action)
+        case "handover":
+            return Wish(target=target, axis="message", value=_spelled(params.get("value")))
     assert_never(row.shown)
+
+
+def _call(target: str, params: Mapping[str, Json]) -> Wish:
+    """Two requests that replace one thing want it to be two things; two that add something each add it."""
+    sent = _spelled({name: params[name] for name in ("host", "query", "body") if name in params})
+    adds = params.get("method") == "POST"
+    return Wish(target=target, axis=f"call {sent}" if adds else "call", value=sent)
 
 
 def target_of(row: Action, params: Mapping[str, Json]) -> str:

@@ -14,7 +14,7 @@ from worker.model.endpoints import ENDPOINTS, endpoint, row_of
 from worker.model.errors import UsageError
 from worker.model.exchange import WriteRequest
 from worker.model.facts import Json
-from worker.model.ids import EventId
+from worker.model.ids import EventId, PartnerId
 from worker.model.writes import Intent
 
 BASE = "https://api.example/api/v3"
@@ -24,7 +24,7 @@ def made(action: str, params: dict[str, Json] | None = None, item: str = "", **c
     assumptions, wrong = assumptions_from({key.replace("__", "."): value for key, value in changes.items()})
     assert not wrong
     intent = Intent(action=action, target="t", wish="w", params=params or {})
-    return write_request(EventId("e 1"), intent, item, assumptions)
+    return write_request(PartnerId("partner-id-x"), EventId("e 1"), intent, item, assumptions)
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,29 @@ def test_each_write_is_the_documents_request(action: str, params: dict[str, Json
 
 
 def test_every_action_has_a_request() -> None:
-    for name in ACTIONS:
+    for name in ACTIONS.keys() - {"notify"}:
         item = "event" if name == "frontend_status" else ""
         params: dict[str, Json] = {"value": "ON"} if ACTIONS[name].shape == "value" else {}
-        assert made(name, params, item).path
+        assert made(name, {**params, "method": "PUT", "path": "/x"} if name == "write" else params, item).path
+
+
+def test_a_request_made_by_hand_has_each_name_as_one_segment() -> None:
+    request = made(
+        "write",
+        {
+            "host": "media",
+            "method": "PATCH",
+            "path": "/a/{eid}/{partner_id}/ü/{client_id}/",
+            "query": {"x": ["{eid}", 2.5, True], "y": None},
+            "body": {"z": ["{client_id}", 1]},
+            "client_id": "c/1",
+        },
+    )
+    assert (request.host, request.method) == ("media", "PATCH")
+    assert request.path == "/a/e%201/partner-id-x/%C3%BC/c%2F1/"
+    assert request.query == (("x", "e 1"), ("x", "2.5"), ("x", "true"), ("y", "null"))
+    assert request.body == {"z": ["c/1", 1]}
+    assert made("write", {"method": "PUT", "path": "/x"}).query == ()
 
 
 def test_what_the_operator_vouches_for_goes_into_the_request() -> None:
@@ -253,4 +272,5 @@ def test_a_request_is_found_in_the_document(method: str, path: str, expected: st
 def test_defaults_make_a_request_without_any_vouching() -> None:
     intent = Intent(action="pause", target="t", wish="w")
 
-    assert write_request(EventId("e1"), intent, "", Assumptions()).query == (("client_campaign_status", "PAUSED"),)
+    request = write_request(PartnerId("p"), EventId("e1"), intent, "", Assumptions())
+    assert request.query == (("client_campaign_status", "PAUSED"),)

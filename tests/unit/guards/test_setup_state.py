@@ -2,8 +2,10 @@
 
 import pytest
 
-from tests.builders import MISSING_GAP, a_fact, a_situation, a_write, setup_fact, unreadable
+from tests.builders import LIMITS, MISSING_GAP, NOW, a_fact, a_situation, a_write, setup_fact, unreadable
+from worker.guards.checks import brake_in_transaction, target_free
 from worker.guards.target import budget_in_range, created_here, seen_after_all, setup_state, target_says
+from worker.model.commits import SendingView
 from worker.model.facts import Fact, Json
 from worker.model.ids import WriteId
 from worker.writes.intents import holds_back
@@ -79,6 +81,16 @@ def test_whatever_carries_a_budget_must_be_in_range(
 def test_what_cannot_be_read_back_is_never_already_so() -> None:
     assert target_says(a_situation(a_write("reset_setup"))) is None
     assert seen_after_all(a_situation(a_write("reset_setup", attempt=1))) is None
+
+
+def test_a_message_waits_for_no_other_and_counts_among_no_writes_of_an_hour() -> None:
+    message = a_write("notify", params={"value": "x"}, id=WriteId(5))
+    other = a_write("notify", "needs_human", params={"value": "x"}, id=WriteId(3))
+    assert not holds_back(other, message)
+    assert target_free(a_situation(message, on_target=(other,))) is None
+    many = SendingView(sent_last_hour=(NOW,) * 120)
+    assert brake_in_transaction(message, None, LIMITS, NOW, many) is None
+    assert brake_in_transaction(a_write("run"), None, LIMITS, NOW, many) is not None
 
 
 def test_a_setup_that_somebody_else_made_does_not_confirm_ours() -> None:

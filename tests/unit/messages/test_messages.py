@@ -19,8 +19,9 @@ from worker.messages.outbox import Outbox, Sent, Subscriber
 from worker.messages.topics import TEXT_MAX, Item, alarm_item, command_of, item_of, words_of
 from worker.model.commits import Commit
 from worker.model.errors import LedgerUnwritable, UsageError
+from worker.model.ids import EventId, PartnerId, RuleId
 from worker.model.records import Record
-from worker.model.topics import ALARMS, TOPICS
+from worker.model.topics import ALARMS, HANDED_OVER, MESSAGE, TOPICS
 
 ASKED = frozenset({"needs_human", "surge", "halted", "cycle_failed", "notify"})
 
@@ -194,6 +195,20 @@ class Place:
         made.begin()
         return made
 
+    def say(self, text: str) -> None:
+        """A rule's message is handed over, as the worker records it."""
+        said = Record(
+            at=NOW,
+            kind="confirmed",
+            reason="answer",
+            why=HANDED_OVER + text,
+            partner=PartnerId("p"),
+            event=EventId("e1"),
+            rule=RuleId("r"),
+            action=MESSAGE,
+        )
+        self.ledger.apply(Commit(at=NOW, records=(said,)))
+
     def look(self, outbox: Outbox, after_s: float) -> list[Message]:
         self.now += after_s
         outbox.look()
@@ -243,11 +258,12 @@ def test_alarms_and_words_of_rules_are_told(place: Place) -> None:
     outbox.alarm("cycle_failed", {"partner": "p", "error": "no answer"})
     outbox.alarm("partner_found", {"partner": "p"})
     outbox.alarm("partner_lost", {"partner": "p"})
-    outbox.say("call the hall", partner="p", rule="r")
+    place.say("call the hall")
     place.look(outbox, 1)
     (message,) = place.look(outbox, GATHER_S)
     assert message.title == "campaign-worker: 1 cycle_failed, 1 notify"
-    assert "call the hall" in message.body
+    assert "e1: call the hall" in message.body
+    assert "handed over" not in message.body
 
 
 def test_a_channel_that_fails_harms_nothing_and_what_it_missed_comes_later(place: Place) -> None:

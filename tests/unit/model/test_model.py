@@ -174,7 +174,8 @@ def test_the_actions_that_may_cost_money_are_those_of_the_contract() -> None:
         "always": {"run", "create_draft", "boost", "edit_cluster", "create_campaign", "reset_setup"},
         "unless_off": {"pause", "optimisation", "ad_optimisation"},
         "with_budget": {"update_draft"},
-        "never": {"frontend_status", "series_add", "series_remove"},
+        "unless_said": {"write"},
+        "never": {"frontend_status", "series_add", "series_remove", "notify"},
     }
 
 

@@ -120,7 +120,6 @@ def one(extra: str = "", do: str = "[pause]") -> Rule:
         (HEAD.replace("[pause]", "[[pause]]"), "r.yaml:4:10: an action is a word, or one key with its value"),
         (HEAD.replace("[pause]", "[puase: 1]"), "r.yaml:4:10: unknown action 'puase'; did you mean 'pause'?"),
         (HEAD.replace("[pause]", "[pause: 1]"), "r.yaml:4:17: 'pause' takes nothing"),
-        (HEAD.replace("[pause]", "[notify: hi]"), "r.yaml:4:10: the action 'notify' is not in this version"),
         (HEAD.replace("[pause]", "[optimisation]"), "r.yaml:4:10: 'optimisation' needs a value"),
         (HEAD.replace("[pause]", "[optimisation: false]"), "r.yaml:4:24: optimisation is one of ON, OFF, not 'false'"),
         (

@@ -8,7 +8,7 @@ from worker.config import schema
 from worker.config.schema import SchemaOf
 from worker.model.actions import ACTIONS
 from worker.rules.functions import FUNCTIONS
-from worker.rules.registry import BUILT_IN, LATER_ACTIONS, RULE_KEYS, CustomFact, with_custom
+from worker.rules.registry import BUILT_IN, RULE_KEYS, CustomFact, with_custom
 from worker.rules.schema import rule_tests_schema, rules_schema
 
 
@@ -46,4 +46,3 @@ def test_facts_of_a_config_are_completed_too() -> None:
 def test_the_registry_explains_every_name() -> None:
     assert all(fact.about and fact.example for fact in BUILT_IN.values())
     assert all(function.about for function in FUNCTIONS.values())
-    assert not LATER_ACTIONS & set(ACTIONS), "an action is in this version or in a later one"

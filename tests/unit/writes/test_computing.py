@@ -115,6 +115,26 @@ def test_a_run_is_a_whole_number_however_it_is_spelled() -> None:
         assert computed_params("p", step, a_scope()) == {"tc": "rock", "tc_run_id": 7}
 
 
+@pytest.mark.parametrize(
+    ("params", "names", "reason"),
+    [
+        ({"method": "PUT", "path": "/x/{client_id}"}, True, "in the path"),
+        ({"method": "PUT", "path": "/x", "body": {"a": [1, "is {client_id}"]}}, True, "deep in the body"),
+        ({"method": "PUT", "path": "/x/{eid}", "query": {"n": 7}}, False, "nowhere"),
+    ],
+)
+def test_the_partners_internal_id_is_kept_with_a_write_that_names_it(
+    params: dict[str, Template], names: bool, reason: str
+) -> None:
+    step = Step(action="write", params=params)
+    scope = a_scope({"partner": a_fact({"id": 12})})
+    assert computed_params("p", step, scope).get("client_id") == ("12" if names else None), reason
+    if names:
+        for fact in (unreadable(), a_fact([]), a_fact({})):
+            with pytest.raises(NotComputable, match="client_id"):
+                computed_params("p", step, a_scope({"partner": fact}))
+
+
 def test_what_the_rule_writes_goes_before_what_the_item_says() -> None:
     assert list(each_of("p", edit(tc="pop"), after(ROCK))) == ["pop:7"]
 

@@ -153,6 +153,35 @@ def test_a_setup_of_somebody_else_is_so_and_is_not_ours() -> None:
     assert not there(intent, unreadable())
 
 
+CALL: Mapping[str, Json] = {"method": "PUT", "path": "/x", "client_id": "7", "confirm": {"get": "/y", "when": "z"}}
+
+
+def confirm(when: bool, response: Json, **more: Json) -> Fact:
+    return a_fact({"when": when, "response": response, **more})
+
+
+@pytest.mark.parametrize(
+    ("fact", "says", "third", "reason"),
+    [
+        (confirm(True, {"n": 2}), "there", None, "the rule's condition is true"),
+        (confirm(False, {"n": 1}), "not_there", None, "the answer is as before"),
+        (confirm(False, {"n": 3}), "cannot_tell", "third_value", "the answer is another, and still not as wanted"),
+        (unreadable("confirm.when could not be judged"), "cannot_tell", None, "nothing can be told"),
+        (a_fact({"status": 200}), "cannot_tell", None, "nobody judged it"),
+    ],
+)
+def test_what_a_rules_own_confirm_says(fact: Fact, says: Says, third: str | None, reason: str) -> None:
+    write = a_write("write", "unknown", params=CALL, before={"when": False, "response": {"n": 1}})
+    evidence = judge(write, fact)
+    assert (evidence.says, evidence.third) == (says, third), reason
+    assert already_so(write.intent, fact) is (None if says == "cannot_tell" and third is None else says == "there")
+
+
+def test_what_confirm_reads_is_named_by_what_it_asks_and_how_it_judges() -> None:
+    key = fact_key(a_write("write", params=CALL).intent)
+    assert (key.name, key.params) == ("confirm", (("client_id", "7"), ("get", "/y"), ("when", "z")))
+
+
 @pytest.mark.parametrize(
     ("action", "fact"),
     [

@@ -10,7 +10,7 @@ from worker.model.actions import ACTIONS
 from worker.model.facts import Json, Known
 from worker.model.rules import Scope, Step
 from worker.writes.computing import NotComputable
-from worker.writes.intents import amount_of, plan_steps, reads_back, wishes_of
+from worker.writes.intents import always_asks, amount_of, plan_steps, reads_back, wishes_of
 from worker.writes.wishes import Wish, wish_of
 
 
@@ -96,6 +96,23 @@ def test_what_each_action_wants(
     intent = an_intent(action, params)
     assert (intent.target, intent.wanted) == (target, wanted)
     assert (intent.spends, intent.stops) == (money == "spends", money == "only stops spending")
+
+
+@pytest.mark.parametrize(
+    ("params", "spends", "asks"),
+    [
+        ({"method": "PUT", "path": "/x"}, True, False),
+        ({"method": "PUT", "path": "/x", "spends": False}, False, False),
+        ({"method": "PUT", "path": "/x", "spends": True}, True, False),
+        ({"method": "DELETE", "path": "/x", "spends": False}, False, True),
+    ],
+)
+def test_a_write_by_hand_spends_unless_the_rule_says_otherwise_and_a_delete_asks(
+    params: Mapping[str, Json], spends: bool, asks: bool
+) -> None:
+    intent = an_intent("write", params)
+    assert (intent.target, intent.spends, always_asks(intent)) == (f"{params['method']} /x", spends, asks)
+    assert not always_asks(an_intent("series_remove", {"value": ["a"]})), "what can be put back need not ask"
 
 
 def test_every_action_of_the_table_can_be_planned() -> None:
@@ -272,6 +289,9 @@ def test_the_wish_stored_with_a_write_is_the_rules_wish() -> None:
         ("create_draft", {"total_budget": True}, None, "nor is a boolean"),
         ("boost", {}, None, "the draft's, which the guard reads"),
         ("pause", {}, None, "none"),
+        ("write", {"body": {"total_budget": 70}}, 70.0, "a budget in its body"),
+        ("write", {"query": {"budget": 7}}, 7.0, "or in its query"),
+        ("write", {"body": ["total_budget"], "query": {"n": 7}}, None, "none"),
     ],
 )
 def test_the_budget_that_a_write_commits(

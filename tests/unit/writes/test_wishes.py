@@ -7,6 +7,8 @@ import pytest
 from worker.model.facts import Json
 from worker.writes.wishes import wish_of
 
+PUT: Mapping[str, Json] = {"method": "PUT", "path": "/y"}
+POST: Mapping[str, Json] = {"method": "POST", "path": "/y"}
 ROCK: Mapping[str, Json] = {"tc": "rock", "tc_run_id": 7}
 
 
@@ -36,6 +38,11 @@ ROCK: Mapping[str, Json] = {"tc": "rock", "tc_run_id": 7}
         ),
         (("create_campaign", ROCK), ("edit_cluster", {**ROCK, "budget": 6}), False, "both want it to be there"),
         (("series_add", {"value": ["a"]}), ("series_remove", {"value": ["a", "b"]}), True, "in and out"),
+        (("write", {**PUT, "body": {"x": 1}}), ("write", {**PUT, "body": {"x": 2}}), True, "one thing, two values"),
+        (("write", {**PUT, "body": {"x": 1}}), ("write", {**PUT, "body": {"x": 1.0}}), False, "equal"),
+        (("write", {**PUT, "body": {"x": 1}}), ("write", {**PUT, "path": "/z", "body": {"x": 2}}), False, "two things"),
+        (("write", {**POST, "body": {"x": 1}}), ("write", {**POST, "body": {"x": 2}}), False, "each adds its own"),
+        (("notify", {"value": "x"}), ("notify", {"value": "y"}), False, "messages go with everything"),
         (("series_add", {"value": ["a"]}), ("series_remove", {"value": ["b"]}), False, "two events"),
         (("series_add", {"value": ["a", "b"]}), ("series_add", {"value": ["b", "c"]}), False, "both in"),
     ],

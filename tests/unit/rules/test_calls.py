@@ -1,0 +1,157 @@
+"""A request that a rule makes by hand: what it may be, and what it may not touch."""
+
+import pytest
+
+from worker.model.errors import InputErrors
+from worker.model.facts import Json
+from worker.model.rules import Step
+from worker.rules.load import Loaded, read_rules
+
+HEAD = "rules:\n  - id: a\n    when: event.status == 'x'\n    do:\n      - %s\n"
+
+
+def loaded(written: str) -> Loaded:
+    return read_rules({"r.yaml": HEAD % written})
+
+
+def step(written: str) -> Step:
+    return loaded(written).rules.rules[0].do[0]
+
+
+def mistakes(written: str) -> list[str]:
+    with pytest.raises(InputErrors) as caught:
+        loaded(written)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def call(method: str, path: str, more: str = "") -> str:
+    return f"write: {{method: {method}, path: '{path}'{more}}}"
+
+
+def test_a_request_is_read_with_all_its_parts() -> None:
+    found = step(
+        "write: {host: cr, method: PUT, path: '/events/{eid}', query: {city: '{partner_id}', n: [1, 2]},"
+        " body: {x: [y]}, spends: false, confirm: {get: '/events/{eid}?x=1', when: response.city == 'Leipzig'}}"
+    )
+    params: dict[str, Json] = {
+        "host": "cr",
+        "method": "PUT",
+        "path": "/events/{eid}",
+        "query": {"city": "{partner_id}", "n": [1, 2]},
+        "body": {"x": ["y"]},
+        "spends": False,
+        "confirm": {"get": "/events/{eid}?x=1", "when": "response.city == 'Leipzig'"},
+    }
+    assert found == Step(action="write", params=params)
+
+
+def test_confirm_may_stand_beside_the_write() -> None:
+    confirm = "confirm: {get: /events/x, when: response.ok}"
+    beside = f"{{{call('POST', '/ingest/transaction_summary')}, {confirm}}}"
+    inside = call("POST", "/ingest/transaction_summary", f", {confirm}")
+    assert step(beside).params == step(inside).params
+    assert step(beside).params["host"] == "api", "the main API unless another is named"
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("write", "'write' needs a value"),
+        ("write: {}", "'write' lacks 'method'"),
+        (call("GET", "/x"), "r.yaml:5:25: a GET writes nothing"),
+        (call("FETCH", "/x"), "r.yaml:5:25: write.method is one of POST, PUT, PATCH, DELETE, not 'FETCH'"),
+        (call("PUT", "x"), "r.yaml:5:36: write.path is a path that begins with / and has no empty part"),
+        (call("PUT", "/x//y"), "write.path is a path that begins with /"),
+        (call("PUT", "/x/../auth"), "write.path is a path that begins with /"),
+        (call("PUT", "/x/%2e%2e/auth"), "write.path is a path that begins with /"),
+        (call("PUT", "/a b"), "write.path is a path that begins with /"),
+        (call("PUT", "//other.example/x"), "write.path is a path that begins with /"),
+        (call("PUT", "/x?y=1"), "r.yaml:5:39: write.path has a query"),
+        (call("PUT", "/x/{event}"), "r.yaml:5:40: write.path: nothing fills in {event}"),
+        (call("PUT", "=event.city"), "r.yaml:5:36: write.path cannot be computed"),
+        (call("'=x'", "/x"), "write.method cannot be computed"),
+        (call("PUT", "/x", ", host: db"), "write.host is one of api, cr, media, not 'db'"),
+        (call("PUT", "/x", ", query: x"), "write.query must be a mapping of names to values"),
+        (call("PUT", "/x", ", query: {a: '{tc}'}"), "write.query: nothing fills in {tc}"),
+        (call("PUT", "/x", ", body: {a: ['{tc}']}"), "write.body: nothing fills in {tc}"),
+        (call("PUT", "/x", ", spends: maybe"), "write.spends must be true or false"),
+        (call("PUT", "/x", ", confirms: 1"), "unknown key 'confirms' in write; did you mean 'confirm'?"),
+        (call("PUT", "/x", ", confirm: /x"), "write.confirm must be a mapping with get, when"),
+        (call("PUT", "/x", ", confirm: {get: /x}"), "write.confirm lacks 'when'"),
+        (call("PUT", "/x", ", confirm: {when: response.ok}"), "write.confirm lacks 'get'"),
+        (call("PUT", "/x", ", confirm: {get: x, when: response.ok}"), "write.confirm.get is a path that begins with /"),
+        (call("PUT", "/x", ", confirm: {get: '/{x}', when: response.ok}"), "write.confirm.get: nothing fills in {x}"),
+        (call("PUT", "/x", ", confirm: {get: [], when: response.ok}"), "write.confirm.get must be a text"),
+        (
+            call("PUT", "/x", ", confirm: {get: /auth/x, when: response.ok}"),
+            "write.confirm.get: the service does not let",
+        ),
+        (
+            call("PUT", "/x", ", confirm: {get: /campaign_results/, when: response.ok}"),
+            "does not let a partner read that",
+        ),
+        (
+            call("PUT", "/x", ", confirm: {get: '/events/{eid}/client_campaign_status/task', when: response.ok}"),
+            "write.confirm.get must not be a task",
+        ),
+        (call("PUT", "/x", ", confirm: {get: /x, when: [a]}"), "write.confirm.when must be a condition in one text"),
+        (call("PUT", "/x", ", confirm: {get: /x, when: '1 +'}"), "r.yaml:5:"),
+        (call("PUT", "/x", ", confirm: {get: /x, when: event.status == 'x'}"), "unknown fact 'event'"),
+        (call("POST", "/auth"), "a rule does not sign in or out"),
+        (call("POST", "/auth/x"), "a rule does not sign in or out"),
+        (call("POST", "/%61uth"), "a rule does not sign in or out"),
+        (call("PUT", "/partners/"), "PUT /partners/ is for administrators"),
+        (call("POST", "/partners"), "POST /partners/ is for administrators"),
+        (call("PUT", "/rest_demo_data/x/y"), "PUT /rest_demo_data/{rest} is for administrators"),
+        (call("POST", "/ingest/transaction_summary/from_excel"), "takes a file, which a rule cannot send"),
+        (
+            call("PUT", "/events/{eid}/client_campaign_status"),
+            "PUT /events/{eid}/client_campaign_status has an action of its own: 'pause' or 'run'",
+        ),
+        (call("PUT", "/events/e1/client_campaign_status"), "has an action of its own: 'pause' or 'run'"),
+        (call("PUT", "/events/{eid}/client_campaign_status/"), "has an action of its own: 'pause' or 'run'"),
+        (call("PUT", "/events/{eid}/%63lient_campaign_status"), "has an action of its own: 'pause' or 'run'"),
+        (call("PUT", "/events/{eid}/campaign_optimisation_status"), "has an action of its own: 'optimisation'"),
+        (call("PUT", "/events/{eid}/ad_campaign_optimisation_status"), "has an action of its own: 'ad_optimisation'"),
+        (call("PUT", "/events/{eid}/setup_frontend_status"), "has an action of its own: 'frontend_status'"),
+        (call("PUT", "/events/last_updated_on_fe/{eid}", ", host: cr"), "action of its own: 'frontend_status'"),
+        (call("POST", "/setup_processes/{eid}"), "has an action of its own: 'create_draft'"),
+        (call("PUT", "/setup_processes/{eid}"), "has an action of its own: 'update_draft'"),
+        (call("POST", "/setup_processes/{eid}/boost"), "has an action of its own: 'boost'"),
+        (call("PUT", "/events/{eid}/reset_campaigns_setup"), "has an action of its own: 'reset_setup'"),
+        (call("POST", "/campaigns_setup"), "has an action of its own: 'edit_cluster'"),
+        (call("POST", "/campaigns"), "POST /campaigns/ has an action of its own: 'create_campaign'"),
+        (call("POST", "/events/{eid}/series"), "has an action of its own: 'series_add'"),
+        (call("DELETE", "/events/{eid}/series"), "has an action of its own: 'series_remove'"),
+        ("notify", "'notify' needs a value"),
+        ("notify: ''", "notify must be a text"),
+        ("notify: {text: x}", "notify must be a text"),
+    ],
+)
+def test_what_a_rule_must_not_send_is_told(written: str, message: str) -> None:
+    found = mistakes(written)
+    assert any(message in one for one in found), found
+    assert all(one.startswith("r.yaml:5:") for one in found)
+
+
+@pytest.mark.parametrize(
+    ("written", "warning"),
+    [
+        (call("PUT", "/events/{eid}", ", host: cr"), None),
+        (call("DELETE", "/daily_revenue_summary", ", query: {eid: '{eid}'}"), None),
+        (call("POST", "/media", ", host: media"), None),
+        (call("PATCH", "/daily_revenue_summary"), "has DELETE for /daily_revenue_summary, and no PATCH"),
+        (call("PUT", "/nowhere"), "has no /nowhere"),
+        (call("PUT", "/nowhere", ", host: cr"), "has no /nowhere on the host cr"),
+        (call("PUT", "/x", ", confirm: {get: /y, when: response.ok}"), "has no /x"),
+    ],
+)
+def test_a_request_that_the_document_does_not_have_is_a_warning(written: str, warning: str | None) -> None:
+    found = [one.message for one in loaded(written).warnings]
+    assert found == [] if warning is None else warning in found[0]
+
+
+def test_a_message_may_be_computed() -> None:
+    found = step("notify: \"=event.title + ' is cancelled'\"")
+    assert [one.source for one in found.computed] == ["event.title + ' is cancelled'"]
+    assert step("notify: Look at this").params == {"value": "Look at this"}
