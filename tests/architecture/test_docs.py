@@ -21,8 +21,8 @@ from tests.reference.document import FILE, keys_of_tests, text
 from tests.reference.pages import ROOT, Page, pages
 from tests.reference.words import EXIT_CODES, LOG_FIELDS, TEST_KEYS
 from worker.api.assumptions import ASSUMPTIONS
-from worker.config import read_config, schema
-from worker.config.schema import SchemaOf
+from worker.config import read_config
+from worker.config.schema import SchemaOf, schema
 from worker.ledger.reading import FIELDS
 from worker.model import errors
 from worker.model.actions import ACTIONS

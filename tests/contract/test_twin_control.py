@@ -213,3 +213,21 @@ def test_the_sandbox_process_tells_its_address_and_ends_when_told_to(number: sig
     assert health.json() == {"status": "ok"}
     assert [line.split(":")[0] for line in lines] == ["base_url", "cr_url", "media_url"]
     assert (running.returncode, rest) == (0, "")
+
+
+async def test_times_count_from_the_first_request_whenever_the_machine_was_started() -> None:
+    clock = iter([5000.0, 5002.5])
+    service = Service(demo_world())
+    app = TwinApp(service, clock=lambda: next(clock), sleep=no_sleep)
+    transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 4242))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8700") as client:
+        for _ in range(2):
+            await client.put(PAUSE)
+        requests = (await client.get("/_sandbox/requests")).json()
+        violations = (await client.get("/_sandbox/violations")).json()
+        page = (await client.get("/")).text
+
+    assert [one["at_s"] for one in requests] == [0.0, 2.5]
+    assert {one["at_s"] for one in violations} == {0.0, 2.5}
+    assert "2.500" in page
+    assert "5002" not in page

@@ -12,7 +12,7 @@ from worker.cli.app import app
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import DaemonStatus
 from worker.model.facts import Json
-from worker.rules.load import files_hash
+from worker.rules.files import files_hash
 from worker.system import utc_now
 
 RULE = "rules: [{id: a, when: event.status == 'cancelled', do: [pause]}]\n"

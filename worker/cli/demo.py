@@ -33,6 +33,7 @@ from worker.model.commits import LogFilter
 from worker.model.errors import WorkerError
 from worker.model.facts import Json
 from worker.model.records import Record
+from worker.rules.durations import duration_text
 from worker.sandbox.service import Service
 from worker.sandbox.start import built
 from worker.system import SystemClock
@@ -52,7 +53,8 @@ COLOURS: Mapping[str, str] = {
     "confirmed": "green",
     "needs_human": "red",
 }
-LOG_NAMES = ("seq", "at", "kind", "partner", "event", "write", "attempt", "action", "answer", "why")
+LOG_NAMES = ("at", "kind", "event", "write", "action", "why")
+WRITE_NAMES = ("write", "event", "action", "state", "attempts", "confirmed by", "what its answers were")
 CONFIG = f"""\
 api: {{timeout: 5s}}
 ledger: sqlite:///demo.db
@@ -77,7 +79,7 @@ class Stage:
             return
         colour = COLOURS.get(record.kind, "white")
         at = self.clock.monotonic() - self.began
-        who = f"{record.partner or ''}/{record.event or ''}".replace("partner-id-", "")
+        who = _whose(record.partner, record.event)
         what = f"{record.action or record.rule or '':<8}"
         why = (record.why[:100] + "…") if len(record.why) > 101 else record.why
         self.console.print(f"{at:6.1f}s  ", end="", style="dim")
@@ -141,7 +143,9 @@ async def _played(config: Config, console: Console) -> Service:
     stage = Stage(console=console, progress=progress, clock=clock, began=clock.monotonic())
     async with AsyncExitStack() as stack:
         address = await stack.enter_async_context(twin_served(service, clock))
-        say(f"the sandbox plays at {address.base_url}; the worker looks every 3 s; its rules:")
+        every = duration_text(config.poll.interval)
+        say(f"the sandbox plays at {address.base_url}; the worker looks every {every}, in real time;")
+        say(f"safety.settle is {SETTLE} here instead of 2m, so that lost answers are settled in the show; its rules:")
         say((config.rules / "demo.yaml").read_text("utf-8"))
         daemon = await stack.enter_async_context(
             running_daemon(config, reporter=stage, tell=stage.tell, pid=os.getpid(), address=address)
@@ -179,9 +183,10 @@ def _open(config: Config) -> bool:
 def _closing(ledger: LedgerReader, service: Service) -> None:
     """The action log, the writes, and the sandbox's own books as the last lines."""
     records = [record for record in ledger.log(LogFilter()) if record["kind"] in SHOWN_KINDS]
-    print_table("the action log", LOG_NAMES, (_log_row(record) for record in records))
-    names = ("write", "partner", "event", "action", "state", "attempts", "confirmed by", "what its answers were")
-    print_table("the writes", names, (_write_row(ledger, writes_json(write)) for write in ledger.writes()))
+    print_table(
+        "the action log (2.1 is the first attempt of write 2)", LOG_NAMES, (log_row(record) for record in records)
+    )
+    print_table("the writes", WRITE_NAMES, (_write_row(ledger, writes_json(write)) for write in ledger.writes()))
     met = sorted({f"{seen.fault} ({seen.method} {seen.path})" for seen in service.books.requests if seen.fault})
     print("what the sandbox did to the worker: " + "; ".join(met))
     broken = ledger.verify()
@@ -197,12 +202,23 @@ def _closing(ledger: LedgerReader, service: Service) -> None:
         )
 
 
-def _log_row(record: Mapping[str, Json]) -> list[Json]:
-    response = record["response"]
-    answer = response.get("status") or response.get("error") if isinstance(response, dict) else None
+def log_row(record: Mapping[str, Json]) -> list[Json]:
+    """One record as the closing table has it; what was answered stands in the words."""
     at = record["at"]
-    shown = {**record, "at": at[11:23] if isinstance(at, str) else at, "answer": answer}
-    return [shown[name] for name in LOG_NAMES]
+    attempt = f"{record['write']}.{record['attempt']}" if record["attempt"] else record["write"]
+    return [
+        at[11:21] if isinstance(at, str) else at,
+        record["kind"],
+        _whose(record["partner"], record["event"]),
+        attempt,
+        record["action"],
+        record["why"],
+    ]
+
+
+def _whose(partner: Json, event: Json) -> str:
+    """Partner and event in one word, as the passing lines have them."""
+    return f"{partner or ''}/{event or ''}".replace("partner-id-", "")
 
 
 def _write_row(ledger: LedgerReader, write: Mapping[str, Json]) -> list[Json]:
@@ -214,8 +230,7 @@ def _write_row(ledger: LedgerReader, write: Mapping[str, Json]) -> list[Json]:
             answers.append(str(response.get("status") or response.get("error")))
     return [
         number,
-        write["partner"],
-        write["event"],
+        _whose(write["partner"], write["event"]),
         write["action"],
         write["state"],
         write["attempt"],

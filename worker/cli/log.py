@@ -10,7 +10,7 @@ import typer
 
 from worker.cli.app import app, invocation
 from worker.cli.common import moment, reader_of
-from worker.cli.output import LogFormat, print_json, print_line, print_table, say
+from worker.cli.output import LogFormat, moment_shown, print_json, print_line, print_table, printable, say
 from worker.cli.searching import say_nothing_found
 from worker.cli.verifying import head_of, verify_export, verify_ledger
 from worker.ledger.chain import GENESIS
@@ -114,7 +114,7 @@ def _nothing(ledger: LedgerReader, wanted: LogFilter) -> None:
 
 
 def _row(record: dict[str, Json]) -> list[Json]:
-    return [record[name] for name in TABLE]
+    return [moment_shown(record[name]) if name == "at" else record[name] for name in TABLE]
 
 
 def _follow(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
@@ -126,7 +126,8 @@ def _follow(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
             if output is LogFormat.jsonl:
                 print_line(record)
             else:
-                print("  ".join(str(record[name]) for name in TABLE if record[name] is not None), flush=True)
+                said = "  ".join(str(record[name]) for name in TABLE if record[name] is not None)
+                print(printable(said), flush=True)
     except KeyboardInterrupt:
         return
 

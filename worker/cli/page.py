@@ -23,8 +23,7 @@ from worker.model.errors import InputErrors, NotFound, UsageError
 from worker.model.ids import PartnerId, RuleId
 from worker.model.rules import RuleSet
 from worker.model.writes import UNSETTLED, State, Write
-from worker.rules.files import read_files
-from worker.rules.load import files_hash
+from worker.rules.files import files_hash, read_files
 from worker.system import SystemClock, secret_text, utc_now
 from worker.web.app import application
 from worker.web.door import SECRET_LENGTH_MIN, Keys, digest

@@ -10,11 +10,14 @@ import typer
 from worker.cli.app import app, invocation
 from worker.cli.beside import Beside
 from worker.cli.common import config_of, duration
-from worker.cli.output import say
+from worker.cli.opening import ledger_url
+from worker.cli.output import counted, say
 from worker.cli.signals import BOTH
 from worker.cli.wiring import running_daemon, unvouched_lines
 from worker.config import Config
 from worker.engine.report import CycleReport
+from worker.ledger.places import place_of
+from worker.ledger.reading import open_reading
 from worker.logs import configure, logger, tell
 from worker.system import utc_now
 
@@ -71,9 +74,26 @@ def run(
         logger().warning("config_key_not_used", key=key, why=why)
     for problem in config.warnings:
         say(str(problem))
-    for line in unvouched_lines(config):
+    for line in (*unvouched_lines(config), *earlier_worlds(config)):
         say(line)
     asyncio.run(_run(config, ends))
+
+
+def earlier_worlds(config: Config) -> tuple[str, ...]:
+    """What to say where the embedded sandbox begins anew and the ledger does not. Nothing is thrown away for it: the
+    same line in a config could be a slip, and the ledger that of the real service."""
+    if not config.embedded:
+        return ()
+    with open_reading(ledger_url(config)) as ledger:
+        remembered = sum(ledger.state_counts().values())
+    if not remembered:
+        return ()
+    file = place_of(ledger_url(config)).file
+    return (
+        f"the embedded sandbox begins anew at every start; the ledger {file} does not",
+        f"    it remembers {counted(remembered, 'write')} of earlier worlds; what is open is settled against this one",
+        f"    to begin anew yourself, remove {file.name}* there; for the real service, name another `ledger`",
+    )
 
 
 async def _run(config: Config, ends: timedelta | None) -> None:

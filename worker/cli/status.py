@@ -10,9 +10,7 @@ from worker.cli.app import app, invocation
 from worker.cli.common import config_of, say_no_ledger
 from worker.cli.opening import ledger_url
 from worker.cli.output import Format, print_json, print_table, say
-from worker.cli.rulesource import FolderSource
-from worker.engine.daemon import RELOAD_EVERY
-from worker.engine.health import unhealthy
+from worker.engine.health import RELOAD_EVERY, unhealthy
 from worker.ledger.lock import held_since, holder
 from worker.ledger.places import LedgerPlace, place_of
 from worker.ledger.reading import LedgerReader, open_reading
@@ -20,6 +18,7 @@ from worker.model.commits import DaemonStatus
 from worker.model.errors import NotSafe
 from worker.model.facts import Json
 from worker.rules.durations import duration_text
+from worker.rules.files import files_hash
 from worker.system import utc_now
 
 NO_RULES: Mapping[str, Json] = {
@@ -54,8 +53,7 @@ def status(
             raise
         say(f"not healthy: {error}")
         raise typer.Exit(1) from None
-    files = FolderSource(config.rules, config.registry).files_hash()
-    found["rules"] = {**NO_RULES, **_mapping(found["rules"]), "files_hash": files}
+    found["rules"] = {**NO_RULES, **_mapping(found["rules"]), "files_hash": files_hash(config.rules)}
     if healthy:
         why = _unhealthy(found, now, config.poll.interval)
         if why is not None:

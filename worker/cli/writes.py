@@ -6,10 +6,11 @@ import typer
 
 from worker.cli.app import app, invocation
 from worker.cli.common import reader_of
-from worker.cli.output import Format, print_json, print_table
+from worker.cli.output import Format, moment_shown, print_json, print_table
 from worker.cli.searching import say_nothing_found
 from worker.ledger.rows import writes_json
 from worker.model.errors import UsageError
+from worker.model.facts import Json
 from worker.model.writes import State
 from worker.rules.nearest import meant
 from worker.writes.states import MOVES
@@ -43,4 +44,12 @@ def writes(
     if output is Format.json:
         print_json(rows)
     elif rows:
-        print_table("writes", TABLE, ([row[name] for name in TABLE] for row in rows))
+        print_table(
+            "writes",
+            TABLE,
+            ([moment_shown(row[name]) if name == "changed_at" else row[name] for name in TABLE] for row in rows),
+        )
+
+
+def _cells(row: dict[str, Json]) -> list[Json]:
+    return [moment_shown(row[name]) if name == "changed_at" else row[name] for name in TABLE]

@@ -4,7 +4,6 @@ It never reads the environment by itself: secrets are resolved in a step of thei
 """
 
 from worker.config.load import Assumed, Config, load_config, read_config
-from worker.config.schema import schema
 from worker.config.secrets import Secret, SecretValue, resolve
 
-__all__ = ["Assumed", "Config", "Secret", "SecretValue", "load_config", "read_config", "resolve", "schema"]
+__all__ = ["Assumed", "Config", "Secret", "SecretValue", "load_config", "read_config", "resolve"]

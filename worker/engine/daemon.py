@@ -15,6 +15,7 @@ from typing import Protocol
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from worker.engine.cycle import Cycle
+from worker.engine.health import RELOAD_EVERY
 from worker.engine.partners import Partners, held_while_gone
 from worker.engine.parts import Parts
 from worker.engine.report import CycleReport
@@ -26,7 +27,6 @@ from worker.model.records import Record
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
 
-RELOAD_EVERY = timedelta(seconds=2)
 PARTNERS_EVERY = timedelta(seconds=60)
 DENIED_AGAIN = timedelta(minutes=5)
 """How long a partner for which the service refuses our credentials is left in peace."""

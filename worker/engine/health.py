@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 from worker.model.facts import Json
 
 HEALTHY_INTERVALS = 3
+RELOAD_EVERY = timedelta(seconds=2)
+"""How often a daemon looks at its rule files; a change takes no longer than this to be in force, or refused."""
 
 
 def unhealthy(body: Mapping[str, Json], now: datetime, interval: timedelta) -> str | None:

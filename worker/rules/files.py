@@ -5,6 +5,7 @@ that leads back into itself may each be the rule that was to hold another back. 
 Reading is all it does to the world.
 """
 
+import hashlib
 import os
 import stat
 from collections.abc import Mapping
@@ -26,6 +27,15 @@ def read_files(path: Path) -> Mapping[str, str]:
     if unreadable:
         raise InputErrors(unreadable)
     return texts
+
+
+def files_hash(path: Path) -> str:
+    """The hash that a rule set of what is on disk now would have; where it cannot be read, one of the trouble, so that
+    whoever compares hashes sees a change and asks for the whole."""
+    texts, unreadable = texts_of(path)
+    if unreadable:
+        return "unreadable " + hashlib.sha256("\n".join(map(str, unreadable)).encode()).hexdigest()
+    return hash_of(texts)
 
 
 def texts_of(path: Path) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
@@ -144,3 +154,17 @@ def _not_utf8(file: Path, error: UnicodeDecodeError) -> Problem:
             "utf-8", "replace"
         ),
     )
+
+
+def hash_of(texts: Mapping[str, str]) -> str:
+    """A hash of names and texts; the folder they share is no part of it, so that a copy elsewhere has the same."""
+    names = sorted(texts)
+    shared = len(str(Path(names[0]).parent)) if names else 0
+    while shared and any(name[:shared] != names[0][:shared] for name in names):
+        shared -= 1
+    digest = hashlib.sha256()
+    for name in names:
+        for part in (name[shared:], texts[name]):
+            raw = part.encode("utf-8", "surrogatepass")
+            digest.update(len(raw).to_bytes(8, "big") + raw)
+    return digest.hexdigest()

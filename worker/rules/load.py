@@ -4,14 +4,13 @@ A set is loaded whole or not at all: with half a folder, a rule that was to hold
 What lies in the folder is found and read by `worker.rules.files`; `read_rules` does the same from texts.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from worker.model.errors import InputErrors, Problem
 from worker.model.rules import RuleSet
-from worker.rules.files import read_files, texts_of
+from worker.rules.files import hash_of, texts_of
 from worker.rules.registry import BUILT_IN_REGISTRY, Registry
 from worker.rules.rulefile import RuleReader, Written
 from worker.rules.yamltext import Document, Scalar, compose
@@ -45,11 +44,6 @@ def examine(path: Path, registry: Registry = BUILT_IN_REGISTRY) -> Loaded:
     return replace(found, errors=(*unreadable, *found.errors))
 
 
-def files_hash(path: Path) -> str:
-    """The hash that a rule set of what is on disk now would have. Raises `InputErrors` where it cannot be read."""
-    return _hash_of(read_files(path))
-
-
 def read_rules(texts: Mapping[str, str], registry: Registry = BUILT_IN_REGISTRY) -> Loaded:
     """The rules of texts by file name. Raises `InputErrors` with every mistake."""
     return _without_errors(_examined(texts, registry))
@@ -77,7 +71,7 @@ def _examined(texts: Mapping[str, str], registry: Registry) -> Loaded:
     problems.extend(_duplicates(reader.ids))
     rules = sorted((one.rule for one in written), key=lambda rule: rule.id)
     return Loaded(
-        rules=RuleSet(rules=tuple(rules), hash=_hash_of(texts)),
+        rules=RuleSet(rules=tuple(rules), hash=hash_of(texts)),
         written=tuple(written),
         errors=tuple(sorted(problems, key=lambda one: (one.file, one.line, one.column))),
         warnings=tuple(warning for one in written for warning in one.warnings),
@@ -96,17 +90,3 @@ def _duplicates(ids: Iterable[Scalar]) -> list[Problem]:
             hint = "give one of the two another id; a new id is a new rule with a memory of its own"
             found.append(one.document.problem(one.start, message, hint=hint, code="duplicate"))
     return found
-
-
-def _hash_of(texts: Mapping[str, str]) -> str:
-    """A hash of names and texts; the folder they share is no part of it, so that a copy elsewhere has the same."""
-    names = sorted(texts)
-    shared = len(str(Path(names[0]).parent)) if names else 0
-    while shared and any(name[:shared] != names[0][:shared] for name in names):
-        shared -= 1
-    digest = hashlib.sha256()
-    for name in names:
-        for part in (name[shared:], texts[name]):
-            raw = part.encode("utf-8", "surrogatepass")
-            digest.update(len(raw).to_bytes(8, "big") + raw)
-    return digest.hexdigest()

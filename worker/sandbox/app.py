@@ -10,7 +10,7 @@ Never decides what the service answers.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict
 from urllib.parse import parse_qsl
 
@@ -20,6 +20,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
+from worker.sandbox.books import Effect, Outside, Seen
 from worker.sandbox.changes import ChangeError, FaultChange, ResetChange, SettingsChange, change_from
 from worker.sandbox.delivery import Answer, Cut, Hang, Host, Json, TwinRequest
 from worker.sandbox.faults import FaultError, fault_from
@@ -27,6 +28,7 @@ from worker.sandbox.page import page
 from worker.sandbox.rows import ROWS
 from worker.sandbox.service import Service
 from worker.sandbox.settings import SettingsError
+from worker.sandbox.watch import Violation
 
 BASES: tuple[tuple[str, Host], ...] = (("/api/v3", "api"), ("/api/media", "media"), ("/cr", "cr"))
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -189,20 +191,24 @@ class _Control:
         books = self._service.books
         body = {
             **books.summary(),
-            "list": [asdict(effect) for effect in books.effects],
-            "outside": [asdict(change) for change in books.outside],
+            "list": self._told(books.effects),
+            "outside": self._told(books.outside),
         }
         return _only_here(request) or JSONResponse(body)
 
     async def violations(self, request: Request) -> Response:
-        return _only_here(request) or JSONResponse([asdict(each) for each in self._service.violations()])
+        return _only_here(request) or JSONResponse(self._told(self._service.violations()))
 
     async def requests(self, request: Request) -> Response:
         """All requests, or those after `?since=SEQ`."""
         since = request.query_params.get("since", "0")
         after = int(since) if since.isdigit() else 0
-        seen = [asdict(each) for each in self._service.books.requests if each.seq > after]
-        return _only_here(request) or JSONResponse(seen)
+        seen = [each for each in self._service.books.requests if each.seq > after]
+        return _only_here(request) or JSONResponse(self._told(seen))
+
+    def _told(self, happened: Iterable[Effect | Outside | Seen | Violation]) -> list[dict[str, object]]:
+        """What happened, with its time in seconds of the story: the clock's own begin means nothing to anybody."""
+        return [{**asdict(one), "at_s": self._service.story_s(one.at_s)} for one in happened]
 
     async def faults(self, request: Request) -> Response:
         if refused := _only_here(request):

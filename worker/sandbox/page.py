@@ -30,15 +30,20 @@ def page(service: Service) -> str:
     violations = service.violations()
     effects = list(service.books.effects)[-MAX_ROWS:][::-1]
     requests = list(service.books.requests)[-MAX_ROWS:][::-1]
+
+    def at(clock_s: float) -> str:
+        return f"{service.story_s(clock_s):.3f}"
+
     parts = [
         _verdict(summary, len(violations)),
         _otherwise(service),
         *(_events(service, partner) for partner in service.world.partners),
+        "<p>Times are seconds from the first request, when the story began.</p>",
         "<h2>Effects</h2>",
         _table(
             ("seq", "at", "partner", "event", "operation", "before", "after", "repeated", "request"),
             (
-                (e.seq, f"{e.at_s:.3f}", e.partner, e.eid, e.operation, e.before, e.after, e.repeated, e.request_id)
+                (e.seq, at(e.at_s), e.partner, e.eid, e.operation, e.before, e.after, e.repeated, e.request_id)
                 for e in effects
             ),
         ),
@@ -46,14 +51,14 @@ def page(service: Service) -> str:
         _table(
             ("seq", "at", "method", "host", "path", "query", "partner", "status", "fault"),
             (
-                (r.seq, f"{r.at_s:.3f}", r.method, r.host, r.path, _query(r.query), r.partner, r.status, r.fault or "")
+                (r.seq, at(r.at_s), r.method, r.host, r.path, _query(r.query), r.partner, r.status, r.fault or "")
                 for r in requests
             ),
         ),
         "<h2>Violations</h2>",
         _table(
             ("at", "kind", "partner", "method", "path", "detail"),
-            ((f"{v.at_s:.3f}", v.kind, v.partner, v.method, v.path, v.detail) for v in violations[-MAX_ROWS:][::-1]),
+            ((at(v.at_s), v.kind, v.partner, v.method, v.path, v.detail) for v in violations[-MAX_ROWS:][::-1]),
         ),
     ]
     return (

@@ -113,6 +113,10 @@ class Service:
     def violations(self) -> list[Violation]:
         return list(self._watch.violations)
 
+    def story_s(self, at_s: float) -> float:
+        """Seconds from the begin of the story, which is the first request, to a moment of the clock."""
+        return round(at_s - (at_s if self._origin_s is None else self._origin_s), 3)
+
     def advance(self, now_s: float) -> float:
         """Lets everything happen that was due by now, in its order, each at its own moment."""
         if self._origin_s is None:

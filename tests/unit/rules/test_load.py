@@ -11,7 +11,8 @@ from worker.model.errors import InputErrors
 from worker.model.ids import PartnerId
 from worker.model.rules import Computed, Rule, RuleSet, Surge, Watch
 from worker.rules import files
-from worker.rules.load import files_hash, load, load_rules, read_rules
+from worker.rules.files import files_hash
+from worker.rules.load import load, load_rules, read_rules
 from worker.rules.rulefile import cron_error
 
 HEAD = "rules:\n  - id: a\n    when: event.status == 'x'\n    do: [pause]\n"

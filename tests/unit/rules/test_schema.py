@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from worker.config import schema
-from worker.config.schema import SchemaOf
+from worker.config.schema import SchemaOf, schema
 from worker.model.actions import ACTIONS
 from worker.rules.functions import FUNCTIONS
 from worker.rules.registry import BUILT_IN, RULE_KEYS, CustomFact, with_custom

@@ -1,0 +1,61 @@
+"""Tables for a person: readable where there is little room, and never an order to the terminal."""
+
+import io
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+
+import pytest
+
+from worker.cli.demo import LOG_NAMES, log_row
+from worker.cli.output import print_table
+from worker.model.facts import Json
+
+WHY = "event.status is 'cancelled'; event.frontend_status is 'DEFAULT'; the partner's campaigns are switched on"
+RECORD: dict[str, Json] = {
+    "at": "2026-03-01T12:00:06.250Z",
+    "kind": "needs_human",
+    "partner": "partner-id-harbour-hall",
+    "event": "e10",
+    "write": 12,
+    "attempt": 2,
+    "action": "boost",
+    "why": WHY,
+}
+
+
+def printed(names: Sequence[str], rows: Sequence[Sequence[Json]]) -> list[str]:
+    out = io.StringIO()
+    with redirect_stdout(out):
+        print_table("a table", names, rows)
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize("columns", [110, 120])
+def test_the_demo_s_log_keeps_every_name_on_one_line(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+
+    lines = printed(LOG_NAMES, [log_row(RECORD)])
+
+    assert max(map(len, lines)) <= columns
+    assert any(
+        line.split()[:5] == ["12:00:06.2", "needs_human", "harbour-hall/e10", "12.2", "boost"] for line in lines
+    ), lines
+    assert len(lines) <= 8, "the words take few lines"
+
+
+def test_where_there_is_little_room_the_words_keep_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "110")
+    names = ("seq", "at", "kind", "reason", "partner", "event", "rule", "write", "action", "why")
+    long: list[Json] = [4711, "2026-03-01T12:00:06.250Z", "needs_human", "no_evidence", "partner-id-harbour-hall"]
+
+    lines = printed(names, [[*long, "event-0815", "boost-on-new-clusters", 12, "boost", WHY]])
+
+    assert max(map(len, lines)) <= 110
+    assert any("event.status is 'cancelled';" in line for line in lines), lines
+
+
+def test_what_a_terminal_would_obey_is_not_printed() -> None:
+    text = "\n".join(printed(("id", "why"), [["e1", "title is '\x1b[31mred\x07\x9b2J'"], ["[bold]e2[/bold]", "plain"]]))
+
+    assert not set(text) & {"\x1b", "\x07", "\x9b"}
+    assert "[bold]e2[/bold]" in text
