@@ -176,14 +176,16 @@ _PROOFS = {
     "sending": {"not_there"},
     "skipped": {"not_there"},
     "cancelled": {"not_there", "person"},
-    "planned": {"not_there", "there", "person", "cannot_tell"},
     "needs_human": {"not_there", "cannot_tell"},
 }
+_AT_ONCE = {"no_readback", "toggle", "ask"}
+"""Why a person is asked without a read."""
 
 
 def _left(case: Case, record: dict[str, Any], proof: str, since_s: float) -> Iterator[str]:
     kind, number = record["kind"], record["write"]
-    if proof not in _PROOFS[kind]:
+    asked_at_once = kind == "needs_human" and record["reason"] in _AT_ONCE
+    if proof not in _PROOFS.get(kind, set()) and not asked_at_once:
         yield f"write {number} went from unknown to {kind}, and the last evidence says {proof or 'nothing'}"
     at_s = seconds(record["at"])
     began_s = max([since_s, *(start for start in case.played.starts if start <= at_s)])
