@@ -179,17 +179,24 @@ def test_words_of_our_own_are_about_what_is_there() -> None:
 # what the page for the night must have
 
 
+@cache
+def calls(folder: str) -> tuple[ast.Call, ...]:
+    """Every call below a folder."""
+    trees = (ast.parse(file.read_text("utf-8")) for file in sorted((ROOT / folder).rglob("*.py")))
+    return tuple(node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
 def constants(call: str, argument: int | str, folder: str) -> set[str]:
     """The constant that an argument of every such call below a folder has."""
     found: set[str] = set()
-    for file in sorted((ROOT / folder).rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] != call:
-                continue
-            given = [one.value for one in node.keywords if one.arg == argument]
-            if isinstance(argument, int):
-                given = node.args[argument : argument + 1]
-            found |= {one.value for one in given if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+    for node in calls(folder):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if name != call:
+            continue
+        given = [one.value for one in node.keywords if one.arg == argument]
+        if isinstance(argument, int):
+            given = node.args[argument : argument + 1]
+        found |= {one.value for one in given if isinstance(one, ast.Constant) and isinstance(one.value, str)}
     return found
 
 
