@@ -10,7 +10,7 @@ import pytest
 
 from tests.virtual import EPOCH
 from tests.worlds import OTHER, PARTNER, Town, draft, happening, tenant, town, world
-from worker.cli.wiring import engine_settings
+from worker.cli.configs import engine_settings
 from worker.config import read_config
 from worker.engine.operators import approved, rejected
 from worker.engine.settings import EngineSettings

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from tests.virtual import EPOCH
 from tests.worlds import PARTNER, PAUSE, Town, draft, happening, town, world
-from worker.cli.opening import config_from, ledger_url
+from worker.cli.configs import config_from
+from worker.cli.opening import ledger_url
 from worker.cli.page import PageDecisions, rules_shown
 from worker.config import Config
 from worker.ledger.browsing import LedgerBrowser, open_browser

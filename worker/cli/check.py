@@ -9,9 +9,8 @@ import typer
 
 from worker.cli.app import Invocation, app, invocation
 from worker.cli.checking import Checked, checked, in_order, summary
-from worker.cli.common import config_for
+from worker.cli.configs import config_for, engine_settings, unvouched_lines, vouched_lines
 from worker.cli.output import Format, print_json, say
-from worker.cli.wiring import engine_settings, unvouched_lines, vouched_lines
 from worker.config import Config
 from worker.config.load import repaired
 from worker.engine.estimate import EVENTS, Estimate

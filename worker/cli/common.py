@@ -2,15 +2,14 @@
 
 import getpass
 import os
-from collections.abc import Collection
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from worker.cli.app import Invocation
-from worker.cli.opening import config_from, ledger_url
+from worker.cli.configs import config_from
+from worker.cli.opening import ledger_url
 from worker.cli.output import say
-from worker.config import Config, read_config
+from worker.config import Config
 from worker.ledger.places import place_of
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.errors import UsageError
@@ -21,13 +20,6 @@ from worker.system import utc_now
 def config_of(invocation: Invocation) -> Config:
     """The config, checked; every mistake at once as `InputErrors`."""
     return config_from(invocation.config_path)
-
-
-def config_for(invocation: Invocation, paths: Collection[Path] | None) -> Config:
-    """The config; where nobody named one and the files to look at are named, there need not be any."""
-    if paths and not invocation.named and not invocation.config_path.exists():
-        return read_config(invocation.config_path, "")
-    return config_of(invocation)
 
 
 def reader_of(invocation: Invocation) -> LedgerReader:

@@ -20,7 +20,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from worker.cli.app import app
-from worker.cli.opening import config_from, ledger_url
+from worker.cli.configs import config_from
+from worker.cli.opening import ledger_url
 from worker.cli.output import print_table, say
 from worker.cli.wiring import FIRST_EVENT_IN, running_daemon, twin_served
 from worker.config import Config

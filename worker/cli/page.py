@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
+from worker.cli.configs import engine_settings
 from worker.cli.deciding import Chosen, decided
 from worker.cli.opening import ledger_url
 from worker.cli.pulse import Pulse
-from worker.cli.wiring import engine_settings, operators_ledger
+from worker.cli.wiring import operators_ledger
 from worker.config import Config, resolve
 from worker.engine.operators import approved, rejected, resolved
 from worker.ledger.browsing import open_browser

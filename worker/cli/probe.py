@@ -9,8 +9,9 @@ from worker.api.findings import Finding
 from worker.api.probe import Probed, Resource
 from worker.cli.app import app, invocation
 from worker.cli.common import config_of
+from worker.cli.configs import assumptions_of
 from worker.cli.output import Format, print_json, print_table, say
-from worker.cli.wiring import assumptions_of, probe_of
+from worker.cli.wiring import probe_of
 from worker.config import Config
 from worker.model.facts import Json
 

@@ -6,8 +6,8 @@ import typer
 
 from worker.cli.app import app, invocation
 from worker.cli.common import config_of, given, operator
+from worker.cli.configs import engine_settings
 from worker.cli.deciding import Chosen, decide
-from worker.cli.wiring import engine_settings
 from worker.engine.operators import resolved
 from worker.model.commits import Move
 from worker.model.errors import UsageError

@@ -10,10 +10,11 @@ import typer
 from worker.cli.app import app, invocation
 from worker.cli.beside import Beside
 from worker.cli.common import config_of, duration
+from worker.cli.configs import unvouched_lines
 from worker.cli.opening import ledger_url
 from worker.cli.output import counted, say
 from worker.cli.signals import BOTH
-from worker.cli.wiring import running_daemon, unvouched_lines
+from worker.cli.wiring import running_daemon
 from worker.config import Config
 from worker.engine.report import CycleReport
 from worker.ledger.places import place_of

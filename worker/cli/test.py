@@ -14,9 +14,8 @@ import typer
 
 from worker.api.classify import outcome_of_answer
 from worker.cli.app import app, invocation
-from worker.cli.common import config_for
+from worker.cli.configs import assumptions_of, config_for, engine_settings
 from worker.cli.output import Format, print_json, say
-from worker.cli.wiring import assumptions_of, engine_settings
 from worker.config import Config
 from worker.engine.ruletest_claims import Failure
 from worker.engine.ruletests import Bench, Ran, run_test

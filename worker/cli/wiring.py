@@ -1,7 +1,7 @@
 """Builds the parts and hands them in: the only place that knows which client, which ledger and which clock.
 
-Everything else of the worker is given what it needs. What a config means for the engine is decided here as well, so
-that `run`, `resolve` and `check` cannot read it differently.
+Everything else of the worker is given what it needs. What a config means for the engine is decided in
+`worker.cli.configs`, for every command alike.
 """
 
 import os
@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from worker.api.addresses import hosts_from
-from worker.api.assumptions import Assumptions, assumptions_from
 from worker.api.auth import Credentials
 from worker.api.client import ApiService, ApiSettings
 from worker.api.counting import counting
@@ -20,25 +19,21 @@ from worker.api.readings import CustomFact
 from worker.api.replies import Reply
 from worker.api.secret import Secret
 from worker.api.transport import Transports
+from worker.cli.configs import assumptions_of, engine_settings
 from worker.cli.messages import LogNotifier
 from worker.cli.opening import ledger_url
 from worker.cli.rulesource import FolderSource
 from worker.config import Config, resolve
 from worker.engine.daemon import Daemon, Reporter
-from worker.engine.looks import Settings
 from worker.engine.parts import Parts
-from worker.engine.settings import EngineSettings
 from worker.engine.told import Tell, ToldLedger
-from worker.guards.situation import Limits
 from worker.ledger.lock import SenderLock
 from worker.ledger.mark import lost
 from worker.ledger.places import place_of
 from worker.ledger.sql import SqlLedger
-from worker.model.actions import ACTIONS
 from worker.model.errors import NotFound
 from worker.model.facts import Json
 from worker.model.ids import PartnerId
-from worker.model.rules import Surge
 from worker.reading.gate import Gate
 from worker.reading.pacer import Pacer
 from worker.rules.durations import duration_text
@@ -72,68 +67,6 @@ def operators_ledger(config: Config) -> SqlLedger:
 def writer_of(config: Config) -> SqlLedger:
     """The ledger for writing; made where there is none."""
     return SqlLedger.open(ledger_url(config), clock_now=utc_now)
-
-
-def assumptions_of(config: Config) -> Assumptions:
-    """The register with the operator's values; `load_config` has checked them."""
-    return assumptions_from(config.assumptions)[0]
-
-
-def engine_settings(config: Config) -> EngineSettings:
-    """What the config means for the engine."""
-    safety = config.safety
-    assumptions = assumptions_of(config)
-    vouched = assumptions.vouched | config.vouched
-    unvouched: Mapping[str, tuple[str, ...]] = {}
-    if not config.local:
-        leaning = {name: tuple(key for key in row.assumptions if key not in vouched) for name, row in ACTIONS.items()}
-        unvouched = {name: keys for name, keys in leaning.items() if keys}
-    return EngineSettings(
-        deciding=Settings(
-            mode=config.mode,
-            gap=safety.gap.longer_than,
-            gap_then=safety.gap.then,
-            surge=Surge(events=safety.surge.events, within=safety.surge.within),
-        ),
-        limits=Limits(
-            writes_per_hour=safety.writes_per_hour,
-            spend_per_event=safety.spend.per_event,
-            spend_per_day=safety.spend.per_day,
-            held_longer_than=safety.gap.longer_than,
-        ),
-        interval=config.poll.interval,
-        timeout=config.api.timeout,
-        stop_within=config.stop_within,
-        settle=safety.settle,
-        evidence_reads=safety.evidence_reads,
-        evidence_within=safety.evidence_within,
-        confirm_within=safety.confirm_within,
-        max_attempts=safety.max_attempts,
-        ask=safety.on_unknown == "ask",
-        ask_spending=not config.local and "safety.settle" not in vouched,
-        toggles=frozenset(name for name, row in ACTIONS.items() if row.semantics and assumptions.flips(row.semantics)),
-        unvouched=unvouched,
-        requests_per_minute=config.requests.per_minute,
-        page_size=config.poll.page_size,
-        only_partners=frozenset(config.partners) if config.partners is not None else None,
-        shared=config.registry.shared,
-        observations_kept=config.observations.keep,
-    )
-
-
-def vouched_lines(config: Config) -> tuple[str, ...]:
-    """The assumptions that the operator vouches for, for `check` to print."""
-    return tuple(f"vouched for: {key}" for key in sorted(config.vouched))
-
-
-def unvouched_lines(config: Config) -> tuple[str, ...]:
-    """What must be confirmed before writes go off; nothing against the sandbox and loopback."""
-    settings = engine_settings(config)
-    keys = sorted({key for missing in settings.unvouched.values() for key in missing})
-    lines = [f"not vouched for, so writes that lean on it are held: {key}" for key in keys]
-    if settings.ask_spending:
-        lines.append("not vouched for, so unknown writes that spend go to a person at once: safety.settle")
-    return tuple(lines)
 
 
 @asynccontextmanager

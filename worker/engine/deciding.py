@@ -6,7 +6,6 @@ decision as one transaction with the records of what was seen, and only then tak
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 
 from worker.engine.calm import horizon
@@ -25,6 +24,7 @@ from worker.model.facts import Observation
 from worker.model.ids import EventId, RuleId
 from worker.model.memory import RuleMemory
 from worker.model.records import Record
+from worker.model.replacing import replace
 from worker.model.rules import Rule, RuleSet
 from worker.model.trail import Trail
 from worker.model.writes import Write

@@ -1,7 +1,6 @@
 """From the firings of one look to plans: surge, mode, sharing of equal wishes, and what a newer firing replaces."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from worker.engine.conflicts import precedence
 from worker.engine.looks import Candidate, Look, Settings, mode_of
@@ -10,6 +9,7 @@ from worker.model.commits import Brake, Move
 from worker.model.facts import Json, Known
 from worker.model.ids import EventId, RuleId, WriteId
 from worker.model.records import Record
+from worker.model.replacing import replace
 from worker.model.rules import Rule, RuleSet
 from worker.model.writes import UNSENT, Mode, Plan, Write, WriteKey
 from worker.writes.intents import Planned, always_asks, plan_steps

@@ -7,7 +7,7 @@ where the test names none, and ``setup`` as ``{state: NONE}``, because a setup a
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 
@@ -24,6 +24,7 @@ from worker.model.document import (
 )
 from worker.model.facts import UNREAD, Fact, FactKey, Json, Known, Observation, Unknown
 from worker.model.ids import EventId, PartnerId
+from worker.model.replacing import replace
 from worker.model.rules import Rule
 from worker.model.writes import Write
 from worker.rules.evaluate import BY_DEFAULT, keys_for

@@ -10,7 +10,7 @@ vouched for hold nothing: they are about the service and not about rules. Tasks 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from worker.engine.ruletest_books import Books, Pair, Sent
@@ -24,6 +24,7 @@ from worker.model.facts import UNREAD, Fact, Json, Known, Observation
 from worker.model.ids import EventId, WriteId
 from worker.model.memory import PartnerMemory
 from worker.model.outcomes import Accepted, Answered, NotSent, Outcome, Uncertain
+from worker.model.replacing import replace
 from worker.model.rules import Judgement, Rule, RuleSet, Scope, Truth
 from worker.model.writes import State, Write
 from worker.rules.evaluate import keys_for

@@ -18,7 +18,7 @@ One partner, a few events, and facts that the test writes down. At every ``poll.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from worker.engine.decide import Decision, decide
@@ -36,6 +36,7 @@ from worker.model.facts import Observation
 from worker.model.ids import EventId, RuleId
 from worker.model.memory import PartnerMemory
 from worker.model.records import Record
+from worker.model.replacing import replace
 from worker.model.rules import Judgement, Rule, RuleSet, Truth
 from worker.rules.registry import BUILT_IN, Registry
 from worker.rules.testfile import RuleTest, Step

@@ -18,7 +18,7 @@ TESTS = "tests"
 """The name of the folders, among rules, in which their tests lie."""
 ENDING = ".yaml"
 FILES_MAX = 1_000
-FILE_BYTES_MAX = 1_000_000
+FILE_BYTES_MAX = 5_000_000
 
 
 def read_files(path: Path) -> Mapping[str, str]:

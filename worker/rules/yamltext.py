@@ -8,9 +8,9 @@ It never reads a file and never decides what a key means.
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import yaml
 
@@ -20,9 +20,9 @@ from worker.model.findings import Code
 from worker.rules.scalars import offsets_of
 from worker.rules.yamlwords import in_words
 
-NODES_MAX = 50_000
+NODES_MAX = 500_000
 DEPTH_MAX = 50
-TEXT_MAX_BYTES = 1_000_000
+TEXT_MAX_BYTES = 5_000_000
 
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _TRUE = frozenset({"true", "yes", "on"})
@@ -162,82 +162,182 @@ class Entries:
 Value: TypeAlias = Scalar | Items | Entries
 
 
+class _Mark(Protocol):
+    index: int
+
+
+class _Event(Protocol):
+    """What the parsers say next. Not every kind has each of these: `_KINDS` tells the kinds apart."""
+
+    start_mark: _Mark
+    end_mark: _Mark
+    anchor: str | None
+    tag: str | None
+    value: str
+    style: str | None
+
+
+class _Events(Protocol):
+    """What both of PyYAML's parsers are: a text in, one event after another out."""
+
+    def __init__(self, stream: str) -> None: ...
+    def get_event(self) -> _Event: ...
+
+
+_SCALAR, _LIST, _MAPPING, _ALIAS, _END, _NOTHING = range(6)
+_KINDS: Mapping[type, int] = {
+    yaml.ScalarEvent: _SCALAR,
+    yaml.SequenceStartEvent: _LIST,
+    yaml.MappingStartEvent: _MAPPING,
+    yaml.AliasEvent: _ALIAS,
+    yaml.SequenceEndEvent: _END,
+    yaml.MappingEndEvent: _END,
+    yaml.StreamEndEvent: _NOTHING,
+    yaml.DocumentStartEvent: _END,
+}
+SLOW: type[_Events] = yaml.BaseLoader
+"""What a text means, and what is wrong with it, is what this one says."""
+FAST: type[_Events] = getattr(yaml, "CBaseLoader", SLOW)
+"""Over libyaml, where PyYAML was built with it: several times as fast."""
+_APART = re.compile(r"[\t\x85\u2028\u2029\ufeff]|[?!](?:[\s,\[\]{}]|$)")
+"""What the two are known to read apart; a text with any of it is read the slow way."""
+
+
 def compose(document: Document) -> Value | None:
     """The one value of a text; None for an empty one. Raises `InputErrors`."""
     if len(document.text) > TEXT_MAX_BYTES:
         raise InputErrors(
             (Problem(file=document.file, message=f"longer than {TEXT_MAX_BYTES} characters", code="file"),)
         )
+    fast = None if _APART.search(document.text) else _tried(document)
+    return fast if fast is not None else read_by(SLOW, document)
+
+
+def _tried(document: Document) -> Value | None:
+    """The value by the fast way; None where anything is wrong with the text, which the slow one then says."""
     try:
-        node = yaml.compose(document.text, Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        index, message, hint = in_words(error, document.text)
-        raise InputErrors((document.problem(index, f"not valid YAML: {message}", hint=hint, code="yaml"),)) from None
-    except yaml.reader.ReaderError as error:
-        message = f"not valid YAML: the character U+{int(error.character):04X} is not allowed"
-        hint = "remove it; it is invisible, and often comes along when text is copied"
-        raise InputErrors((document.problem(int(error.position), message, hint=hint, code="yaml"),)) from None
-    if node is None:
+        return read_by(FAST, document)
+    except InputErrors:
         return None
-    walk = _Walk(document)
-    value = walk.value(node, 0)
-    if walk.problems:
-        raise InputErrors(tuple(walk.problems))
+
+
+def read_by(parser: type[_Events], document: Document) -> Value | None:
+    """The value of a text by this parser. Raises `InputErrors`."""
+    try:
+        events = parser(document.text)
+        builder = _Builder(document, events)
+        value = builder.whole()
+    except (yaml.MarkedYAMLError, yaml.reader.ReaderError) as error:
+        raise InputErrors((_problem(document, error),)) from None
+    if builder.problems:
+        raise InputErrors(tuple(builder.problems))
     return value
 
 
-class _Loader(yaml.SafeLoader):
-    """Stops at the first level too deep: composing deep texts to the end takes the square of their length."""
-
-    def __init__(self, stream: str) -> None:
-        super().__init__(stream)
-        self._depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """The next node, as PyYAML composes it."""
-        self._depth += 1
-        if self._depth > DEPTH_MAX:
-            event = self.peek_event()  # type: ignore[no-untyped-call]  # the published types leave it out
-            raise yaml.MarkedYAMLError(problem="nested too deeply", problem_mark=event.start_mark)
-        try:
-            return super().compose_node(parent, index)
-        finally:
-            self._depth -= 1
+def _problem(document: Document, error: yaml.MarkedYAMLError | yaml.reader.ReaderError) -> Problem:
+    if isinstance(error, yaml.MarkedYAMLError):
+        index, message, hint = in_words(error, document.text)
+        return document.problem(index, f"not valid YAML: {message}", hint=hint, code="yaml")
+    message = f"not valid YAML: the character U+{int(error.character):04X} is not allowed"
+    hint = "remove it; it is invisible, and often comes along when text is copied"
+    return document.problem(int(error.position), message, hint=hint, code="yaml")
 
 
-class _Walk:
-    """From PyYAML's nodes to values, with the limits that keep aliases from growing without end."""
+class _Builder:
+    """From a parser's events to values, with the limits that keep aliases from growing without end.
 
-    def __init__(self, document: Document) -> None:
+    No tag is looked at: what a word means is decided by who reads it.
+    """
+
+    def __init__(self, document: Document, events: _Events) -> None:
         self._document = document
+        self._next = events.get_event
         self._count = 0
+        self._anchors: dict[str, tuple[Value, int] | None] = {}
         self.problems: list[Problem] = []
 
-    def value(self, node: yaml.Node, depth: int) -> Value:
-        self._count += 1
-        start = node.start_mark.index
-        if depth > DEPTH_MAX or self._count > NODES_MAX:
-            what = "nested too deeply" if depth > DEPTH_MAX else f"more than {NODES_MAX} values"
-            raise InputErrors((self._document.problem(start, what, hint="split the file", code="yaml"),))
-        if (node.tag or "").startswith("!"):
-            what = f"{node.tag} is taken for a tag of YAML, because a value begins with !"
-            self._complain(start, what, 'put the whole value in double quotes: "!(…)"')
-        if isinstance(node, yaml.SequenceNode):
-            items = tuple(self.value(item, depth + 1) for item in node.value)
-            return Items(document=self._document, items=items, start=start)
-        if isinstance(node, yaml.MappingNode):
-            return Entries(document=self._document, entries=tuple(self._entries(node, depth)), start=start)
-        end = node.end_mark.index
-        return Scalar(
-            document=self._document, text=node.value, plain=getattr(node, "style", None) is None, start=start, end=end
-        )
+    def whole(self) -> Value | None:
+        """The one value of the stream; None for an empty one."""
+        self._next()
+        if _KINDS[type(self._next())] == _NOTHING:
+            return None
+        value = self._value(self._next(), 0)
+        self._next()
+        event = self._next()
+        if _KINDS[type(event)] != _NOTHING:
+            what = "not valid YAML: a file holds one document"
+            self._complain(event.start_mark.index, what, "remove the --- line, or split the file")
+        return value
 
-    def _entries(self, node: yaml.MappingNode, depth: int) -> Iterator[tuple[Scalar, Value]]:
+    def _value(self, event: _Event, depth: int) -> Value:
+        start = event.start_mark.index
+        if depth > DEPTH_MAX:
+            what = "not valid YAML: nested too deeply"
+            raise InputErrors((self._document.problem(start, what, hint="split the file", code="yaml"),))
+        self._counted(1, start)
+        kind = _KINDS[type(event)]
+        if kind == _ALIAS:
+            return self._named(event)
+        before = self._count
+        if event.anchor is not None:
+            self._begun(event.anchor, start)
+        if event.tag is not None and event.tag.startswith("!") and event.tag != "!":
+            what = f"{event.tag} is taken for a tag of YAML, because a value begins with !"
+            self._complain(start, what, 'put the whole value in double quotes: "!(…)"')
+        value = self._of_kind(kind, event, depth)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = value, self._count - before
+        return value
+
+    def _of_kind(self, kind: int, event: _Event, depth: int) -> Value:
+        start = event.start_mark.index
+        if kind == _SCALAR:
+            return self._scalar(event, start)
+        if kind == _LIST:
+            items: list[Value] = []
+            while _KINDS[type(one := self._next())] != _END:
+                items.append(self._value(one, depth + 1))
+            return Items(document=self._document, items=tuple(items), start=start)
+        return Entries(document=self._document, entries=tuple(self._entries(depth)), start=start)
+
+    def _scalar(self, event: _Event, start: int) -> Scalar:
+        end = event.end_mark.index
+        while start == end and self._document.text[start - 1 : start].isspace() and not event.value:
+            start = end = start - 1  # libyaml puts some empty values behind the space, and PyYAML before it
+        return Scalar(document=self._document, text=event.value, plain=not event.style, start=start, end=end)
+
+    def _begun(self, anchor: str, start: int) -> None:
+        if anchor in self._anchors:
+            self._complain(start, f"the anchor &{anchor} is given twice", "name one of them otherwise")
+        self._anchors[anchor] = None
+
+    def _named(self, event: _Event) -> Value:
+        """What an alias stands for. It counts as if it were written out, for whoever reads the values."""
+        start = event.start_mark.index
+        anchor = event.anchor or ""
+        known = self._anchors.get(anchor)
+        if known is None:
+            inside = anchor in self._anchors
+            what = "stands inside of what it names" if inside else "names no anchor"
+            hint = "write out what is meant" if inside else "quote the value, if the * was not meant so"
+            self._complain(start, f"the alias *{anchor} {what}", hint)
+            return Scalar(document=self._document, text="", plain=True, start=start, end=start)
+        value, count = known
+        self._counted(count, start)
+        return value
+
+    def _counted(self, more: int, start: int) -> None:
+        self._count += more
+        if self._count > NODES_MAX:
+            what = f"more than {NODES_MAX} values"
+            raise InputErrors((self._document.problem(start, what, hint="split the file", code="yaml"),))
+
+    def _entries(self, depth: int) -> Iterator[tuple[Scalar, Value]]:
         seen: dict[str, Scalar] = {}
         merged: list[tuple[Scalar, Value]] = []
-        for key_node, value_node in node.value:
-            key = self.value(key_node, depth + 1)
-            value = self.value(value_node, depth + 1)
+        while _KINDS[type(event := self._next())] != _END:
+            key = self._value(event, depth + 1)
+            value = self._value(self._next(), depth + 1)
             if not isinstance(key, Scalar):
                 self._complain(key.start, "a key must be a word", "quote it, if it begins with a bracket")
             elif key.plain and key.text == "<<":

@@ -57,8 +57,4 @@ def _outside_of_quotes(text: str, index: int, opened: int, said: str) -> tuple[i
         if line.partition(":")[2].lstrip()[:1] in ("'", '"'):
             return index, "a value that begins with a quote ends with it, and this goes on", _QUOTE
         return index, "this does not stand where it belongs", _INDENT
-    if "undefined alias" in said:
-        return index, "this alias names no anchor", "quote the value, if the * was not meant so"
-    if "single document" in said:
-        return index, "a file holds one document", "remove the --- line, or split the file"
     return index, said, ""

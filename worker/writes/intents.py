@@ -5,12 +5,13 @@ own (API section 3.2): it has its own life, its own outcome, and cannot be read 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import assert_never, cast
 
 from worker.model.action import Action, budget_in
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json
+from worker.model.replacing import replace
 from worker.model.rules import Rule, Scope, Step
 from worker.model.writes import UNSETTLED, Intent, Write
 from worker.writes.computing import computed_params, each_of

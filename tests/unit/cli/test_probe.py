@@ -9,7 +9,7 @@ import pytest
 
 from worker.api.findings import UNSEEN, Finding
 from worker.api.probe import Probed, Resource
-from worker.cli.opening import config_from
+from worker.cli.configs import config_from
 from worker.cli.probe import told_as_json, told_as_tables
 from worker.cli.wiring import probe_of
 from worker.config import Config

@@ -18,7 +18,7 @@ from worker.rules.fields import Form
 from worker.rules.registry import BUILT_IN, CustomFact, with_custom
 from worker.rules.rulefile import RULES_MAX
 from worker.rules.scalars import offsets_of
-from worker.rules.yamltext import TEXT_MAX_BYTES, Document, Scalar, Value, compose
+from worker.rules.yamltext import NODES_MAX, TEXT_MAX_BYTES, Document, Scalar, Value, compose
 
 NAMES = {name: fact.type for name, fact in BUILT_IN.items()}
 
@@ -134,3 +134,19 @@ def test_a_form_notes_a_place_inside_a_text() -> None:
     form = Form()
     form.note(value, "here", offset=3)
     assert str(form.problems[0]) == "f:1:6: here"
+
+
+def test_an_alias_counts_as_what_it_stands_for() -> None:
+    """Nine lines that would be a billion values end at the limit, before anybody writes them out."""
+    lines = ["- &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"- &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 9)]
+    with pytest.raises(InputErrors, match=f"more than {NODES_MAX} values"):
+        compose(Document(file="f", text="\n".join(lines)))
+    few = compose(Document(file="f", text="[&a {x: 1}, *a]"))
+    assert few is not None
+    assert few.json == [{"x": 1}, {"x": 1}]
+
+
+def test_an_anchor_given_twice_is_told() -> None:
+    with pytest.raises(InputErrors, match="f:1:8: the anchor &a is given twice"):
+        compose(Document(file="f", text="[&a 1, &a 2, *a]"))

@@ -48,9 +48,9 @@ def one(extra: str = "", do: str = "[pause]") -> Rule:
         ("rules: [{<<: x}]", "r.yaml:1:14: '<<' merges a mapping, or a list of mappings"),
         ("rules: [", "r.yaml:1:9: not valid YAML: the file ends inside of a bracket"),
         ("rules: \x07", "r.yaml:1:8: not valid YAML: the character U+0007 is not allowed"),
-        ("a: *b", "r.yaml:1:4: not valid YAML: this alias names no anchor"),
-        ("&a [*a]", "r.yaml:1:1: nested too deeply"),
-        ("[" * 3000, "r.yaml:1:51: not valid YAML: nested too deeply"),
+        ("a: *b", "r.yaml:1:4: the alias *b names no anchor"),
+        ("&a [*a]", "r.yaml:1:5: the alias *a stands inside of what it names"),
+        ("[" * 3000, "r.yaml:1:52: not valid YAML: nested too deeply"),
         (HEAD + "    cooldwn: 1h", "r.yaml:5:5: unknown key 'cooldwn' in a rule; did you mean 'cooldown'?"),
         (
             HEAD + "    cooldown: 10",
