@@ -45,6 +45,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Moves time as a suspended process would see it: nothing ran meanwhile."""
         self._jumping.now += seconds
 
+    def put_back(self, to: float) -> None:
+        """It is that second again, for those who begin now; whoever ran meanwhile must have ended."""
+        self._jumping.now = to
+
 
 class VirtualClock:
     """The clock port over a virtual loop. ``skew`` moves the wall clock alone."""

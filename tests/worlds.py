@@ -125,7 +125,7 @@ class Town:
         self.facts: Mapping[str, CustomFact] = {}
         self.reports: list[CycleReport] = []
         self.notebook = Notebook()
-        self._folder = folder
+        self.folder = folder
         self._zero = loop.time()
         self.running: Running | None = None
 
@@ -144,14 +144,37 @@ class Town:
 
     def start(self, *partners: PartnerId, ledger: type[SqlLedger] = SqlLedger) -> None:
         """Starts a worker process: nothing but the ledger is carried over."""
-        _lay_out(self._folder)
-        opened = ledger.open(f"sqlite:///{self._folder / 'worker.db'}", clock_now=self.clock.now)
+        _lay_out(self.folder)
+        opened = ledger.open(self.ledger_url, clock_now=self.clock.now)
+        service, gate, pacer = self.client(self.twin)
+        defects: list[tuple[Write, Exception]] = []
+        parts = Parts(
+            clock=self.clock,
+            service=service,
+            ledger=opened,
+            settings=self.settings,
+            rules=self.rules,
+            notifier=self.notebook,
+            defect=lambda write, error: defects.append((write, error)),
+        )
+        cycle = Cycle(parts)
+        states = {partner: cycle.load(partner) for partner in (partners or (PARTNER,))}
+        self.running = Running(
+            cycle=cycle, states=states, ledger=opened, service=service, gate=gate, pacer=pacer, defects=defects
+        )
+
+    @property
+    def ledger_url(self) -> str:
+        return f"sqlite:///{self.folder / 'worker.db'}"
+
+    def client(self, twin: Service) -> tuple[ApiService, Gate[Reply], Pacer]:
+        """The client of a new process, with a gate and a pace of its own."""
         chance = Random(7).random
         pacer = Pacer(per_minute=self.settings.requests_per_minute, clock=self.clock, chance=chance)
         gate: Gate[Reply] = Gate(pacer=pacer, clock=self.clock, floor_s=self.settings.interval.total_seconds())
 
         def transport() -> TwinTransport:
-            return TwinTransport(self.twin, clock=self.loop.time, sleep=self.clock.sleep)
+            return TwinTransport(twin, clock=self.loop.time, sleep=self.clock.sleep)
 
         service = ApiService(
             settings=ApiSettings(
@@ -168,21 +191,7 @@ class Town:
             clock=self.clock,
             chance=chance,
         )
-        defects: list[tuple[Write, Exception]] = []
-        parts = Parts(
-            clock=self.clock,
-            service=service,
-            ledger=opened,
-            settings=self.settings,
-            rules=self.rules,
-            notifier=self.notebook,
-            defect=lambda write, error: defects.append((write, error)),
-        )
-        cycle = Cycle(parts)
-        states = {partner: cycle.load(partner) for partner in (partners or (PARTNER,))}
-        self.running = Running(
-            cycle=cycle, states=states, ledger=opened, service=service, gate=gate, pacer=pacer, defects=defects
-        )
+        return service, gate, pacer
 
     async def kill(self) -> None:
         """Ends the worker process at once: what was in flight stays in flight at the twin, nothing is recorded."""

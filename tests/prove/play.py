@@ -4,14 +4,14 @@ At the end everything is healed, persons decide what waits for them, and the wor
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.prove.stories import STORY_S, Step, Story
+from tests.prove.stories import LAG_MAX_S, LATE_MAX_S, STORY_S, Step, Story
 from tests.virtual import EPOCH, VirtualLoop, run_virtually
 from tests.worlds import PARTNER, QUICK, Town, happening, rule_set, world
 from worker.engine.operators import approved, rejected, resolved
@@ -86,6 +86,23 @@ class Nemesis:
         await asyncio.gather(*self._later)
         await self._heal()
 
+    async def play_until(self, at: float, changes: Iterable[Step]) -> None:
+        """The story up to a second, and the end of the worker there; then these changes, which it has not seen."""
+        self._begin()
+        for step in self._played.story.steps:
+            if step.at >= at:
+                break
+            await self._here.clock.sleep(step.at - self._here.at)
+            await self._do(step)
+            self._look_after()
+        await self._here.clock.sleep(at - self._here.at)
+        for task in self._later:
+            task.cancel()
+        await self._end()
+        for step in changes:
+            await self._do(step)
+        await self._here.clock.sleep(LATE_MAX_S + LAG_MAX_S)  # what was under way has landed
+
     def _begin(self) -> None:
         if self._here.running is None:
             self._here.start()
@@ -103,12 +120,16 @@ class Nemesis:
         if self._life is not None and self._life.done():
             self._life.result()
 
-    async def _kill(self, down_s: float) -> None:
+    async def _end(self) -> None:
+        """The worker process is gone."""
         if self._life is not None:
             self._life.cancel()
             with suppress(asyncio.CancelledError):
                 await self._life
         await self._here.kill()
+
+    async def _kill(self, down_s: float) -> None:
+        await self._end()
         self._played.kills.append(self._here.loop.time())
         if down_s > 60:
             self._here.loop.jump(down_s)
@@ -248,7 +269,7 @@ class Nemesis:
 def played(folder: Path, story: Story) -> Iterator[Played]:
     """Plays a story in a folder of its own; what is left can be looked at until the block ends."""
     loop = VirtualLoop()
-    twin = Service(world(*(_happening(one) for one in story.events)))
+    twin = twin_of(story)
     here = Town(loop, twin, folder, rule_set(story.rules), SETTINGS)
     found = Played(story=story, here=here)
     try:
@@ -262,6 +283,11 @@ def played(folder: Path, story: Story) -> Iterator[Played]:
         if here.running is not None:
             here.running.ledger.close()
         loop.close()
+
+
+def twin_of(story: Story) -> Service:
+    """The service as the story begins."""
+    return Service(world(*(_happening(one) for one in story.events)))
 
 
 def _happening(given: dict[str, Any]) -> Happening:

@@ -144,6 +144,14 @@ def drawn(seed: int) -> Story:
     return Story(seed=seed, templates=templates, events=events, steps=tuple(steps))
 
 
+def changes(seed: int, story: Story, count: int) -> list[Step]:
+    """Changes of the story's events that all come at once, after it."""
+    chance = Random(seed)
+    ids = [one["id"] for one in story.events]
+    kinds = chance.choices(["world", "world", "world", "person", "suggest", "setup"], k=count)
+    return [Step(at=STORY_S, does=does, details=_STEPS[does][1](chance, ids)) for does in kinds]
+
+
 def _event(chance: Random, number: int) -> dict[str, Any]:
     found: dict[str, Any] = {
         "id": f"e{number}",

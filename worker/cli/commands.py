@@ -55,6 +55,10 @@ ENTRIES: Mapping[str, Entry] = {
         panel=RULES,
         about="Run rule tests, without the network. Exits 1 if one fails, 2 for a mistake in a test or a rule.",
     ),
+    "plan": Entry(
+        panel=RULES,
+        about="Show what each rule would do now: every write before and after, what would hold it, what it costs.",
+    ),
     "schema": Entry(
         panel=RULES,
         about="Print the JSON Schema of the config, of rule files or of rule tests, for an editor to complete and "
@@ -185,6 +189,7 @@ def register() -> None:
         halt,
         ledger,
         log,
+        plan,
         probe,
         resolve,
         run,

@@ -25,15 +25,22 @@ from worker.cli.opening import ledger_url
 from worker.cli.rulesource import FolderSource
 from worker.config import Config, resolve
 from worker.engine.daemon import Daemon, Reporter
-from worker.engine.parts import Parts
+from worker.engine.looks import sendings_reach
+from worker.engine.parts import Parts, RulesInUse
+from worker.engine.ports import Service as Port
+from worker.engine.rehearsal import Rehearsal
+from worker.engine.remembered import Remembered
 from worker.engine.told import Tell, ToldLedger
-from worker.ledger.lock import SenderLock
+from worker.ledger.draft import draft_of
+from worker.ledger.lock import SenderLock, holder
 from worker.ledger.mark import lost
 from worker.ledger.places import place_of
+from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
 from worker.model.errors import NotFound
 from worker.model.facts import Json
 from worker.model.ids import PartnerId
+from worker.model.rules import RuleSet
 from worker.reading.gate import Gate
 from worker.reading.pacer import Pacer
 from worker.rules.durations import duration_text
@@ -47,6 +54,8 @@ if TYPE_CHECKING:
 
 SANDBOX_USER = "sandbox"
 """Who the embedded twin lets in; no secret."""
+NOWHERE = Address(port=0)
+"""Where the embedded twin of another process is: requests can be spelled, and nobody answers."""
 FIRST_EVENT_IN = timedelta(days=30)
 """When the embedded sandbox's first event takes place, from today."""
 
@@ -129,6 +138,41 @@ async def probe_of(config: Config, only: str) -> Probed:
         service, _ = await _client(stack, config, clock, _api_settings(config, address, None), secrets)
         settle = duration_text(config.safety.settle)
         return await probed(service, clock, assumptions_of(config), settle=settle, only=only)
+
+
+@asynccontextmanager
+async def rehearsing(config: Config, rules: RuleSet) -> AsyncIterator[tuple[tuple[Rehearsal, ...], bool]]:
+    """A rehearsal of each partner, and whether a daemon is running: beside one, its observations are looked at and
+    nothing is read.
+
+    Raises `NotSafe` where the daemon would not start either, and `UsageError` for missing credentials.
+    """
+    clock = SystemClock()
+    settings = engine_settings(config)
+    place = place_of(config.ledger, config.folder)
+    beside = holder(place) is not None
+    async with AsyncExitStack() as stack:
+        draft = stack.enter_context(draft_of(ledger_url(config), now=clock.now(), reach=sendings_reach(rules.rules)))
+        address: Address | None = None
+        if config.embedded and not beside:
+            twin = built(None, None, clock.now() + FIRST_EVENT_IN)
+            address = await stack.enter_async_context(twin_served(twin, clock))
+        service: Port
+        if beside:
+            reader = stack.enter_context(open_reading(ledger_url(config)))
+            nowhere = NOWHERE if config.embedded else None
+            nobody = _credentials(config, embedded=True)
+            spelling, _ = await _client(stack, config, clock, _api_settings(config, nowhere, None), nobody)
+            service = Remembered(reader, spelling, clock, settings.shared)
+            found = tuple(PartnerId(name) for name in reader.known("partner"))
+        else:
+            secrets = _credentials(config, embedded=address is not None)
+            service, _ = await _client(stack, config, clock, _api_settings(config, address, None), secrets)
+            found = await service.partners()
+        only = settings.only_partners
+        partners = tuple(one for one in found if only is None or one in only)
+        parts = Parts(clock=clock, service=service, ledger=draft, settings=settings, rules=RulesInUse(rules))
+        yield tuple(Rehearsal(parts, partner, beside=beside) for partner in partners), beside
 
 
 async def _client(

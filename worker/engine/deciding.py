@@ -41,6 +41,7 @@ class Decider:
         self._settings = parts.settings
         self._rules = parts.rules
         self._recorder = recorder
+        self._decided = parts.decided
         self._clocked: tuple[str, dict[RuleId, Clocked]] = ("", {})
 
     def decide(self, state: PartnerState, seen: Seen) -> Decision | None:
@@ -77,6 +78,7 @@ class Decider:
         state.shut = off
         state.memory = seen.memory if seen.store else replace(seen.memory, listed_at=before.listed_at)
         self._keep_calm(state, look, decision, {write.key.event for write in writes})
+        self._decided(decision)
         return decision
 
     def reload(self, state: PartnerState) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from worker.engine.decide import Decision
 from worker.engine.ports import Clock, Ledger, Notifier, Service
 from worker.engine.settings import EngineSettings
 from worker.model.errors import UsageError
@@ -34,7 +35,8 @@ class Nowhere:
 class Parts:
     """``notifier``: who takes the messages of rules. ``stopping``: nothing new may be recorded any more. ``defect``:
     told of an exception that should not exist. ``scrubbed``: takes the secrets that the service's client has in hand
-    out of a text."""
+    out of a text. ``decided``: told of every decision once it is stored; ``tending``: told within the task of a write
+    that it begins."""
 
     clock: Clock
     service: Service
@@ -45,3 +47,5 @@ class Parts:
     stopping: Callable[[], bool] = lambda: False
     defect: Callable[[Write, Exception], None] = _nobody
     scrubbed: Callable[[str], str] = str
+    decided: Callable[[Decision], None] = lambda _decision: None
+    tending: Callable[[Write], None] = lambda _write: None

@@ -58,7 +58,7 @@ class Preflight:
         """Within, the reads of this write's pre-flight and the write itself need not wait for floors or budget; and
         looks leave the facts of its event alone, which would raise the floors anew."""
         urgency = Urgency.STOPPING if write.intent.stops else Urgency.PREFLIGHT
-        keys = self._keys(state, write, rules)
+        keys = self.keys(state, write, rules)
         event = write.key.event
         state.claimed[event] += 1
         try:
@@ -74,7 +74,7 @@ class Preflight:
         self, state: PartnerState, write: Write, rules: tuple[Rule, ...], earlier: tuple[Write, ...], places: Places
     ) -> Fresh:
         """One pre-flight. ``rules`` are those the write stands for; one of them must still hold."""
-        keys = self._keys(state, write, rules)
+        keys = self.keys(state, write, rules)
         facts: dict[FactKey, Fact] = {}
         for _ in range(ROUNDS):
             stale = [key for key in keys if self._too_old(facts.get(key))]
@@ -101,7 +101,8 @@ class Preflight:
         age = self._clock.monotonic() - (fact.trace.began if fact.trace else float("-inf"))
         return age >= self._settings.interval.total_seconds()
 
-    def _keys(self, state: PartnerState, write: Write, rules: tuple[Rule, ...]) -> list[FactKey]:
+    def keys(self, state: PartnerState, write: Write, rules: tuple[Rule, ...]) -> list[FactKey]:
+        """The facts that this write leans on."""
         event = write.key.event
         seen = Observation(partner=write.key.partner, event=event, facts=state.merged(event))
         now = self._clock.now()

@@ -246,12 +246,18 @@ def check_mark(store: Store, place: LedgerPlace) -> str:
     with store.writing() as connection:
         connection.execute(update(meta).values(id=meta.c.id))
         mark = read_mark(place)
-        ledger_id = str(connection.execute(select(meta.c.ledger_id)).scalar_one())
-        blank = _blank(connection)
-        at_mark = None if mark is None else _hash_at(connection, mark.seq)
-        compare(place, mark, ledger_id=ledger_id, hash_at_mark=at_mark, blank=blank)
+        ledger_id = compared(connection, place, mark)
         if mark is None:
             write_mark(place, Mark(ledger_id=ledger_id, seq=0, hash=GENESIS))
+    return ledger_id
+
+
+def compared(connection: Connection, place: LedgerPlace, mark: Mark | None) -> str:
+    """The ledger's id, where ledger and mark belong together. Raises `NotSafe`; changes nothing."""
+    ledger_id = str(connection.execute(select(meta.c.ledger_id)).scalar_one())
+    blank = _blank(connection)
+    at_mark = None if mark is None else _hash_at(connection, mark.seq)
+    compare(place, mark, ledger_id=ledger_id, hash_at_mark=at_mark, blank=blank)
     return ledger_id
 
 

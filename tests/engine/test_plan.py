@@ -1,0 +1,253 @@
+"""What `plan` says of each write: before and after, what would hold it, what it costs; and that it does none of it."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.calling import call, settle_in
+from tests.rehearsing import rehearsed
+from tests.worlds import OTHER, PARTNER, PAUSE, QUICK, Town, draft, happening, tenant, town, world
+from worker.engine.rehearsal import Rehearsed
+from worker.ledger.draft import draft_of
+from worker.ledger.lock import SenderLock
+from worker.ledger.places import place_of
+from worker.model.errors import NotSafe
+from worker.model.rules import Surge
+
+RULES = """
+rules:
+  - id: boost-drafts
+    when: setup.state == 'DRAFT' && event.category == 'party'
+    mode: approve
+    do: [boost]
+  - id: hide-archived
+    when: event.status == 'archived'
+    for: 1h
+    do: [{frontend_status: HIDDEN}]
+  - id: launch
+    when: setup.state == 'NONE' && event.category == 'launch'
+    do: [{create_draft: {goal: ROAS, total_budget: 500}}, boost]
+  - id: pause-cancelled
+    when: event.status == 'cancelled'
+    do: [pause]
+"""
+
+
+def rows(found: Rehearsed) -> list[tuple[str, str, str, str | None]]:
+    """``event``, ``action``, where it would come to stand, and why."""
+    return [
+        (row.key.event, row.intent.action + row.key.item, "sent" if row.request else row.becomes, row.reason)
+        for row in found.rows
+    ]
+
+
+def kept(folder: Path) -> list[bytes]:
+    """The ledger and its mark."""
+    return [(folder / name).read_bytes() for name in ("worker.db", "worker.db.mark")]
+
+
+def nothing(here: Town) -> None:
+    """Nothing happens meanwhile."""
+
+
+def a_silence(here: Town) -> None:
+    here.loop.jump(7200)
+
+
+async def stopped_and_rehearsed(here: Town) -> Rehearsed:
+    """The worker ends, `plan` is asked, and the worker is there again."""
+    await here.kill()
+    found = await rehearsed(here)
+    here.start()
+    return found
+
+
+def test_every_write_is_told_before_and_after_with_its_request_and_its_cost(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(4)
+        here.set("e1", status="cancelled")
+        here.set("e2", category="party")
+        here.set("e3", status="archived")
+        here.set("e4", status="cancelled", client_campaign_status="PAUSED")
+        here.set("e5", category="launch")
+        asked_at = here.clock.now()
+        found = await stopped_and_rehearsed(here)
+
+        assert rows(found) == [
+            ("e1", "pause", "sent", "condition"),
+            ("e2", "boost", "waiting", "mode"),
+            ("e3", "frontend_statusevent", "held", "for"),
+            ("e3", "frontend_statuscr", "held", "for"),
+            ("e4", "pause", "skipped", "already_so"),
+            ("e5", "create_draft", "sent", "condition"),
+            ("e5", "boost", "planned", "sequence"),
+        ]
+        pause, boost, hidden, cr, so, create, _ = found.rows
+        assert (pause.before, pause.intent.wanted) == ("RUNNING", {"client_campaign_status": "PAUSED"})
+        assert pause.request is not None
+        assert pause.request["method"] == "PUT"
+        assert str(pause.request["url"]).endswith("/events/e1/client_campaign_status?client_campaign_status=PAUSED")
+        assert (pause.cost.preflight, pause.cost.write, pause.cost.confirm) == (1, 1, 1), "the event; the PUT; a look"
+        assert boost.before == {"state": "DRAFT", "goal": "ROAS", "total_budget": 500}
+        assert boost.cost.preflight == 3, "event, setup and budget range, once it is approved"
+        assert hidden.before == "DEFAULT"
+        assert hidden.until is not None
+        assert timedelta(hours=1) <= hidden.until - asked_at < timedelta(hours=1, minutes=1)
+        assert (cr.before_known, cr.cost.confirm) == (False, 0), "nothing shows it"
+        assert (so.before, so.cost.write) == ("PAUSED", 0)
+        assert create.before == {"state": "NONE"}
+
+    place = world(happening("e1"), draft("e2"), happening("e3"), happening("e4"), happening("e5"))
+    with town(tmp_path, place, RULES) as (_, play):
+        play(script)
+
+
+def test_nothing_is_sent_and_the_ledger_stays_as_it_is_byte_for_byte(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(4)
+        await here.kill()
+        here.set("e1", status="cancelled")
+        stored = kept(tmp_path)
+        found = await rehearsed(here)
+        assert rows(found) == [("e1", "pause", "sent", "condition")]
+        assert kept(tmp_path) == stored
+        assert here.effects() == []
+        here.start()
+        await here.run(10)
+        assert here.only.state == "confirmed", "and the next run does it"
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def halted(here: Town) -> None:
+    here.ledger.append_halt(because="let me look", by="somebody", at=here.clock.now())
+
+
+@pytest.mark.parametrize(
+    ("changes", "meanwhile", "expected", "reason"),
+    [
+        ({}, nothing, ("sent", "condition"), "nothing holds it"),
+        ({}, halted, ("planned", "halt"), "a person's halt"),
+        ({"mode": "shadow"}, nothing, ("shadowed", "mode"), "shadow mode"),
+        ({"mode": "approve"}, nothing, ("waiting", "mode"), "approve mode"),
+        ({"surge": Surge(events=1, within=timedelta(hours=1))}, nothing, ("waiting", "surge"), "a surge"),
+        ({}, a_silence, ("waiting", "gap"), "a long silence"),
+    ],
+)
+def test_what_would_hold_a_write_is_named(
+    tmp_path: Path, changes: dict[str, Any], meanwhile: Callable[[Town], None], expected: tuple[str, str], reason: str
+) -> None:
+    async def script(here: Town) -> None:
+        await here.run(4)
+        meanwhile(here)
+        here.set("e1", status="cancelled")
+        here.set("e2", status="cancelled")
+        found = await stopped_and_rehearsed(here)
+        assert {row[2:] for row in rows(found)} == {expected}, reason
+
+    settings = replace(QUICK, deciding=replace(QUICK.deciding, **changes))
+    with town(tmp_path, world(happening("e1"), happening("e2")), settings=settings) as (_, play):
+        play(script)
+
+
+def test_what_a_default_nobody_vouched_for_would_hold_is_named(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        here.set("e1", status="cancelled")
+        found = await stopped_and_rehearsed(here)
+        assert rows(found) == [("e1", "pause", "planned", "assumption")]
+        assert "task.succeeded" in found.rows[0].why
+
+    with town(tmp_path, world(happening("e1")), unvouched={"pause": ("task.succeeded",)}) as (_, play):
+        play(script)
+
+
+def test_a_small_budget_takes_several_looks_until_everything_was_read(tmp_path: Path) -> None:
+    events = [draft(f"e{number}", category="party") for number in range(12)]
+
+    async def script(here: Town) -> None:
+        found = await stopped_and_rehearsed(here)
+        assert found.unread == 0
+        assert found.looks > 1
+        assert len(found.rows) == 12
+
+    with town(tmp_path, world(*events), RULES, requests_per_minute=60) as (_, play):
+        play(script)
+
+
+def test_beside_a_running_worker_nothing_is_read_and_its_observations_count(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        halted(here)
+        here.set("e1", status="cancelled")
+        here.set("e2", category="party")
+        await here.run(10)
+        here.ledger.resume_halts(because="go on", by="somebody", at=here.clock.now())
+        before = here.loop.time()
+        found = await rehearsed(here, beside=True)
+        assert here.loop.time() == before, "nothing was waited for"
+        assert rows(found) == [("e1", "pause", "sent", "condition"), ("e2", "boost", "waiting", "mode")]
+        assert found.rows[0].id == 1, "the write that the ledger has"
+
+    async def gone(here: Town) -> None:
+        """An event that is out of sight stays so."""
+        await here.run(70)
+        assert rows(await rehearsed(here, beside=True)) == []
+
+    place = world(happening("e1"), draft("e2"))
+    with town(tmp_path, place, RULES) as (_, play):
+        play(script)
+
+
+def test_a_ledger_from_which_the_daemon_would_not_start_is_not_planned_on_either(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(4)
+        here.ledger.backup(tmp_path / "backup.db")
+        here.set("e1", status="cancelled")
+        await here.run(10)
+        await here.kill()
+        (tmp_path / "backup.db").replace(tmp_path / "worker.db")
+        with pytest.raises(NotSafe, match="was restored"):
+            await rehearsed(here)
+        (tmp_path / "worker.db").rename(tmp_path / "restored.db")
+        with pytest.raises(NotSafe, match="was lost"):
+            draft_of(here.ledger_url, now=here.clock.now(), reach=timedelta(days=1))
+        (tmp_path / "worker.db.mark").unlink()
+        here.start()
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_the_command_tells_it_as_a_table_and_as_json_beside_a_daemon_of_two_partners(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        here.start(PARTNER, OTHER)
+        halted(here)
+        here.set("e1", status="cancelled")
+        await here.run(10)
+        here.ledger.resume_halts(because="go on", by="somebody", at=here.clock.now())
+
+    place = world(happening("e1"), more=(tenant(OTHER, happening("e1", status="cancelled")),))
+    with town(tmp_path, place) as (here, play):
+        play(script)
+    config = settle_in(tmp_path, "safety: {gap: {longer_than: 3000d}}\n", PAUSE)
+
+    with SenderLock.acquire(place_of(here.ledger_url), now=here.clock.now()):
+        table = call("plan", config=config)
+        found = json.loads(call("plan", "--format", "json", config=config).out)
+
+    assert found["source"] == "ledger"
+    assert set(found["partners"]) == {PARTNER, OTHER}
+    assert [(one["partner"], one["event"], one["becomes"]) for one in found["writes"]] == [
+        (PARTNER, "e1", "sending"),
+        (OTHER, "e1", "sending"),
+    ]
+    assert found["writes"][0]["requests"] == {"preflight": 1, "write": 1, "confirm": 1}
+    assert (found["writes"][0]["before"], found["writes"][0]["after"]) == ("RUNNING", "PAUSED")
+    assert table.code == 0
+    assert "1 event as the running daemon saw them; 1 write would be sent" in table.err
+    assert '"RUNNING"' in table.out

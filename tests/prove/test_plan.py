@@ -1,0 +1,135 @@
+"""`plan` and the next `run` agree, in random worlds: what it says would be sent is sent, and nothing else.
+
+Each world is played for a while, the worker is stopped, and `plan` is asked. Then time is put back to the moment of the
+question and the worker starts again: after as many looks as `plan` took, every write must stand where it said.
+``WORLDS_FROM`` and ``WORLDS`` choose the seeds of the long one, as in `tests.prove.test_random_worlds`.
+"""
+
+import os
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.calling import call, settle_in
+from tests.prove.play import SETTINGS, Nemesis, Played, twin_of
+from tests.prove.stories import STORY_S, changes, drawn
+from tests.rehearsing import rehearsed
+from tests.virtual import VirtualLoop, run_virtually
+from tests.worlds import PARTNER, Town
+from worker.engine.rehearsal import Rehearsed
+from worker.ledger.reading import open_reading
+from worker.model.writes import Write, WriteKey
+from worker.rules.load import read_rules
+
+CHANGES = 8
+"""How many things have changed since the worker ended, so that there is something to plan."""
+SHORT = 5
+LONG = int(os.environ.get("WORLDS", "100"))
+FROM = int(os.environ.get("WORLDS_FROM", "10000"))
+
+Standing = tuple[str, str | None]
+
+
+def told(found: Rehearsed) -> dict[WriteKey, Standing]:
+    """Where `plan` says that each write would come to stand."""
+    return {
+        row.key: ("sent", None) if row.request is not None else (row.becomes, row.reason)
+        for row in found.rows
+        if row.becomes != "held"
+    }
+
+
+def done(here: Town, before: dict[WriteKey, Write]) -> dict[WriteKey, Standing]:
+    """Where each write came to stand, of those that were open before or are new."""
+    found: dict[WriteKey, Standing] = {}
+    for write in here.writes():
+        old = before.get(write.key)
+        if old is not None and old.final:
+            continue
+        reason = write.held_by if write.state == "planned" and write.held_by else write.reason
+        sent = write.attempt > (0 if old is None else old.attempt)
+        found[write.key] = ("sent", None) if sent else (write.state, reason)
+    return found
+
+
+def firings_held(here: Town) -> set[tuple[str, str, str]]:
+    """What the worker remembers of what holds a firing."""
+    memories = here.worker.states[PARTNER].memories.items()
+    return {(event, rule, memory.held) for (event, rule), memory in memories if memory.held is not None}
+
+
+def _agree(plan: dict[WriteKey, Standing], run: dict[WriteKey, Standing]) -> None:
+    """Every write stands where `plan` said, but for those that wait for another one's answer, which `plan` never gets:
+    while the credentials are in doubt one write tries them, and the others go once it was taken."""
+    answered = ("sent", None) in plan.values()
+    waits = {key for key, standing in plan.items() if answered and standing == ("planned", "credentials")}
+    assert {key: one for key, one in plan.items() if key not in waits} == {
+        key: one for key, one in run.items() if key not in waits
+    }
+
+
+async def both(here: Town) -> Counter[str]:
+    """`plan`, and then the next `run`, from the same moment of the same world."""
+    here.twin.faults.clear()
+    moment, ledger = here.loop.time(), here.folder / "worker.db"
+    with open_reading(here.ledger_url) as reader:
+        before = {write.key: write for write in reader.writes()}
+    stored = ledger.read_bytes()
+    found = await rehearsed(here)
+    assert ledger.read_bytes() == stored, "plan wrote into the ledger"
+    here.loop.put_back(moment)
+    here.start()
+    for look in range(found.looks):
+        await here.clock.sleep(here.settings.interval.total_seconds() if look else 0)
+        await here.worker.cycle.run(here.worker.states[PARTNER])
+        await here.worker.cycle.drain(here.worker.states[PARTNER])
+    _agree(told(found), done(here, before))
+    held = {(row.key.event, row.key.rule, row.reason) for row in found.rows if row.becomes == "held"}
+    assert held <= firings_held(here)
+    return Counter(standing if reason is None else f"{standing} {reason}" for standing, reason in told(found).values())
+
+
+def seen_in(folder: Path, seeds: range) -> Counter[str]:
+    """Plays these seeds; how often a write came to stand where."""
+    seen: Counter[str] = Counter()
+    for seed in seeds:
+        place, story, loop = folder / str(seed), drawn(seed), VirtualLoop()
+        place.mkdir()
+        here = Town(loop, twin_of(story), place, read_rules({"rules.yaml": story.rules}).rules, SETTINGS)
+        at = Random(seed).uniform(6.0, STORY_S)
+        try:
+            run_virtually(loop, Nemesis(Played(story=story, here=here)).play_until(at, changes(seed, story, CHANGES)))
+            seen += run_virtually(loop, both(here))
+        except AssertionError as wrong:
+            raise AssertionError(f"seed {seed}, at {at:.2f} s: {wrong}\n{story}") from wrong
+        finally:
+            if here.running is not None:
+                here.running.ledger.close()
+            loop.close()
+    return seen
+
+
+def test_plan_and_the_next_run_agree_in_a_few_random_worlds(tmp_path: Path) -> None:
+    assert seen_in(tmp_path, range(SHORT))["sent"] > 0, "worlds in which nothing is to be sent prove nothing"
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(0)
+def test_plan_and_the_next_run_agree_in_a_hundred_random_worlds(tmp_path: Path) -> None:
+    seen = seen_in(tmp_path, range(FROM, FROM + LONG))
+    print("\n" + ", ".join(f"{count} {what}" for what, count in sorted(seen.items())))  # noqa: T201 - what was proved
+    assert sum(seen.values()) > LONG / 2
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(0)
+def test_the_command_reads_the_service_where_no_daemon_is_running(tmp_path: Path) -> None:
+    """Against the embedded twin, over real sockets."""
+    rules = "rules:\n  - id: pause-running\n    when: event.client_campaign_status == 'RUNNING'\n    do: [pause]\n"
+    called = call("plan", "--format", "json", config=settle_in(tmp_path, rules=rules))
+    found = called.json
+    assert (called.code, found["source"]) == (0, "service")
+    assert {one["becomes"] for one in found["writes"]} == {"sending"}
+    assert not (tmp_path / "worker.db").exists(), "plan makes no ledger"
