@@ -6,10 +6,10 @@ values that decided are others than those that stand in the ledger; the words, a
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from worker.engine.decide import Decision
-from worker.model.facts import Fact, Known
+from worker.model.facts import Fact, Known, Unknown
 from worker.model.ids import EventId, PartnerId, RuleId
 from worker.model.records import Record
 from worker.model.rules import Rule, Truth
@@ -17,6 +17,7 @@ from worker.model.trail import Ending, Evaluation, SeenFact
 from worker.rules.mentions import Fields, narrowed
 
 Pair = tuple[EventId, RuleId]
+JUST_AFTER = timedelta(microseconds=1)
 _ENDINGS: Mapping[Truth, Ending] = {Truth.TRUE: "true", Truth.FALSE: "false", Truth.UNKNOWN: "unknown"}
 
 
@@ -76,14 +77,22 @@ def evaluated(partner: PartnerId, decision: Decision) -> Evaluated:
 
 def worth_storing(new: Evaluation, stored: Sequence[Evaluation]) -> Evaluation | None:
     """The evaluation as it is to be stored beside those of its pair, oldest first; None where it says nothing new."""
-    if new.ending == "fired" or not stored:
+    if not stored:
         return new
     last = stored[-1]
-    if last.ending != new.ending or last.reason != new.reason:
+    new = replace(new, at=max(new.at, last.at + JUST_AFTER))  # the newest, also where the clock was set back
+    if new.ending == "fired" or last.ending != new.ending or last.reason != new.reason:
         return new
     if _deciding(last) == _deciding(new):
         return None
     return replace(new, since=last.since)
+
+
+def too_early(new: Evaluation, names: Mapping[str, Fields]) -> bool:
+    """Whether nothing can be told only because a fact has not been asked for yet: the list of events is decided on
+    before the facts that cost a request each, and what they say then must not be forgotten for that."""
+    unread = any(isinstance(one.fact, Unknown) and one.fact.code == "unread" for one in new.facts.values())
+    return new.ending == "unknown" and (unread or new.facts.keys() != names.keys())
 
 
 def undated(fact: Fact) -> Fact:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from worker.engine.decide import Decision
-from worker.engine.evaluations import by_pair, evaluated, same, worth_storing
+from worker.engine.evaluations import by_pair, evaluated, same, too_early, worth_storing
 from worker.engine.parts import Parts
 from worker.model.errors import LedgerUnwritable
 from worker.model.facts import Fact, FactKey, Json, Known, Observation
@@ -36,10 +36,12 @@ Place = tuple[EventId, FactKey]
 @dataclass(slots=True)
 class Kept:
     """What is known of one partner's trail. ``facts``: as they were seen last and are stored; ``due``: events whose
-    evaluations are to be compared with the ledger, at a look at them; ``rules``: the set they were last due for."""
+    evaluations are to be compared with the ledger, at a look at them; ``waited``: those of them that have waited once
+    for a fact nobody had asked for; ``rules``: the set they were last due for."""
 
     facts: dict[EventId, dict[FactKey, Fact]] = field(default_factory=dict)
     due: dict[EventId, None] = field(default_factory=dict)
+    waited: set[EventId] = field(default_factory=set)
     texts: set[str] = field(default_factory=set)
     rules: RuleSet | None = None
     names: Mapping[str, Mapping[str, Fields]] = field(default_factory=dict)
@@ -136,11 +138,22 @@ class Recorder:
         ask = evaluated(sight.memory.partner, decision)
         for event in events:
             kept.due.pop(event, None)
+            waits = False
             for rule in rules if event in sight.observations else ():
                 new = ask.of(event, rule, kept.names[rule.id])
-                found = worth_storing(new, stored.get((event, rule.id), ())) if new is not None else None
+                if new is None:
+                    continue
+                if event not in kept.waited and too_early(new, kept.names[rule.id]):
+                    waits = True
+                    continue
+                found = worth_storing(new, stored.get((event, rule.id), ()))
                 if found is not None:
                     yield found
+            if waits:
+                kept.waited.add(event)
+                kept.due[event] = None
+            else:
+                kept.waited.discard(event)
 
     def _forget(self, kept: Kept, now: datetime) -> datetime | None:
         before = now - self._keep
