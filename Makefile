@@ -12,7 +12,7 @@ SAY := @printf '==> %s\n'
 
 # Where a missed branch can cost money, none may be missed. The rest is measured and shown.
 CORE := worker/model/*,worker/rules/*,worker/guards/*,worker/writes/*,worker/engine/decide.py
-CORE_TESTS := tests/unit/model tests/unit/rules tests/unit/guards tests/unit/writes tests/unit/engine tests/unit/test_config.py
+CORE_TESTS := tests/unit/model tests/unit/rules tests/unit/guards tests/unit/writes tests/unit/engine tests/unit/ledger tests/unit/test_config.py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

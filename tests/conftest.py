@@ -5,11 +5,15 @@ measured against a fixed piece of work timed in the same process, so that a slow
 that waits for something that never comes is ended by the limit of pyproject.toml.
 """
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+for name in ("COLUMNS", "LINES"):
+    os.environ.pop(name, None)  # readline sets them in the process that starts the test workers: no terminal is meant
 
 UNIT = Path(__file__).parent / "unit"
 UNIT_LIMIT_S = 2.0

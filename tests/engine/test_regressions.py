@@ -82,7 +82,7 @@ def test_03_a_run_that_a_pause_overtook_is_not_switched_on_again(tmp_path: Path)
         here.set("e1", frontend_status="FLAGGED")
         await here.until(lambda: here.states() == ["sending"], "the run is in flight, and has taken effect")
         here.set("e1", status="cancelled")
-        await here.run(20 * MINUTE)
+        await here.run(16 * MINUTE)
         assert values(here) == ["RUNNING", "PAUSED"], here.story()
         proved = [write for write in here.writes() if write.intent.action == "run" and write.absent_proved]
         assert not proved, "it took effect, and the worker says that it is proved absent" + here.story()

@@ -90,11 +90,6 @@ class Trail:
     changes: tuple[Change, ...] = ()
     forget: datetime | None = None
 
-    @property
-    def empty(self) -> bool:
-        """Nothing to store."""
-        return not (self.evaluations or self.changes or self.forget)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:

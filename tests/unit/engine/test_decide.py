@@ -170,3 +170,14 @@ def test_first_attempts_matter_for_a_day_or_for_the_longest_cooldown() -> None:
     assert sendings_reach([]) == timedelta(days=1)
     assert sendings_reach([a_rule("r", X, cooldown=HOUR), a_rule("s", X)]) == timedelta(days=1)
     assert sendings_reach([a_rule("r", X, cooldown=timedelta(days=3))]) == timedelta(days=3)
+
+
+def test_what_a_rule_was_given_to_look_at_can_be_asked_for_afterwards() -> None:
+    rule = a_rule("r", "event.status == 'active'")
+    story = a_story(rule)
+    story.event(status="active")
+    decision = story.look().decision
+    fact = decision.scope(E1, rule).fact("event")
+    assert isinstance(fact, Known)
+    assert isinstance(fact.value, dict)
+    assert fact.value["status"] == "active"

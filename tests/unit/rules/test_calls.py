@@ -53,6 +53,12 @@ def test_confirm_may_stand_beside_the_write() -> None:
     assert step(beside).params["host"] == "api", "the main API unless another is named"
 
 
+def test_confirm_stands_in_one_place() -> None:
+    confirm = "confirm: {get: /events/x, when: response.ok}"
+    twice = f"{{{call('POST', '/ingest/transaction_summary', f', {confirm}')}, {confirm}}}"
+    assert any("'confirm' is given twice" in one for one in mistakes(twice))
+
+
 @pytest.mark.parametrize(
     ("written", "message"),
     [
@@ -123,6 +129,7 @@ def test_confirm_may_stand_beside_the_write() -> None:
         (call("POST", "/campaigns"), "POST /campaigns/ has an action of its own: 'create_campaign'"),
         (call("POST", "/events/{eid}/series"), "has an action of its own: 'series_add'"),
         (call("DELETE", "/events/{eid}/series"), "has an action of its own: 'series_remove'"),
+        ("write: {method: POST, path: [/x], spends: false}", "write.path must be a text"),
         ("notify", "'notify' needs a value"),
         ("notify: ''", "notify must be a text"),
         ("notify: {text: x}", "notify must be a text"),

@@ -43,6 +43,11 @@ def test_a_range_whose_days_are_not_known_has_no_key_yet(facts: dict[str, object
     assert "budget_range" not in keys_for(made, an_observation(facts), NOW), reason  # type: ignore[arg-type]  # facts
 
 
+def test_the_files_of_a_folder_are_given_by_name(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("rules: []", "utf-8")
+    assert dict(read_files(tmp_path)) == {str(tmp_path / "a.yaml"): "rules: []"}
+
+
 @pytest.mark.skipif(not ALWAYS_A_FILE_THAT_FAILS.is_file(), reason="needs a file that cannot be read by anybody")
 def test_a_file_that_cannot_be_read_is_named() -> None:
     with pytest.raises(InputErrors) as caught:

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.builders import NOW, a_write, event_fact, setup_fact, unreadable
+from tests.builders import NOW, a_fact, a_write, event_fact, setup_fact, unreadable
 from worker.model.facts import Fact
 from worker.model.ids import WriteId
 from worker.model.records import Says
@@ -15,6 +15,7 @@ from worker.writes.readback import COVERED, RUNNING, SILENT, looked, needs_event
 
 LATER = NOW + timedelta(seconds=5)
 CREATE = a_write("create_draft", "unknown", params={"goal": "ROAS", "total_budget": 500.0})
+CALL = a_write("write", "unknown", params={"confirm": {"get": "/x", "when": "true"}})
 NONE = setup_fact("NONE")
 
 
@@ -40,6 +41,8 @@ def test_a_404_says_not_there_only_if_the_event_answered_after_it(answered: bool
         (a_write("boost", "unknown"), NONE, False, "a draft that is gone is a third value, not an absence"),
         (a_write("boost", "unknown"), setup_fact("DRAFT"), False, "the setup itself answered"),
         (CREATE, unreadable(), False, "nothing was read"),
+        (CALL, a_fact({"absent": True}), True, "what confirm asked for was not there, and may be the very effect"),
+        (CALL, a_fact({"holds": True}), False, "confirm found something"),
         (
             a_write("pause", "unknown"),
             event_fact(client_campaign_status="RUNNING"),
