@@ -223,3 +223,46 @@ def test_two_rules_with_the_same_message_have_each_their_own_and_no_budget_of_wr
     settings = replace(QUICK, limits=Limits(writes_per_hour=1))
     with town(tmp_path, world(happening("e1")), rules, settings=settings) as (_, play):
         play(script)
+
+
+def test_a_rule_with_at_acts_at_its_time_and_reads_nothing_before(tmp_path: Path) -> None:
+    rules = """
+rules:
+  - id: r
+    when: event.status == 'cancelled' && setup.state == 'NONE'
+    at: "3 12 * * *"
+    do: [pause]
+"""
+
+    async def script(here: Town) -> None:
+        fires(here)
+        await here.run(170)
+        assert here.writes() == []
+        assert not any("/setup_processes/" in one.path for one in here.twin.books.requests)
+        await here.until(lambda: here.states() == ["confirmed"], "at three past twelve")
+        assert here.at < 200
+        await here.run(60)
+        here.set("e1", client_campaign_status="RUNNING")
+        await here.run(400)
+        assert here.states() == ["confirmed"], "and not again"
+
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
+
+
+def test_a_time_that_a_worker_slept_through_is_told_and_left(tmp_path: Path) -> None:
+    rules = "rules: [{id: r, when: event.status == 'cancelled', at: '3 12 * * *', do: [pause]}]"
+
+    async def script(here: Town) -> None:
+        fires(here)
+        await here.run(30)
+        await here.kill()
+        here.loop.jump(600)
+        here.start()
+        await here.run(30)
+        assert here.writes() == []
+        (missed,) = here.log("held")
+        assert (missed["reason"], missed["rule"]) == ("missed", "r")
+
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)

@@ -57,7 +57,7 @@ TEST_KEYS: Final[Mapping[str, str]] = {
     "steps.unknown": "facts that cannot be read from here on",
     "steps.answers": "as above, from this step on",
     "steps.expect": "exactly what fired since the step before: `rule`, `action`, and `event` or `params` where they "
-    "matter",
+    "matter; without `params` it stands for all the writes of an action with `each`",
     "steps.held": "rules that are held back now: `rule`, `reason`, and `event` where it matters",
     "steps.states": "writes and the state they are in now: `action`, `state`, and `rule` or `event` where they matter",
     "steps.sent": "how many attempts have been sent so far",

@@ -22,6 +22,7 @@ from worker.engine.looks import (
     waits_again,
 )
 from worker.engine.overlay import fields_of
+from worker.engine.times import at_brake, told_by
 from worker.model.commits import Brake
 from worker.model.facts import Json, Known
 from worker.model.memory import Baseline, RuleMemory
@@ -93,6 +94,11 @@ def change_facts(watched: Watched) -> dict[str, Json]:
 
 def glance_at_change(glimpse: Glimpse, watched: Watched) -> Glance:
     """What one look does to a rule with ``on_change``."""
+    glance = _glance(glimpse, watched)
+    return told_by(glimpse, glance) if glimpse.rule.at is not None else glance
+
+
+def _glance(glimpse: Glimpse, watched: Watched) -> Glance:
     truth = glimpse.judgement.truth
     if truth is Truth.FALSE:
         return Glance(memory=_forgotten(glimpse), ends=ends_of(glimpse))
@@ -100,7 +106,7 @@ def glance_at_change(glimpse: Glimpse, watched: Watched) -> Glance:
     if not memory.pending:
         forced = None if watched.complete else memory.forced
         return Glance(memory=replace(memory, forced=forced, held=None), ends=watched.ends)
-    brake = pace_brake(glimpse, memory.pending_since)
+    brake = at_brake(glimpse, memory) or pace_brake(glimpse, memory.pending_since)
     if brake is not None:
         return Glance(memory=replace(memory, pending_unheld_since=None), held=brake, ends=watched.ends)
     unheld = replace(memory, pending_unheld_since=memory.pending_unheld_since or glimpse.now)

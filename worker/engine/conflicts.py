@@ -1,8 +1,9 @@
 """Two rules on one target: standing wishes, priority, ties that stop spending.
 
-A rule keeps its wish while its episode is open, also while something holds its firing; with ``on_change`` until its
-writes are final. No rule acts against a standing opposite wish of higher priority, in this look or a later one. On a
-tie the wish that stops spending wins, otherwise neither acts. What a rule in shadow mode wishes moves no live one.
+A rule keeps its wish while its episode is open, also while something holds its firing; with ``on_change`` or ``at``
+until its writes are final. No rule acts against a standing opposite wish of higher priority, in this look or a later
+one. On a tie the wish that stops spending wins, otherwise neither acts. What a rule in shadow mode wishes moves no live
+one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +42,8 @@ def standing_wishes(
     found: list[Standing] = []
     for rule in rules:
         memory = memories.get(rule.id)
-        if rule.id in wanted if rule.on_change else memory is not None and memory.open:
+        brief = rule.on_change or rule.at is not None
+        if rule.id in wanted if brief else memory is not None and memory.open:
             found.extend(wishes_in_force(rule, settings))
     return found
 

@@ -5,7 +5,7 @@ sort out the candidates, counts surges over all of them, and only then plans. Th
 simulation call this very function; what it gives is recorded in one transaction or not at all.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,10 +20,11 @@ from worker.engine.conflicts import (
     wishes_in_force,
 )
 from worker.engine.episodes import glance_at_condition
-from worker.engine.looks import Candidate, End, Glimpse, Look, Settings, frozen, silence_before
+from worker.engine.looks import Candidate, End, Glance, Glimpse, Look, Settings, frozen, silence_before
 from worker.engine.overlay import overlaid
 from worker.engine.planning import Planner, computed
 from worker.engine.products import products_off, shut
+from worker.engine.times import glance_at_times, looks_now, not_now
 from worker.model.commits import Brake, Commit, Move
 from worker.model.facts import FactKey
 from worker.model.ids import EventId, RuleId, WriteId
@@ -35,6 +36,9 @@ from worker.model.writes import UNSENT, Write
 from worker.rules.evaluate import keys_for
 from worker.writes.computing import NotComputable
 from worker.writes.states import move
+
+EVENTS_NAMED = 8
+"""How many events a record about many of them names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +100,7 @@ class _Pass:
         self._judged: dict[tuple[EventId, RuleId], Judgement] = {}
         self._held: dict[tuple[EventId, RuleId], Brake] = {}
         self._records: list[Record] = []
+        self._missed: dict[tuple[RuleId, datetime], list[EventId]] = {}
         self.ended: dict[WriteId, Move] = {}
 
     def freeze(self, active: Collection[RuleId]) -> None:
@@ -150,12 +155,25 @@ class _Pass:
         """Everything, as one commit."""
         commit = Commit(
             at=self._look.now,
-            records=(*self._records, *planner.records),
+            records=(*self._records, *self._times_missed(), *planner.records),
             memory=tuple(self._stored.values()),
             moves=(*self.ended.values(), *planner.moves),
             plans=tuple(planner.plans),
         )
         return Decision(commit=commit, memories=self._memories, judged=self._judged, held=self._held, scope=self.scope)
+
+    def _times_missed(self) -> Iterator[Record]:
+        """One record for each time that was missed, however many events it would have been for."""
+        for (rule, time), events in self._missed.items():
+            named = ", ".join(events[:EVENTS_NAMED]) + (", …" if len(events) > EVENTS_NAMED else "")
+            yield Record(
+                at=self._look.now,
+                kind="held",
+                reason="missed",
+                why=f"the time {time:%Y-%m-%dT%H:%M}Z went by, and is left: {len(events)} events ({named})",
+                partner=self._look.partner,
+                rule=rule,
+            )
 
     def scope(self, event: EventId, rule: Rule) -> Scope:
         """What the rule was given to look at."""
@@ -172,10 +190,15 @@ class _Pass:
     def _glance(self, rule: Rule, event: EventId) -> tuple[Candidate | None, tuple[End, ...]]:
         """One rule's glance at one event: what may fire, with its values computed, and what it does not want now."""
         glimpse, watched = self._looking(rule, event)
-        if rule.when is not None:
-            glimpse = replace(glimpse, judgement=rule.when.judge(glimpse.scope))
-        self._judged[(event, rule.id)] = glimpse.judgement
-        glance = glance_at_condition(glimpse) if watched is None else glance_at_change(glimpse, watched)
+        if not looks_now(rule, glimpse.memory, glimpse.now):
+            glimpse = replace(glimpse, judgement=not_now(rule))
+        else:
+            if rule.when is not None:
+                glimpse = replace(glimpse, judgement=rule.when.judge(glimpse.scope))
+            self._judged[(event, rule.id)] = glimpse.judgement
+        glance = _looked_at(glimpse, watched)
+        if glance.missed is not None:
+            self._missed.setdefault((rule.id, glance.missed), []).append(event)
         candidate, held = glance.candidate, glance.held
         if candidate is not None:
             try:
@@ -245,6 +268,12 @@ class _Pass:
         if memory.held != brake.reason:
             self._records.append(_held_record(glimpse, memory, brake, self._look.now))
         self.remember(glimpse, replace(memory, held=brake.reason))
+
+
+def _looked_at(glimpse: Glimpse, watched: Watched | None) -> Glance:
+    if watched is not None:
+        return glance_at_change(glimpse, watched)
+    return glance_at_condition(glimpse) if glimpse.rule.at is None else glance_at_times(glimpse)
 
 
 def _wanting(write: Write, memories: Mapping[RuleId, RuleMemory]) -> list[RuleId]:

@@ -7,7 +7,8 @@ changed nothing, every look until the next of these moments would change nothing
   of ``limit``. These are times already known.
 - A condition that names ``now`` turns. A comparison that is linear in ``now`` (``event.start_date_time - now <
   duration('7d')``) turns at most once, so its turn is found by halving; one that takes only the date, hour or minute of
-  ``now`` turns at full hours or minutes only; for anything else every look is made, and so for ``at``.
+  ``now`` turns at full hours or minutes only; for anything else every look is made.
+- A time of ``at`` comes; while one is not dealt with, every look is made.
 - The default ``runtime_in_days`` of ``budget_range`` drops by a day, or a ``today`` becomes another day: each asks for
   its fact by another key.
 
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from worker.engine.looks import DAY, ENFORCE_COOLDOWN
+from worker.engine.times import next_look
 from worker.model.facts import FactKey, Known, Observation
 from worker.model.memory import RuleMemory
 from worker.model.rules import Rule, Scope, Truth
@@ -50,7 +52,7 @@ class Clocked:
 def clocked(rule: Rule) -> Clocked:
     """What the rule's text says of the clock."""
     computed = [value for step in rule.do for value in step.computed]
-    if rule.at is not None or any("now" in value.names for value in computed):
+    if any("now" in value.names for value in computed):
         return Clocked(restless=True)
     if rule.when is None or "now" not in rule.when.names:
         return Clocked()
@@ -118,7 +120,10 @@ def next_due(
     now, horizon = between
     if clock.restless:
         return now
-    times = [*_paced(rule, glanced), *_days_turn(rule, observation, now)]
+    at = next_look(rule, glanced.memory, now)
+    if at == now:
+        return now
+    times = [*_paced(rule, glanced), *_days_turn(rule, observation, now), *([at] if at is not None else ())]
     if clock.every is not None:
         times.append(_next_multiple(now, clock.every))
     known = min((at for at in times if now < at < horizon), default=horizon)

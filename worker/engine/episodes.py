@@ -44,7 +44,7 @@ def glance_at_condition(glimpse: Glimpse) -> Glance:
         return Glance(memory=memory)
     if judgement.truth is Truth.FALSE:
         return Glance(memory=closed(memory, glimpse.now), ends=ends_of(glimpse))
-    return _while_true(glimpse)
+    return while_true(glimpse)
 
 
 def closed(memory: RuleMemory, now: datetime) -> RuleMemory:
@@ -73,7 +73,7 @@ def ends_of(glimpse: Glimpse) -> tuple[End, ...]:
     )
 
 
-def _while_true(glimpse: Glimpse) -> Glance:
+def while_true(glimpse: Glimpse) -> Glance:
     now, memory = glimpse.now, replace(glimpse.memory, looked_at=glimpse.now)
     if not memory.open:
         memory = replace(memory, open=True, fired=False, episode=memory.episode + 1)

@@ -18,6 +18,7 @@ from worker.engine.preflight import Fresh, Preflight
 from worker.engine.settings import policy_for
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
+from worker.engine.times import momentary
 from worker.guards.checks import (
     AFTER_READING,
     BEFORE_READING,
@@ -189,6 +190,8 @@ class Executor:
             if write.state == "unknown" and not self._still_absent(state, write, fresh):
                 return None
             no = first_no(AFTER_READING, situation)
+            if no is not None and no.reason == "no_longer_holds" and write.state == "planned" and momentary(rules):
+                no = replace(no, way="skip")
             if no is not None:
                 self._object(state, write, no)
                 self._rest(state, write, HELD_AGAIN)

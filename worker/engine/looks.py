@@ -120,12 +120,14 @@ class End:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glance:
     """What one glance gives: the new memory, and either a candidate, a hold, or nothing; and writes that end.
-    With a candidate, ``memory`` is the one to keep where nothing comes of it because a value cannot be computed."""
+    With a candidate, ``memory`` is the one to keep where nothing comes of it because a value cannot be computed.
+    ``missed``: a time of ``at`` that went by, and is left."""
 
     memory: RuleMemory
     candidate: Candidate | None = None
     held: Brake | None = None
     ends: tuple[End, ...] = ()
+    missed: datetime | None = None
 
 
 REOBSERVED = Brake(reason="gap", why="first look after a silence: remembered, not acted on")

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
+from worker.engine.times import may_be_due
 from worker.model.actions import ACTIONS
 from worker.model.facts import FactKey, Observation
 from worker.model.rules import Rule, Scope, Truth
@@ -28,6 +29,8 @@ def scope_of(rule: Rule, observation: Observation, now: datetime) -> Scope:
 
 def wanted_keys(rule: Rule, observation: Observation, now: datetime) -> frozenset[FactKey]:
     """The facts that can still make a difference to the rule for this event."""
+    if not may_be_due(rule, now):
+        return frozenset()
     scope = scope_of(rule, observation, now)
     possible = _truth(rule, scope) is not Truth.FALSE
     in_condition = rule.when.names if rule.when is not None else frozenset()

@@ -22,13 +22,14 @@ _Found = TypeVar("_Found")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fired:
-    """One action of one firing."""
+    """One action of one firing. ``each``: it is one of several, one for each item."""
 
     rule: RuleId
     action: str
     event: EventId
     at: timedelta
     params: Mapping[str, Json] = field(default_factory=dict)
+    each: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,10 +96,12 @@ def failures_of(step: Step, happened: Happened) -> list[Failure]:
 
 
 def _of_expect(step: Step, happened: Happened) -> Failure | None:
-    """Exactly what fired."""
+    """Exactly what fired. A claim without ``params`` stands for all the writes of an action with ``each``."""
     if step.expect is None:
         return None
     missing, surplus = _paired(step.expect, happened.fired, _is_expected)
+    whole = [claim for claim in step.expect if not claim.params]
+    surplus = [one for one in surplus if not (one.each and any(_is_expected(claim, one) for claim in whole))]
     if not missing and not surplus:
         return None
     named = {one.rule for one in missing}

@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from worker.engine.ruletest_books import Books, Pair, Sent
 from worker.engine.ruletest_world import PARTNER, World
 from worker.engine.settings import EngineSettings, policy_for
+from worker.engine.times import momentary
 from worker.guards.checks import AFTER_READING, BEFORE_READING, brake_in_transaction, braked, first_no
 from worker.guards.situation import No, Situation
 from worker.guards.target import budget_of
@@ -137,6 +138,8 @@ class Tending:
         situation = self._situation(write, moment)
         no = first_no(BEFORE_READING, situation) or first_no(AFTER_READING, situation)
         if no is not None:
+            if no.reason == "no_longer_holds" and write.state == "planned" and self._at_a_time(write):
+                no = replace(no, way="skip")
             self._object(write, no, moment)
             return
         amount = budget_of(situation)
@@ -149,10 +152,13 @@ class Tending:
         sent = Sent(write=write.id, event=write.key.event, at=moment.now, amount=amount, stops=write.intent.stops)
         self._books.attempted(sent, sending)
         waiting = self._answers.get(write.intent.action)
-        if waiting and write.key.item != "cr":
+        if waiting and write.key.item not in ACTIONS[write.intent.action].unseen:
             self._meet(sending, waiting.pop(0), moment)
         else:
             self._accepted(sending, moment)
+
+    def _at_a_time(self, write: Write) -> bool:
+        return momentary(self._rules[one] for one in write.rules or (write.key.rule,) if one in self._rules)
 
     def _sending(self, write: Write, moment: Moment) -> Write:
         """The write as recorded before its bytes leave."""
@@ -272,8 +278,6 @@ class Tending:
             nothing: Json = "" if row.shown == "field" else []
             if field not in _gaps(found["event"]):
                 found["event"] = _filled(found["event"], {field: nothing}, moment)
-        if found.get("campaigns") == UNREAD:
-            found["campaigns"] = Known(value=[], read_at=moment.now)
         found["budget_range"] = _filled(found["budget_range"], _ANY_BUDGET, moment)
         setup = found["setup"]
         draft = isinstance(setup, Known) and isinstance(setup.value, dict) and setup.value.get("state") == "DRAFT"
@@ -288,7 +292,8 @@ class Tending:
     def _seen(self, write: Write, name: str, now: datetime) -> Fact:
         if name == CONFIRM:
             return self._world.confirmed(write, now)
-        return self._world.fact(write.key.event, name, now)
+        fact = self._world.fact(write.key.event, name, now)
+        return Known(value=[], read_at=now) if name == "campaigns" and fact == UNREAD else fact
 
     def _judgement(self, write: Write, moment: Moment) -> Judgement:
         """True where any rule that the write stands for still holds; unknown where none does and one cannot be told."""
@@ -304,6 +309,9 @@ class Tending:
         """As the look judged it; a change that fired earlier is judged with the change it fired for."""
         pair = (write.key.event, rule.id)
         judged = moment.judged.get(pair, Judgement(truth=Truth.UNKNOWN, why="not judged at this look"))
+        if pair not in moment.judged and momentary([rule]) and rule.when is not None:
+            seen = moment.seen[write.key.event]
+            return rule.when.judge(Scope(observation=seen, keys=keys_for(rule, seen, moment.now), now=moment.now))
         if not rule.on_change or write.planned_at == moment.now:
             return judged
         memory = self._books.memories.get(pair)

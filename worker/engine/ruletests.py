@@ -38,6 +38,7 @@ from worker.model.memory import PartnerMemory
 from worker.model.records import Record
 from worker.model.replacing import replace
 from worker.model.rules import Judgement, Rule, RuleSet, Truth
+from worker.model.writes import Write
 from worker.rules.registry import BUILT_IN, Registry
 from worker.rules.testfile import RuleTest, Step
 
@@ -266,12 +267,15 @@ class _Run:
         rule = next((one for one in self._rules.rules if one.id == record.rule), None)
         if rule is None or record.event is None:
             return
-        own = {one.key.position: one for one in self._books.episode(record.event, rule.id, record.episode or 0)}
+        own: dict[int, list[Write]] = {}
+        for one in self._books.episode(record.event, rule.id, record.episode or 0):
+            own.setdefault(one.key.position, []).append(one)
         shared = [one for one in self._books.open.values() if one.key.event == record.event and rule.id in one.rules]
         for position, step in enumerate(rule.do):
-            write = own.get(position) or next((one for one in shared if one.intent.action == step.action), None)
-            params = write.intent.params if write is not None else {}
-            yield Fired(rule=rule.id, action=step.action, event=record.event, at=at, params=params)
+            writes = own.get(position) or [one for one in shared if one.intent.action == step.action]
+            given = [write.intent.params for write in writes]
+            for params in given if step.each else given[:1] or [{}]:
+                yield Fired(rule=rule.id, action=step.action, event=record.event, at=at, params=params, each=step.each)
 
     def _at_rest(self, now: datetime) -> bool:
         """Whether no open write keeps the looks going. A running sequence is judged on other facts than those seen, so

@@ -38,6 +38,7 @@ class RuleMemory:
     ``before_firing``: the baselines before the last firing, kept until its writes are first sent.
     ``stopped``: why ``enforce`` stopped; ``cleared``: the episode up to which bad ends stop it no more.
     ``held``: the last logged reason for holding the firing.
+    ``at_time``: of a rule with ``at``, the newest of its times that was dealt with.
     """
 
     partner: PartnerId
@@ -61,6 +62,7 @@ class RuleMemory:
     stopped: str | None = None
     cleared: int = 0
     held: str | None = None
+    at_time: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,6 +49,8 @@ REASONS: Mapping[str, str] = {
     "undo": "a person asked to put back what another write changed",
     "changed_since": "another hand has changed the target since the write that is to be undone",
     "drift": "the target left the wanted value (repeat: enforce)",
+    "at": "the rule is looked at only at its times",
+    "missed": "a time of the rule was missed by more than 5 minutes, and is left",
     "for": "the condition has not held long enough",
     "cooldown": "the rule acted on this event too recently",
     "limit": "the rule used up its actions for this event and day",

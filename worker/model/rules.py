@@ -68,6 +68,17 @@ class Computed(Protocol):
     def value(self, scope: Scope) -> Json: ...
 
 
+class Times(Protocol):
+    """The times of ``at``. Aware UTC in and out; None where there is none."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def timezone(self) -> str: ...
+    def latest(self, now: datetime) -> datetime | None: ...
+    def next(self, now: datetime) -> datetime | None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
     """One fact of ``on_change``; ``by`` narrows the comparison to these fields."""
@@ -123,8 +134,7 @@ class Rule:
     when: Condition | None = None
     on_change: tuple[Watch, ...] = ()
     hold_for: timedelta | None = None
-    at: str | None = None
-    timezone: str = "UTC"
+    at: Times | None = None
     repeat: Literal["once", "enforce"] = "once"
     cooldown: timedelta | None = None
     per_event_per_day: int | None = None

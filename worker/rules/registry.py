@@ -76,8 +76,13 @@ RULE_KEYS: Mapping[str, RuleKey] = {
             about="how long the condition, or the new value, must have held before it fires",
             example="for: 10m",
         ),
-        RuleKey(name="at", about="cron expression; not supported in this version", example='at: "0 8 * * *"'),
-        RuleKey(name="timezone", about="time zone of `at`", example="timezone: Europe/Berlin"),
+        RuleKey(
+            name="at",
+            about="cron expression: looked at only then; each time is its own episode, and one missed by more than "
+            "5 minutes is logged and left",
+            example='at: "0 8 * * *"',
+        ),
+        RuleKey(name="timezone", about="time zone of `at`; UTC unless given", example="timezone: Europe/Berlin"),
         RuleKey(
             name="repeat",
             about="once: one firing an episode; enforce: again whenever the target drifts",

@@ -21,6 +21,7 @@ from worker.rules.actions import read_do
 from worker.rules.celtypes import Type
 from worker.rules.conditions import CelCondition
 from worker.rules.contexts import Contexts
+from worker.rules.cron import CronTimes, cron_error
 from worker.rules.expressions import Expressions
 from worker.rules.fields import Form, present
 from worker.rules.nearest import instead, meant, nearest
@@ -47,16 +48,6 @@ _OF_OTHER_TOOLS: Mapping[str, str] = {
     **dict.fromkeys(("params", "parameters", "args"), "with"),
 }
 """Keys that people know from other tools, and the key of a rule that does the same."""
-_CRON_FIELDS: tuple[tuple[str, int, int], ...] = (
-    ("minute", 0, 59),
-    ("hour", 0, 23),
-    ("day", 1, 31),
-    ("month", 1, 12),
-    ("weekday", 0, 7),
-)
-_CRON_NAMES = frozenset({"sun", "mon", "tue", "wed", "thu", "fri", "sat"}) | {
-    *("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,13 +102,14 @@ class RuleReader:
         if "do" not in keys.keys() | meant_keys(item):
             self.form.note(item, "a rule needs `do`", hint="say what to do: do: [pause]", code="missing")
         do = read_do(keys["do"], self.form, expressions) if "do" in keys else ()
-        self._at(keys)
+        times = self._at(keys)
         rule = Rule(
             id=RuleId(rule_id),
             file=item.document.file,
             line=item.document.line_of(item.start),
             when=when,
             on_change=watches,
+            at=times,
             parameters=self._parameters(keys),
             do=do,
             when_hash=_digest("" if when is None else when.source),
@@ -263,6 +255,9 @@ class RuleReader:
         if rule.repeat == "enforce" and rule.on_change:
             hint = "leave `repeat` out: each change is a firing of its own"
             form.note(keys["repeat"], "enforce goes with a condition, not with on_change", hint=hint)
+        if rule.repeat == "enforce" and rule.at is not None:
+            hint = "leave `repeat` out: each time is a firing of its own"
+            form.note(keys["repeat"], "enforce looks all the time, and `at` only at its times", hint=hint)
         if "for" in keys:
             rule = replace(rule, hold_for=form.duration(keys["for"], "for"))
         if "cooldown" in keys:
@@ -310,21 +305,23 @@ class RuleReader:
         within = self.form.duration(given["within"], "surge.within") if "within" in given else None
         return Surge(events=events, within=within) if events is not None and within is not None else None
 
-    def _at(self, keys: Mapping[str, Value]) -> None:
-        """``at`` is read and checked, so that a wrong one is named, and then refused: nothing would fire by it yet."""
-        zone = keys.get("timezone")
+    def _at(self, keys: Mapping[str, Value]) -> CronTimes | None:
+        """The times at which a rule is looked at."""
+        zone, at = keys.get("timezone"), keys.get("at")
         if zone is not None and (not isinstance(zone, Scalar) or zone.text not in available_timezones()):
-            self.form.note(zone, "timezone must be the name of a time zone, such as Europe/Berlin")
-        at = keys.get("at")
+            hint = "as in timezone: Europe/Berlin"
+            self.form.note(zone, "timezone must be the name of a time zone, such as Europe/Berlin", hint=hint)
+            return None
         if at is None:
             if zone is not None:
-                self.form.note(zone, "timezone goes with `at`")
-            return
+                self.form.note(zone, "timezone goes with `at`", hint="remove it, or add at: '0 8 * * *'")
+            return None
         wrong = cron_error(at.text) if isinstance(at, Scalar) else "at must be a cron expression of five fields"
-        if wrong:
-            self.form.note(at, wrong)
-        hint = "leave `at` out; `for` and `cooldown` hold a rule back by time"
-        self.form.note(at, "`at` is not supported in this version", hint=hint, code="later")
+        if wrong or not isinstance(at, Scalar):
+            hint = "minute, hour, day, month, weekday: '0 8 * * 1-5' is eight o'clock on weekdays"
+            self.form.note(at, wrong, hint=hint)
+            return None
+        return CronTimes(source=at.text, timezone=zone.text if zone is not None else "UTC")
 
 
 def meant_keys(item: Entries) -> frozenset[str]:
@@ -334,24 +331,6 @@ def meant_keys(item: Entries) -> frozenset[str]:
 
 
 _MODES: Mapping[str, Mode] = {"shadow": "shadow", "approve": "approve", "live": "live"}
-
-
-def cron_error(text: str) -> str:
-    """What is wrong with a cron expression of five fields; empty if nothing is."""
-    fields = text.split()
-    if len(fields) != len(_CRON_FIELDS):
-        return f"a cron expression has five fields, and this has {len(fields)}"
-    for written, (name, least, most) in zip(fields, _CRON_FIELDS, strict=True):
-        for item in written.split(","):
-            span, _, step = item.partition("/")
-            bounds = [] if span == "*" else span.split("-")
-            numbers = [int(part) for part in bounds if part.isascii() and part.isdigit()]
-            words = [part for part in bounds if name in ("month", "weekday") and part.lower() in _CRON_NAMES]
-            inside = all(least <= number <= most for number in numbers)
-            stepped = "/" not in item or (step.isascii() and step.isdigit() and int(step) > 0)
-            if len(numbers) + len(words) != len(bounds) or len(bounds) > 2 or not inside or not stepped:
-                return f"'{item}' is no {name} of a cron expression ({least} to {most})"
-    return ""
 
 
 def _canonical(value: Value | None) -> str:

@@ -93,11 +93,11 @@ def test_long_texts_and_many_rules_are_refused() -> None:
         load.read_rules({"f": "rules: [" + "a," * (RULES_MAX + 1) + "]"})
 
 
-def test_a_good_time_zone_is_no_mistake_beside_the_unsupported_key() -> None:
+def test_a_rule_may_have_times_in_a_zone() -> None:
     text = "rules: [{id: a, when: event.city == 'x', do: [pause], at: '* * * * *', timezone: Europe/Berlin}]"
-    with pytest.raises(InputErrors) as caught:
-        load.read_rules({"f": text})
-    assert [one.code for one in caught.value.problems] == ["later"]
+    at = load.read_rules({"f": text}).rules.rules[0].at
+    assert at is not None
+    assert (at.source, at.timezone) == ("* * * * *", "Europe/Berlin")
 
 
 def test_folders_beyond_reach_or_limit_are_told(tmp_path: Path) -> None:

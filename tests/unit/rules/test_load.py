@@ -13,7 +13,6 @@ from worker.model.rules import Computed, Rule, RuleSet, Surge, Watch
 from worker.rules import files
 from worker.rules.files import files_hash
 from worker.rules.load import load, load_rules, read_rules
-from worker.rules.rulefile import cron_error
 
 HEAD = "rules:\n  - id: a\n    when: event.status == 'x'\n    do: [pause]\n"
 
@@ -91,7 +90,11 @@ def one(extra: str = "", do: str = "[pause]") -> Rule:
         ),
         (HEAD + "    with: {runtime_in_days: 0}", "r.yaml:5:29: with.runtime_in_days must be 1 or more, not 0"),
         (HEAD + "    with: {gaol: ROAS}", "r.yaml:5:12: unknown key 'gaol' in with; did you mean 'goal'?"),
-        (HEAD + "    at: '0 8 * * *'", "r.yaml:5:9: `at` is not supported in this version"),
+        (HEAD + "    at: '0 0 30 2 *'", "r.yaml:5:9: a cron expression "),
+        (
+            HEAD + "    at: '0 8 * * *'\n    repeat: enforce",
+            "r.yaml:6:13: enforce looks all the time, and `at`",
+        ),
         (HEAD + "    at: '0 8 * *'", "r.yaml:5:9: a cron expression has five fields, and this has 4"),
         (HEAD + "    at: []", "r.yaml:5:9: at must be a cron expression of five fields"),
         (HEAD + "    timezone: Europe/Berlin", "r.yaml:5:15: timezone goes with `at`"),
@@ -259,20 +262,6 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
         "is not UTF-8: the byte 0xff cannot be read",
         f"larger than {files.FILE_BYTES_MAX} bytes",
     ]
-
-
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        ("*/5 8-18 1,15 jan-mar mon-fri", ""),
-        ("60 * * * *", "'60' is no minute of a cron expression (0 to 59)"),
-        ("* * * * x", "'x' is no weekday of a cron expression (0 to 7)"),
-        ("*/0 * * * *", "'*/0' is no minute of a cron expression (0 to 59)"),
-        ("1-2-3 * * * *", "'1-2-3' is no minute of a cron expression (0 to 59)"),
-    ],
-)
-def test_a_cron_expression_is_checked(text: str, wrong: str) -> None:
-    assert cron_error(text) == wrong
 
 
 def refused(errors: InputErrors) -> None:

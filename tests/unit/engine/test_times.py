@@ -1,0 +1,313 @@
+"""Rules with `at`: looked at only at their times, each of them an episode, and what is missed is told and left."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.looks import E1, HOUR, INTERVAL, MINUTE, START, Story, a_rule, a_story, on_tcs, seen
+from worker.engine.due import Glanced, clocked, next_due
+from worker.engine.looks import Settings
+from worker.engine.needs import wanted_keys
+from worker.engine.times import momentary
+from worker.model.facts import FactKey, Observation
+from worker.model.ids import EventId, RuleId
+from worker.model.rules import Rule
+from worker.rules.cron import CronTimes
+
+CANCELLED = "event.status == 'cancelled'"
+DAY = 24 * HOUR
+FIVE_PAST = CronTimes(source="5 12 * * *")
+"""Five minutes after a story begins, and every day after."""
+E2 = EventId("e2")
+
+
+def at_five_past(when: str | None = CANCELLED, *do: str, rule_id: str = "r", **keys: Any) -> Rule:  # noqa: ANN401 - fields of Rule
+    return replace(a_rule(rule_id, when, *do, at=FIVE_PAST), **keys)
+
+
+def started(*rules: Rule, **keys: Any) -> Story:  # noqa: ANN401 - fields of Story
+    """A story whose first look is made, three seconds after it begins."""
+    story = a_story(*(rules or (at_five_past(),)), **keys)
+    assert story.look().outcome == ([], [], [], [])
+    return story
+
+
+def to(story: Story, minutes: float) -> timedelta:
+    """How long until so many minutes after the beginning."""
+    return START + timedelta(minutes=minutes) - story.now
+
+
+def test_a_true_condition_fires_when_its_time_comes_and_not_before_or_after() -> None:
+    story = started()
+    story.event(status="cancelled")
+    assert story.fires(to(story, 4)) == []
+    assert story.fires(to(story, 4.99)) == []
+    assert story.fires(to(story, 5)) == ["r"]
+    assert [story.fires() for _ in range(5)] == [[]] * 5
+    assert story.fires(to(story, 30)) == []
+
+
+def test_each_time_is_an_episode_of_its_own() -> None:
+    story = started(at_five_past(), settings=Settings(gap=2 * DAY))
+    story.event(status="cancelled")
+    for day in range(3):
+        assert story.fires(to(story, 5 + day * 1440)) == ["r"]
+        assert story.fires(to(story, 6 + day * 1440)) == []
+    assert [write.key.episode for write in story.writes.values()] == [1, 2, 3]
+
+
+def test_what_is_not_true_at_the_time_waits_for_the_next_one() -> None:
+    story = started(at_five_past(), settings=Settings(gap=2 * DAY))
+    assert story.look(to(story, 5)).outcome == ([], [], [], [])
+    story.event(status="cancelled")
+    assert story.fires(to(story, 6)) == []
+    assert story.fires(to(story, 5 + 1440)) == ["r"]
+
+
+def test_an_unknown_condition_is_waited_for_until_the_time_is_missed() -> None:
+    story = started()
+    story.blind("event")
+    assert story.look(to(story, 5)).held == ["r: fact_unknown"]
+    story.event(status="cancelled")
+    assert story.fires(to(story, 9)) == ["r"], "within five minutes it is as good"
+    story = started()
+    story.blind("event")
+    story.look(to(story, 5))
+    missed = story.look(to(story, 10.1))
+    assert missed.held == ["r: missed"]
+    story.event(status="cancelled")
+    assert story.fires() == [], "and then it is left"
+
+
+def test_a_time_that_nobody_looked_at_is_told_once_for_all_its_events_and_left() -> None:
+    story = a_story(at_five_past())
+    for number in range(2, 13):
+        story.event(EventId(f"e{number}"))
+    story.look()
+    story.event(status="cancelled")
+    looked = story.look(to(story, 11))
+    assert looked.outcome == ([], ["r: missed"], [], [])
+    (record,) = [one for one in looked.commit.records if one.kind == "held"]
+    assert "2026-03-01T12:05Z went by, and is left: 12 events" in record.why
+    assert story.look().outcome == ([], [], [], [])
+
+
+@pytest.mark.parametrize(
+    ("first_look", "fires", "reason"),
+    [
+        (7.0, ["r"], "two minutes after the time it is not missed"),
+        (11.0, [], "six minutes after, it is; and what was before its first look is not told"),
+    ],
+)
+def test_a_new_rule_acts_only_on_a_time_that_is_not_missed(first_look: float, fires: list[str], reason: str) -> None:
+    story = a_story(at_five_past())
+    story.event(status="cancelled")
+    looked = story.look(to(story, first_look))
+    assert (looked.fired, looked.held) == (fires, []), reason
+
+
+@pytest.mark.parametrize("restarting", [False, True])
+def test_a_time_is_dealt_with_once_also_over_restarts(restarting: bool) -> None:
+    story = started(at_five_past(), restarting=restarting)
+    story.event(status="cancelled")
+    fired = [story.fires(to(story, 5 + minute)) for minute in range(5)]
+    assert fired == [["r"], [], [], [], []]
+
+
+def test_a_clock_that_is_set_back_brings_no_time_again() -> None:
+    story = started()
+    story.event(status="cancelled")
+    assert story.fires(to(story, 5)) == ["r"]
+    story.now -= 10 * MINUTE
+    assert [story.fires(MINUTE) for _ in range(15)] == [[]] * 15
+
+
+def test_a_rule_that_rested_is_told_of_no_missed_time() -> None:
+    story = started()
+    story.reload(replace(at_five_past(), enabled=False))
+    story.look()
+    story.look(to(story, 30))
+    story.reload(at_five_past())
+    assert story.look().outcome == ([], [], [], [])
+
+
+def test_what_paced_the_rule_for_too_long_makes_its_time_a_missed_one() -> None:
+    story = started(at_five_past(cooldown=25 * HOUR), settings=Settings(gap=9 * DAY))
+    story.event(status="cancelled")
+    assert story.fires(to(story, 5)) == ["r"]
+    assert story.look(to(story, 5 + 1440)).held == ["r: cooldown"]
+    assert story.look(to(story, 7 + 1440)).held == []
+    assert story.look(to(story, 11 + 1440)).held == ["r: missed"]
+    assert story.fires(to(story, 200 + 1440)) == [], "the cooldown is over, and the time as well"
+    assert story.fires(to(story, 5 + 2880)) == ["r"]
+    assert [write.key.episode for write in story.writes.values()] == [1, 3]
+
+
+def test_a_silence_before_the_time_waits_for_a_person_only_where_the_time_is_its_first_look() -> None:
+    story = started(settings=Settings(gap=HOUR))
+    story.event(status="cancelled")
+    story.silence(DAY + to(story, 5))
+    assert story.look(timedelta()).planned == ["r: pause waiting gap"]
+    story = started(settings=Settings(gap=HOUR))
+    story.event(status="cancelled")
+    story.silence(DAY + to(story, -60))
+    assert story.look(timedelta()).outcome[0] == []
+    assert story.look(DAY + to(story, 5)).planned == ["r: pause"]
+
+
+def test_after_a_silence_it_may_only_be_remembered() -> None:
+    story = started(settings=Settings(gap=HOUR, gap_then="reobserve"))
+    story.event(status="cancelled")
+    story.silence(DAY + to(story, 5))
+    assert story.look(timedelta()).held == ["r: gap"]
+    assert story.look().outcome == ([], [], [], [])
+
+
+def test_with_for_it_is_known_at_the_time_since_when_it_holds() -> None:
+    story = started(at_five_past(hold_for=4 * MINUTE), settings=Settings(gap=9 * DAY))
+    story.event(status="cancelled")
+    story.look(to(story, 2))
+    assert story.look(to(story, 5)).held == ["r: for"]
+    assert story.fires(to(story, 6)) == ["r"], "within five minutes of its time it has held for long enough"
+    story.event(status="active")
+    story.look()
+    story.event(status="cancelled")
+    story.look(to(story, 1440))
+    story.blind("event")
+    story.look(to(story, 1441))
+    story.event(status="cancelled")
+    assert story.fires(to(story, 1445)) == ["r"]
+
+
+def test_an_episode_lasts_until_its_writes_are_final_and_so_does_its_wish() -> None:
+    rules = (
+        a_rule("night", None, "pause", at=CronTimes(source="5 12 * * *"), when_hash=""),
+        a_rule("morning", None, "run", at=CronTimes(source="30 12 * * *"), when_hash=""),
+    )
+    story = started(*rules)
+    assert story.fires(to(story, 5)) == ["night"]
+    story.look()
+    assert story.fires(to(story, 30)) == ["morning"], "what was paused in the evening runs in the morning"
+    waiting = started(*rules, confirming=False)
+    assert waiting.fires(to(waiting, 5)) == ["night"]
+    waiting.look()
+    assert waiting.look(to(waiting, 30)).held == ["morning: conflict"]
+    waiting.send(waiting.write("night"))
+    assert waiting.fires(to(waiting, 31)) == [], "a time that lost is dealt with"
+
+
+def test_a_standing_wish_of_another_rule_holds_a_time_back() -> None:
+    rules = (a_rule("stop", CANCELLED), at_five_past(None, "run", rule_id="go"))
+    story = started(*rules)
+    story.event(status="cancelled")
+    assert story.fires() == ["stop"]
+    assert story.look(to(story, 5)).held == ["go: conflict"]
+
+
+def test_a_new_time_takes_the_place_of_what_an_older_one_could_not_send() -> None:
+    story = started(at_five_past(), confirming=False, settings=Settings(gap=9 * DAY))
+    story.event(status="cancelled")
+    story.look(to(story, 5))
+    assert story.look(to(story, 5 + 1440)).moved == ["r: skipped superseded"]
+    story.event(status="active")
+    assert story.look(to(story, 5 + 2880)).moved == ["r: skipped no_longer_holds"]
+
+
+def test_a_change_waits_for_the_time_and_is_judged_then() -> None:
+    story = a_story(on_tcs(at=FIVE_PAST))
+    seen(story, "a")
+    story.look()
+    seen(story, "b")
+    looked = story.look(to(story, 1))
+    assert (looked.fired, looked.held) == ([], ["r: at"])
+    seen(story, "c")
+    assert story.look(to(story, 2)).held == [], "said once"
+    assert story.fires(to(story, 5)) == ["r"]
+    seen(story, "d")
+    assert story.fires(to(story, 6)) == [], "the time is dealt with"
+
+
+def test_a_change_that_is_taken_back_before_the_time_fires_nothing() -> None:
+    story = a_story(on_tcs(at=FIVE_PAST))
+    for look, minutes in (("a", 0.1), ("b", 1), ("a", 2)):
+        seen(story, look)
+        story.look(to(story, minutes))
+    assert story.fires(to(story, 5)) == []
+    seen(story, "b")
+    assert story.fires(to(story, 6)) == [], "nothing was pending at the time"
+
+
+def test_a_false_condition_at_the_time_consumes_the_change() -> None:
+    story = a_story(on_tcs(at=FIVE_PAST))
+    for look, minutes in (("a", 0.1), ("b", 1), ("F", 5)):
+        seen(story, look)
+        story.look(to(story, minutes))
+    seen(story, "T")
+    assert story.fires(to(story, 6)) == []
+
+
+def test_a_change_whose_time_is_missed_is_told_and_waits_for_the_next_one() -> None:
+    story = a_story(on_tcs(at=FIVE_PAST), settings=Settings(gap=9 * DAY))
+    seen(story, "a")
+    story.look()
+    seen(story, "b")
+    story.look(to(story, 1))
+    assert story.look(to(story, 11)).held == ["r: missed"]
+    assert story.fires(to(story, 5 + 1440)) == ["r"]
+
+
+def test_a_change_that_cannot_be_judged_at_the_time_is_judged_within_five_minutes() -> None:
+    story = a_story(on_tcs(at=FIVE_PAST))
+    seen(story, "a")
+    story.look()
+    seen(story, "b")
+    story.look(to(story, 1))
+    seen(story, "U")
+    assert story.look(to(story, 5)).held == ["r: fact_unknown"]
+    seen(story, "T")
+    assert story.fires(to(story, 6)) == ["r"]
+
+
+def test_nothing_is_read_for_a_rule_between_its_times() -> None:
+    rule = at_five_past("setup.state == 'DRAFT'")
+    seen_now = Observation(partner=a_story().memory.partner, event=E1, facts={})
+    assert wanted_keys(rule, seen_now, START) == frozenset()
+    assert wanted_keys(rule, seen_now, START + 6 * MINUTE) == {FactKey(name="setup")}
+    assert wanted_keys(rule, seen_now, START + 11 * MINUTE) == frozenset()
+    held = replace(rule, hold_for=MINUTE)
+    assert wanted_keys(held, seen_now, START) == {FactKey(name="setup")}, "with for it is looked at all the while"
+
+
+def test_the_clock_can_change_a_rule_with_at_when_its_time_comes() -> None:
+    story = started()
+    rule = story.rules.rules[0]
+    seen_now = Observation(partner=story.memory.partner, event=E1, facts=story.facts[E1])
+
+    def due_at() -> datetime:
+        glanced = Glanced(memory=story.memories.get((E1, RuleId("r"))))
+        return next_due(rule, clocked(rule), seen_now, glanced, (story.now, story.now + 2 * DAY))
+
+    assert due_at() == START + 5 * MINUTE
+    story.blind("event")
+    story.look(to(story, 6))
+    assert due_at() == story.now, "while the time is not dealt with, every look counts"
+    story.event(status="active")
+    story.look()
+    assert due_at() == START + 5 * MINUTE + DAY
+    fresh = next_due(rule, clocked(rule), seen_now, Glanced(memory=None), (story.now, story.now + HOUR))
+    assert fresh == story.now
+
+
+def test_what_is_asked_for_at_a_time_only_is_not_waited_for() -> None:
+    assert momentary([at_five_past()])
+    assert not momentary([at_five_past(), a_rule("other", CANCELLED)])
+    assert not momentary([on_tcs(at=FIVE_PAST)])
+
+
+def test_between_its_times_nothing_is_said_of_its_condition() -> None:
+    story = started()
+    assert story.look().decision.judged == {}
+    assert (E1, RuleId("r")) in story.look(to(story, 5)).decision.judged
+    assert INTERVAL < MINUTE

@@ -1,0 +1,88 @@
+"""The times of `at`: a cron expression of five fields in a time zone. The only importer of cronsim.
+
+What is wrong with an expression is said field by field, in words of our own; when its times are is the library's part.
+Where a zone's clock is set forward, a time that does not exist comes with the first minute that does; where it is set
+back, a time that comes twice is taken once.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+KEPT_MAX = 4_096
+MINUTE = timedelta(minutes=1)
+_JUST_AFTER = timedelta(microseconds=1)
+_FIELDS: tuple[tuple[str, int, int], ...] = (
+    ("minute", 0, 59),
+    ("hour", 0, 23),
+    ("day", 1, 31),
+    ("month", 1, 12),
+    ("weekday", 0, 7),
+)
+_NAMES = frozenset({"sun", "mon", "tue", "wed", "thu", "fri", "sat"}) | {
+    *("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CronTimes:
+    """Implements the model's `Times`. Of a text that `cron_error` finds nothing wrong with."""
+
+    source: str
+    timezone: str = "UTC"
+
+    def latest(self, now: datetime) -> datetime | None:
+        """The last time that has come by ``now``, in UTC; None where there was none in fifty years."""
+        return _latest(self.source, self.timezone, now.astimezone(UTC).replace(second=0, microsecond=0))
+
+    def next(self, now: datetime) -> datetime | None:
+        """The first time after ``now``, in UTC; None where there is none in fifty years."""
+        return _next(self.source, self.timezone, now.astimezone(UTC).replace(second=0, microsecond=0))
+
+
+def cron_error(text: str) -> str:
+    """What is wrong with a cron expression of five fields; empty if nothing is."""
+    fields = text.split()
+    if len(fields) != len(_FIELDS):
+        return f"a cron expression has five fields, and this has {len(fields)}"
+    for written, (name, least, most) in zip(fields, _FIELDS, strict=True):
+        for item in written.split(","):
+            if not _is_item(item, name, (least, most)):
+                return f"'{item}' is no {name} of a cron expression ({least} to {most})"
+    try:
+        found = next(_forward(text, "UTC", datetime(2000, 1, 1, tzinfo=UTC)), None)
+    except CronSimError as error:
+        return f"a cron expression that cannot be read, or whose time never comes: {error}"
+    return "" if found is not None else "a cron expression whose time never comes"
+
+
+def _is_item(item: str, name: str, bounds: tuple[int, int]) -> bool:
+    span, _, step = item.partition("/")
+    ends = [] if span == "*" else span.split("-")
+    numbers = [int(part) for part in ends if part.isascii() and part.isdigit()]
+    words = [part for part in ends if name in ("month", "weekday") and part.lower() in _NAMES]
+    inside = all(bounds[0] <= number <= bounds[1] for number in numbers)
+    stepped = "/" not in item or (step.isascii() and step.isdigit() and int(step) > 0)
+    return len(numbers) + len(words) == len(ends) <= 2 and inside and stepped
+
+
+@lru_cache(maxsize=KEPT_MAX)
+def _latest(source: str, zone: str, minute: datetime) -> datetime | None:
+    # Going backwards, the library leaves out where it begins, unless that lies within a second.
+    begin = (minute + _JUST_AFTER).astimezone(ZoneInfo(zone))
+    found = next(CronSim(source, begin, reverse=True), None)
+    return None if found is None else found.astimezone(UTC)
+
+
+@lru_cache(maxsize=KEPT_MAX)
+def _next(source: str, zone: str, minute: datetime) -> datetime | None:
+    return next((found for found in _forward(source, zone, minute) if found > minute), None)
+
+
+def _forward(source: str, zone: str, begin: datetime) -> Iterator[datetime]:
+    for found in CronSim(source, begin.astimezone(ZoneInfo(zone))):
+        yield found.astimezone(UTC)
