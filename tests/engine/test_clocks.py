@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.schedulers.background import BackgroundScheduler
 
 from tests.engine.test_daemon import NoRules, Told, no_budget
+from tests.virtual import EPOCH
 from tests.worlds import PAUSE, Town, happening, town, world
-from worker.engine.daemon import Daemon
+from worker.engine.daemon import Daemon, Every
 from worker.engine.looks import Settings as Deciding
 from worker.engine.operators import approved
 from worker.engine.parts import Parts
@@ -215,7 +217,7 @@ def test_a_clock_that_was_set_back_delays_no_look(
         scheduler = AsyncIOScheduler(timezone="UTC")
         scheduler.start(paused=True)
         due = here.clock.now() + here.settings.interval
-        scheduler.add_job(print, "interval", seconds=3, id="cycle", next_run_time=due)
+        scheduler.add_job(print, Every(here.settings.interval), id="cycle", next_run_time=due)
         here.clock.skew = jump
         keeping = asyncio.ensure_future(daemon._keep_time(scheduler))
         await asyncio.sleep(3.5)
@@ -228,3 +230,20 @@ def test_a_clock_that_was_set_back_delays_no_look(
 
     with town(tmp_path, world(happening("e1"))) as (_, play):
         play(script)
+
+
+@pytest.mark.parametrize(
+    ("late", "runs", "following"),
+    [(0.0, 1, 3.0), (2.9, 1, 3.0), (3.0, 1, 6.0), (10.0, 1, 13.0), (YEAR.total_seconds(), 1, YEAR.total_seconds() + 3)],
+)
+def test_a_look_that_is_late_by_whatever_is_made_once_and_counted_once(
+    late: float, runs: int, following: float
+) -> None:
+    """The scheduler makes a list of all missed times; a year of them, 3 s apart, took it minutes."""
+    scheduler = BackgroundScheduler(timezone="UTC")
+    scheduler.start(paused=True)
+    job = scheduler.add_job(print, Every(timedelta(seconds=3)), next_run_time=EPOCH)
+    now = EPOCH + timedelta(seconds=late)
+    assert len(job._get_run_times(now)) == runs
+    assert job.trigger.get_next_fire_time(EPOCH, now) == EPOCH + timedelta(seconds=following)
+    scheduler.shutdown(wait=False)

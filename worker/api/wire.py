@@ -23,6 +23,8 @@ from worker.model.facts import Json
 
 LONGEST_NUMBER = 300
 """Digits. A longer number is beyond what a double can hold, and every number is a double in conditions."""
+EXACT_MAX = float(1 << 53)
+"""Up to here every whole number is a double; beyond it a number with an exponent names none exactly."""
 DEEPEST = 64
 """Levels of nesting. The document's records have four; a deeper answer is no record of it."""
 
@@ -109,11 +111,13 @@ def ill_typed(value: Json, field: Field) -> str | None:
 
 
 def integer_from(value: Json) -> int | None:
-    """A whole number, also one spelled ``500.0``; a boolean is none."""
+    """A whole number, also one spelled ``500.0``; a boolean is none, nor is 1e300."""
     number = number_from(value)
     if number is None or not number.is_integer():
         return None
-    return value if isinstance(value, int) else int(number)
+    if isinstance(value, int):
+        return value
+    return int(number) if abs(number) <= EXACT_MAX else None
 
 
 def number_from(value: Json) -> float | None:

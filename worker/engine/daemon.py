@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.base import BaseTrigger
 
 from worker.engine.cycle import Cycle
 from worker.engine.health import RELOAD_EVERY
@@ -36,6 +37,20 @@ JOB_OPTIONS = {"max_instances": 1, "coalesce": True, "misfire_grace_time": None}
 """No two runs of one job overlap, missed ones run once, and none is dropped for being late."""
 SIGN_IN_AGAIN = timedelta(seconds=5)
 SIGN_IN_AGAIN_MAX = timedelta(seconds=60)
+
+
+class Every(BaseTrigger):  # type: ignore[misc]  # the scheduler has no types
+    """Again and again after an interval. What was missed is passed over at once: the scheduler's own trigger counts up
+    every missed time, also where only one is run, and would be busy for minutes when the clock jumps a year ahead."""
+
+    def __init__(self, interval: timedelta) -> None:
+        self.interval = interval
+
+    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
+        """The next time after the previous one; one interval from now where that is over already, or there is none."""
+        if previous_fire_time is None or previous_fire_time + self.interval <= now:
+            return now + self.interval
+        return previous_fire_time + self.interval
 
 
 class RuleSource(Protocol):
@@ -138,15 +153,8 @@ class Daemon:
         """One job a partner, one for the rules, one for who the partners are."""
         self._renew(scheduler, partners)
         options = JOB_OPTIONS
-        scheduler.add_job(self._reload, "interval", seconds=RELOAD_EVERY.total_seconds(), id="rules", **options)
-        scheduler.add_job(
-            self._refresh,
-            "interval",
-            seconds=PARTNERS_EVERY.total_seconds(),
-            args=[scheduler],
-            id="partners",
-            **options,
-        )
+        scheduler.add_job(self._reload, Every(RELOAD_EVERY), id="rules", **options)
+        scheduler.add_job(self._refresh, Every(PARTNERS_EVERY), args=[scheduler], id="partners", **options)
 
     async def _refresh(self, scheduler: AsyncIOScheduler) -> None:
         """Asks who the partners are now."""
@@ -170,8 +178,7 @@ class Daemon:
         for partner in found:
             scheduler.add_job(
                 self._one_cycle,
-                "interval",
-                seconds=self._settings.interval.total_seconds(),
+                Every(self._settings.interval),
                 args=[partner],
                 id=f"cycle {partner}",
                 next_run_time=self._clock.now(),
