@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from worker.engine.asking import Asking
-from worker.engine.edits import let_go
+from worker.engine.attempts import Memories, earlier_in_do, objected, sending
 from worker.engine.outward import Outward
 from worker.engine.parts import Parts
 from worker.engine.ports import Places
@@ -26,7 +26,6 @@ from worker.guards.checks import (
     braked,
     credentials,
     first_no,
-    too_old,
 )
 from worker.guards.situation import No, Situation
 from worker.guards.target import budget_of
@@ -39,10 +38,9 @@ from worker.model.records import Record
 from worker.model.rules import Rule
 from worker.model.writes import State, Write
 from worker.writes.denials import after_outcome, in_a_row
-from worker.writes.evidence import fact_name, target_value
+from worker.writes.evidence import fact_name
 from worker.writes.intents import amount_of, holds_back
-from worker.writes.life import Attempted, Settling, Unwanted, advance
-from worker.writes.states import hold, move
+from worker.writes.life import Attempted, Settling, advance
 
 RECORD_AGAIN = timedelta(seconds=1)
 """How soon an outcome that the ledger could not take is recorded again."""
@@ -108,16 +106,16 @@ class Executor:
         ready = replace(ready, write=current)
         request = self._outward.request_for(write)
         recorded = self._clock.monotonic()
-        sending = self._sending(ready, request)
+        recorded_as = self._sending(ready, request)
         amount, limits = budget_of(ready.situation), self._settings.limits
         try:
             brake = self._ledger.record_sending(
-                sending,
+                recorded_as,
                 lambda view: brake_in_transaction(write, amount, limits, self._clock.now(), view),
                 amount=amount,
             )
         except SendingUnmarked as problem:
-            await self._record(state, sending.after, NotSent(cause="ledger", why=str(problem)))
+            await self._record(state, recorded_as.after, NotSent(cause="ledger", why=str(problem)))
             return
         if brake is not None:
             self._object(state, write, braked(ready.situation, brake))
@@ -127,7 +125,7 @@ class Executor:
         state.in_flight.add(write.id)
         try:
             outcome = await self._outward.send(write, request, not_after=not_after)
-            await self._record(state, sending.after, outcome)
+            await self._record(state, recorded_as.after, outcome)
         finally:
             state.in_flight.discard(write.id)
 
@@ -216,59 +214,29 @@ class Executor:
         return self._settler.weigh(state, write, target, event) == "send"
 
     def _sending(self, ready: Ready, request: WriteRequest) -> Move:
-        write, now = ready.write, self._clock.now()
-        fact = ready.fresh.named.get(fact_name(write.intent))
-        readable, value = target_value(write.intent, fact) if fact is not None else (False, None)
-        changes: dict[str, object] = {
-            "attempt": write.attempt + 1,
-            "last_sent_at": now,
-            "first_sent_at": write.first_sent_at or now,
-        }
-        if not write.before_known:
-            changes |= {"before": value, "before_known": readable}
-        reason = "resend" if write.state == "unknown" else write.reason
-        why = f"attempt {write.attempt + 1}: {ready.fresh.judgement.why}"
-        sending = move(write, "sending", at=now, reason=reason, why=why, **changes)
-        record = sending.records[0]
+        fact = ready.fresh.named.get(fact_name(ready.write.intent))
+        change = sending(ready.write, fact, self._clock.now(), ready.fresh.judgement.why)
         spelled = self._outward.spelled(request)
-        before: Json = sending.after.before
-        return _replaced(sending, _changed(record, request=spelled, before=before))
+        before: Json = change.after.before
+        return _replaced(change, _changed(change.records[0], request=spelled, before=before))
 
     def _object(self, state: PartnerState, write: Write, no: No) -> None:
-        now = self._clock.now()
-        no = too_old(Situation(write=write, now=now, limits=self._settings.limits), no)
-        if no.way == "drop":
-            self._let_go(state, write, no)
-            return
-        if no.way == "hold":
-            if write.state == "unknown" and no.reason == "no_longer_holds":
-                self._drop_absent(state, write, no)
-                return
-            self._store(hold(write, at=now, reason=no.reason, why=no.why, until=no.until))
-            return
-        if write.state == "unknown":
-            self._store(hold(write, at=now, reason=no.reason, why=no.why))
-            return
-        to = {"skip": "skipped", "refuse": "refused", "ask": "waiting", "confirm": "confirmed"}[no.way]
-        changes: dict[str, object] = {"confirmed_by": "read"} if to == "confirmed" else {}
-        self._store(move(write, to, at=now, reason=no.reason, why=no.why, **changes))  # type: ignore[arg-type]
+        found = objected(write, no, self._clock.now(), self._settings.limits, state.memories)
+        if found.event is not None:
+            policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
+            now = (self._clock.now(), self._clock.monotonic())
+            self._store(advance(write, state.settling.get(write.id), found.event, policy, now).move)
+        elif found.change is not None and found.memories is not None:
+            self._let_go(state, found.change, found.memories)
+        else:
+            self._store(found.change)
 
-    def _let_go(self, state: PartnerState, write: Write, no: No) -> None:
+    def _let_go(self, state: PartnerState, ended: Move, memories: Memories) -> None:
         """An unknown write, proved absent, that nobody asks for any more: it ends, and who asked may fire anew."""
-        now = self._clock.now()
-        ended = move(write, "cancelled", at=now, reason=no.reason, why=f"proved absent, and {no.why}")
-        memories = let_go(write, no.reason, state.memories)
         with suppress(StateConflict):
-            self._ledger.apply(Commit(at=now, moves=(ended,), memory=tuple(memories.values())))
+            self._ledger.apply(Commit(at=self._clock.now(), moves=(ended,), memory=tuple(memories.values())))
             state.memories.update(memories)
-            state.calm.stir(write.key.event)
-
-    def _drop_absent(self, state: PartnerState, write: Write, no: No) -> None:
-        """An unknown write, proved absent, whose condition is false by fresh facts: it ends."""
-        policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
-        event = Unwanted(reason=no.reason, why=f"proved absent, and no longer wanted: {no.why}")
-        now = (self._clock.now(), self._clock.monotonic())
-        self._store(advance(write, state.settling.get(write.id), event, policy, now).move)
+            state.calm.stir(ended.before.key.event)
 
     def _situation(
         self, state: PartnerState, write: Write, earlier: tuple[Write, ...], fresh: Fresh | None
@@ -293,7 +261,7 @@ class Executor:
     def _earlier(self, write: Write) -> tuple[Write, ...]:
         key = write.key
         writes = self._ledger.episode_writes(key.partner, key.event, key.rule, key.episode)
-        return tuple(one for one in writes if one.intent.order < write.intent.order)
+        return earlier_in_do(write, writes)
 
     def _store(self, change: Move | None) -> None:
         if change is None:

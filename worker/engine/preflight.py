@@ -10,22 +10,20 @@ old fact.
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from worker.engine.attempts import still_holds
 from worker.engine.needs import scope_of
 from worker.engine.outward import as_judged
-from worker.engine.overlay import fields_of, with_fields
 from worker.engine.parts import Parts
 from worker.engine.ports import Places, Urgency
 from worker.engine.products import off_fact, products_off
 from worker.engine.state import EVENT, PARTNER, PartnerState
 from worker.model.actions import ACTIONS
 from worker.model.facts import Fact, FactKey, Known, Observation, Unknown
-from worker.model.memory import RuleMemory
-from worker.model.rules import Judgement, Rule, Truth
+from worker.model.rules import Judgement, Rule
 from worker.model.writes import Write
-from worker.rules.evaluate import normalised, watch_key
 from worker.rules.parameters import runtime_in_days
 from worker.rules.registry import LOCAL
 from worker.writes.evidence import fact_key
@@ -162,54 +160,7 @@ class Preflight:
         earlier: tuple[Write, ...],
         facts: Mapping[FactKey, Fact],
     ) -> Judgement:
-        """True where any of the rules still holds; unknown where none holds and one cannot be told."""
-        if write.undo:
-            return Judgement(truth=Truth.TRUE, why="an undo has no condition")
-        if not rules:
-            return Judgement(truth=Truth.FALSE, why="its rule is gone")
-        seen = Observation(
-            partner=write.key.partner, event=write.key.event, facts={**state.merged(write.key.event), **facts}
-        )
-        judged = [self._of_rule(state, write, rule, earlier, seen) for rule in rules]
-        for truth in (Truth.TRUE, Truth.UNKNOWN, Truth.FALSE):
-            for judgement in judged:
-                if judgement.truth is truth:
-                    return judgement
-        return judged[0]
-
-    def _of_rule(
-        self, state: PartnerState, write: Write, rule: Rule, earlier: tuple[Write, ...], seen: Observation
-    ) -> Judgement:
-        written = write.intent.context.get("written")
-        if rule.id == write.key.rule and earlier and isinstance(written, Mapping):
-            fields = {pair for one in earlier for pair in fields_of(one)}
-            seen = with_fields(seen, fields, written)
-        scope = scope_of(rule, seen, self._clock.now())
-        if rule.on_change:
-            extra = {name: write.intent.context[name] for name in LOCAL if name in write.intent.context}
-            scope = replace(scope, extra=extra)
-            moved = _moved_on(state.memories.get((write.key.event, rule.id)), rule, scope.keys, seen)
-            if moved is not None:
-                return moved
-        if rule.when is None:
-            return Judgement(truth=Truth.TRUE, why="no condition")
-        return rule.when.judge(scope)
-
-
-def _moved_on(
-    memory: RuleMemory | None, rule: Rule, keys: Mapping[str, FactKey], seen: Observation
-) -> Judgement | None:
-    """A watched value that has changed again since the firing: the next look decides what becomes of the write."""
-    if memory is None:
-        return None
-    for watch in rule.on_change:
-        key = keys.get(watch.fact)
-        base = memory.baselines.get(watch_key(key, watch)) if key is not None else None
-        if key is None or base is None:
-            continue
-        fact = seen.get(key)
-        if not isinstance(fact, Known):
-            return Judgement(truth=Truth.UNKNOWN, why=f"{watch.fact}: {fact.why}", unknown=(watch.fact,))
-        if normalised(fact, watch) != base.value:
-            return Judgement(truth=Truth.FALSE, why=f"{watch.fact} has changed again since the rule fired")
-    return None
+        """Whether what the write stands for still holds by these facts."""
+        event = write.key.event
+        seen = Observation(partner=write.key.partner, event=event, facts={**state.merged(event), **facts})
+        return still_holds(write, rules, earlier, seen, state.memories, self._clock.now())

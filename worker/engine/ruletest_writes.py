@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from worker.engine.ruletest_books import Books, Pair, Sent
+from worker.engine.asking import Asked, objection, rules_for
+from worker.engine.attempts import earlier_in_do, objected, sending, still_holds
+from worker.engine.ruletest_books import Books, Sent
 from worker.engine.ruletest_world import PARTNER, World
 from worker.engine.settings import EngineSettings, policy_for
 from worker.engine.times import momentary
@@ -26,40 +28,34 @@ from worker.model.ids import EventId, WriteId
 from worker.model.memory import PartnerMemory
 from worker.model.outcomes import Accepted, Answered, NotSent, Outcome, Uncertain
 from worker.model.replacing import replace
-from worker.model.rules import Judgement, Rule, RuleSet, Scope, Truth
-from worker.model.writes import State, Write
-from worker.rules.evaluate import keys_for
-from worker.rules.registry import CHANGE
+from worker.model.rules import RuleSet
+from worker.model.writes import Write
 from worker.rules.testfile import LOST_ANSWERS, Answer
 from worker.writes.denials import after_outcome, in_a_row
-from worker.writes.evidence import CONFIRM, SERIES, fact_name, judge, target_value
+from worker.writes.evidence import CONFIRM, SERIES, fact_name, judge
 from worker.writes.life import (
     Attempted,
     FoundSending,
     Input,
     Settling,
     Step,
-    Unwanted,
     advance,
     attempts_left,
 )
 from worker.writes.readback import looked
-from worker.writes.states import hold, move
 
 OutcomeOf = Callable[[int], Outcome]
 """What an answer of this status tells of a write: the daemon's own classification, handed in by the wiring."""
-_ENDS: Mapping[str, State] = {"skip": "skipped", "refuse": "refused", "ask": "waiting", "confirm": "confirmed"}
 _OK = Accepted(answer=Answered(status=200))
 _ANY_BUDGET: Mapping[str, Json] = {"lower_limit": float("-inf"), "upper_limit": float("inf")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """One look, for what becomes of writes: what was judged and seen. ``seconds`` since 0s are the monotonic clock."""
+    """One look, for what becomes of writes: what was seen. ``seconds`` since 0s are the monotonic clock."""
 
     now: datetime
     seconds: float
-    judged: Mapping[Pair, Judgement]
     seen: Mapping[EventId, Observation]
 
 
@@ -71,7 +67,7 @@ class Tending:
     ) -> None:
         self._books = books
         self._world = world
-        self._rules = {rule.id: rule for rule in rules.rules}
+        self._rules = rules
         self._settings = settings
         self._outcome_of = outcome_of
         self._answers: dict[str, list[Answer]] = {}
@@ -134,9 +130,11 @@ class Tending:
     # attempts
 
     def _attempt(self, write: Write, moment: Moment) -> None:
-        """The guards, and then one attempt."""
+        """Who asks for it, the guards, and then one attempt."""
         situation = self._situation(write, moment)
-        no = first_no(BEFORE_READING, situation) or first_no(AFTER_READING, situation)
+        no = (
+            objection(write, self._asked()) or first_no(BEFORE_READING, situation) or first_no(AFTER_READING, situation)
+        )
         if no is not None:
             if no.reason == "no_longer_holds" and write.state == "planned" and self._at_a_time(write):
                 no = replace(no, way="skip")
@@ -148,32 +146,19 @@ class Tending:
         if brake is not None:
             self._object(write, braked(situation, brake), moment)
             return
-        sending = self._sending(write, moment)
+        change = sending(write, self._fact(write, fact_name(write.intent), moment), moment.now, situation.judgement.why)
+        self._books.move(change)
         sent = Sent(write=write.id, event=write.key.event, at=moment.now, amount=amount, stops=write.intent.stops)
-        self._books.attempted(sent, sending)
+        self._books.attempted(sent, change.after)
         waiting = self._answers.get(write.intent.action)
         if waiting and write.key.item not in ACTIONS[write.intent.action].unseen:
-            self._meet(sending, waiting.pop(0), moment)
+            self._meet(change.after, waiting.pop(0), moment)
         else:
-            self._accepted(sending, moment)
+            self._accepted(change.after, moment)
 
     def _at_a_time(self, write: Write) -> bool:
-        return momentary(self._rules[one] for one in write.rules or (write.key.rule,) if one in self._rules)
-
-    def _sending(self, write: Write, moment: Moment) -> Write:
-        """The write as recorded before its bytes leave."""
-        readable, before = target_value(write.intent, self._fact(write, fact_name(write.intent), moment))
-        changes: dict[str, object] = {
-            "attempt": write.attempt + 1,
-            "last_sent_at": moment.now,
-            "first_sent_at": write.first_sent_at or moment.now,
-        }
-        if not write.before_known:
-            changes |= {"before": before, "before_known": readable}
-        reason = "resend" if write.state == "unknown" else write.reason
-        change = move(write, "sending", at=moment.now, reason=reason, why=write.why, **changes)
-        self._books.move(change)
-        return change.after
+        found = (self._rules.get(one) for one in write.rules or (write.key.rule,))
+        return momentary([rule for rule in found if rule is not None])
 
     def _accepted(self, write: Write, moment: Moment) -> None:
         """The ordinary way: accepted, there, and seen to be there."""
@@ -237,33 +222,37 @@ class Tending:
                 self._attempt(current, moment)
 
     def _object(self, write: Write, no: No, moment: Moment) -> None:
-        """What a guard's no does to the write, as in the daemon."""
-        if write.state == "unknown" and no.way == "hold" and no.reason == "no_longer_holds":
-            why = f"proved absent, and no longer wanted: {no.why}"
-            self._advance(write, Unwanted(reason=no.reason, why=why), moment)
-            return
-        if write.state == "unknown" or no.way == "hold":
-            held = hold(write, at=moment.now, reason=no.reason, why=no.why, until=no.until)
-            if held is not None:
-                self._books.move(held)
-            return
-        to: State = _ENDS[no.way]
-        changes: dict[str, object] = {"confirmed_by": "read"} if to == "confirmed" else {}
-        self._books.move(move(write, to, at=moment.now, reason=no.reason, why=no.why, **changes))
+        """What a guard's no does to the write."""
+        found = objected(write, no, moment.now, self._settings.limits, self._books.memories)
+        if found.event is not None:
+            self._advance(write, found.event, moment)
+        if found.change is not None:
+            self._books.move(found.change)
+        self._books.memories.update(found.memories or {})
+
+    def _asked(self) -> Asked:
+        return Asked(
+            rules=self._rules,
+            memories=self._books.memories,
+            open_writes=self._books.open.values(),
+            deciding=self._settings.deciding,
+        )
 
     # what the guards are shown
 
     def _situation(self, write: Write, moment: Moment) -> Situation:
         key = write.key
-        earlier = self._books.episode(key.event, key.rule, key.episode)
+        episode = self._books.episode(key.event, key.rule, key.episode)
+        rules = rules_for(write, self._rules, self._books.memories)
+        seen = moment.seen[key.event]
         return Situation(
             write=write,
             now=moment.now,
             limits=self._settings.limits,
             on_target=self._books.on_target(write),
-            earlier=tuple(one for one in earlier if one.intent.order < write.intent.order),
+            earlier=earlier_in_do(write, episode),
             credentials_until=self._memory.denied_until,
-            judgement=self._judgement(write, moment),
+            judgement=still_holds(write, rules, episode, seen, self._books.memories, moment.now),
             facts=self._facts(write, moment),
         )
 
@@ -294,36 +283,6 @@ class Tending:
             return self._world.confirmed(write, now)
         fact = self._world.fact(write.key.event, name, now)
         return Known(value=[], read_at=now) if name == "campaigns" and fact == UNREAD else fact
-
-    def _judgement(self, write: Write, moment: Moment) -> Judgement:
-        """True where any rule that the write stands for still holds; unknown where none does and one cannot be told."""
-        rules = [self._rules[one] for one in write.rules or (write.key.rule,) if one in self._rules]
-        judged = [self._of_rule(rule, write, moment) for rule in rules if rule.enabled]
-        for truth in (Truth.TRUE, Truth.UNKNOWN, Truth.FALSE):
-            for one in judged:
-                if one.truth is truth:
-                    return one
-        return Judgement(truth=Truth.FALSE, why="its rule is gone")
-
-    def _of_rule(self, rule: Rule, write: Write, moment: Moment) -> Judgement:
-        """As the look judged it; a change that fired earlier is judged with the change it fired for."""
-        pair = (write.key.event, rule.id)
-        judged = moment.judged.get(pair, Judgement(truth=Truth.UNKNOWN, why="not judged at this look"))
-        if pair not in moment.judged and momentary([rule]) and rule.when is not None:
-            seen = moment.seen[write.key.event]
-            return rule.when.judge(Scope(observation=seen, keys=keys_for(rule, seen, moment.now), now=moment.now))
-        if not rule.on_change or write.planned_at == moment.now:
-            return judged
-        memory = self._books.memories.get(pair)
-        if memory is not None and memory.pending:
-            return Judgement(truth=Truth.FALSE, why="what it watches has changed again since it fired")
-        if rule.when is None or not rule.when.names & CHANGE:
-            return judged
-        seen = moment.seen[write.key.event]
-        extra = {name: write.intent.context[name] for name in CHANGE if name in write.intent.context}
-        return rule.when.judge(
-            Scope(observation=seen, keys=keys_for(rule, seen, moment.now), now=moment.now, extra=extra)
-        )
 
 
 def _value(fact: Fact) -> Mapping[str, Json]:

@@ -218,7 +218,7 @@ class _Run:
         self._observations = self._world.observations(self._asking, now)
         decision = decide(self._rules, self._seen(now), self._settings.deciding)
         self._take(decision, at)
-        moment = Moment(now=now, seconds=at.total_seconds(), judged=self._judged, seen=self._observations)
+        moment = Moment(now=now, seconds=at.total_seconds(), seen=self._observations)
         self._tending.tend(moment)
         self._at = at
         quiet = decision.commit.empty and not landed and self._books.changes == changes

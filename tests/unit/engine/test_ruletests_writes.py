@@ -336,3 +336,23 @@ def test_a_rule_that_asks_leaves_what_is_unknown_to_a_person() -> None:
         "steps: [{at: 0s, states: [{action: pause, state: unknown}]}]",
     )
     assert words[2].startswith("  + happened pause of r for e1 needs_human: ask: ")
+
+
+def test_a_write_that_is_held_for_too_long_waits_for_a_person_as_in_the_daemon() -> None:
+    given = "given: {event: {id: e1}, setup: {state: DRAFT, total_budget: 500}, suggested_tcs: [{tc: a, tc_run_id: 1}]}"
+    steps = (
+        "steps: [{at: 0s}, {at: 6s, set: {suggested_tcs: [{tc: b, tc_run_id: 1}]}, unknown: [budget_range], "
+        "held: [{rule: boost, reason: fact_unknown}]}, {at: 1h3s, states: [{action: boost, state: planned}]}, "
+        "{at: 1h12s, states: [{action: boost, state: waiting}], held: [{rule: boost, reason: gap}], sent: 0}]"
+    )
+    passes(a_bench(BOOST), f"{given}\n{steps}")
+
+
+def test_an_unknown_write_is_not_sent_again_against_a_stronger_wish_as_in_the_daemon() -> None:
+    stronger = "{id: run, priority: 5, when: \"event.city == 'Ulm'\", do: [run]}"
+    answers = "answers: [{action: pause, answer: 503}, {action: run, answer: 503}, {action: run, answer: 503}]"
+    steps = (
+        "steps: [{at: 0s, states: [{action: pause, state: unknown}]}, {at: 60s, set: {event: {city: Ulm}}}, "
+        "{at: 10m, states: [{action: pause, state: cancelled}]}]"
+    )
+    passes(a_bench(PAUSE, stronger), f"{CANCELLED}\n{answers}\n{steps}")
