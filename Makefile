@@ -4,6 +4,8 @@
 
 PYTHON ?= python3
 WORKERS ?= 2
+# One more for the tests that mostly wait for the processes that they start.
+BESIDE ?= 3
 BIN := .venv/bin
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
@@ -71,7 +73,7 @@ core: $(READY) ## the core's own tests, and its branch coverage, which must be c
 
 tests: $(READY) tools ## every other test
 	$(SAY) 'all other tests'
-	@$(BIN)/python -m pytest -n $(WORKERS) $(addprefix --ignore=,$(CORE_TESTS))
+	@$(BIN)/python -m pytest -n $(BESIDE) --dist worksteal $(addprefix --ignore=,$(CORE_TESTS))
 
 cover: $(READY) tools ## every test with coverage of everything; slower than `make test`
 	@$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=
