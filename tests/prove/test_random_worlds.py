@@ -14,7 +14,7 @@ from tests.prove.checker import check
 from tests.prove.play import played
 from tests.prove.stories import drawn
 
-SHORT = 12
+SHORT = 6
 GROUP = 6
 LONG = int(os.environ.get("WORLDS", "600"))
 FROM = int(os.environ.get("WORLDS_FROM", "10000"))
