@@ -59,6 +59,10 @@ ENTRIES: Mapping[str, Entry] = {
         panel=RULES,
         about="Show what each rule would do now: every write before and after, what would hold it, what it costs.",
     ),
+    "backtest": Entry(
+        panel=RULES,
+        about="Run a rule folder over what was observed, and show which writes would be new, gone, earlier or later.",
+    ),
     "schema": Entry(
         panel=RULES,
         about="Print the JSON Schema of the config, of rule files or of rule tests, for an editor to complete and "
@@ -183,6 +187,7 @@ def register() -> None:
     from worker.cli import (  # noqa: F401, PLC0415 - imported for what they register, and they import the app
         again,
         approve,
+        backtest,
         check,
         demo,
         explain,

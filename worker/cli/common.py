@@ -13,6 +13,7 @@ from worker.config import Config
 from worker.ledger.places import place_of
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.errors import UsageError
+from worker.model.ids import PartnerId
 from worker.rules.durations import parse_duration
 from worker.system import utc_now
 
@@ -77,3 +78,16 @@ def operator() -> str:
         return os.environ.get("SUDO_USER") or getpass.getuser()
     except (KeyError, OSError):
         return f"uid {os.getuid()}"
+
+
+def looked_at(ledger: LedgerReader, partner: PartnerId) -> datetime | None:
+    """The newest complete list that the ledger knows of."""
+    said = ledger.status()
+    partners = said.body.get("partners") if said is not None else None
+    one = partners.get(partner) if isinstance(partners, dict) else None
+    last = one.get("last_ok_at") if isinstance(one, dict) else None
+    memory = ledger.partner_memory(partner)
+    found = [datetime.fromisoformat(last)] if isinstance(last, str) else []
+    if memory is not None and memory.listed_at is not None:
+        found.append(memory.listed_at)
+    return max(found, default=None)

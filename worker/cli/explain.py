@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from worker.cli.app import app, invocation
-from worker.cli.common import config_of, say_no_ledger
+from worker.cli.common import config_of, looked_at, say_no_ledger
 from worker.cli.explained import as_json, lines_of, when
 from worker.cli.opening import ledger_url
 from worker.cli.output import Format, console, print_json, say
@@ -87,23 +87,10 @@ def _answers(
         memory = ledger.partner_memory(name)
         yield Answer(
             partner=name,
-            looked_at=_looked_at(ledger, name),
+            looked_at=looked_at(ledger, name),
             gone_at=memory.gone.get(event) if memory is not None else None,
             rules=explain(known, rules, RuleId(rule) if rule is not None else None),
         )
-
-
-def _looked_at(ledger: LedgerReader, partner: PartnerId) -> datetime | None:
-    """The newest complete list that the ledger knows of."""
-    said = ledger.status()
-    partners = said.body.get("partners") if said is not None else None
-    one = partners.get(partner) if isinstance(partners, dict) else None
-    last = one.get("last_ok_at") if isinstance(one, dict) else None
-    memory = ledger.partner_memory(partner)
-    found = [datetime.fromisoformat(last)] if isinstance(last, str) else []
-    if memory is not None and memory.listed_at is not None:
-        found.append(memory.listed_at)
-    return max(found, default=None)
 
 
 def _rules(config: Config) -> RuleSet:

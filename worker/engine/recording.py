@@ -215,6 +215,19 @@ def _for_partner(rule: Rule, partner: PartnerId) -> bool:
     return rule.partners is None or partner in rule.partners
 
 
+def memory_of(partner: PartnerId, fact: Fact) -> PartnerMemory:
+    """The partner's memory as it was recorded, without when its events were listed last."""
+    found = fact.value if isinstance(fact, Known) and isinstance(fact.value, dict) else {}
+    return PartnerMemory(
+        partner=partner,
+        after_gap_at=_moment(found.get("after_gap_at")),
+        reset_at=_moment(found.get("reset_at")),
+        restored_at=_moment(found.get("restored_at")),
+        gone=_moments(found.get("gone")),
+        returned=_moments(found.get("returned")),
+    )
+
+
 def _spelled(memory: PartnerMemory) -> dict[str, Json]:
     """The partner's memory, but for when its events were listed last."""
     return {
@@ -228,3 +241,12 @@ def _spelled(memory: PartnerMemory) -> dict[str, Json]:
 
 def _text(at: datetime | None) -> str | None:
     return at.isoformat().replace("+00:00", "Z") if at is not None else None
+
+
+def _moment(text: Json) -> datetime | None:
+    return datetime.fromisoformat(text) if isinstance(text, str) else None
+
+
+def _moments(texts: Json) -> dict[EventId, datetime]:
+    found = texts if isinstance(texts, dict) else {}
+    return {EventId(event): at for event, text in found.items() if (at := _moment(text)) is not None}

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import cache
 
 from worker.api.wire import ill_typed, number_from, run_id_from
-from worker.model.actions import ACTIONS
+from worker.engine.effects import NO_SETUP, effect_of
 from worker.model.document import (
     BUDGET_RANGE_FIELDS,
     DEFAULTS_FIELDS,
@@ -30,8 +30,6 @@ from worker.model.writes import Write
 from worker.rules.evaluate import BY_DEFAULT, keys_for
 from worker.rules.registry import Registry
 from worker.rules.testfile_facts import FIRST_EVENT, Facts
-from worker.writes.evidence import SERIES
-from worker.writes.wishes import members
 
 PARTNER = PartnerId("partner-id-test")
 _RECORDS: Mapping[str, Mapping[str, Field]] = {
@@ -42,7 +40,6 @@ _RECORDS: Mapping[str, Mapping[str, Field]] = {
     "budget_range": BUDGET_RANGE_FIELDS,
     "lookout_prediction_benchmark": PREDICTION_FIELDS,
 }
-_NO_SETUP: Mapping[str, Json] = {"state": "NONE"}
 
 
 @dataclass(slots=True)
@@ -60,7 +57,7 @@ class World:
     def __init__(self, given: Facts, registry: Registry) -> None:
         self._partner_wide = frozenset(name for name, fact in registry.facts.items() if fact.level == "partner")
         self._shared = _Event(values={})
-        self._everywhere: dict[str, Json] = {"setup": dict(_NO_SETUP)}
+        self._everywhere: dict[str, Json] = {"setup": dict(NO_SETUP)}
         self._events: dict[EventId, _Event] = {}
         self.unreadable: set[str] = set()
         self._done: set[tuple[EventId, str, str]] = set()
@@ -102,23 +99,13 @@ class World:
     def take_effect(self, write: Write) -> None:
         """What the write wants becomes so."""
         one, intent = self._events[write.key.event], write.intent
-        row = ACTIONS[intent.action]
-        match row.shown:
-            case "field":
-                self._put(one, "event", intent.wanted)
-            case "setup" if row.creates:
-                one.values["setup"] = None
-                self._put(one, "setup", {"state": "DRAFT", **intent.params})
-            case "setup":
-                self._put(one, "setup", intent.wanted)
-            case "campaign":
-                self._put(one, "campaigns", _with_campaign(one.values.get("campaigns"), intent.params))
-            case "series":
-                self._put(one, "event", {SERIES: _with_members(one.values["event"], intent.params, row.value)})
-            case "confirm":
-                self._done.add((write.key.event, intent.target, intent.wish))
-            case "answer" if row.target == "setup":
-                self._put(one, "setup", dict(_NO_SETUP))
+        effect = effect_of(intent, one.values.get)
+        if effect is None:
+            self._done.add((write.key.event, intent.target, intent.wish))
+            return
+        if effect.whole:
+            one.values[effect.fact] = None
+        self._put(one, effect.fact, effect.value)
 
     def confirmed(self, write: Write, now: datetime) -> Fact:
         """What a write's own ``confirm`` would show: whether it took effect. What it reads is no fact of a test."""
@@ -170,23 +157,6 @@ class World:
             one.observation = None
 
 
-def _with_campaign(campaigns: Json, params: Mapping[str, Json]) -> Json:
-    """The campaigns with one of this name that has these values."""
-    known = [one for one in campaigns if isinstance(one, dict)] if isinstance(campaigns, list) else []
-    name = (params["tc"], params["tc_run_id"])
-    same = [one for one in known if (one.get("tc"), one.get("tc_run_id")) == name]
-    others = [one for one in known if one not in same]
-    changed: dict[str, Json] = {**(same[0] if same else {}), **params}
-    return [*others, changed]
-
-
-def _with_members(event: Json, params: Mapping[str, Json], way: str | None) -> Json:
-    """The series with these events in it, or out of it."""
-    now = event.get(SERIES) if isinstance(event, dict) else None
-    others = [one for one in now if one not in members(params)] if isinstance(now, list) else []
-    return [*others, *members(params)] if way == "in" else others
-
-
 @cache
 def _key(name: str) -> FactKey:
     return FactKey(name=name)
@@ -203,7 +173,7 @@ def _merged(name: str, old: Json, new: Json) -> Json:
     if not isinstance(old, dict) or not isinstance(new, dict):
         return new
     merged: dict[str, Json] = {**old, **new}
-    return dict(_NO_SETUP) if name == "setup" and merged.get("state") == "NONE" else merged
+    return dict(NO_SETUP) if name == "setup" and merged.get("state") == "NONE" else merged
 
 
 def _fact(name: str, value: Json, now: datetime) -> Fact:

@@ -102,7 +102,7 @@ def load_history(connection: Connection, partner: PartnerId, since: datetime | N
         for place, fact in sorted(state.items(), key=lambda one: one[0])
         if begins is not None
     )
-    return History(start=start, changes=_replayed(dict(state), keys, steps))
+    return History(begins=begins, start=start, changes=_replayed(dict(state), keys, steps))
 
 
 def _replayed(

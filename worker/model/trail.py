@@ -93,8 +93,10 @@ class Trail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The observed facts of a partner over a time. ``start``: how they were at its beginning; ``changes``: each fact as
-    it was from a moment on, oldest first, to be gone through once."""
+    """The observed facts of a partner over a time. ``begins``: when it begins, None where nothing is recorded;
+    ``start``: how the facts were then; ``changes``: each fact as it was from a moment on, oldest first, to be gone
+    through once."""
 
+    begins: datetime | None
     start: tuple[Observed, ...]
     changes: Iterator[Observed]

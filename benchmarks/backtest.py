@@ -1,0 +1,145 @@
+"""How long `backtest` takes: one day of a thousand events, recorded by the worker itself from the twin, turn by turn.
+
+Every event changes twenty times within the day, at moments and in ways that a seed decides; the worker's own cycle
+looks at each change and records it, and makes the writes that its rules ask for. Then the command itself is called,
+once with the same rules and once with other ones: from opening the ledger to the last line that it prints. ``EVENTS``
+and ``CHANGES`` make it smaller or larger.
+"""
+
+import asyncio
+import io
+import os
+import sys
+import tempfile
+import time
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script, from anywhere
+
+from tests.virtual import VirtualLoop, run_virtually
+from tests.worlds import PARTNER, QUICK, Town, happening, world
+from worker.cli.app import main as campaign_worker
+from worker.cli.commands import register
+from worker.rules.load import read_rules
+from worker.sandbox.changes import EventChange
+from worker.sandbox.service import Service
+
+EVENTS = int(os.environ.get("EVENTS", "1000"))
+CHANGES = int(os.environ.get("CHANGES", "20"))
+DAY_S = 86_400.0
+BOUND_S = 10.0
+"""What a backtest over a day may take."""
+SETTINGS = replace(QUICK, page_size=1000, requests_per_minute=60_000, observations_kept=timedelta(days=7))
+RULES = """
+rules:
+  - id: pause-cancelled
+    when: event.status == 'cancelled' || event.frontend_status == 'CANCELLED'
+    do: [pause]
+  - id: run-flagged
+    when: event.frontend_status == 'FLAGGED' && event.status == 'active'
+    for: 10m
+    cooldown: 2h
+    do: [run]
+  - id: rest-when-sold
+    when: event.predicted_sales_share > 0.9
+    do: [{optimisation: "OFF"}]
+  - id: push-before-the-start
+    when: event.start_date_time - now < duration('90d') && event.predicted_sales_share < 0.05
+    do: [{ad_optimisation: "ON"}]
+  - id: hide-archived
+    when: event.status == 'archived'
+    for: 1h
+    do: [{frontend_status: HIDDEN}]
+"""
+OTHER = RULES.replace("0.9", "0.8").replace("for: 1h", "for: 2h").replace("for: 10m", "for: 5m")
+
+
+def drawn(chance: Random, number: int) -> tuple[float, EventChange]:
+    """One change of one event, at a second of the day."""
+    name, values = chance.choice(
+        [
+            ("status", ["active", "active", "active", "cancelled", "archived"]),
+            ("frontend_status", ["DEFAULT", "DEFAULT", "FLAGGED", "CANCELLED"]),
+            ("predicted_sales_share", [round(chance.random(), 2)]),
+            ("predicted_sales_share", [round(chance.random(), 2)]),
+            ("capacity", [chance.randint(100, 900)]),
+            ("title", [f"Title {chance.randint(1, 99)}"]),
+        ]
+    )
+    change = EventChange(event=f"e{number:05}", partner=PARTNER, set={name: chance.choice(values)})
+    return chance.uniform(60.0, DAY_S - 60.0), change
+
+
+async def a_day(here: Town) -> None:
+    """A cycle right after each change, and one to see what the writes of the last one did."""
+    chance = Random(7)
+    changes = sorted(
+        (drawn(chance, number) for number in range(EVENTS) for _ in range(CHANGES)), key=lambda one: one[0]
+    )
+    here.start()
+    state = here.worker.states[PARTNER]
+    interval_s = here.settings.interval.total_seconds()
+    index = 0
+    while index < len(changes):
+        await here.clock.sleep(max(interval_s, changes[index][0] - here.at))
+        while index < len(changes) and changes[index][0] <= here.at:
+            here.twin.change(changes[index][1], here.loop.time())
+            index += 1
+        await here.worker.cycle.run(state)
+    for _ in range(3):
+        await here.clock.sleep(interval_s)
+        await here.worker.cycle.run(state)
+        await here.worker.cycle.drain(state)
+    await asyncio.sleep(0)
+
+
+def recorded(folder: Path) -> None:
+    """The ledger of a worker that has watched the day."""
+    loop = VirtualLoop()
+    twin = Service(world(*(happening(f"e{number:05}") for number in range(EVENTS))))
+    here = Town(loop, twin, folder, read_rules({"rules.yaml": RULES}).rules, SETTINGS)
+    run_virtually(loop, a_day(here))
+    here.ledger.close()
+    loop.close()
+
+
+def timed(*arguments: str) -> tuple[float, float, str]:
+    """Seconds and processor seconds of one command, and what it said to a person."""
+    out, err = io.StringIO(), io.StringIO()
+    began, cpu = time.perf_counter(), time.process_time()
+    code: object = None
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            campaign_worker(arguments)
+        except SystemExit as stop:
+            code = stop.code
+    assert code in (0, None), err.getvalue()
+    return time.perf_counter() - began, time.process_time() - cpu, err.getvalue().splitlines()[0]
+
+
+def main() -> None:
+    """Records the day, and measures."""
+    register()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "config.yaml").write_text("rules: rules.yaml\n", "utf-8")
+        (folder / "rules.yaml").write_text(RULES, "utf-8")
+        (folder / "other.yaml").write_text(OTHER, "utf-8")
+        began = time.process_time()
+        recorded(folder)
+        size = (folder / "worker.db").stat().st_size / 1e6
+        print(f"a day of {EVENTS} events with {CHANGES} changes each, recorded in {time.process_time() - began:.0f} s")
+        print(f"of processor time; the ledger has {size:.1f} MB; 5 rules")
+        print(f"{'what':<28}{'seconds':>9}{'CPU':>9}   result")
+        config = ("--config", str(folder / "config.yaml"))
+        for rules in ("rules.yaml", "other.yaml"):
+            wall, cpu, said = timed(*config, "backtest", "--rules", str(folder / rules))
+            print(f"{'backtest --rules ' + rules:<28}{wall:>9.2f}{cpu:>9.2f}   {said}")
+            assert cpu < BOUND_S, f"a backtest over a day takes {cpu:.1f} s, and {BOUND_S:g} are allowed"
+
+
+main()

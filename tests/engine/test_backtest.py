@@ -1,0 +1,223 @@
+"""A changed rule folder over what a worker has observed: which writes would be new, gone, earlier, later, the same."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.calling import Called, call, settle_in
+from tests.worlds import PARTNER, Town, draft, happening, town, world
+
+RULES = """
+rules:
+  - id: hide-archived
+    when: event.status == 'archived'
+    for: 30s
+    do: [{frontend_status: HIDDEN}]
+  - id: pause-cancelled
+    when: event.status == 'cancelled'
+    do: [pause]
+"""
+
+
+def backtest(folder: Path, rules: str, *arguments: str) -> Called:
+    """The command, with another rule file than the one that was in force."""
+    file = folder / "other.yaml"
+    file.write_text(rules, encoding="utf-8")
+    return call("backtest", "--rules", str(file), *arguments, config=folder / "config.yaml")
+
+
+def told(folder: Path, rules: str, *arguments: str) -> list[tuple[str, str, str]]:
+    """``kind``, ``event`` and ``action`` of every write."""
+    called = backtest(folder, rules, "--format", "json", *arguments)
+    assert called.code == 0, called.err
+    return [(one["kind"], one["event"], one["action"]) for one in json.loads(called.out)["writes"]]
+
+
+def rows(folder: Path, rules: str, *arguments: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(backtest(folder, rules, "--format", "json", *arguments).out)["writes"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a worker has left: e1 was cancelled, e2 archived for a minute, e3 archived for a moment, e4 flagged."""
+    folder = tmp_path_factory.mktemp("home")
+    settle_in(folder, rules=RULES)
+
+    async def script(here: Town) -> None:
+        await here.run(7)
+        here.set("e1", status="cancelled")
+        here.set("e2", status="archived")
+        here.set("e3", status="archived")
+        await here.run(10)
+        here.set("e3", status="active")
+        here.set("e4", frontend_status="FLAGGED")
+        await here.run(60)
+
+    place = world(*(happening(f"e{number}") for number in range(1, 5)))
+    with town(folder, place, RULES) as (here, play):
+        play(script)
+        assert [write.state for write in here.ledger.writes()] == ["confirmed", "confirmed", "confirmed"]
+    return folder
+
+
+SAME = [("same", "e1", "pause"), ("same", "e2", "frontend_status"), ("same", "e2", "frontend_status")]
+GONE = [("gone", event, action) for _, event, action in SAME]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected", "reason"),
+    [
+        (lambda text: text, SAME, "nothing has changed"),
+        (lambda text: text.replace("pause-cancelled", "stop"), SAME, "another name for the same"),
+        (lambda _: "rules: []", GONE, "no rules, no writes"),
+        (
+            lambda text: text.replace("status == 'cancelled'", "frontend_status == 'FLAGGED'"),
+            [GONE[0], *SAME[1:], ("new", "e4", "pause")],
+            "another condition",
+        ),
+        (
+            lambda text: text.replace("for: 30s", "for: 0s").replace("    for: 0s\n", ""),
+            [SAME[0], *[("earlier", "e2", "frontend_status")] * 2, *[("new", "e3", "frontend_status")] * 2],
+            "without waiting",
+        ),
+        (
+            lambda text: text.replace("for: 30s", "for: 45s"),
+            [SAME[0], *[("later", "e2", "frontend_status")] * 2],
+            "waiting for longer",
+        ),
+        (
+            lambda text: text.replace("[pause]", "[pause, {optimisation: 'OFF'}]"),
+            [*SAME[:1], ("new", "e1", "optimisation"), *SAME[1:]],
+            "another step",
+        ),
+        (lambda text: text.replace("do: [pause]", "enabled: false\n    do: [pause]"), [GONE[0], *SAME[1:]], "disabled"),
+    ],
+)
+def test_a_changed_folder_is_told_by_what_it_would_do(
+    home: Path, change: Callable[[str], str], expected: list[tuple[str, str, str]], reason: str
+) -> None:
+    assert told(home, change(RULES)) == expected, reason
+
+
+def test_each_write_stands_beside_the_one_that_was_made(home: Path) -> None:
+    found = next(one for one in rows(home, RULES.replace("for: 30s", "for: 45s")) if one["event"] == "e2")
+    assert (found["made"]["rule"], found["made"]["state"], found["made"]["id"]) == ("hide-archived", "confirmed", 2)
+    assert found["would"]["at"] > found["made"]["at"]
+    assert found["after"] == "HIDDEN"
+    table = backtest(home, RULES.replace("for: 30s", "for: 45s")).out
+    assert "later" in table
+    assert "write 2" in table
+    assert "e1" not in table, "an event of which nothing would be otherwise is not shown"
+
+
+def test_nothing_otherwise_is_said_in_one_line(home: Path) -> None:
+    called = backtest(home, RULES)
+    assert called.out == ""
+    assert "3 same" in called.err
+    assert "the same writes would be made" in called.err
+
+
+def test_since_shows_less_and_what_went_before_is_counted(home: Path) -> None:
+    called = backtest(home, RULES, "--format", "json", "--since", "2026-03-01T12:00:30Z")
+    found = json.loads(called.out)
+    assert [(one["kind"], one["event"]) for one in found["writes"]] == [("same", "e2"), ("same", "e2")]
+    assert found["partners"][PARTNER]["before"] == 1
+
+
+def test_a_fact_that_nobody_recorded_is_named(home: Path) -> None:
+    rules = "rules:\n  - id: boost\n    when: setup.state == 'DRAFT' && event.status == 'active'\n    do: [boost]\n"
+    called = backtest(home, rules)
+    assert "rule boost wants setup, which was not recorded for 4 events" in called.err
+    assert "wants" not in backtest(home, RULES).err, "all that the old rules read was recorded"
+
+
+def test_a_folder_that_does_not_load_is_refused_with_its_mistakes(home: Path) -> None:
+    called = backtest(home, "rules: [{id: x, when: event.statu == 'a', do: [pause]}]")
+    assert called.code == 2
+    assert "did you mean 'status'?" in called.err
+
+
+def test_without_observations_there_is_nothing_to_test_on(tmp_path: Path) -> None:
+    config = settle_in(tmp_path, rules=RULES)
+    called = call("backtest", config=config)
+    assert called.code == 1
+    assert "no observations are recorded yet" in called.err
+
+
+def test_a_rule_is_not_replayed_against_a_world_in_which_it_never_acted(tmp_path: Path) -> None:
+    """Its own effects are laid over what was observed, until somebody else does something there."""
+    enforce = """
+rules:
+  - id: keep-paused
+    when: event.status == 'cancelled'
+    repeat: enforce
+    cooldown: 1m
+    do: [pause]
+"""
+
+    async def script(here: Town) -> None:
+        await here.run(4)
+        here.set("e1", status="cancelled")
+        await here.run(180)
+        here.set("e1", by="person", client_campaign_status="OTHER")
+        await here.run(30)
+
+    settle_in(tmp_path, rules="rules: []")
+    with town(tmp_path, world(happening("e1")), "rules: []") as (_, play):
+        play(script)
+    found = rows(tmp_path, enforce)
+    assert [(one["kind"], one["would"]["reason"]) for one in found] == [("new", "condition"), ("new", "drift")]
+
+
+def test_changes_and_sequences_are_replayed_with_the_effects_of_each_step(tmp_path: Path) -> None:
+    rules = """
+rules:
+  - id: launch
+    when: setup.state == 'NONE' && event.category == 'launch'
+    do: [{create_draft: {goal: ROAS, total_budget: 500}}, boost]
+  - id: boost-on-new-clusters
+    on_change: suggested_tcs
+    with: {budget: 500, goal: ROAS}
+    when: event.status == 'active' && setup.state == 'DRAFT'
+    do: [boost]
+"""
+
+    async def script(here: Town) -> None:
+        await here.run(7)
+        here.set("e1", category="launch")
+        await here.run(20)
+        here.suggest("e2", 2, 3)
+        await here.run(20)
+
+    settle_in(tmp_path, rules=rules)
+    with town(tmp_path, world(happening("e1"), draft("e2")), rules) as (_, play):
+        play(script)
+    assert told(tmp_path, rules) == [("same", "e1", "create_draft"), ("same", "e1", "boost"), ("same", "e2", "boost")]
+    assert "not recorded" not in backtest(tmp_path, rules).err, "read late is not the same as never"
+    other = backtest(tmp_path, rules.replace("budget: 500,", "budget: 700,"))
+    assert "wants suggested_tcs?budget=700.0&goal=ROAS, which was not recorded for 1 event" in other.err
+
+
+def test_a_long_silence_is_replayed_as_one(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(7)
+        here.set("e2", status="archived")
+        await here.run(7)
+        await here.kill()
+        here.loop.jump(7200)
+        here.set("e1", status="cancelled")
+        here.start()
+        await here.run(70)
+
+    settle_in(tmp_path, rules=RULES)
+    with town(tmp_path, world(happening("e1"), happening("e2")), RULES) as (_, play):
+        play(script)
+    found = rows(tmp_path, RULES)
+    assert {(one["kind"], one["event"], one["would"]["state"]) for one in found} == {
+        ("same", "e1", "waiting"),
+        ("same", "e2", "waiting"),
+    }, "what was first seen after it waits for a person, and nothing happened within it"

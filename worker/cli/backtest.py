@@ -1,0 +1,210 @@
+"""``backtest``: a rule folder over the recorded observations, beside the writes that were really made."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from worker.cli.app import app, invocation
+from worker.cli.common import config_of, looked_at, moment, say_no_ledger
+from worker.cli.configs import engine_settings
+from worker.cli.explained import shown
+from worker.cli.opening import ledger_url
+from worker.cli.output import Format, counted, print_json, print_table, say
+from worker.cli.plan import after_of
+from worker.config import Config
+from worker.engine.backtest import Difference, differences
+from worker.engine.replay import Replay, Replayed
+from worker.ledger.reading import LedgerReader, open_reading
+from worker.model.errors import NotFound
+from worker.model.facts import Json
+from worker.model.ids import PartnerId
+from worker.model.rules import RuleSet
+from worker.model.writes import Write
+from worker.rules.load import load_rules
+from worker.system import utc_now
+
+WARM_UP = timedelta(days=1)
+"""How long before ``--since`` the replay begins, to know what had fired by then."""
+TABLE = ("kind", "partner", "event", "action", "after", "made", "would", "why")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tested:
+    """One partner. ``shown_from``: what lies before it only prepares; ``before``: writes that would be made by then."""
+
+    partner: PartnerId
+    begins: datetime | None
+    shown_from: datetime | None
+    until: datetime
+    replayed: Replayed
+    before: int
+    found: tuple[Difference, ...]
+
+
+@app.command("backtest")
+def backtest(
+    context: typer.Context,
+    rules: Annotated[
+        Path | None, typer.Option("--rules", help="A rule folder or file; by default the config's.")
+    ] = None,
+    since: Annotated[str | None, typer.Option(help="How long ago (2h, 7d) or a time (2026-03-01T12:00:00Z).")] = None,
+    output: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.table,
+) -> None:
+    """Run a rule folder over what was observed, and show which writes would be new, gone, earlier or later.
+
+    The daemon's own code decides, on every change that the ledger has recorded (see observations.keep). Offline, and
+    nothing is written. The folder is taken to have been in force since a day before --since, or as far back as is
+    recorded.
+
+    Example: campaign-worker backtest --rules rules-new --since 7d
+    """
+    config, now = config_of(invocation(context)), utc_now()
+    url, start = ledger_url(config), moment(since, "--since")
+    loaded = load_rules(rules if rules is not None else config.rules, config.registry)
+    with open_reading(url) as ledger:
+        say_no_ledger(url)
+        tested = [_tested(ledger, config, loaded, partner, start) for partner in _partners(ledger, config)]
+    if all(one.begins is None for one in tested):
+        hint = "`run` records them; see observations.keep in the config"
+        raise NotFound("no observations are recorded yet", hint=hint)
+    for one in tested:
+        _say(one)
+    if output is Format.json:
+        print_json({"partners": {one.partner: _summary(one) for one in tested}, "writes": list(_rows(tested))})
+        return
+    rows = [_for_a_person(one.partner, found) for one in tested for found in _worth_showing(one.found)]
+    if rows:
+        print_table("backtest", TABLE, ([row[name] for name in TABLE] for row in rows))
+    else:
+        say(f"the same writes would be made (as of {now:%Y-%m-%d %H:%M} UTC)")
+
+
+def _partners(ledger: LedgerReader, config: Config) -> Iterator[PartnerId]:
+    only = config.partners
+    return (PartnerId(name) for name in ledger.known("partner") if only is None or name in only)
+
+
+def _tested(ledger: LedgerReader, config: Config, rules: RuleSet, partner: PartnerId, since: datetime | None) -> Tested:
+    history = ledger.history(partner, since - WARM_UP if since is not None else None)
+    begins, cut_off = history.begins, bool(history.start)
+    until = looked_at(ledger, partner) or begins or utc_now()
+    settings = engine_settings(config)
+    written = ledger.writes(partner=partner)
+    made = [one for one in written if begins is not None and one.planned_at >= begins]
+    replayed = Replay(partner, rules, settings).run(history, until, made)
+    would = replayed.writes
+    if begins is not None and cut_off:
+        would = tuple(_unless_made_before(would, written, begins))
+    found = differences(made, would, max(2 * config.poll.interval, timedelta(seconds=10)))
+    shown_from = since if since is not None else begins
+    visible = tuple(one for one in found if shown_from is None or _latest(one) >= shown_from)
+    return Tested(
+        partner=partner,
+        begins=begins,
+        shown_from=shown_from,
+        until=until,
+        replayed=replayed,
+        before=sum(1 for one in would if shown_from is not None and one.planned_at < shown_from),
+        found=visible,
+    )
+
+
+def _unless_made_before(would: Sequence[Write], made: Sequence[Write], begins: datetime) -> Iterator[Write]:
+    """Without those of the very first look, where the record was cut off, that their rule had made before it."""
+    before = {(one.key.event, one.key.rule, one.intent.wish) for one in made if one.planned_at < begins}
+    for write in would:
+        if write.planned_at > begins or (write.key.event, write.key.rule, write.intent.wish) not in before:
+            yield write
+
+
+def _latest(one: Difference) -> datetime:
+    return max(write.planned_at for write in (one.made, one.would) if write is not None)
+
+
+def _worth_showing(found: Sequence[Difference]) -> Iterator[Difference]:
+    """Every write of the events of which anything would be otherwise."""
+    events = {one.write.key.event for one in found if one.kind != "same"}
+    return (one for one in found if one.write.key.event in events)
+
+
+def _rows(tested: Sequence[Tested]) -> Iterator[Json]:
+    for one in tested:
+        for found in one.found:
+            key, intent = found.write.key, found.write.intent
+            yield {
+                "kind": found.kind,
+                "partner": one.partner,
+                "event": key.event,
+                "action": intent.action,
+                "item": key.item,
+                "after": after_of(intent),
+                "made": None if found.made is None else _spelled(found.made, found.made.id),
+                "would": None if found.would is None else _spelled(found.would, None),
+            }
+
+
+def _spelled(write: Write, number: int | None) -> dict[str, Json]:
+    found: dict[str, Json] = {} if number is None else {"id": number}
+    at = write.planned_at.isoformat().replace("+00:00", "Z")
+    return {
+        **found,
+        "rule": write.key.rule,
+        "at": at,
+        "state": write.state,
+        "reason": write.reason,
+        "why": write.why,
+    }
+
+
+def _for_a_person(partner: PartnerId, found: Difference) -> dict[str, Json]:
+    key, intent = found.write.key, found.write.intent
+    side = found.would if found.would is not None else found.made
+    return {
+        "kind": found.kind,
+        "partner": partner,
+        "event": key.event,
+        "action": intent.action + (f" ({key.item})" if key.item else ""),
+        "after": shown(after_of(intent)),
+        "made": "" if found.made is None else f"{_place(found.made)}, write {found.made.id}",
+        "would": "" if found.would is None else _place(found.would),
+        "why": side.why if side is not None else "",
+    }
+
+
+def _place(write: Write) -> str:
+    return f"{write.planned_at:%Y-%m-%d %H:%M:%S} by {write.key.rule}: {write.state}"
+
+
+def _summary(one: Tested) -> dict[str, Json]:
+    kinds: dict[str, Json] = dict.fromkeys(("new", "gone", "earlier", "later", "same"), 0)
+    for found in one.found:
+        kinds[found.kind] = sum(1 for other in one.found if other.kind == found.kind)
+    return {
+        "begins": one.begins.isoformat().replace("+00:00", "Z") if one.begins is not None else None,
+        "shown_from": one.shown_from.isoformat().replace("+00:00", "Z") if one.shown_from is not None else None,
+        "until": one.until.isoformat().replace("+00:00", "Z"),
+        "looks": one.replayed.looks,
+        "before": one.before,
+        **kinds,
+        "not_recorded": [
+            {"rule": rule, "fact": fact, "events": count} for (rule, fact), count in sorted(one.replayed.unseen.items())
+        ],
+    }
+
+
+def _say(one: Tested) -> None:
+    """What a person must know beside the rows."""
+    if one.begins is None or one.shown_from is None:
+        say(f"{one.partner}: no observations are recorded")
+        return
+    kinds = ("new", "gone", "earlier", "later", "same")
+    counts = ", ".join(f"{sum(1 for found in one.found if found.kind == kind)} {kind}" for kind in kinds)
+    say(f"{one.partner}: {one.shown_from:%Y-%m-%d %H:%M} to {one.until:%Y-%m-%d %H:%M} UTC: {counts}")
+    if one.before:
+        say(f"{one.partner}: {counted(one.before, 'write')} would have been made before that")
+    for (rule, fact), count in sorted(one.replayed.unseen.items()):
+        say(f"{one.partner}: rule {rule} wants {fact}, which was not recorded for {counted(count, 'event')}")
