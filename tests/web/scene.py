@@ -21,6 +21,7 @@ from worker.config import Config
 from worker.ledger.browsing import LedgerBrowser, open_browser
 from worker.model.commits import DaemonStatus
 from worker.model.facts import Json
+from worker.model.rules import RuleSet
 from worker.rules.load import load_rules
 from worker.system import SystemClock
 from worker.web.app import application
@@ -108,13 +109,15 @@ class Scene:
     config: Config
     ledger: LedgerBrowser
     clock: FixedClock
+    rules: RuleSet
 
 
 @contextmanager
-def scene(folder: Path, *, keys: Keys | None = None) -> Iterator[Scene]:
+def scene(folder: Path, *, keys: Keys | None = None, now: datetime = EPOCH + ENDS) -> Iterator[Scene]:
     """The page over a folder, for as long as the block lasts."""
     config = config_from(folder / "config.yaml")
-    clock = FixedClock(EPOCH + ENDS)
+    clock = FixedClock(now)
+    rules = load_rules(config.rules, config.registry)
     samples = Samples()
     failures: list[BaseException] = []
     with open_browser(ledger_url(config)) as ledger:
@@ -123,7 +126,8 @@ def scene(folder: Path, *, keys: Keys | None = None) -> Iterator[Scene]:
         parts = PageParts(
             ledger=ledger,
             decisions=PageDecisions(config),
-            rules=lambda: rules_shown(config, load_rules(config.rules, config.registry)),
+            rules=lambda: rules_shown(config, rules),
+            in_force=lambda: rules,
             clock=clock,
             entropy=iter(f"not so secret {number}" for number in range(10_000)).__next__,
             silence=lambda: 0.5,
@@ -137,9 +141,8 @@ def scene(folder: Path, *, keys: Keys | None = None) -> Iterator[Scene]:
 
         app = application(parts, samples)
         with PageServer(app, host="127.0.0.1", port=0, beside=nothing, failed=failures.append) as server:
-            yield Scene(
-                folder=folder, address=f"http://127.0.0.1:{server.port}", config=config, ledger=ledger, clock=clock
-            )
+            address = f"http://127.0.0.1:{server.port}"
+            yield Scene(folder=folder, address=address, config=config, ledger=ledger, clock=clock, rules=rules)
     assert failures == []
 
 

@@ -4,13 +4,16 @@ import asyncio
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
+from statistics import median
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.builders import NOW, a_write
-from tests.web.scene import Scene
+from tests.crowded import crowded, last_moment
+from tests.web.scene import Scene, scene
 from worker.cli.page import rules_shown
 from worker.cli.pulse import Pulse
 from worker.engine.report import CycleReport
@@ -22,6 +25,7 @@ from worker.model.ids import PartnerId, RuleId
 from worker.model.records import Record
 from worker.model.rules import Truth
 from worker.rules.load import load_rules
+from worker.web.explained import why_of
 from worker.web.metrics import METRICS, PREFIX, Meter
 from worker.web.server import PageServer, listening
 from worker.web.turns import WAITING_MAX, TooBusy, Turns
@@ -78,6 +82,17 @@ def test_a_rule_that_was_edited_since_is_not_shown_as_if_it_were_in_force(own: S
     assert (shown.same_as_files, shown.rules["boost-drafts"].text) == (False, "")
     file.unlink()
     assert not rules_shown(own.config, in_force).same_as_files
+
+
+def test_an_event_shows_its_title_and_why_each_rule_did_or_did_not_fire(shown: Scene) -> None:
+    text = get(shown, "/event?event=summer-night").text
+    assert "Summer Night, partner-id-one" in text
+    whys = {one.rule: one for one in why_of(shown.ledger, shown.rules, "partner-id-one", "summer-night")}
+    assert set(whys) == {"pause-cancelled", "boost-drafts", "hide-archived"}
+    pieces = [(one.depth, one.truth, one.source) for one in whys["hide-archived"].parts]
+    assert (1, "false", "event.status == 'archived'") in pieces
+    assert "event.status == &#39;archived&#39;" in text
+    assert get(shown, "/search?event=mer+Nig").text.count("summer-night") >= 1, "a title is found as well"
 
 
 def figures(text: str) -> dict[str, float]:
@@ -145,6 +160,32 @@ def test_every_figure_of_the_table_is_measured(shown: Scene) -> None:
     text = get(shown, "/metrics").text
     missing = [name for name in METRICS if f"# HELP {PREFIX}{name.removesuffix('_total')}" not in text]
     assert missing == []
+
+
+QUICK = ("/", "/log?reason=halt", "/event?event=event-4", "/charts", "/search?event=99")
+
+
+def middles(folder: Path, records: int) -> dict[str, float]:
+    """Seconds of each page over a ledger of so many records: the middle of five."""
+    folder.mkdir()
+    (folder / "config.yaml").write_text("{}\n", "utf-8")
+    (folder / "rules").mkdir()
+    crowded(folder, records=records).close()
+    with scene(folder, now=last_moment(records)) as page:
+        times = {path: [seconds_of(page, path) for _ in range(6)][1:] for path in QUICK}
+    return {path: median(found) for path, found in times.items()}
+
+
+def seconds_of(page: Scene, path: str) -> float:
+    answer = get(page, path)
+    assert answer.status_code == 200
+    return answer.elapsed.total_seconds()
+
+
+def test_ten_times_the_records_do_not_make_a_page_ten_times_as_slow(tmp_path: Path) -> None:
+    few, many = middles(tmp_path / "few", 700), middles(tmp_path / "many", 7_000)
+    slow = {path: (few[path], many[path]) for path in QUICK if many[path] > 5 * few[path] + 0.1}
+    assert slow == {}
 
 
 class Hours:

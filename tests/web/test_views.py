@@ -174,11 +174,12 @@ def test_writes_are_stacked_by_day_and_every_one_is_counted() -> None:
 
 
 def test_the_middle_and_the_slow_end_of_confirming_are_drawn() -> None:
-    settled = [Settled(planned_at=NOW, confirmed_at=NOW + timedelta(seconds=second)) for second in range(1, 101)]
+    settled = [Settled(day="2026-03-01", count=100, middle_s=50.5, slow_s=95.0)]
     chart = time_to_confirmed(settled, NOW.date(), 30)
     assert chart.rows == (("2026-03-01", "100", "50.5 s", "1 min"),)
-    one = time_to_confirmed(settled[:1], NOW.date(), 30)
-    assert one.rows == (("2026-03-01", "1", "1.0 s", "1.0 s"),)
+    slow, middle = chart.bars
+    assert (slow.height > middle.height, slow.width > middle.width) == (True, True)
+    assert time_to_confirmed([Settled(day="2025-01-01", count=1, middle_s=1.0, slow_s=1.0)], NOW.date(), 30).rows == ()
     assert time_to_confirmed([], NOW.date(), 30).bars == ()
 
 

@@ -75,6 +75,7 @@ def page_beside(
             ledger=ledger,
             decisions=PageDecisions(config),
             rules=lambda: rules_shown(config, rules()),
+            in_force=rules,
             clock=clock,
             entropy=secret_text,
             silence=pulse.silence,

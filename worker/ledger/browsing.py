@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import cast
 
-from sqlalchemy import Select, Text, and_, func, or_, select, union
+from sqlalchemy import Select, Text, and_, case, func, or_, select, union
 
 from worker.ledger.codec import decode, millis_text, time_of, time_text
 from worker.ledger.journal import ALL_RECORDS, end_of_chain, printed
@@ -31,6 +31,7 @@ _NEWEST_RECORDS = ALL_RECORDS.order_by(None).order_by(action_log.c.seq.desc())
 _NEWEST_WRITES = ALL_WRITES.order_by(None).order_by(writes.c.id.desc())
 EVENT_FACT = FactKey(name="event").text
 _TITLE = func.json_extract(observed.c.body, "$.value.title", type_=Text)
+DAY_S = 86_400.0
 _EQUAL = ("partner", "event", "rule", "write", "kind", "reason")
 
 
@@ -152,18 +153,38 @@ class LedgerBrowser(LedgerReader):
                 for at, state, count in connection.execute(query)
             )
 
-    def settled(self, since: datetime, limit: int) -> tuple[Settled, ...]:
-        """The newest writes that were confirmed since then, oldest first."""
+    def settled(self, since: datetime) -> tuple[Settled, ...]:
+        """How long confirming took, day by day since then. SQLite ranks them: there are too many to carry over."""
         w = writes.c
-        query = (
-            select(w.planned_at, w.changed_at)
+        day = func.substr(w.changed_at, 1, 10)
+        took = (func.julianday(w.changed_at) - func.julianday(w.planned_at)) * DAY_S
+        ranked = (
+            select(
+                day.label("day"),
+                took.label("took"),
+                func.row_number().over(partition_by=day, order_by=took).label("place"),
+                func.count().over(partition_by=day).label("count"),
+            )
             .where(w.state == "confirmed", w.changed_at >= time_text(since))
-            .order_by(w.id.desc())
-            .limit(limit)
+            .subquery()
+        )
+        r = ranked.c
+        middle, slow = ((r.count * share + 99) // 100 for share in (50, 95))
+        query = (
+            select(
+                r.day,
+                func.max(r.count),
+                func.max(case((r.place == middle, r.took))),
+                func.max(case((r.place == slow, r.took))),
+            )
+            .group_by(r.day)
+            .order_by(r.day)
         )
         with self._source.reading() as connection:
-            rows = connection.execute(query).all()
-        return tuple(Settled(planned_at=time_of(old), confirmed_at=time_of(new)) for old, new in reversed(rows))
+            return tuple(
+                Settled(day=at, count=count, middle_s=round(max(0.0, half), 3), slow_s=round(max(0.0, most), 3))
+                for at, count, half, most in connection.execute(query)
+            )
 
     def oldest(self, state: State) -> datetime | None:
         """Since when the write that has been longest in a state is in it; None where there is none."""

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from math import ceil, log10
-from statistics import quantiles
 
 from worker.model.facts import Json
 from worker.model.ids import PartnerId
@@ -132,13 +131,11 @@ def writes_a_day(counts: Iterable[Outcomes], today: date, days: int) -> Chart:
 
 def time_to_confirmed(settled: Sequence[Settled], today: date, days: int) -> Chart:
     """For each day the middle and the slow end of the time from the look that fired to the proof."""
-    by_day: dict[str, list[float]] = {}
-    for one in settled:
-        took = max(0.0, (one.confirmed_at - one.planned_at).total_seconds())
-        by_day.setdefault(one.confirmed_at.date().isoformat(), []).append(took)
+    by_day = {one.day: one for one in settled}
     first = today - timedelta(days=days - 1)
     names = [(first + timedelta(days=number)).isoformat() for number in range(days)]
-    rows = [(name, len(by_day[name]), *_middle_and_slow(by_day[name])) for name in names if name in by_day]
+    found = [by_day[name] for name in names if name in by_day]
+    rows = [(one.day, one.count, one.middle_s, one.slow_s) for one in found]
     highest = _round_up(max((slow for *_, slow in rows), default=0))
     step = (WIDTH - LEFT - RIGHT) / days
     bars: list[Bar] = []
@@ -221,13 +218,6 @@ def samples_of(body: Mapping[str, Json], at: datetime) -> tuple[Sample, ...]:
         if isinstance(used, int | float) and isinstance(budget, int | float):
             found.append(Sample(at=at, partner=PartnerId(partner), used=float(used), budget=float(budget)))
     return tuple(found)
-
-
-def _middle_and_slow(seconds: Sequence[float]) -> tuple[float, float]:
-    if len(seconds) == 1:
-        return seconds[0], seconds[0]
-    cuts = quantiles(seconds, n=20, method="inclusive")
-    return cuts[9], cuts[18]
 
 
 def _tone(group: str) -> str:

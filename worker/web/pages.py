@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import takewhile
 from urllib.parse import urlencode
 
 from worker.ledger.browsing import LedgerBrowser
@@ -12,6 +11,7 @@ from worker.model.ids import WriteId
 from worker.model.leafing import Wanted, WantedWrites
 from worker.model.writes import State
 from worker.web.charts import budget_used, time_to_confirmed, writes_a_day
+from worker.web.explained import why_of
 from worker.web.filters import log_asked, writes_asked
 from worker.web.parts import PageParts
 from worker.web.samples import Samples
@@ -29,7 +29,6 @@ FIRINGS = 20
 MEMORIES = 200
 FOUND = 50
 DAYS = 30
-SETTLED = 20_000
 FOR_A_PERSON: tuple[State, ...] = ("needs_human", "waiting")
 
 
@@ -160,11 +159,13 @@ def event_page(asking: Asking) -> Shown:
     if len(owners) != 1:
         return search_page(asking)
     records = newest[:EVENT_RECORDS][::-1]
-    writes = asking.ledger.newest_writes(WantedWrites(event=event, partner=owners.copy().pop()), WRITES)
+    partner = owners.pop()
+    writes = asking.ledger.newest_writes(WantedWrites(event=event, partner=partner), WRITES)
     values = {
         "event": event,
-        "partner": owners.pop(),
-        "event_title": title_of(reversed(records)),
+        "partner": partner,
+        "event_title": asking.ledger.titles([(partner, event)]).get((partner, event)) or title_of(reversed(records)),
+        "whys": why_of(asking.ledger, asking.parts.in_force(), partner, event),
         "answers": answers(records),
         "timeline": timeline(records, asking.now),
         "writes": [write_row(one) for one in writes],
@@ -223,9 +224,10 @@ def charts_page(asking: Asking) -> Shown:
     """Three pictures of the last weeks and hours."""
     today = asking.now.date()
     since = asking.now - timedelta(days=DAYS)
+    daily, settled = asking.samples.counted(asking.ledger, asking.now, since)
     charts = (
-        writes_a_day(asking.ledger.daily(since), today, DAYS),
-        time_to_confirmed(asking.ledger.settled(since, SETTLED), today, DAYS),
+        writes_a_day(daily, today, DAYS),
+        time_to_confirmed(settled, today, DAYS),
         budget_used(asking.samples.all()),
     )
     return Shown(template="charts.html", title="Charts", values={"charts": charts, "days": DAYS})
@@ -250,15 +252,16 @@ def _recent(ledger: LedgerBrowser) -> list[dict[str, object]]:
     for record in ledger.newest(Wanted(), RECENT_LOOKED_AT):
         if record.get("event") is not None:
             seen.setdefault((str(record["partner"]), str(record["event"])), record)
-    newest = takewhile(lambda pair: pair[0] < RECENT, enumerate(seen.values()))
-    return [_said(record, ledger) for _, record in newest]
+    newest = list(seen.items())[:RECENT]
+    titles = ledger.titles([pair for pair, _ in newest])
+    return [_said(record, ledger, titles.get(pair, "")) for pair, record in newest]
 
 
-def _said(record: Record, ledger: LedgerBrowser) -> dict[str, object]:
+def _said(record: Record, ledger: LedgerBrowser, title: str) -> dict[str, object]:
     """An event's last record with, where there is one, the newest word on whose doing it was."""
     found = ledger.newest(Wanted(partner=str(record["partner"]), event=str(record["event"])), FOUND)
     told = answers(found[::-1])
-    return {"row": row_of(record), "answer": told[0] if told else None}
+    return {"row": row_of(record), "answer": told[0] if told else None, "title": title}
 
 
 def _partner(name: str, said: Json, asking: Asking) -> dict[str, object]:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from worker.ledger.browsing import LedgerBrowser
 from worker.model.exchange import Clock
+from worker.model.rules import RuleSet
 from worker.web.door import Keys
 from worker.web.ruletext import RulesShown
 
@@ -52,12 +53,14 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageParts:
-    """``entropy`` draws a secret text. ``silence`` tells for how long, in seconds, the daemon's loop has not moved.
-    ``interval`` is the time between two looks. ``measured`` answers Prometheus."""
+    """``rules`` are the texts of those ``in_force``. ``entropy`` draws a secret text. ``silence`` tells for how long,
+    in seconds, the daemon's loop has not moved. ``interval`` is the time between two looks. ``measured`` answers
+    Prometheus."""
 
     ledger: LedgerBrowser
     decisions: Decisions
     rules: Callable[[], RulesShown]
+    in_force: Callable[[], RuleSet]
     clock: Clock
     entropy: Callable[[], str]
     silence: Callable[[], float]
