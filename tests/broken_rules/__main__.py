@@ -39,7 +39,7 @@ def said(case: Path) -> str:
     """What `check` prints for a case, with places as they are from this folder."""
     found = found_in(case)
     blocks = ["\n".join(problem.lines) for problem in found.problems]
-    whole = "\n\n".join([*blocks, summary(found.rules, found.problems)])
+    whole = "\n\n".join([*blocks, summary(len(found.rules), found.problems)])
     return whole.replace(f"{FOLDER}/", "") + "\n"
 
 

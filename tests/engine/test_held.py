@@ -1,7 +1,9 @@
 """Writes that cannot be sent: what holds them, for how long, and how they end."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from tests.worlds import Town, happening, town, world
 from worker.guards.situation import Limits
@@ -50,4 +52,31 @@ def test_what_is_proved_absent_and_no_longer_wanted_ends_under_a_halt_too(tmp_pa
         assert here.only.attempt == 1
 
     with town(tmp_path, world(happening("e1", client_campaign_status="PAUSED")), RUN) as (_, play):
+        play(script)
+
+
+def test_what_nobody_vouched_for_holds_the_write_until_somebody_does(tmp_path: Path) -> None:
+    """The action's own keys, and those of the facts that its rule decides by."""
+    rules = """
+rules:
+  - id: pause-cancelled
+    when: event.status == 'cancelled' && adplatform.connected
+    do: [pause]
+"""
+
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.set("e1", status="cancelled")
+        await here.run(MINUTE)
+        assert (here.only.state, here.only.held_by) == ("planned", "assumption"), here.story()
+        assert "task.failed, adplatform.connected" in here.only.why
+        assert here.effects() == []
+        await here.kill()
+        here.settings = replace(here.settings, unvouched={}, unvouched_facts={})
+        here.start()
+        await here.until(lambda: here.states() == ["confirmed"], "sent once it is vouched for", MINUTE)
+
+    lacking: dict[str, Any] = {"unvouched": {"pause": ("task.failed",)}}
+    lacking |= {"unvouched_facts": {"adplatform": ("adplatform.connected",)}}
+    with town(tmp_path, world(happening("e1")), rules, **lacking) as (_, play):
         play(script)

@@ -66,10 +66,10 @@ def check(
 def _found(called: Invocation, paths: list[Path] | None, events: int) -> _Found:
     """Config and rules, each looked at whatever is wrong with the other."""
     problems: list[Problem] = []
-    vouched: tuple[str, ...] = ()
+    whole: Config | None = None
     config: Config | None
     try:
-        config = config_for(called, paths)
+        config = whole = config_for(called, paths)
     except InputErrors as errors:
         problems.extend(errors.problems)
         config = repaired(called.config_path)
@@ -77,15 +77,19 @@ def _found(called: Invocation, paths: list[Path] | None, events: int) -> _Found:
             say("the rules were not looked at: the config must be readable first")
     else:
         problems.extend((*config.warnings, *_unused(config)))
-        vouched = (*vouched_lines(config), *unvouched_lines(config))
     looked = [] if config is None else [_checked(path, config, events) for path in paths or [config.rules]]
     problems.extend(problem for one in looked for problem in one.problems)
     return _Found(
         problems=in_order(problems),
-        rules=sum(one.rules for one in looked),
+        rules=sum(len(one.rules) for one in looked),
         estimates=tuple(one.estimate for one in looked),
-        vouched=vouched,
+        vouched=() if whole is None else _assumed(whole, looked),
     )
+
+
+def _assumed(config: Config, looked: Iterable[Checked]) -> tuple[str, ...]:
+    rules = (rule for one in looked for rule in one.rules)
+    return (*vouched_lines(config), *unvouched_lines(config, rules))
 
 
 def _checked(path: Path, config: Config, events: int) -> Checked:

@@ -11,6 +11,7 @@ from worker.engine.estimate import EVENTS, Estimate, estimate
 from worker.engine.quarrels import quarrels
 from worker.engine.settings import EngineSettings
 from worker.model.errors import Problem
+from worker.model.rules import Rule
 from worker.rules.lint import lint
 from worker.rules.load import examine
 from worker.rules.registry import Registry
@@ -18,9 +19,9 @@ from worker.rules.registry import Registry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """What was found under one path. ``rules``: how many have no mistake."""
+    """What was found under one path. ``rules``: those that have no mistake."""
 
-    rules: int
+    rules: tuple[Rule, ...]
     problems: tuple[Problem, ...]
     estimate: Estimate
 
@@ -32,7 +33,7 @@ def checked(path: Path, registry: Registry, settings: EngineSettings, events: in
     found = (*loaded.errors, *lint(loaded, path, registry), *quarrels(loaded, registry), *_too_slow(path, needed))
     if not loaded.written and not loaded.errors:
         found = (*found, _empty(path))
-    return Checked(rules=len(loaded.rules.rules), problems=in_order(found), estimate=needed)
+    return Checked(rules=loaded.rules.rules, problems=in_order(found), estimate=needed)
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:

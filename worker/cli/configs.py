@@ -4,18 +4,24 @@ It knows the rules, the register of assumptions and the engine's settings, and n
 them: commands that only look at files load neither the database nor the client nor the web server.
 """
 
-from collections.abc import Collection, Mapping
+import json
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from worker.api.assumptions import Assumptions, assumptions_from
+from worker.api.assumptions import ASSUMPTIONS, Assumptions, assumptions_from
 from worker.cli.app import Invocation
 from worker.config import Assumed, Config, load_config, read_config
 from worker.engine.looks import Settings
-from worker.engine.settings import EngineSettings
+from worker.engine.settings import EngineSettings, unvouched_for
 from worker.guards.situation import Limits
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json
-from worker.model.rules import Surge
+from worker.model.rules import Rule, Surge
+from worker.rules.durations import duration_text
+from worker.rules.registry import BUILT_IN
+
+SHOWN_MAX = 5
+"""Rules named beside what they lean on."""
 
 
 def config_from(path: Path) -> Config:
@@ -44,10 +50,9 @@ def engine_settings(config: Config) -> EngineSettings:
     safety = config.safety
     assumptions = assumptions_of(config)
     vouched = assumptions.vouched | config.vouched
-    unvouched: Mapping[str, tuple[str, ...]] = {}
-    if not config.local:
-        leaning = {name: tuple(key for key in row.assumptions if key not in vouched) for name, row in ACTIONS.items()}
-        unvouched = {name: keys for name, keys in leaning.items() if keys}
+    by_action = {name: row.assumptions for name, row in ACTIONS.items()}
+    unvouched = {} if config.local else _left(by_action, vouched)
+    unvouched_facts = {} if config.local else _left(_by_fact(assumptions), vouched)
     return EngineSettings(
         deciding=Settings(
             mode=config.mode,
@@ -73,6 +78,7 @@ def engine_settings(config: Config) -> EngineSettings:
         ask_spending=not config.local and "safety.settle" not in vouched,
         toggles=frozenset(name for name, row in ACTIONS.items() if row.semantics and assumptions.flips(row.semantics)),
         unvouched=unvouched,
+        unvouched_facts=unvouched_facts,
         requests_per_minute=config.requests.per_minute,
         page_size=config.poll.page_size,
         only_partners=frozenset(config.partners) if config.partners is not None else None,
@@ -81,16 +87,50 @@ def engine_settings(config: Config) -> EngineSettings:
     )
 
 
+def _by_fact(assumptions: Assumptions) -> Mapping[str, tuple[str, ...]]:
+    """The keys that decide what a fact says. How a page is asked for is none: a wrong name is an error by itself. Where
+    campaigns stand matters to a setup only where they tell whether it is published."""
+    found = {
+        fact: tuple(key for key, row in ASSUMPTIONS.items() if fact in row.needed_by and key != "events.page_parameter")
+        for fact in BUILT_IN
+    }
+    if assumptions.text("setup.after_publish") == "readable":
+        found["setup"] = tuple(key for key in found["setup"] if key != "campaigns.items")
+    return found
+
+
+def _left(leaning: Mapping[str, tuple[str, ...]], vouched: frozenset[str]) -> Mapping[str, tuple[str, ...]]:
+    """What of it nobody vouches for, without those that lean on nothing such."""
+    left = {name: tuple(key for key in keys if key not in vouched) for name, keys in leaning.items()}
+    return {name: keys for name, keys in left.items() if keys}
+
+
 def vouched_lines(config: Config) -> tuple[str, ...]:
     """The assumptions that the operator vouches for, for `check` to print."""
     return tuple(f"vouched for: {key}" for key in sorted(config.vouched))
 
 
-def unvouched_lines(config: Config) -> tuple[str, ...]:
-    """What must be confirmed before writes go off; nothing against the sandbox and loopback."""
-    settings = engine_settings(config)
-    keys = sorted({key for missing in settings.unvouched.values() for key in missing})
-    lines = [f"not vouched for, so writes that lean on it are held: {key}" for key in keys]
+def unvouched_lines(config: Config, rules: Iterable[Rule]) -> tuple[str, ...]:
+    """What these rules need confirmed before their writes go off, each with the line that would vouch for it as it is
+    taken now; nothing against the sandbox and loopback."""
+    settings, values = engine_settings(config), assumptions_of(config).values
+    needed_by: dict[str, list[str]] = {}
+    for rule in rules:
+        steps = [unvouched_for(step.action, rule, settings) for step in rule.do if rule.enabled]
+        for key in dict.fromkeys(key for keys in steps for key in keys):
+            needed_by.setdefault(key, []).append(rule.id)
+    lines = [
+        f"not vouched for, so writes that lean on it are held: {key}: {json.dumps(values[key])}   ({_some(names)})"
+        for key, names in sorted(needed_by.items())
+    ]
     if settings.ask_spending:
-        lines.append("not vouched for, so unknown writes that spend go to a person at once: safety.settle")
+        line = f"safety: {{settle: {duration_text(config.safety.settle)}}}"
+        lines.append(f"not vouched for, so unknown writes that spend go to a person at once: {line}")
     return tuple(lines)
+
+
+def _some(names: list[str]) -> str:
+    rest = len(names) - SHOWN_MAX
+    return (
+        f"rule{'s' if len(names) > 1 else ''} {', '.join(names[:SHOWN_MAX])}{f' and {rest} more' if rest > 0 else ''}"
+    )

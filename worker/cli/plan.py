@@ -16,6 +16,7 @@ from worker.config import Config
 from worker.engine.rehearsal import Rehearsed, Row
 from worker.model.errors import Unreachable
 from worker.model.facts import Json
+from worker.model.rules import RuleSet
 from worker.model.writes import Intent
 from worker.rules.load import load_rules
 
@@ -35,9 +36,10 @@ def plan(
     Example: campaign-worker plan --format json
     """
     config = config_of(invocation(context))
-    for line in unvouched_lines(config):
+    rules = load_rules(config.rules, config.registry)
+    for line in unvouched_lines(config, rules.rules):
         say(line)
-    beside, found = asyncio.run(_rehearsed(config))
+    beside, found = asyncio.run(_rehearsed(config, rules))
     for one in found:
         _say(one, beside=beside)
     rows = [_row(row) for row in _rows(found)]
@@ -47,8 +49,7 @@ def plan(
         print_table("plan", TABLE, ([row[name] for name in TABLE] for row in map(_for_a_person, _rows(found))))
 
 
-async def _rehearsed(config: Config) -> tuple[bool, list[Rehearsed]]:
-    rules = load_rules(config.rules, config.registry)
+async def _rehearsed(config: Config, rules: RuleSet) -> tuple[bool, list[Rehearsed]]:
     async with rehearsing(config, rules) as (rehearsals, beside):
         if not rehearsals:
             hint = "see `partners` and `operator_prefix` in the config"

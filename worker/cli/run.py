@@ -20,6 +20,7 @@ from worker.engine.report import CycleReport
 from worker.ledger.places import place_of
 from worker.ledger.reading import open_reading
 from worker.logs import configure, logger, tell
+from worker.rules.load import examine
 from worker.system import utc_now
 
 
@@ -75,7 +76,8 @@ def run(
         logger().warning("config_key_not_used", key=key, why=why)
     for problem in config.warnings:
         say(str(problem))
-    for line in (*unvouched_lines(config), *earlier_worlds(config)):
+    rules = examine(config.rules, config.registry).rules.rules
+    for line in (*unvouched_lines(config, rules), *earlier_worlds(config)):
         say(line)
     asyncio.run(_run(config, ends))
 

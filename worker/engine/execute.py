@@ -15,7 +15,7 @@ from worker.engine.outward import Outward
 from worker.engine.parts import Parts
 from worker.engine.ports import Places
 from worker.engine.preflight import Fresh, Preflight
-from worker.engine.settings import policy_for
+from worker.engine.settings import policy_for, unvouched_for
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
 from worker.engine.times import momentary
@@ -251,7 +251,7 @@ class Executor:
             halts=self._ledger.halts(now),
             on_target=busy,
             earlier=earlier,
-            unvouched=self._settings.unvouched.get(write.intent.action, ()),
+            unvouched=unvouched_for(write.intent.action, self._rules.current.get(write.key.rule), self._settings),
             credentials_until=state.memory.denied_until,
         )
         if fresh is None:

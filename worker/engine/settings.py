@@ -18,7 +18,8 @@ from worker.writes.life import Policy
 class EngineSettings:
     """Numbers and switches of one daemon.
 
-    ``unvouched``: by action, the assumptions it leans on that nobody vouched for; empty against sandbox and loopback.
+    ``unvouched``: by action, the assumptions it leans on that nobody vouched for; ``unvouched_facts``: those by fact,
+    which a rule leans on that decides with it. Both are empty against sandbox and loopback.
     ``toggles``: actions whose write flips the field instead of setting it. ``ask_spending``: unknown outcomes of writes
     that spend go to a person at once, because ``safety.settle`` is not vouched for. ``requests_per_minute``: the budget
     per partner, from which it is estimated how often facts can be read. ``page_size``: events on one page of the list.
@@ -40,11 +41,21 @@ class EngineSettings:
     ask_spending: bool = False
     toggles: frozenset[str] = frozenset()
     unvouched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unvouched_facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     requests_per_minute: int = 300
     page_size: int = 100
     only_partners: frozenset[PartnerId] | None = None
     shared: frozenset[str] = BUILT_IN_REGISTRY.shared
     observations_kept: timedelta = timedelta(days=7)
+
+
+def unvouched_for(action: str, rule: Rule | None, settings: EngineSettings) -> tuple[str, ...]:
+    """What a write leans on that nobody vouched for: by how it is sent and read back, and by the facts that its rule
+    decides with. An undo has no rule."""
+    found = dict.fromkeys(settings.unvouched.get(action, ()))
+    for name in sorted(rule.names) if rule is not None else ():
+        found |= dict.fromkeys(settings.unvouched_facts.get(name, ()))
+    return tuple(found)
 
 
 def policy_for(write: Write, rule: Rule | None, settings: EngineSettings) -> Policy:

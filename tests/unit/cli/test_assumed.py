@@ -1,0 +1,128 @@
+"""What nobody vouched for: which writes it holds, and what `check`, `run` and `plan` say of it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.calling import call, settle_in
+from worker.cli.configs import config_from, engine_settings, unvouched_lines
+from worker.engine.settings import EngineSettings, unvouched_for
+from worker.rules.load import load_rules
+
+REAL = 'api: {base_url: "https://api.example/api/v3"}\n'
+RULES = """
+rules:
+  - id: pause-cancelled
+    when: event.status == 'cancelled'
+    do: [pause]
+  - id: draft-what-has-none
+    when: setup.state == 'NONE'
+    do: [{create_draft: {goal: ROAS, total_budget: 300}}]
+  - id: on-connected
+    when: adplatform.connected && lookout_prediction_benchmark.value < 0.2
+    do: [{optimisation: "ON"}]
+  - id: off
+    enabled: false
+    when: event.status == 'archived'
+    do: [boost]
+"""
+PAUSE = [
+    "auth.denied",
+    "client_campaign_status.query",
+    "client_campaign_status.semantics",
+    "task.failed",
+    "task.succeeded",
+]
+DRAFT = ["auth.denied", "setup.after_publish", "setup.draft", "setup.published", "setup.state_field"]
+OPTIMISE = [
+    *("adplatform.connected", "auth.denied", "campaign_optimisation_status.query"),
+    *("campaign_optimisation_status.semantics", "lookout_benchmark.at", "lookout_benchmark.unit"),
+]
+
+
+def settings(folder: Path, config: str) -> EngineSettings:
+    return engine_settings(config_from(settle_in(folder, config, RULES)))
+
+
+def held_by(folder: Path, config: str) -> dict[str, list[str]]:
+    """By rule: the keys that hold its writes."""
+    found = settings(folder, config)
+    rules = load_rules(folder / "rules").rules
+    held = {rule.id: sorted(unvouched_for(rule.do[0].action, rule, found)) for rule in rules if rule.enabled}
+    return {str(rule): keys for rule, keys in held.items()}
+
+
+@pytest.mark.parametrize(
+    ("config", "expected", "reason"),
+    [
+        (
+            REAL,
+            {"pause-cancelled": PAUSE, "draft-what-has-none": DRAFT, "on-connected": OPTIMISE},
+            "how a write is sent and read back, and what its rule decides by",
+        ),
+        (
+            REAL
+            + "assumptions: {setup.after_publish: absent, lookout_benchmark.unit: percent, adplatform.connected: ok}",
+            {
+                "pause-cancelled": PAUSE,
+                "draft-what-has-none": ["auth.denied", "campaigns.items", *DRAFT[2:]],
+                "on-connected": [key for key in OPTIMISE if key not in ("lookout_benchmark.unit", OPTIMISE[0])],
+            },
+            "what is written is vouched for; where a published setup is absent its campaigns tell",
+        ),
+        ("", {"pause-cancelled": [], "draft-what-has-none": [], "on-connected": []}, "the sandbox is ours"),
+        (
+            'api: {base_url: "http://127.0.0.1:8700/api/v3"}',
+            {"pause-cancelled": [], "draft-what-has-none": [], "on-connected": []},
+            "so is what runs on this machine",
+        ),
+    ],
+)
+def test_a_write_leans_on_its_action_and_on_the_facts_of_its_rule(
+    tmp_path: Path, config: str, expected: dict[str, list[str]], reason: str
+) -> None:
+    assert held_by(tmp_path, config) == expected, reason
+
+
+def test_an_undo_has_no_rule_and_leans_on_its_action_alone(tmp_path: Path) -> None:
+    assert sorted(unvouched_for("pause", None, settings(tmp_path, REAL))) == PAUSE
+
+
+def test_what_to_confirm_is_said_with_the_line_to_write_and_the_rules_that_need_it(tmp_path: Path) -> None:
+    config = config_from(settle_in(tmp_path, REAL, RULES))
+
+    lines = unvouched_lines(config, load_rules(config.rules).rules)
+
+    held = "not vouched for, so writes that lean on it are held: "
+    assert f'{held}adplatform.connected: "connected"   (rule on-connected)' in lines
+    assert f'{held}setup.draft: ["DRAFT"]   (rule draft-what-has-none)' in lines
+    assert not [line for line in lines if "boost.body" in line], "only a disabled rule boosts"
+    denied = next(line for line in lines if "auth.denied" in line)
+    assert denied.endswith("(rules draft-what-has-none, on-connected, pause-cancelled)")
+    assert lines[-1].endswith("go to a person at once: safety: {settle: 2m}")
+
+
+def test_many_rules_are_named_in_part(tmp_path: Path) -> None:
+    rules = "rules:\n" + "".join(
+        f"  - {{id: p{number}, when: event.status == 'cancelled', do: [pause]}}\n" for number in range(7)
+    )
+    config = config_from(settle_in(tmp_path, REAL, rules))
+    assert unvouched_lines(config, load_rules(config.rules).rules)[0].endswith("(rules p0, p1, p2, p3, p4 and 2 more)")
+
+
+def test_check_and_run_say_what_to_confirm_before_anything_else_happens(tmp_path: Path) -> None:
+    config = settle_in(tmp_path, REAL, RULES)
+
+    checked, run = call("check", config=config), call("run", config=config)
+
+    line = 'not vouched for, so writes that lean on it are held: task.succeeded: ["SUCCESS"]   (rule pause-cancelled)'
+    assert line in checked.err
+    assert line in run.err
+    assert run.code == 2, "and here it ends, because there are no credentials"
+
+
+def test_check_says_what_is_vouched_for(tmp_path: Path) -> None:
+    config = settle_in(tmp_path, REAL + "assumptions: {task.succeeded: [DONE]}", RULES)
+    checked = call("check", config=config)
+    assert "vouched for: task.succeeded" in checked.err
+    assert "held: task.succeeded" not in checked.err
