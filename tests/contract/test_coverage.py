@@ -18,6 +18,7 @@ from worker.model.endpoints import ENDPOINTS, Endpoint, row_of
 from worker.model.exchange import Urgency
 from worker.model.facts import Fact, FactKey, Known, Unknown
 from worker.model.ids import EventId
+from worker.model.outcomes import Accepted, Outcome
 from worker.sandbox.delivery import HOSTS, TwinRequest
 from worker.sandbox.rows import ROWS, Found, find
 from worker.sandbox.service import Service
@@ -99,9 +100,26 @@ def test_every_request_of_an_action_arrives_at_a_row_that_the_page_says(action: 
     assert action == "notify" or f"action `{action}`" in TEXT
 
 
+BY_HAND = [row for row in ENDPOINTS if "action `write`" in coverage.called_by(row)]
+
+
+@pytest.mark.parametrize("row", BY_HAND, ids=[f"{row.method} {row.path}" for row in BY_HAND])
+def test_a_row_without_an_action_of_its_own_is_reached_by_write(row: Endpoint) -> None:
+    meeting, one = Meeting(), coverage.by_hand(row)
+
+    async def story() -> Outcome:
+        request = meeting.service.request_for(FIRST, E1, one.intent, one.item)
+        return await meeting.service.send(FIRST, request, not_after=meeting.clock.monotonic() + 60)
+
+    outcome = meeting.clock.run(story())
+
+    assert rows_asked(meeting.twin) == {row}
+    assert isinstance(outcome, Accepted), outcome
+
+
 def test_one_probe_reads_every_row_that_can_be_read() -> None:
     meeting = Meeting(page_size=100)
-    unread = coverage.SPREADSHEETS | {"/events/{eid}/client_campaign_status/task"}
+    unread = {path for _, path in coverage.FILES} | {"/events/{eid}/client_campaign_status/task"}
 
     meeting.clock.run(probed(meeting.api, meeting.clock, Assumptions(), settle="2m"))
 

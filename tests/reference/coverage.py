@@ -38,13 +38,16 @@ OWN: Final[Mapping[tuple[str, str], tuple[str, tuple[str, ...]]]] = {
     ),
 }
 """What the worker calls for itself, and what that leans on."""
-SPREADSHEETS: Final = frozenset(
-    {
-        "/ingest/transaction_summary/from_excel",
+_SENDS_JSON: Final = "action `write`, where it takes JSON; files are not sent"
+FILES: Final[Mapping[tuple[str, str], str]] = {
+    ("POST", "/ingest/transaction_summary/from_excel"): "not called: it takes a file, which a rule cannot send",
+    (
+        "GET",
         "/daily_revenue_summary/sales_edit_export",
-        "/media",
-    }
-)
+    ): "not called: it gives a spreadsheet, of which no fact can be made",
+    ("POST", "/daily_revenue_summary/sales_edit_export"): _SENDS_JSON,
+    ("POST", "/media"): _SENDS_JSON,
+}
 """Rows that carry files, which nothing here makes or reads."""
 SECTIONS: Final[Mapping[str, str]] = {
     "4.1": "Service and partner",
@@ -114,6 +117,17 @@ def planned(action: str) -> tuple[Planned, ...]:
     return plan_steps(rule, Scope(observation=seen, keys={}, now=datetime(2026, 1, 1, tzinfo=UTC)), {})
 
 
+def by_hand(row: Endpoint) -> Planned:
+    """The write of a row that has no action of its own, as a rule writes it."""
+    query = "{eid: '{eid}', event_type: concert, partner_product: x}"
+    body = "" if row.method == "DELETE" else ", body: {eid: '{eid}', rows: []}"
+    step = f"{{host: {row.host}, method: {row.method}, path: '{row.path}', query: {query}{body}, spends: false}}"
+    text = f"rules: [{{id: a, when: event.status == 'active', do: [{{write: {step}}}]}}]"
+    rule = read_rules({"r.yaml": text}).rules.rules[0]
+    seen = Observation(partner=PartnerId("p"), event=EVENT, facts={})
+    return plan_steps(rule, Scope(observation=seen, keys={}, now=datetime(2026, 1, 1, tzinfo=UTC)), {})[0]
+
+
 def twin_row(row: Endpoint) -> Row | None:
     """The twin's own row for a row of the client's table."""
     segments = tuple(row.path.replace("{rest}", "...").split("/")[1:])
@@ -132,8 +146,8 @@ def called_by(row: Endpoint) -> str:
     found += [f"action `{name}`" for name in actions_of(row)]
     if found:
         return "; ".join(found)
-    if row.path in SPREADSHEETS:
-        return "not called: it carries a file"
+    if (row.method or "", row.path) in FILES:
+        return FILES[row.method or "", row.path]
     if row.method == "GET":
         return "a fact of the config"
     return "action `write`" if "write" in ACTIONS else "not called in this version"

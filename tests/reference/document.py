@@ -118,8 +118,8 @@ def _assumptions() -> str:
     about = (
         "What the service's document leaves open. A key written under `assumptions:` is a fact that you vouch for. In "
         "mode `live`, against anything but the sandbox and this machine, a write that leans on a default nobody "
-        "vouched for, or whose rule decides by a fact that does, is held (`assumption`). `safety.settle` is vouched for in the same way: until it is written, an "
-        "unknown write that spends goes to a person at once.\n"
+        "vouched for, or whose rule decides by a fact that does, is held (`assumption`). `safety.settle` is vouched "
+        "for in the same way: until it is written, an unknown write that spends goes to a person at once.\n"
     )
     rows = [
         (
