@@ -40,7 +40,7 @@ from worker.rules.celtypes import WORDS, of_field
 from worker.rules.durations import duration_text
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
 from worker.rules.registry import BUILT_IN, PARAMETERS, RULE_KEYS, FactName
-from worker.rules.schema import rule_tests_schema
+from worker.rules.testschema import rule_tests_schema
 from worker.writes.states import MOVES
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -351,9 +351,9 @@ def _codes() -> str:
 
 def keys_of_tests() -> tuple[str, ...]:
     """The keys of a rule test, of its steps, and of an answer."""
-    test = rule_tests_schema()["properties"]["tests"]["items"]["properties"]
-    steps = test["steps"]["items"]["properties"]
-    answers = test["answers"]["items"]["properties"]
+    schema = rule_tests_schema()
+    test = schema["properties"]["tests"]["items"]["properties"]
+    steps, answers = (schema["$defs"][name]["properties"] for name in ("step", "answer"))
     return (*test, *(f"steps.{name}" for name in steps), *(f"answers.{name}" for name in answers))
 
 

@@ -56,13 +56,25 @@ _SECRET_SCHEMA: dict[str, Any] = {
             "type": "object",
             "required": ["env"],
             "additionalProperties": False,
-            "properties": {"env": {"type": "string"}},
+            "properties": {
+                "env": {
+                    "type": "string",
+                    "description": "the name of an environment variable",
+                    "examples": ["CAMPAIGN_WORKER_PASSWORD"],
+                }
+            },
         },
         {
             "type": "object",
             "required": ["file"],
             "additionalProperties": False,
-            "properties": {"file": {"type": "string"}},
+            "properties": {
+                "file": {
+                    "type": "string",
+                    "description": "the path of a file that holds it, from the config's folder",
+                    "examples": ["password.txt"],
+                }
+            },
         },
         {"type": "string", "description": "a literal; only for the sandbox and loopback"},
     ]

@@ -1,4 +1,4 @@
-"""JSON Schema of rule files and rule tests, made from the registry: what editors complete is what `check` accepts.
+"""JSON Schema of rule files, made from the registry: what editors complete is what `check` accepts.
 
 A schema cannot say everything (conditions, ids over files, which key goes with which): it is a help while typing, and
 `check` is the judge. It is data and nothing else.
@@ -14,7 +14,8 @@ from worker.rules.calls import HOSTS, METHODS
 from worker.rules.durations import EXAMPLES
 from worker.rules.parameters import DATES
 from worker.rules.params import FIXED
-from worker.rules.registry import BUILT_IN_REGISTRY, EACH, PARAMETERS, RULE_KEYS, FactName, Registry
+from worker.rules.registry import BUILT_IN_REGISTRY, EACH, PARAMETERS, RULE_KEYS, FactName, Registry, RuleKey
+from worker.rules.yamltext import Document, Entries, compose
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -38,85 +39,75 @@ _CONFIRM: Schema = {
     "additionalProperties": False,
     "required": ["get", "when"],
     "properties": {
-        "get": {"type": "string", "pattern": "^/", "description": "what to GET of the main API"},
-        "when": {"type": ["string", "boolean"], "description": "CEL on its answer, which is called response"},
+        "get": {
+            "type": "string",
+            "pattern": "^/",
+            "description": "what to GET of the main API",
+            "examples": ["/events/{eid}"],
+        },
+        "when": {
+            "type": ["string", "boolean"],
+            "description": "CEL on its answer, which is called response",
+            "examples": ["response.status == 'archived'"],
+        },
     },
 }
 _BESIDE: Mapping[str, Schema] = {
-    EACH: {"enum": ["added"], "description": "one write for each item that the watched list has gained"},
-    "confirm": _CONFIRM,
+    EACH: {
+        "enum": ["added"],
+        "description": "one write for each item that the watched list has gained",
+        "examples": ["added"],
+    },
+    "confirm": {
+        **_CONFIRM,
+        "description": "how a read can show the effect; without it an unknown outcome goes to a person",
+        "examples": [{"get": "/events/{eid}", "when": "response.status == 'archived'"}],
+    },
 }
 """Keys that may stand among an action's parameters, or beside its name."""
+_OF_TYPE: Mapping[str, object] = {
+    "string": "…",
+    "number": 500,
+    "integer": 12,
+    "eids": ["e2"],
+    "goal": "ROAS",
+    "on_off": "OFF",
+    "host": "api",
+    "method": "PUT",
+    "path": "/events/{eid}",
+    "query": {"status": "archived"},
+    "body": {},
+    "flag": False,
+    "any": None,
+}
+"""An example of a parameter of this type, for those that no example of an action shows."""
 
 
 def rules_schema(registry: Registry = BUILT_IN_REGISTRY) -> Schema:
     """The schema of a rule file."""
-    properties = {name: {**_rule_key(name), **_explained(name)} for name in RULE_KEYS}
+    properties = {name: {**_rule_key(name), **_explained(key)} for name, key in RULE_KEYS.items()}
     rule = {
-        **_record(properties, required=("id", "do")),
+        **record(properties, required=("id", "do")),
         "anyOf": [{"required": ["when"]}, {"required": ["on_change"]}],
         "description": "one rule",
     }
-    whole = _record({"rules": {"type": ["array", "null"], "items": {"$ref": "#/$defs/rule"}}}, required=("rules",))
+    example = {"id": "pause-cancelled", "when": "event.status == 'cancelled'", "do": ["pause"]}
+    rules = described(
+        {"type": ["array", "null"], "items": {"$ref": "#/$defs/rule"}}, "the rules of this file", [example]
+    )
+    whole = record({"rules": rules}, required=("rules",))
     defs = {"rule": rule, "action": _actions(), "fact": _watchable(registry)}
     return {"$schema": DIALECT, "title": "Rules of campaign-worker", **whole, "$defs": defs}
 
 
-def rule_tests_schema(registry: Registry = BUILT_IN_REGISTRY) -> Schema:
-    """The schema of a file of rule tests."""
-    facts = {
-        name: {"description": about_fact(fact)}
-        for name, fact in sorted(registry.facts.items())
-        if fact.level != "local"
-    }
-    given = {**_record(facts), "description": "facts by name; an event is known by its id"}
-    action: Schema = {"enum": sorted(ACTIONS)}
-    expected = _record(
-        {"rule": _TEXT, "action": action, "event": _TEXT, "params": {"type": "object"}}, required=("rule", "action")
-    )
-    held = _record({"rule": _TEXT, "reason": _TEXT, "event": _TEXT})
-    state = _record({"rule": _TEXT, "action": action, "state": _TEXT, "event": _TEXT})
-    step = _record(
-        {
-            "at": {**DURATION, "description": "time since the first look; 0s is the first look itself"},
-            "set": {**given, "description": "what changes right before this look"},
-            "unknown": {"type": "array", "items": {"enum": sorted(facts)}, "description": "facts that cannot be read"},
-            "expect": {"type": "array", "items": expected, "description": "exactly what fired since the step before"},
-            "held": {"type": "array", "items": held, "description": "what is held back now; [] for nothing"},
-            "states": {"type": "array", "items": state, "description": "states of the newest writes"},
-            "sent": {"type": "integer", "minimum": 0, "description": "attempts sent so far"},
-            "answers": {"type": "array", "items": _answer(action)},
-        },
-        required=("at",),
-    )
-    test = _record(
-        {
-            "name": {**_TEXT, "description": "what the test claims"},
-            "rules": {**_TEXTS, "description": "ids of the rules under test; default: all"},
-            "given": given,
-            "answers": {"type": "array", "items": _answer(action)},
-            "steps": {"type": "array", "items": step, "minItems": 1},
-        },
-        required=("name", "steps"),
-    )
-    whole = _record({"tests": {"type": "array", "items": test}}, required=("tests",))
-    return {"$schema": DIALECT, "title": "Rule tests of campaign-worker", **whole}
-
-
-def _answer(action: Schema) -> Schema:
-    return _record(
-        {
-            "action": action,
-            "answer": {"type": ["integer", "string"], "description": "a status, or how the connection fails"},
-            "effect": {"type": "string", "description": "hidden, none, or late and a duration"},
-        },
-        required=("action", "answer"),
-    )
-
-
 def _rule_key(name: str) -> Schema:
     fact: Schema = {"$ref": "#/$defs/fact"}
-    watch = {"anyOf": [fact, _record({"fact": fact, "by": _TEXTS}, required=("fact",))]}
+    named = described(dict(fact), "the fact whose change counts", "suggested_tcs")
+    by = described(_TEXTS, "the fields that are compared; others may change", ["tc"])
+    watch = {"anyOf": [fact, record({"fact": named, "by": by}, required=("fact",))]}
+    per_day = described(_COUNT, "firings in 24 rolling hours", 3)
+    events = described(_COUNT, "distinct events", 5)
+    within = {**DURATION, "description": "the window they are counted in"}
     shapes: Mapping[str, Schema] = {
         "id": {"type": "string", "pattern": r"^\S{1,100}$"},
         "when": {"type": ["string", "boolean"]},
@@ -124,29 +115,32 @@ def _rule_key(name: str) -> Schema:
         "for": DURATION,
         "cooldown": DURATION,
         "repeat": {"enum": ["once", "enforce"]},
-        "limit": _record({"per_event_per_day": _COUNT}, required=("per_event_per_day",)),
+        "limit": record({"per_event_per_day": per_day}, required=("per_event_per_day",)),
         "priority": {"type": "integer"},
         "partners": {**_TEXTS, "items": {"type": ["string", "integer"]}},
         "enabled": {"type": "boolean"},
         "mode": {"enum": ["shadow", "approve", "live"]},
-        "surge": _record({"events": _COUNT, "within": DURATION}, required=("events", "within")),
-        "with": _record({key: {**_parameter(key), "description": about} for key, about in PARAMETERS.items()}),
+        "surge": record({"events": events, "within": within}, required=("events", "within")),
+        "with": record({key: _parameter(key, about) for key, about in PARAMETERS.items()}),
         "do": {"type": "array", "items": {"$ref": "#/$defs/action"}, "minItems": 1},
         "on_unknown": {"enum": ["settle", "ask"]},
     }
     return shapes.get(name, {"type": "string"})
 
 
-def _parameter(key: str) -> Schema:
-    shapes: Mapping[str, Schema] = {
-        "budget": {"type": "number", "exclusiveMinimum": 0},
-        "runtime_in_days": _COUNT,
-        "has_pixel": {"enum": [True, False, "true", "false"]},
-        "lead_form_id": {"type": "string"},
-        **dict.fromkeys(DATES, _DAY),
+def _parameter(key: str, about: str) -> Schema:
+    shapes: Mapping[str, tuple[Schema, object]] = {
+        "budget": ({"type": "number", "exclusiveMinimum": 0}, 500),
+        "runtime_in_days": (_COUNT, 14),
+        "has_pixel": ({"enum": [True, False, "true", "false"]}, True),
+        "lead_form_id": ({"type": "string"}, "form-1"),
+        "currency": (_TEXT, "EUR"),
+        "location": (_TEXT, "Leipzig"),
+        **dict.fromkeys(DATES, (_DAY, "today-30d")),
     }
-    words: Schema = {"enum": list(QUERY_VALUES[key])} if key in QUERY_VALUES else _TEXT
-    return dict(shapes.get(key, words))
+    values = QUERY_VALUES.get(key, ("…",))
+    shape, example = shapes.get(key, ({"enum": list(values)} if key in QUERY_VALUES else _TEXT, values[0]))
+    return described(shape, about, example)
 
 
 def _watchable(registry: Registry) -> Schema:
@@ -159,9 +153,26 @@ def about_fact(fact: FactName) -> str:
     return f"{fact.about}. One request for each event." if fact.per_event_request else fact.about
 
 
-def _explained(name: str) -> Schema:
-    key = RULE_KEYS[name]
-    return {"description": f"{key.about} — {key.example}"}
+def _explained(key: RuleKey) -> Schema:
+    return {"description": f"{key.about} — {key.example}", "examples": [example_of(key.example, key.name)]}
+
+
+def example_of(example: str, key: str) -> object:
+    """The value of a key in an example that stands in the registry as a person would write it."""
+    value = compose(Document(file=key, text=example))
+    found = value.get(key) if isinstance(value, Entries) else None
+    if found is None:
+        raise ValueError(f"the example of {key} has no {key}: {example}")
+    return found.json
+
+
+def example_of_action(action: Action) -> object:
+    """The action of its own example, with what stands beside it."""
+    do = example_of(action.example, "do")
+    mine = [one for one in do if isinstance(one, dict) and action.name in one] if isinstance(do, list) else []
+    if not mine:
+        raise ValueError(f"the example of {action.name} does not show it: {action.example}")
+    return mine[0]
 
 
 def _actions() -> Schema:
@@ -172,16 +183,28 @@ def _actions() -> Schema:
 
 
 def _action(action: Action) -> Schema:
+    shown = example_of_action(action)
+    own = shown[action.name] if isinstance(shown, dict) else None
     if action.shape == "value":
         value = _param(next(iter(action.params.values())))
     else:
-        fields = {name: {**_param(param), "description": param.about} for name, param in action.params.items()}
+        fields = {
+            name: described(_param(param), param.about, *_shown(param, name, own))
+            for name, param in action.params.items()
+        }
         required = tuple(name for name, param in action.params.items() if param.required and not action.each)
         fields |= {name: _BESIDE[name] for name in action.beside}
-        value = {**_record(fields, required=required), "additionalProperties": action.extra_params}
-    about = f"{action.about} — {action.example}"
+        value = {**record(fields, required=required), "additionalProperties": action.extra_params}
     beside = {name: _BESIDE[name] for name in action.beside}
-    return {**_record({action.name: value, **beside}, required=(action.name,)), "description": about}
+    whole = record({action.name: described(value, action.about, own), **beside}, required=(action.name,))
+    return described(whole, f"{action.about} — {action.example}", shown)
+
+
+def _shown(param: Param, name: str, example: object) -> tuple[object, ...]:
+    """The parameter in the action's example; where it does not stand there, one of its type."""
+    if isinstance(example, dict) and name in example:
+        return (example[name],)
+    return () if param.type not in _OF_TYPE else (_OF_TYPE[param.type],)
 
 
 def _param(param: Param) -> Schema:
@@ -206,6 +229,12 @@ def _param(param: Param) -> Schema:
     return shape if param.type in FIXED else {"anyOf": [shape, _COMPUTED]}
 
 
-def _record(properties: Mapping[str, Schema], required: tuple[str, ...] = ()) -> Schema:
+def described(schema: Schema, about: str, *examples: object) -> Schema:
+    """The schema with what it is for, and examples."""
+    return {**schema, "description": about, **({"examples": list(examples)} if examples else {})}
+
+
+def record(properties: Mapping[str, Schema], required: tuple[str, ...] = ()) -> Schema:
+    """A mapping with these keys and no others."""
     found: Schema = {"type": "object", "additionalProperties": False, "properties": dict(properties)}
     return {**found, "required": list(required)} if required else found

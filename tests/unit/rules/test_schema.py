@@ -1,6 +1,7 @@
 """The schemas name what the loader knows, because both are made from one registry."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -8,7 +9,8 @@ from worker.config.schema import SchemaOf, schema
 from worker.model.actions import ACTIONS
 from worker.rules.functions import FUNCTIONS
 from worker.rules.registry import BUILT_IN, RULE_KEYS, CustomFact, with_custom
-from worker.rules.schema import rule_tests_schema, rules_schema
+from worker.rules.schema import example_of, example_of_action, rules_schema
+from worker.rules.testschema import rule_tests_schema
 
 
 @pytest.mark.parametrize("of", ["config", "rules", "tests"])
@@ -38,10 +40,19 @@ def test_every_key_of_the_config_is_described_and_defaults_are_spelled_as_people
 
 def test_facts_of_a_config_are_completed_too() -> None:
     registry = with_custom({"spend": CustomFact(name="spend", get="/x")})
-    assert "spend" in rule_tests_schema(registry)["properties"]["tests"]["items"]["properties"]["given"]["properties"]
+    assert "spend" in rule_tests_schema(registry)["$defs"]["facts"]["properties"]
     assert registry.facts["spend"].level == "partner", "without {eid} it is one for all events"
 
 
 def test_the_registry_explains_every_name() -> None:
     assert all(fact.about and fact.example for fact in BUILT_IN.values())
     assert all(function.about for function in FUNCTIONS.values())
+
+
+def test_an_example_that_does_not_show_its_key_or_action_is_found_out() -> None:
+    with pytest.raises(ValueError, match="has no cooldown"):
+        example_of("limit: 3", "cooldown")
+    with pytest.raises(ValueError, match="does not show it"):
+        example_of_action(replace(ACTIONS["optimisation"], example="do: [pause]"))
+    with pytest.raises(ValueError, match="does not show it"):
+        example_of_action(replace(ACTIONS["optimisation"], example="do: pause"))
