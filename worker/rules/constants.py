@@ -13,6 +13,8 @@ from itertools import product
 from typing import TypeAlias
 
 from worker.rules.celtypes import Type
+from worker.rules.contexts import parse_time
+from worker.rules.durations import parse_duration
 from worker.rules.syntax import Node, path_of
 
 ALTERNATIVES_MAX = 256
@@ -20,6 +22,7 @@ ALTERNATIVES_MAX = 256
 _INFINITY = float("inf")
 _Literal: TypeAlias = tuple[str, str | int | float | bool | None]
 _MIRRORED: Mapping[str, str] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_ORDERED = frozenset({"<", "<=", ">", ">="})
 _OPPOSITE: Mapping[str, str] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 
@@ -128,10 +131,12 @@ def _of_members(item: Node, listed: Node, *, wanted: bool) -> _Claim | None:
 def _of_comparison(node: Node, *, wanted: bool) -> _Claim | None:
     left, right = node.children
     operator = node.text
-    if left.kind == "literal":
+    if left.kind == "literal" or _moment(left) is not None:
         left, right, operator = right, left, _MIRRORED[operator]
     if not wanted:
         operator = _OPPOSITE[operator]
+    if right.kind != "literal" and (moment := _moment(right)) is not None:
+        return _Claim(subject=_spelled(left), operator=operator, bound=moment) if operator in _ORDERED else None
     if right.kind != "literal":
         same = operator in ("==", "!=")
         return _Claim(subject=" == ".join(map(_spelled, (left, right))), outside=operator == "!=") if same else None
@@ -141,6 +146,20 @@ def _of_comparison(node: Node, *, wanted: bool) -> _Claim | None:
     if kind != "number" or not isinstance(bound, int | float):
         return None
     return _Claim(subject=_spelled(left), operator=operator, bound=float(bound))
+
+
+def _moment(node: Node) -> float | None:
+    """The seconds of a duration, or of a time since 1970, that is written out; None for anything else."""
+    if node.kind != "call" or node.method or len(node.children) != 1 or node.children[0].literal != "string":
+        return None
+    text = str(node.children[0].value)
+    if node.text == "timestamp":
+        at = parse_time(text)
+        return None if at is None else at.timestamp()
+    if node.text != "duration":
+        return None
+    # One that is misspelt is a mistake of the rule, and was found before anybody asks for claims.
+    return (-1.0 if text.startswith("-") else 1.0) * parse_duration(text.removeprefix("-")).total_seconds()
 
 
 def _value(node: Node) -> _Literal:
