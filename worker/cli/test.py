@@ -51,7 +51,8 @@ class _Group:
 def rule_tests(
     context: typer.Context,
     paths: Annotated[
-        list[Path] | None, typer.Argument(help="Files or folders of rule tests. Default: tests/ of the config's rules.")
+        list[Path] | None,
+        typer.Argument(help="Files or folders of rule tests. Default: every tests/ among the rules."),
     ] = None,
     junit: Annotated[Path | None, typer.Option("--junit", help="Also write a JUnit XML report to this file.")] = None,
     output: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.table,
@@ -109,11 +110,10 @@ def _groups(config: Config, paths: Sequence[Path] | None) -> list[_Group]:
     """The tests by the rule folder that they are run on. Raises `InputErrors` with every mistake of all of them."""
     texts: dict[Path, dict[str, str]] = {}
     problems: list[Problem] = []
-    for path in paths or [config.rules / TESTS]:
+    for path in paths or _tests_below(config.rules):
         try:
-            if paths or path.is_dir():
-                found = {name: text for folder in _folders(path) for name, text in read_files(folder).items()}
-                texts.setdefault(_rules_for(path, config), {}).update(found)
+            found = {name: text for folder in _folders(path) for name, text in read_files(folder).items()}
+            texts.setdefault(_rules_for(path, config), {}).update(found)
         except InputErrors as errors:
             problems.extend(errors.problems)
     groups: list[_Group] = []
@@ -132,7 +132,12 @@ def _folders(path: Path) -> list[Path]:
     """Where the tests under a path lie: a folder of rules has them in `tests`, any other folder is one of tests."""
     if not path.is_dir() or TESTS in path.absolute().parts:
         return [path]
-    return sorted(one for one in path.rglob(TESTS) if one.is_dir()) or [path]
+    return _tests_below(path) or [path]
+
+
+def _tests_below(rules: Path) -> list[Path]:
+    """The folders of tests among rules, at any depth."""
+    return sorted(one for one in rules.rglob(TESTS) if one.is_dir())
 
 
 def _rules_for(path: Path, config: Config) -> Path:

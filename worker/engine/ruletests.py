@@ -81,12 +81,24 @@ def run_test(test: RuleTest, bench: Bench) -> Ran:
 
 
 def as_under_test(rules: RuleSet, test: RuleTest) -> RuleSet:
-    """The rules that a test is about, for any partner, with stand-ins for parameters that the test cannot resolve."""
+    """The rules that a test is about, for any partner, with stand-ins for parameters that the test cannot resolve.
+
+    One that is named is tested as if it were enabled: what it says can be right long before somebody wants it.
+    """
     stand_ins = _stand_ins(test)
+    named = test.rules is not None
     chosen = [rule for rule in rules.rules if test.rules is None or rule.id in test.rules]
     return replace(
         rules,
-        rules=tuple(replace(rule, partners=None, parameters={**stand_ins, **rule.parameters}) for rule in chosen),
+        rules=tuple(
+            replace(
+                rule,
+                enabled=rule.enabled or named,
+                partners=None,
+                parameters={**stand_ins, **rule.parameters},
+            )
+            for rule in chosen
+        ),
     )
 
 

@@ -1,0 +1,58 @@
+"""docs/rules.md is true: every rule on it is run by the tests that stand below it, and the cookbook is all there."""
+
+import re
+from functools import cache
+
+import pytest
+
+from tests.broken_rules.__main__ import settings
+from tests.reference.pages import ROOT, pages
+from tests.unit.engine.ruletest_bench import outcome_of
+from worker.engine.quarrels import quarrels
+from worker.engine.ruletests import Bench, run_test
+from worker.rules.lint import lint
+from worker.rules.load import load, read_rules
+from worker.rules.registry import BUILT_IN_REGISTRY
+from worker.rules.testfile import read_tests
+
+COOKBOOK = ROOT / "rules" / "cookbook"
+
+
+@cache
+def examples() -> tuple[tuple[str, str], ...]:
+    """Each block of rules on the page, and the tests that follow it."""
+    (page,) = [one for one in pages() if one.name == "docs/rules.md"]
+    blocks = [block for block in page.fences("yaml") if re.match(r"(rules|tests):", block)]
+    assert len(blocks) % 2 == 0, "each block of rules has a block of tests below it"
+    return tuple(zip(blocks[::2], blocks[1::2], strict=True))
+
+
+@pytest.mark.parametrize("number", range(15))
+def test_every_rule_on_the_page_does_what_is_said_of_it(number: int) -> None:
+    if number >= len(examples()):
+        pytest.skip("the page has fewer")
+    rules, tests = examples()[number]
+    loaded = read_rules({"rules.yaml": rules})
+    bench = Bench(rules=loaded.rules, registry=BUILT_IN_REGISTRY, settings=settings(), outcome_of=outcome_of)
+    done = [run_test(test, bench) for test in read_tests({"tests.yaml": tests}, loaded.rules, BUILT_IN_REGISTRY)]
+    assert not [line for one in done for failure in one.failures for line in failure.lines]
+    fired = {rule for one in done for rule in one.fired}
+    assert fired == {rule.id for rule in loaded.rules.rules}, "each rule is seen to fire"
+    assert not [one for one in lint(loaded) if one.code not in ("own_write", "cost")]
+
+
+def test_no_example_is_left_out() -> None:
+    assert len(examples()) <= 15, "more examples than the test runs"
+
+
+def test_the_cookbook_has_twelve_rules_that_rest_until_somebody_wants_them() -> None:
+    loaded = load(COOKBOOK)
+    assert len(loaded.rules.rules) >= 12
+    assert not [rule.id for rule in loaded.rules.rules if rule.enabled]
+    assert not lint(loaded, COOKBOOK), "no warning, and every one has a test"
+    page = (ROOT / "docs" / "rules.md").read_text("utf-8")
+    assert not [rule.id for rule in loaded.rules.rules if f"cookbook/{rule.id}.yaml" not in page]
+
+
+def test_nothing_that_is_shipped_quarrels_with_anything_else() -> None:
+    assert not quarrels(load(ROOT / "rules"), BUILT_IN_REGISTRY)
