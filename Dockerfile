@@ -1,7 +1,7 @@
 # Built in one stage, run in another: the image that runs has no compiler, no pip cache and no build tools.
 FROM python:3.13-slim AS build
 
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
 
 # The dependencies first, by hash: this layer is built again only where the lock changed.
@@ -18,8 +18,9 @@ RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
 
 FROM python:3.13-slim
 
-RUN useradd --system --uid 10001 --home-dir /data --shell /usr/sbin/nologin worker \
-    && install -d -o worker -g worker /data /etc/campaign-worker
+# The worker owns its volume and nothing else: it cannot change its own config, rules or code.
+RUN useradd --uid 10001 --user-group --no-create-home --home-dir /data --shell /usr/sbin/nologin worker \
+    && install -d -o worker -g worker /data
 COPY --from=build /opt/campaign-worker /opt/campaign-worker
 # Config and rules can be mounted over these; the ledger is taken from the shipped path to the volume.
 COPY config.yaml /etc/campaign-worker/config.yaml
@@ -37,6 +38,7 @@ VOLUME /data
 STOPSIGNAL SIGTERM
 
 # Healthy: a complete cycle no older than three intervals. Unhealthy is a reason to look, and restarting is always safe.
+# An image in the OCI format cannot hold this: with podman and buildah, build with --format docker.
 HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 CMD ["campaign-worker", "status", "--healthy"]
 
 ENTRYPOINT ["campaign-worker"]
