@@ -6,7 +6,7 @@ is not there, so that nothing changes but by what the test does.
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -27,7 +27,7 @@ from worker.system import SystemClock
 from worker.web.app import application
 from worker.web.door import Keys
 from worker.web.metrics import Meter
-from worker.web.parts import PageParts
+from worker.web.parts import Measured, PageParts
 from worker.web.samples import Samples
 from worker.web.server import PageServer
 
@@ -113,10 +113,16 @@ class Scene:
 
 
 @contextmanager
-def scene(folder: Path, *, keys: Keys | None = None, now: datetime = EPOCH + ENDS) -> Iterator[Scene]:
-    """The page over a folder, for as long as the block lasts."""
+def scene(
+    folder: Path,
+    *,
+    keys: Keys | None = None,
+    clock: FixedClock | None = None,
+    measured: Callable[[LedgerBrowser], Measured] | None = None,
+) -> Iterator[Scene]:
+    """The page over a folder, for as long as the block lasts. ``measured`` answers a scrape."""
     config = config_from(folder / "config.yaml")
-    clock = FixedClock(now)
+    clock = clock or FixedClock(EPOCH + ENDS)
     rules = load_rules(config.rules, config.registry)
     samples = Samples()
     failures: list[BaseException] = []
@@ -132,7 +138,7 @@ def scene(folder: Path, *, keys: Keys | None = None, now: datetime = EPOCH + END
             entropy=iter(f"not so secret {number}" for number in range(10_000)).__next__,
             silence=lambda: 0.5,
             interval=config.poll.interval,
-            measured=lambda: Meter().measured(ledger, clock.now()),
+            measured=lambda: measured(ledger) if measured else Meter().measured(ledger, clock.now()),
             keys=keys or Keys(),
         )
 

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.builders import NOW, a_write
 from tests.crowded import crowded, last_moment
-from tests.web.scene import Scene, scene
+from tests.web.scene import FixedClock, Scene, scene
 from worker.cli.page import rules_shown
 from worker.cli.pulse import Pulse
 from worker.engine.report import CycleReport
@@ -172,7 +172,7 @@ def middles(folder: Path, records: int) -> dict[str, float]:
     (folder / "rules").mkdir()
     crowded(folder, records=records).close()
     with (
-        scene(folder, now=last_moment(records)) as page,
+        scene(folder, clock=FixedClock(last_moment(records))) as page,
         httpx.Client(base_url=page.address, trust_env=False) as client,
     ):
         times = {path: [seconds_of(client, path) for _ in range(4)][1:] for path in QUICK}

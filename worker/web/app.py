@@ -69,6 +69,8 @@ def templates() -> Environment:
     made.globals.update(
         link=link, kinds=sorted(KINDS), reasons=sorted(REASONS), states=list(MOVES), version=__version__
     )
+    for name in made.list_templates(("html",)):
+        made.get_template(name)  # compiled at the start, so that the first page is as quick as any other
     return made
 
 

@@ -1,0 +1,52 @@
+"""The page lives beside the daemon and never in its way."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+
+from tests.web.scene import scene
+from tests.worlds import PAUSE, Town, happening, town, world
+from worker.ledger.browsing import LedgerBrowser
+from worker.ledger.journal import end_of_chain
+from worker.web.parts import Measured
+
+SOON_S = 20.0
+
+
+def said(address: str) -> str:
+    return httpx.get(address, timeout=SOON_S, trust_env=False).text
+
+
+def test_a_page_that_stands_still_in_mid_read_holds_up_no_look_and_no_write(tmp_path: Path) -> None:
+    reading, read_on = threading.Event(), threading.Event()
+
+    def standing(ledger: LedgerBrowser) -> Measured:
+        with ledger._source.reading() as connection:
+            seen = end_of_chain(connection)
+            reading.set()
+            assert read_on.wait(SOON_S)
+            assert end_of_chain(connection) == seen
+        return Measured(body=b"read", media_type="text/plain")
+
+    async def story(acted: Town) -> None:
+        await acted.run(9)
+        with scene(tmp_path, measured=standing) as page, ThreadPoolExecutor(1) as browser:
+            asked = browser.submit(said, f"{page.address}/metrics")
+            assert reading.wait(SOON_S)
+            acted.reports.clear()
+            acted.set("e1", status="cancelled")
+            await acted.run(30)
+            assert (acted.only.state, len(acted.reports)) == ("confirmed", 10)
+            assert all(report.complete for report in acted.reports)
+            assert said(f"{page.address}/healthz") == "alive\n"
+            assert not asked.done()
+            read_on.set()
+            assert asked.result(SOON_S) == "read"
+
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "rules.yaml").write_text(PAUSE, encoding="utf-8")
+    (tmp_path / "config.yaml").write_text("web: {listen: 127.0.0.1:0}\n", encoding="utf-8")
+    with town(tmp_path, world(happening("e1")), PAUSE) as (_, go):
+        go(story)
