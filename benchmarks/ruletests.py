@@ -4,6 +4,9 @@
 
 Half of the steps change a fact and claim a firing, half claim that nothing fired; a test has ten of them, as people
 write them. The claim to meet is five seconds for the whole command, start of the process and reading included.
+
+The floor is what no way of doing it can leave out: the files read by libyaml's own loader, and for each step one
+condition evaluated by the CEL engine on the facts of that step. On a busy machine the ratio tells more than seconds.
 """
 
 import argparse
@@ -13,6 +16,9 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import cel
+import yaml
 
 RULES = """
 rules:
@@ -70,6 +76,20 @@ def write(folder: Path, steps: int, files: int = 10) -> None:
         (folder / "rules" / "tests" / f"{file}.yaml").write_text("\n".join(parts) + "\n", encoding="utf-8")
 
 
+def floor(folder: Path) -> float:
+    """CPU seconds of the bare work."""
+    condition = cel.compile("event.status == 'cancelled' || event.frontend_status == 'CANCELLED'")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    began = time.process_time()
+    for file in sorted((folder / "rules" / "tests").iterdir()):
+        for test in yaml.load(file.read_text(encoding="utf-8"), loader)["tests"]:  # noqa: S506 - safe
+            event = dict(test["given"]["event"])
+            for step in test["steps"]:
+                event.update(step.get("set", {}).get("event", {}))
+                condition.execute(cel.Context(variables={"event": event}))
+    return time.process_time() - began
+
+
 def main() -> None:
     """Prints one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -86,9 +106,13 @@ def main() -> None:
         assert done.returncode == 0, done.stderr
         assert f"{steps // STEPS_OF_A_TEST} tests, 0 failed" in done.stderr, done.stderr
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        bare = floor(folder)
     busy = used.ru_utime + used.ru_stime
-    print(f"{'steps':>8} {'tests':>8} {'seconds':>8} {'of them busy':>13} {'steps/s':>8}")
-    print(f"{steps:>8} {steps // STEPS_OF_A_TEST:>8} {took:>8.2f} {busy:>13.2f} {steps / took:>8.0f}")
+    print(f"{'steps':>8} {'tests':>8} {'seconds':>8} {'CPU':>8} {'floor':>8} {'ratio':>8} {'steps/s':>8}")
+    print(
+        f"{steps:>8} {steps // STEPS_OF_A_TEST:>8} {took:>8.2f} {busy:>8.2f} {bare:>8.2f} {busy / bare:>8.1f} "
+        f"{steps / took:>8.0f}"
+    )
 
 
 if __name__ == "__main__":

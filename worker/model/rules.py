@@ -107,11 +107,11 @@ class Step:
 
 
 def _computed_in(value: Template) -> Iterator[Computed]:
-    if isinstance(value, Computed):
-        yield value
-    elif isinstance(value, dict | list):
+    if isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
             yield from _computed_in(part)
+    elif not isinstance(value, str | int | float | None):  # a protocol is slow to ask, and this is asked at every look
+        yield value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
