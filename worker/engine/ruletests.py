@@ -34,7 +34,7 @@ from worker.model.document import GOALS
 from worker.model.errors import UsageError
 from worker.model.facts import Observation
 from worker.model.ids import EventId, RuleId
-from worker.model.memory import PartnerMemory
+from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.records import Record
 from worker.model.replacing import replace
 from worker.model.rules import Judgement, Rule, RuleSet, Truth
@@ -364,9 +364,16 @@ class _Run:
         if memory is not None and memory.held is not None:
             return f"{said}; held by {memory.held}: {self._why_held.get((event, rule.id), '')}"
         if rule.on_change:
-            seen = memory is not None and bool(memory.baselines)
-            return f"{said}; {'no watched value has changed' if seen else 'no watched value was seen yet'}"
+            return f"{said}; {self._unchanged(memory)}"
         return f"{said}; it has fired already in this episode" if memory is not None and memory.fired else said
+
+    def _unchanged(self, memory: RuleMemory | None) -> str:
+        """What keeps a watched value from being a change."""
+        if memory is None or not memory.baselines:
+            return "no watched value was seen yet"
+        if self._at is not None and max(one.seen_at for one in memory.baselines.values()) == self._start + self._at:
+            return "the watched value is remembered from this look on: before it, there was none or `when` was false"
+        return "no watched value has changed"
 
 
 def _takes_parameters(rule: Rule) -> bool:

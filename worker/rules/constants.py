@@ -54,6 +54,20 @@ def exclude_each_other(first: Node, second: Node, names: Mapping[str, Type]) -> 
     return _impossible(_both(_alternatives(first, wanted=True), _alternatives(second, wanted=True)), names)
 
 
+def only_value(node: Node, subject: str) -> str | None:
+    """The one value that a path must have wherever the condition is true, in words; None where there may be several."""
+    found: set[_Literal] = set()
+    for claims in _alternatives(node, wanted=True) or ():
+        sets = [one.among for one in claims if one.subject == subject and one.among is not None and not one.outside]
+        if not sets:
+            return None
+        found |= frozenset.intersection(*sets)
+    if len(found) != 1:
+        return None
+    ((kind, value),) = found
+    return f"'{value}'" if kind == "string" else str(value).lower()
+
+
 def _impossible(alternatives: _Alternatives, names: Mapping[str, Type]) -> bool:
     return alternatives is not None and all(_contradicts(one, names) for one in alternatives)
 

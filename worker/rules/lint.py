@@ -15,7 +15,7 @@ from worker.model.findings import Code
 from worker.model.ids import RuleId
 from worker.rules.celtypes import Type
 from worker.rules.conditions import CelCondition
-from worker.rules.constants import constant_truth
+from worker.rules.constants import constant_truth, only_value
 from worker.rules.expressions import names_in
 from worker.rules.files import FILE_BYTES_MAX, TESTS, walked
 from worker.rules.load import Loaded
@@ -37,6 +37,7 @@ def lint(loaded: Loaded, folder: Path | None = None, registry: Registry = BUILT_
     found = list(loaded.warnings)
     for written in loaded.written:
         found.extend(_constant(written, registry))
+        found.extend(_never_changes(written))
         found.extend(_own_writes(written))
         found.extend(_costs(written, registry))
         found.extend(_parameters(written, registry))
@@ -66,6 +67,23 @@ def _constant(written: Written, registry: Registry) -> Iterator[Problem]:
         message, hint = said
         whole = f"rule '{written.rule.id}': this condition {message}"
         yield _warning(written, whole, code="constant", key="when", hint=hint)
+
+
+def _never_changes(written: Written) -> Iterator[Problem]:
+    """A condition that allows the watched value to be one thing only: while it is another, nothing is remembered."""
+    when, rule = written.rule.when, written.rule
+    compared = [f"{watch.fact}.{field}" for watch in rule.on_change for field in watch.by]
+    if not isinstance(when, CelCondition) or not all(watch.by for watch in rule.on_change):
+        return
+    values = {path: only_value(when.tree, path) for path in compared}
+    if values and all(values.values()):
+        path, value = next(iter(values.items()))
+        only = f"its condition is false for any {path} but {value}, so no change is seen"
+        hint = (
+            f"while `when` is false nothing is remembered: leave out what it asks of {path} now, and ask what it was "
+            f"before, as in previous.{path} == …"
+        )
+        yield _warning(written, f"rule '{rule.id}' never fires: {only}", code="constant", key="when", hint=hint)
 
 
 def _own_writes(written: Written) -> Iterator[Problem]:

@@ -279,6 +279,10 @@ def test_a_change_that_is_none_was_seen_to_hold_back_but_not_at_the_first_look()
     assert ran(a_bench(BOOST), given + ", {at: 3s, expect: []}]").held_back
     words = failing(a_bench(BOOST), given + ", {at: 3s, expect: [{rule: boost, action: boost}]}]")
     assert words[-1].endswith("no watched value has changed")
+    gone = "{at: 3s, set: {setup: {state: NONE}, suggested_tcs: [{tc: b, tc_run_id: 1}]}}"
+    back = "{at: 6s, set: {setup: {state: DRAFT}}, expect: [{rule: boost, action: boost}]}"
+    words = failing(a_bench(BOOST), f"{given}, {gone}, {back}]")
+    assert "remembered from this look on" in words[-1]
     words = failing(
         a_bench(BOOST), "given: {setup: {state: DRAFT}}\nsteps: [{at: 3s, expect: [{rule: boost, action: boost}]}]"
     )

@@ -159,3 +159,40 @@ def test_a_file_with_another_ending_is_told(tmp_path: Path) -> None:
 
 def test_the_starter_rules_have_no_warnings() -> None:
     assert lint(load(STARTER), STARTER) == ()
+
+
+@pytest.mark.parametrize(
+    ("watched", "condition", "warned", "reason"),
+    [
+        ("{fact: event, by: [status]}", "event.status == 'active'", True, "cancelled is never remembered"),
+        (
+            "{fact: event, by: [status]}",
+            "event.status in ['active'] && event.city == 'Ulm'",
+            True,
+            "the same, narrower",
+        ),
+        (
+            "{fact: partner, by: [demand_prediction]}",
+            "partner.demand_prediction",
+            True,
+            "a flag can only come to be true",
+        ),
+        ("{fact: event, by: [status]}", "event.status in ['active', 'archived']", False, "from one to the other"),
+        (
+            "{fact: event, by: [status]}",
+            "event.status == 'active' || event.city == 'Ulm'",
+            False,
+            "in Ulm it may change",
+        ),
+        ("{fact: event, by: [status]}", "event.status != 'archived'", False, "it may come and go"),
+        ("{fact: event, by: [status, city]}", "event.status == 'active'", False, "the city may change"),
+        ("event", "event.status == 'active'", False, "any other field may change"),
+        ("{fact: event, by: [status]}", "event.status == 'a' && event.status == 'b'", False, "it is never true at all"),
+        ("suggested_tcs", "event.status == 'active' && setup.state == 'DRAFT'", False, "it is about other facts"),
+    ],
+)
+def test_a_change_that_its_own_condition_never_lets_be_seen_is_told(
+    watched: str, condition: str, *, warned: bool, reason: str
+) -> None:
+    text = f'{{id: r, on_change: {watched}, when: "{condition}", do: [run]}}'
+    assert any("never fires" in one for one in warnings(text)) is warned, reason
