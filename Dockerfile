@@ -6,14 +6,14 @@ WORKDIR /src
 
 # The dependencies first, by hash: this layer is built again only where the lock changed.
 COPY requirements.lock requirements-build.lock ./
-RUN python -m venv /opt/campaign-worker \
-    && /opt/campaign-worker/bin/pip install --require-hashes -r requirements.lock \
+RUN python -m venv --without-pip /opt/campaign-worker \
+    && pip --python /opt/campaign-worker/bin/python install --require-hashes -r requirements.lock \
     && pip install --require-hashes -r requirements-build.lock
 
 COPY pyproject.toml README.md LICENSE ./
 COPY worker ./worker
 RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
-    && /opt/campaign-worker/bin/pip install --no-deps --no-index /wheels/*.whl
+    && pip --python /opt/campaign-worker/bin/python install --no-deps --no-index /wheels/*.whl
 
 
 FROM python:3.13-slim

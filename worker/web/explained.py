@@ -7,6 +7,7 @@ from worker.engine.explaining import STANDINGS, Known, RuleExplained, explain
 from worker.ledger.browsing import LedgerBrowser
 from worker.model.ids import EventId, PartnerId
 from worker.model.rules import RuleSet
+from worker.model.trail import Evaluation
 from worker.rules.explain import Explained
 from worker.web.views import iso, lasting, spelled
 
@@ -27,8 +28,19 @@ class PartShown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """How it was last evaluated otherwise."""
+
+    standing: str
+    tone: str
+    at: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuleWhy:
-    """One rule for one event. ``since`` is empty where it was never evaluated."""
+    """One rule for one event. ``since`` is empty where it was never evaluated. ``before``: its other endings, newest
+    first, so that what holds now does not hide that it fired."""
 
     rule: str
     standing: str
@@ -39,6 +51,7 @@ class RuleWhy:
     reason: str
     edited: bool
     parts: tuple[PartShown, ...]
+    before: tuple[Before, ...]
 
 
 def why_of(ledger: LedgerBrowser, rules: RuleSet, partner: str, event: str) -> tuple[RuleWhy, ...]:
@@ -68,7 +81,13 @@ def _shown(one: RuleExplained) -> RuleWhy:
         reason="" if last is None else last.reason or "",
         edited=one.edited,
         parts=() if parts is None or last is None else tuple(_parts(parts, one, 0))[:PARTS_MAX],
+        before=tuple(_before(other.evaluation) for other in one.others),
     )
+
+
+def _before(one: Evaluation) -> Before:
+    tone = STANDING_TONES.get(one.ending, "quiet")
+    return Before(standing=STANDINGS[one.ending], tone=tone, at=iso(one.at), why=one.why)
 
 
 def _parts(part: Explained, one: RuleExplained, depth: int) -> Iterator[PartShown]:
