@@ -174,7 +174,7 @@ class Town:
         gate: Gate[Reply] = Gate(pacer=pacer, clock=self.clock, floor_s=self.settings.interval.total_seconds())
 
         def transport() -> TwinTransport:
-            return TwinTransport(twin, clock=self.loop.time, sleep=self.clock.sleep)
+            return self.wire(twin)
 
         service = ApiService(
             settings=ApiSettings(
@@ -192,6 +192,10 @@ class Town:
             chance=chance,
         )
         return service, gate, pacer
+
+    def wire(self, twin: Service) -> TwinTransport:
+        """What carries the client's requests to the twin."""
+        return TwinTransport(twin, clock=self.loop.time, sleep=self.clock.sleep)
 
     async def kill(self) -> None:
         """Ends the worker process at once: what was in flight stays in flight at the twin, nothing is recorded."""

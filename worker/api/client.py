@@ -27,7 +27,7 @@ from worker.api.unchanged import Pages
 from worker.api.wire import Malformed
 from worker.model.endpoints import endpoint
 from worker.model.errors import NotSafe, UsageError, WorkerError
-from worker.model.exchange import Clock, Listing, Places, TaskState, Urgency, WriteRequest
+from worker.model.exchange import Clock, Listing, Places, TaskState, TellPart, Urgency, WriteRequest, told_nobody
 from worker.model.facts import Fact, FactKey, Known, Trace, Unknown, UnknownCode
 from worker.model.ids import EventId, PartnerId
 from worker.model.outcomes import NotSent, Outcome
@@ -141,8 +141,11 @@ class ApiService:
         await self._sign_in.token()
         return self._settings.partners
 
-    async def listing(self, partner: PartnerId) -> Listing:
-        """All pages of the list of events. The first needs no parameter whose name would have to be assumed."""
+    async def listing(self, partner: PartnerId, told: TellPart = told_nobody) -> Listing:
+        """All pages of the list of events. The first needs no parameter whose name would have to be assumed.
+
+        ``told``: hears what some pages showed while others are still to be asked.
+        """
         name = self._settings.assumptions.text("events.page_parameter")
         limit = ("limit", str(self._settings.page_size))
 
@@ -150,7 +153,7 @@ class ApiService:
             query = (limit,) if number == 1 else (limit, (name, str(number)))
             return self._read(partner, "listing", Ask(path=_LIST.path, query=query), Manner(urgency=Urgency.LISTING))
 
-        found = await listing_of(ask, self._clock.now, self._pages.setdefault(partner, Pages()))
+        found = await listing_of(ask, self._clock.now, self._pages.setdefault(partner, Pages()), told)
         return replace(found, why=self.scrubbed(found.why))
 
     async def read(

@@ -10,14 +10,14 @@ give does not hide the events of the others; where it asks for patience or refus
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from worker.api.replies import Reply
 from worker.api.unchanged import Pages
 from worker.api.wire import Malformed, Page
-from worker.model.exchange import Listing
+from worker.model.exchange import Listing, PartOfList, TellPart, told_nobody
 from worker.model.facts import Known, UnknownCode
 from worker.model.ids import EventId
 
@@ -30,25 +30,31 @@ PAGING = "see the assumption events.page_parameter"
 AskPage = Callable[[int], Awaitable[Reply]]
 
 
-async def listing_of(ask: AskPage, now: Callable[[], datetime], pages_before: Pages | None = None) -> Listing:
-    """Reads page after page. The second is read alone: if it is the first again, no other is worth a request.
+async def listing_of(
+    ask: AskPage, now: Callable[[], datetime], pages_before: Pages | None = None, told: TellPart = told_nobody
+) -> Listing:
+    """Reads page after page. The second is read alone, unless the last list was whole: if it is the first again, no
+    other is worth a request.
 
     ``pages_before``: the pages of the same list as they were last; the events of one that is the same are the same
-    objects again.
+    objects again. ``told``: hears what some pages showed while others are still to be asked.
     """
     began_at = now()
     found = Assembly(before=pages_before or Pages())
-    found.add(1, await ask(1))
-    pages = found.pages_expected()
-    if pages >= 2:
-        found.add(2, await ask(2))
-    number = 3
+    known = found.before.whole
+    number, pages = 1, max(1, known)
     while number <= pages and found.worth_going_on:
-        batch = range(number, min(number + PAGES_AT_ONCE, pages + 1))
+        alone = number <= 2 and not known
+        batch = range(number, number + 1 if alone else min(number + PAGES_AT_ONCE, pages + 1))
+        shown: dict[EventId, Known] = {}
         for page, reply in zip(batch, await asyncio.gather(*(ask(page) for page in batch)), strict=True):
-            found.add(page, reply)
-        number += PAGES_AT_ONCE
-    return found.listing(began_at, now())
+            shown |= found.add(page, reply)
+        number, pages = batch.stop, found.pages_expected()
+        if number <= pages and found.worth_going_on:
+            await told(PartOfList(events=shown, pages=len(batch), of_pages=pages))
+    listing = found.listing(began_at, now())
+    found.before.whole = pages if listing.complete else 0
+    return listing
 
 
 @dataclass(slots=True)
@@ -62,23 +68,24 @@ class Assembly:
     first: Page | None = None
     worth_going_on: bool = True
 
-    def add(self, number: int, reply: Reply) -> None:
-        """Takes one page's answer, whatever it is."""
+    def add(self, number: int, reply: Reply) -> Mapping[EventId, Known]:
+        """Takes one page's answer, whatever it is. The events that it shows."""
         page = self._page(number, reply)
         if page is None:
-            return
+            return {}
         again = [eid for eid in page.records if EventId(eid) in self.events]
-        for eid, record in page.records.items():
-            self.events[EventId(eid)] = Known(
-                value=record.value, read_at=reply.read_at, gaps=record.gaps, trace=reply.trace
-            )
+        shown = {
+            EventId(eid): Known(value=record.value, read_at=reply.read_at, gaps=record.gaps, trace=reply.trace)
+            for eid, record in page.records.items()
+        }
+        self.events |= shown
         self.faults.extend(f"page {number}: {fault}" for fault in page.faults)
         if self.first is None:
             self.first = page
         if self._is_first_again(number, page):
             self.faults.append(f"page {number} answered as page {page.page or 1}; {PAGING}")
             self.worth_going_on = False
-            return
+            return shown
         repeated = len(page.ids) - len(page.records) + len(again)
         if repeated:
             self.faults.append(f"page {number}: {repeated} events stand in the list twice")
@@ -86,6 +93,7 @@ class Assembly:
             self.faults.append(f"page {number} calls itself {page.page}; {PAGING}")
         if (page.total, page.limit) != (self.first.total, self.first.limit):
             self.faults.append(f"page {number}: the list changed while it was read")
+        return shown
 
     def pages_expected(self) -> int:
         """How many pages there are by the first one's own word; the limit may be less than was asked for."""

@@ -41,8 +41,9 @@ class Decoder:
 
 @dataclass(slots=True)
 class Pages:
-    """The pages of one list as they were last, by number."""
+    """The pages of one list as they were last, by number. ``whole``: how many they were, if they were a whole list."""
 
+    whole: int = 0
     _last: dict[int, tuple[Json, Page]] = field(default_factory=dict)
 
     def page(self, number: int, content: Json) -> Page:

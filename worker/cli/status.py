@@ -30,7 +30,7 @@ NO_RULES: Mapping[str, Json] = {
     "ids": [],
 }
 
-PARTNER_COLUMNS = ("partner", "last complete look", "requests a minute", "budget", "last error")
+PARTNER_COLUMNS = ("partner", "last complete look", "changes seen after", "requests a minute", "budget", "last error")
 HALT_COLUMNS = ("partner", "rule", "until", "because", "by")
 
 
@@ -196,10 +196,21 @@ def _partner(said: Mapping[str, Json], now: datetime) -> list[Json]:
     last = said.get("last_ok_at")
     return [
         _ago(last, now, "") if last else "none yet",
+        _seen_after(said),
         said.get("requests_per_minute"),
         said.get("budget"),
         said.get("last_error"),
     ]
+
+
+def _seen_after(said: Mapping[str, Json]) -> str | None:
+    """How soon a change is seen, on average, at the pace of now."""
+    after = _mapping(said.get("seen_after_s"))
+    if not after:
+        return None
+    facts = f", {after['facts']:.0f} s for facts of single events" if after.get("facts") else ""
+    short = "; the budget is short" if said.get("short") else ""
+    return f"{after['list']:.1f} s{facts}{short}"
 
 
 def _halt(halt: Mapping[str, Json]) -> list[Json]:

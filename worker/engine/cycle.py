@@ -39,8 +39,10 @@ class Done:
     error: str | None = None
     judged: Counter[tuple[RuleId, Truth]] = field(default_factory=Counter)
 
-    def and_then(self, later: "Done") -> "Done":
-        """Both passes of a cycle as one."""
+    def and_then(self, later: "Done | None") -> "Done":
+        """This pass and a later one as one; None is a pass that had nothing to decide on."""
+        if later is None:
+            return self
         judged = self.judged + later.judged
         return replace(later, fired=self.fired + later.fired, error=self.error or later.error, judged=judged)
 
@@ -78,21 +80,30 @@ class Cycle:
     async def run(self, state: PartnerState) -> CycleReport:
         """One cycle. Never raises for the service or the ledger; says in the report what was wrong.
 
-        What the list alone shows is decided and acted on at once; the facts that cost a request each come after it.
+        What the list alone shows is decided and acted on at once, page by page where it is long; the facts that cost a
+        request each come after it and between.
         """
         began = self._clock.monotonic()
-        seen = await self._observer.events(state)
-        done = self._pass(state, seen) or Done()
+        done = Done()
+
+        def tell(part: Seen) -> None:
+            nonlocal done
+            done = done.and_then(self._pass(state, part))
+
+        seen = await self._observer.events(state, tell)
+        tell(seen)
         if done.error is None:
-            more = self._pass(state, await self._observer.facts(state, seen))
-            done = done if more is None else done.and_then(more)
+            tell(await self._observer.facts(state, seen))
+        took_s = self._clock.monotonic() - began
+        if seen.complete:
+            state.look_s = took_s
         return CycleReport(
             partner=state.partner,
             events=len(seen.in_sight),
             complete=seen.complete,
             fired=done.fired,
             open_writes=done.open_writes,
-            took_ms=round((self._clock.monotonic() - began) * 1000),
+            took_ms=round(took_s * 1000),
             denied=seen.denied,
             error=done.error or seen.why or None,
             judged=done.judged,

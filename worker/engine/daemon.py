@@ -17,9 +17,10 @@ from apscheduler.triggers.base import BaseTrigger
 
 from worker.engine.cycle import Cycle
 from worker.engine.health import RELOAD_EVERY
-from worker.engine.partners import Partners, held_while_gone
+from worker.engine.partners import Partners, held_while_gone, said_of
 from worker.engine.parts import Parts
 from worker.engine.report import CycleReport
+from worker.engine.state import PartnerState
 from worker.model.commits import Commit, DaemonStatus
 from worker.model.errors import LedgerUnwritable, NotSafe, StateConflict, WorkerError
 from worker.model.facts import Json
@@ -177,7 +178,7 @@ class Daemon:
             scheduler.remove_job(f"cycle {partner}")
         for partner in found:
             scheduler.add_job(
-                self._one_cycle,
+                self._cycles,
                 Every(self._settings.interval),
                 args=[partner],
                 id=f"cycle {partner}",
@@ -194,30 +195,57 @@ class Daemon:
             moves = held_while_gone(self._ledger.open_writes(), named, now)
             self._ledger.apply(Commit(at=now, moves=moves))
 
-    async def _one_cycle(self, partner: PartnerId) -> None:
+    async def _cycles(self, partner: PartnerId) -> None:
+        """One look; and another at once after one that took longer than the interval, because the list is long."""
+        while await self._one_cycle(partner):
+            pass
+
+    async def _one_cycle(self, partner: PartnerId) -> bool:
         state = self._partners.get(partner)
         if state is None or self._stop.is_set() or self._clock.monotonic() < state.quiet_until:
-            return
+            return False
+        short = state.expected is not None and state.expected.short
         try:
             report = await self._cycle.run(state)
         except asyncio.CancelledError:
             if self._stop.is_set():
-                return  # the scheduler ends the looks under way; what they would have seen is seen at the next start
+                return (
+                    False  # the scheduler ends the looks under way; what they would have seen is seen at the next start
+                )
             raise
         except WorkerError as problem:
             state.last_error = str(problem)
             self._reporter.alarm("cycle_failed", partner=partner, error=str(problem), hint=problem.hint)
-            return
+            return False
         except Exception as defect:  # noqa: BLE001 - a defect in one partner's look stops no other, and is seen
             state.last_error = self._scrubbed(repr(defect))
             self._reporter.alarm("cycle_failed", partner=partner, error=state.last_error, hint="this is a defect")
-            return
+            return False
         self._cycle_ms = report.took_ms
         self._reporter.cycle(report)
         if report.denied:
             state.quiet_until = self._clock.monotonic() + DENIED_AGAIN.total_seconds()
             self._reporter.alarm("partner_denied", partner=partner, again_in=DENIED_AGAIN.total_seconds())
+        self._say_if_short(state, before=short)
         self._save_status()
+        return report.complete and report.took_ms >= self._settings.interval.total_seconds() * 1000
+
+    def _say_if_short(self, state: PartnerState, *, before: bool) -> None:
+        """Says once that the rules want more than the budget gives, with what to expect; and once that it is over."""
+        expected = state.expected
+        if expected is None or expected.short == before:
+            return
+        if not expected.short:
+            self._reporter.note("budget_enough", partner=state.partner)
+            return
+        self._reporter.note(
+            "budget_short",
+            partner=state.partner,
+            facts=expected.wanted,
+            list_seen_after_s=round(expected.of_list, 1),
+            facts_seen_after_s=round(expected.of_facts, 1),
+            hint="raise requests.per_minute, narrow the rules that name these facts, or live with it",
+        )
 
     def _defect(self, write: Write, defect: Exception) -> None:
         self._reporter.alarm("defect", write=int(write.id), state=write.state, error=self._scrubbed(repr(defect)))
@@ -291,12 +319,7 @@ class Daemon:
         now = self._clock.now()
         rules = self._rules_status
         partners: dict[str, Json] = {
-            str(state.partner): {
-                "last_ok_at": _spelled(state.last_ok_at),
-                "last_error": state.trouble(now),
-                **self._budgets(state.partner),
-            }
-            for state in self._partners
+            str(state.partner): {**said_of(state, now), **self._budgets(state.partner)} for state in self._partners
         }
         body: dict[str, Json] = {
             "cycle_ms": self._cycle_ms,

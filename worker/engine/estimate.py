@@ -9,6 +9,7 @@ give is not lost, only later: the daemon reads in rotation. It is pure.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from math import ceil
 
 from worker.engine.needs import names_read
 from worker.engine.observe import PARTNER_FACTS_EVERY
@@ -16,7 +17,7 @@ from worker.engine.settings import EngineSettings
 from worker.model.facts import Json
 from worker.model.ids import RuleId
 from worker.model.rules import Rule
-from worker.reading.plan import allowance
+from worker.reading.plan import facts_per_look, look_s
 from worker.rules.durations import duration_text
 from worker.rules.narrowing import narrowed
 from worker.rules.parameters import lacks_defaults
@@ -80,8 +81,8 @@ class Estimate:
             found.append(f"{self.of_each:8.0f}  {one.fact}, {tail}: {', '.join(one.rules)}")
         if self.round is not None and self.needed > self.budget:
             found.append(
-                f"          more than there is: facts are read in rotation, each once in {duration_text(self.round)} "
-                "at the latest, those of pending writes first"
+                f"          more than there is: facts are read in rotation, each once in {duration_text(self.round)}; "
+                f"a change is seen after {duration_text(self.round / 2)} on average, sooner where changes are frequent"
             )
         return tuple(found)
 
@@ -134,10 +135,12 @@ def estimate(rules: Iterable[Rule], registry: Registry, settings: EngineSettings
     cycles = _MINUTE / interval
     pages = max(1, -(-events // settings.page_size))
     reads = _reads(enabled, registry)
-    room = allowance(settings.requests_per_minute, interval, pages)
+    room = facts_per_look(settings.requests_per_minute, interval, pages)
+    every = timedelta(seconds=look_s(settings.requests_per_minute, interval, pages + room))
 
     def rotation(count: int) -> timedelta | None:
-        return -(-count * events // room) * interval if count else None
+        looks = ceil(count * events / room)
+        return timedelta(seconds=ceil(looks * every.total_seconds())) if count else None
 
     return Estimate(
         events=events,

@@ -1,7 +1,8 @@
 """Whether the daemon is well, from what it last said of itself. Pure.
 
 One judgement for the command, the page and the orchestrator that asks it: a complete look at every partner, younger
-than three intervals. A look that is older means that nothing is decided on what is so now, whatever else still runs.
+than three intervals, or than three looks where the list is so long that one takes longer. A look that is older means
+that nothing is decided on what is so now, whatever else still runs.
 """
 
 from collections.abc import Mapping
@@ -21,10 +22,12 @@ def unhealthy(body: Mapping[str, Json], now: datetime, interval: timedelta) -> s
         unreachable = body.get("unreachable")
         return f"no partner is watched yet{f': {unreachable}' if unreachable else ''}"
     for partner, said in partners.items():
-        last = said.get("last_ok_at") if isinstance(said, Mapping) else None
+        one = said if isinstance(said, Mapping) else {}
+        last, took = one.get("last_ok_at"), one.get("look_s")
         if not isinstance(last, str):
             return f"{partner}: no complete cycle yet"
         age = now - datetime.fromisoformat(last)
-        if age > HEALTHY_INTERVALS * interval:
+        look = timedelta(seconds=took) if isinstance(took, int | float) else interval
+        if age > HEALTHY_INTERVALS * max(interval, look):
             return f"{partner}: the last complete cycle is {age.total_seconds():.0f} s old"
     return None

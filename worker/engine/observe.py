@@ -5,24 +5,25 @@ complete list is asked for by itself before anything is concluded; while it answ
 Nothing here decides, and nothing is written: what must be remembered is handed to the cycle.
 """
 
-import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from math import floor
 
-from worker.engine.needs import wanted_keys, weight_of
+from worker.engine.factreads import FactReader
 from worker.engine.observed import changes_seen, shared_changes
 from worker.engine.parts import Parts
 from worker.engine.ports import Listing, Urgency
 from worker.engine.products import products_off, shut
-from worker.engine.state import EVENT, PARTNER, PartnerState, Wanted
+from worker.engine.state import EVENT, PARTNER, PartnerState
+from worker.model.exchange import PartOfList, told_nobody
 from worker.model.facts import Fact, FactKey, Known, Unknown
 from worker.model.ids import EventId
 from worker.model.memory import PartnerMemory
 from worker.model.records import Record
 from worker.model.rules import Rule
-from worker.reading.plan import UNKNOWN_HABIT, Want, allowance, choose
+from worker.reading.plan import Want, choose, delays, facts_per_look
 
 ACCOUNT = frozenset({"permissions", "features"})
 """What the account may do for the partner: fetched when the partner is first looked at, and again after a change."""
@@ -30,9 +31,9 @@ PARTNER_FACTS_EVERY = timedelta(seconds=60)
 """How often facts of the whole partner are read where no rule names them; its product flags guard every write."""
 GONE_AGAIN = timedelta(minutes=5)
 """How often an event that answered 404 is asked for again; being listed brings it back at once."""
-ROUNDS = 4
-"""Rounds of fact reads in one look: parameters first, then what they give the key to."""
-SIDE_BY_SIDE = 8
+ROUNDS_PER_INTERVAL = 2
+"""How often facts are read between the pages of a long list: seldom enough to choose among all that are wanted."""
+EXPECTED_EVERY = timedelta(seconds=60)
 RESET_AT_LEAST = 4
 """Fewer events than this vanishing at once are not taken for a reset of the service."""
 MEMORY_EVERY = timedelta(seconds=30)
@@ -56,6 +57,22 @@ class Seen:
     why: str = ""
 
 
+Tell = Callable[[Seen], object]
+
+
+@dataclass(slots=True, kw_only=True)
+class Course:
+    """One look while it is under way. ``handled``: what its pages showed so far of events that were decided on before
+    the list is whole. ``heard``: the share of the pages that was; ``room``: fact reads that are due since."""
+
+    began: datetime
+    rules: list[Rule]
+    tell: Tell
+    handled: dict[EventId, Known] = field(default_factory=dict)
+    heard: float = 0.0
+    room: float = 0.0
+
+
 class Observer:
     """Looks at one partner, again and again."""
 
@@ -64,24 +81,38 @@ class Observer:
         self._service = parts.service
         self._settings = parts.settings
         self._rules = parts.rules
+        self._reader = FactReader(parts)
 
-    async def events(self, state: PartnerState) -> Seen:
+    async def events(self, state: PartnerState, tell: Tell) -> Seen:
         """The list, and whoever dropped out of it. Never raises for what the service does: that is unknown, and said
-        in ``why``."""
+        in ``why``.
+
+        ``tell`` hears what some pages of a long list show of events that are known and still the same, and facts read
+        meanwhile: a cancelled event must not wait until all others were listed. Whatever needs the whole list to be
+        understood (a new event, a missing one, another one under an old id) is in what is given back.
+        """
         if state.shared.get(PARTNER) is None:
             await self._read_shared(state, self._looking(state))
         rules = self._looking(state)
-        before = self._clock.now()
-        listing = await self._service.listing(state.partner)
+        under = (self._rules.current, products_off(state.shared.get(PARTNER)))
+        same_rules = state.wanted_under == under and state.kept.rules is self._rules.current
+        course = Course(began=self._clock.now(), rules=rules, tell=tell)
+
+        async def hear(part: PartOfList) -> None:
+            await self._hear(state, course, part)
+
+        listing = await self._service.listing(state.partner, hear if same_rules else told_nobody)
         now = self._clock.now()
-        memory = self._gap(state.memory, before)
+        memory = self._gap(state.memory, course.began)
         earlier: dict[EventId, Fact | None] = {}
         for event, fact in listing.events.items():
+            if course.handled.get(event) is fact:
+                continue
             old = state.fact(event, EVENT)
             if state.observe(event, EVENT, fact):
                 earlier[event] = old
         in_sight = set(listing.events)
-        room = self._room(state, listing)
+        room = self._room(state, listing, course)
         records: list[Record] = []
         memory, replaced = self._replaced(state, memory, earlier, now)
         records.extend(replaced)
@@ -92,8 +123,7 @@ class Observer:
             if memory.reset_at is not None and _many_lost(state, memory, in_sight):
                 memory = _lost(state, memory, in_sight, now)
         memory = self._sight(state, memory, in_sight, now)
-        under = (self._rules.current, products_off(state.shared.get(PARTNER)))
-        self._want(state, rules, state.calm.stirred(in_sight, now) if state.wanted_under == under else in_sight)
+        self._reader.want(state, rules, state.calm.stirred(in_sight, now) if state.wanted_under == under else in_sight)
         state.wanted_under = under
         records.extend(changes_seen(state, rules, earlier, now))
         if listing.complete:
@@ -116,9 +146,23 @@ class Observer:
         """The facts that cost a request each, of the partner and of the events in sight, while room is left."""
         rules = self._looking(state)
         records = await self._read_shared(state, rules)
-        changed = await self._read_facts(state, rules, seen.in_sight, seen.room)
+        changed = await self._reader.read_facts(state, rules, seen.in_sight, seen.room)
+        self._expect(state, seen)
         only = changed if records is None else None
         return replace(seen, memory=state.memory, store=False, records=tuple(records or ()), only=only)
+
+    def _expect(self, state: PartnerState, seen: Seen) -> None:
+        """Finds out anew how soon changes are seen; now and then, because it takes all wanted facts together."""
+        now = self._clock.monotonic()
+        if not seen.complete or now < state.expected_until:
+            return
+        wants = self._reader.wants(state, seen.in_sight, fresh=False)
+        pages = self._pages(len(seen.in_sight))
+        state.expected = delays(wants, pages, self._service.budget(state.partner), self._settings.interval)
+        state.expected_until = now + EXPECTED_EVERY.total_seconds()
+
+    def _pages(self, events: int) -> int:
+        return max(1, -(-events // self._settings.page_size))
 
     def _looking(self, state: PartnerState) -> list[Rule]:
         """The rules that look at this partner now."""
@@ -136,9 +180,45 @@ class Observer:
             return memory
         return replace(memory, after_gap_at=began)
 
-    def _room(self, state: PartnerState, listing: Listing) -> int:
-        pages = max(1, -(-len(listing.events) // self._settings.page_size))
-        return allowance(self._service.budget(state.partner), self._settings.interval, pages)
+    async def _hear(self, state: PartnerState, course: Course, part: PartOfList) -> None:
+        """Takes in some pages of a list of which others are still to come, and what facts are due by now."""
+        earlier: dict[EventId, Fact | None] = {}
+        for event, fact in part.events.items():
+            old = state.fact(event, EVENT)
+            if old is None or event not in state.known or event in state.memory.gone or _is_another(old, fact):
+                continue
+            course.handled[event] = fact
+            if state.observe(event, EVENT, fact):
+                earlier[event] = old
+        self._reader.want(state, course.rules, earlier)
+        records = changes_seen(state, course.rules, earlier, self._clock.now())
+        self._tell(state, course, earlier.keys(), tuple(records))
+        share = part.pages / part.of_pages
+        course.heard += share
+        course.room += self._facts_per_look(state, part.of_pages) * share
+        if course.room >= max(1.0, self._per_interval(state) / ROUNDS_PER_INTERVAL):
+            room, in_sight = floor(course.room), state.known - state.memory.gone.keys()
+            course.room -= room
+            self._tell(state, course, await self._reader.read_facts(state, course.rules, in_sight, room))
+
+    def _tell(
+        self, state: PartnerState, course: Course, events: AbstractSet[EventId], records: tuple[Record, ...] = ()
+    ) -> None:
+        if events:
+            memory = self._gap(state.memory, course.began)
+            course.tell(Seen(in_sight=events, only=events, memory=memory, store=False, records=records, complete=False))
+
+    def _room(self, state: PartnerState, listing: Listing, course: Course) -> int:
+        """How many facts are still to be read in this look. Those due while the list was read have been."""
+        pages = self._pages(len(listing.events))
+        return max(1, floor(course.room + self._facts_per_look(state, pages) * (1.0 - course.heard)))
+
+    def _facts_per_look(self, state: PartnerState, pages: int) -> float:
+        return facts_per_look(self._service.budget(state.partner), self._settings.interval, pages)
+
+    def _per_interval(self, state: PartnerState) -> float:
+        """Requests that the budget gives in one interval."""
+        return self._service.budget(state.partner) * self._settings.interval.total_seconds() / 60.0
 
     def _reset(
         self, state: PartnerState, memory: PartnerMemory, listed: set[EventId], now: datetime
@@ -181,7 +261,7 @@ class Observer:
         chosen = choose(wants, room, now, self._settings.interval)
         for want in chosen:
             earlier[want.event] = state.fact(want.event, EVENT)
-        await self._read(state, chosen)
+        await self._reader.read(state, chosen)
         for want in chosen:
             state.checked_gone[want.event] = now
             if isinstance(state.fact(want.event, EVENT), Known):
@@ -239,78 +319,6 @@ class Observer:
         every = self._settings.interval if named else PARTNER_FACTS_EVERY
         return self._clock.monotonic() - old.trace.began < every.total_seconds()
 
-    async def _read_facts(
-        self, state: PartnerState, rules: list[Rule], in_sight: AbstractSet[EventId], room: int
-    ) -> set[EventId]:
-        """Reads per-event facts while room is left: parameters first, then what they give the key to. The events of
-        which something else is known now."""
-        tried: set[tuple[EventId, FactKey]] = set()
-        changed: set[EventId] = set()
-        for turn in range(ROUNDS):
-            wants = [want for want in self._wants(state, in_sight, fresh=turn > 0) if want.place not in tried]
-            chosen = choose(wants, room, self._clock.monotonic(), self._settings.interval)
-            if not chosen:
-                break
-            tried |= {want.place for want in chosen}
-            room -= len(chosen)
-            learnt = await self._read(state, chosen)
-            self._want(state, rules, sorted(learnt))
-            changed |= learnt
-        return changed
-
-    def _want(self, state: PartnerState, rules: list[Rule], events: Iterable[EventId]) -> None:
-        """Finds out anew which facts rules want of these events. Those that none wants any more are forgotten: an old
-        value must not stand for today's when they are wanted again."""
-        now = self._clock.now()
-        for event in events:
-            seen = state.observation(event)
-            by_rule = [(rule.priority, wanted_keys(rule, seen, now) - {EVENT}) for rule in rules]
-            wanted = {key for _, keys in by_rule for key in keys}
-            facts = state.facts.get(event, {})
-            for key in [key for key in facts if key not in wanted and key != EVENT]:
-                del facts[key]
-            own = frozenset(key for key in wanted if key not in state.shared)
-            if own:
-                weight = weight_of((priority for priority, keys in by_rule if keys), seen, now)
-                state.wanted[event] = Wanted(keys=own, weight=weight)
-            else:
-                state.wanted.pop(event, None)
-
-    def _wants(self, state: PartnerState, in_sight: AbstractSet[EventId], *, fresh: bool) -> list[Want]:
-        """What rules want of every event in sight. ``fresh``: only what was never read, for the later rounds."""
-        return [
-            Want(
-                event=event,
-                key=key,
-                read_at=_asked_at(state, event, key),
-                weight=wanted.weight,
-                habit=state.habits.get((event, key), UNKNOWN_HABIT),
-            )
-            for event, wanted in state.wanted.items()
-            if event in in_sight and not state.claimed[event]
-            for key in wanted.keys
-            if not fresh or key not in state.facts.get(event, {})
-        ]
-
-    async def _read(self, state: PartnerState, wants: Iterable[Want]) -> set[EventId]:
-        """Reads side by side; the events of which something else is known now."""
-        gate = asyncio.Semaphore(SIDE_BY_SIDE)
-        changed: set[EventId] = set()
-
-        async def one(want: Want) -> None:
-            async with gate:
-                fact = await self._service.read(state.partner, want.event, want.key, urgency=Urgency.FACT)
-                known = isinstance(state.fact(want.event, want.key), Known)
-                says_else = state.observe(want.event, want.key, fact)
-                if says_else:
-                    changed.add(want.event)
-                if known and isinstance(fact, Known) and want.read_at is not None and fact.trace is not None:
-                    after_s = max(0.0, fact.trace.began - want.read_at)
-                    state.habits[want.place] = want.habit.visited(changed=says_else, after_s=after_s)
-
-        await asyncio.gather(*(one(want) for want in wants))
-        return changed
-
 
 def _many_lost(state: PartnerState, memory: PartnerMemory, seen: set[EventId]) -> bool:
     """More than half of the events that were in sight are missing at once."""
@@ -339,11 +347,6 @@ def _lost(state: PartnerState, memory: PartnerMemory, in_sight: set[EventId], no
 def _recent(at: datetime | None, now: datetime) -> bool:
     """A reset goes on for a while: its later waves belong to it."""
     return at is not None and now - at < timedelta(minutes=10)
-
-
-def _asked_at(state: PartnerState, event: EventId, key: FactKey) -> float | None:
-    fact = state.facts.get(event, {}).get(key)
-    return fact.trace.began if fact is not None and fact.trace is not None else None
 
 
 def _worth_storing(old: PartnerMemory, new: PartnerMemory) -> bool:

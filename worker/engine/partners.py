@@ -12,6 +12,7 @@ from datetime import datetime
 
 from worker.engine.state import PartnerState
 from worker.model.commits import Move
+from worker.model.facts import Json
 from worker.model.ids import PartnerId
 from worker.model.writes import Write
 from worker.writes.states import hold
@@ -26,6 +27,22 @@ def held_while_gone(writes: Iterable[Write], named: Collection[PartnerId], now: 
         if write.state == "planned" and write.key.partner not in named
     )
     return tuple(one for one in holds if one is not None)
+
+
+def said_of(state: PartnerState, now: datetime) -> dict[str, Json]:
+    """What the daemon saves of one partner. ``look_s``: how long its last complete look took. ``seen_after_s``: the
+    mean time from a change to its reading at this pace; of ``list``, what the list of events shows, and of ``facts``,
+    what costs a request per event. ``short``: the rules want more than the budget gives."""
+    expected = state.expected
+    found: dict[str, Json] = {
+        "last_ok_at": state.last_ok_at.isoformat().replace("+00:00", "Z") if state.last_ok_at is not None else None,
+        "last_error": state.trouble(now),
+        "look_s": round(state.look_s, 3),
+    }
+    if expected is not None:
+        found["short"] = expected.short
+        found["seen_after_s"] = {"list": round(expected.of_list, 1), "facts": round(expected.of_facts, 1)}
+    return found
 
 
 class Partners:

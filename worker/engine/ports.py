@@ -8,7 +8,17 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from worker.model.commits import Brake, Commit, DaemonStatus, Halt, Move, SendingView
-from worker.model.exchange import Clock, Listing, Message, Places, TaskState, Urgency, WriteRequest
+from worker.model.exchange import (
+    Clock,
+    Listing,
+    Message,
+    Places,
+    TaskState,
+    TellPart,
+    Urgency,
+    WriteRequest,
+    told_nobody,
+)
 from worker.model.facts import Fact, FactKey
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
@@ -24,7 +34,7 @@ class Service(Protocol):
         """Signed in, the partners that the token names now. Raises `NotSafe` where credentials are refused."""
         ...
 
-    async def listing(self, partner: PartnerId) -> Listing: ...
+    async def listing(self, partner: PartnerId, told: TellPart = told_nobody, /) -> Listing: ...
 
     async def read(
         self,

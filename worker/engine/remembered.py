@@ -11,7 +11,7 @@ from typing import Protocol
 
 from worker.engine.ports import Clock, Listing, Places, Urgency
 from worker.engine.state import EVENT
-from worker.model.exchange import TaskState, WriteRequest
+from worker.model.exchange import TaskState, TellPart, WriteRequest, told_nobody
 from worker.model.facts import Fact, FactKey, Known, Trace, Unknown
 from worker.model.ids import EventId, PartnerId
 from worker.model.memory import PartnerMemory
@@ -61,7 +61,7 @@ class Remembered:
         """Nobody is signed in here; who the partners are is known to whoever rehearses."""
         return ()
 
-    async def listing(self, partner: PartnerId) -> Listing:
+    async def listing(self, partner: PartnerId, _told: TellPart = told_nobody) -> Listing:
         """Every event that the daemon saw last, as one complete list."""
         now = self._clock.now()
         events = {

@@ -16,7 +16,7 @@ from worker.model.facts import Fact, FactKey, Json, Known, Observation, Unknown
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.writes import State, Write
-from worker.reading.plan import Habit
+from worker.reading.plan import Delays, Habit
 from worker.rules.registry import BUILT_IN_REGISTRY
 from worker.writes.life import Settling
 
@@ -68,7 +68,9 @@ class PartnerState:
     were found changed. ``frozen_under``: for which rules memories were frozen. ``shut``: rules that a product of
     the partner keeps from looking, with why, as it was last said. ``claimed``: events whose facts a pre-flight is
     about to read. ``in_flight``: writes whose attempt is recorded and whose outcome is not.
-    ``quiet_until``: monotonic second before which the partner is left in peace. ``left``: the service no longer
+    ``quiet_until``: monotonic second before which the partner is left in peace. ``look_s``: how long the last complete
+    look took; ``expected``: how soon changes are seen now, as found out last, good until ``expected_until``.
+    ``left``: the service no longer
     names it; nothing more is sent. ``read_up_to``: the newest record when a person's changes of the ledger's memory
     were last looked for.
     """
@@ -97,6 +99,9 @@ class PartnerState:
     doing: dict[tuple[EventId, str], Json] = field(default_factory=dict)
     in_flight: set[WriteId] = field(default_factory=set)
     quiet_until: float = float("-inf")
+    look_s: float = 0.0
+    expected: Delays | None = None
+    expected_until: float = float("-inf")
     left: bool = False
     read_up_to: int = 0
     last_ok_at: datetime | None = None

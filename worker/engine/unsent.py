@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from datetime import timedelta
 
 from worker.engine.ports import Listing, Places, Service, Urgency
-from worker.model.exchange import Message, TaskState, WriteRequest
+from worker.model.exchange import Message, TaskState, TellPart, WriteRequest, told_nobody
 from worker.model.facts import Fact, FactKey, Json
 from worker.model.ids import EventId, PartnerId, WriteId
 from worker.model.outcomes import NotSent, Outcome
@@ -38,9 +38,9 @@ class Unsent:
         """See `Service`."""
         return await self._service.partners()
 
-    async def listing(self, partner: PartnerId) -> Listing:
+    async def listing(self, partner: PartnerId, told: TellPart = told_nobody) -> Listing:
         """See `Service`."""
-        return await self._service.listing(partner)
+        return await self._service.listing(partner, told)
 
     async def read(
         self,

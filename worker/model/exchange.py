@@ -4,7 +4,7 @@ These shapes stand in the model because the client, the pacing and the engine al
 not know each other.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
@@ -58,6 +58,22 @@ class Listing:
     code: UnknownCode | None = None
     began_at: datetime
     ended_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartOfList:
+    """What some pages of ``GET /events/`` showed, while others are still to be asked. ``of_pages``: all of them."""
+
+    events: Mapping[EventId, Known]
+    pages: int
+    of_pages: int
+
+
+TellPart = Callable[[PartOfList], Awaitable[None]]
+
+
+async def told_nobody(_part: PartOfList) -> None:
+    """For those who want a list as a whole only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """What to read next under a budget. Pure.
 
-The list of events is read every cycle and is not planned here. What is planned are the reads that cost a request per
-event, and never more of them than the cycle's share of the budget, so that the next list is not late.
+The list of events is read in every look. What is planned here are the reads that cost a request per event: as many as
+the list leaves of the budget, and a third of it where the list alone would take more than there is.
 
 What was never read comes first. Of the rest, each has an urgency: its age times the square root of how much a change
 of it matters and how often it changes. Reading the most urgent first visits each at a rate proportional to that root,
@@ -10,17 +10,20 @@ without end and no root is zero, so nothing starves. How often a fact changes is
 each visit; at the start all are taken to be alike.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from heapq import nlargest
-from math import floor, sqrt
+from math import sqrt
 
 from worker.model.facts import FactKey
 from worker.model.ids import EventId
 
-WRITE_RESERVE = 0.2
-"""Share of the budget that fact reads leave to writes, evidence and pre-flights."""
+SPARED = 0.05
+"""Share of the budget that planned reads leave alone. Writes, evidence and pre-flights need none kept for them: where
+they wait, they go first."""
+PAGES_PER_FACT = 2.0
+"""However long the list is, while facts of single events are wanted one is read for so many of its pages."""
 CHANGES_AT_FIRST, SECONDS_AT_FIRST = 1.0, 3600.0
 """What is taken to have been seen of a fact before its first visit: one change in an hour."""
 SECONDS_REMEMBERED = 24 * 3600.0
@@ -74,11 +77,19 @@ class Want:
         return (now - self.read_at) * sqrt(self.weight * self.habit.rate)
 
 
-def allowance(per_minute: float, interval: timedelta, spent: int) -> int:
-    """How many fact reads one cycle may make, after the ``spent`` requests of its list. At least one, or rules that
-    need such a fact would never see it."""
+def facts_per_look(per_minute: float, interval: timedelta, pages: int) -> float:
+    """How many facts are read in a look whose list has so many pages: what the list leaves of the interval's budget.
+
+    Where it leaves little, still one for every two pages, so that rules which need such facts see them: then a look
+    takes longer than the interval, and both share the budget. At least one.
+    """
     share = per_minute * interval.total_seconds() / 60.0
-    return max(1, floor(share * (1.0 - WRITE_RESERVE)) - spent)
+    return max(1.0, share * (1.0 - SPARED) - pages, pages / PAGES_PER_FACT)
+
+
+def look_s(per_minute: float, interval: timedelta, requests: float) -> float:
+    """How long a look takes that makes so many requests, and so how far apart two are. In seconds."""
+    return max(interval.total_seconds(), requests * 60.0 / (per_minute * (1.0 - SPARED)))
 
 
 def choose(wants: Iterable[Want], room: int, now: float, interval: timedelta) -> list[Want]:
@@ -100,3 +111,29 @@ def expected_delay_s(wants: Iterable[Want], reads_per_s: float, interval: timede
         return 0.0
     periods = [max(interval.total_seconds(), total / (root * reads_per_s)) for root in roots]
     return sum(rate * period / 2.0 for rate, period in zip(rates, periods, strict=True)) / sum(rates)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delays:
+    """How soon changes are seen at the pace of now, in mean seconds from a change to its reading.
+
+    ``of_list``: of what the list shows; ``of_facts``: of the ``wanted`` facts that cost a request each, 0.0 where none
+    is. ``short``: reading all of it in every interval would take more than the budget.
+    """
+
+    of_list: float
+    of_facts: float
+    wanted: int
+    short: bool
+
+
+def delays(wants: Collection[Want], pages: int, per_minute: float, interval: timedelta) -> Delays:
+    """What to expect of a list of so many pages and these facts."""
+    facts = min(float(len(wants)), facts_per_look(per_minute, interval, pages)) if wants else 0.0
+    every = look_s(per_minute, interval, pages + facts)
+    return Delays(
+        of_list=every / 2.0,
+        of_facts=expected_delay_s(wants, facts / every, interval),
+        wanted=len(wants),
+        short=look_s(per_minute, interval, pages + len(wants)) > interval.total_seconds(),
+    )

@@ -9,7 +9,7 @@ import pytest
 
 from worker.model.facts import FactKey
 from worker.model.ids import EventId
-from worker.reading.plan import Habit, Want, allowance, choose, expected_delay_s
+from worker.reading.plan import Habit, Want, choose, delays, expected_delay_s, facts_per_look, look_s
 
 INTERVAL = timedelta(seconds=3)
 SETUP = FactKey(name="setup")
@@ -49,15 +49,36 @@ def test_no_more_than_there_is_room_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("per_minute", "spent", "expected", "reason"),
+    ("per_minute", "pages", "expected", "reason"),
     [
-        (300, 1, 11, "a fifth is left for writes, and the list is paid for"),
-        (60, 1, 1, "two and a bit, less the list"),
-        (60, 100, 1, "at least one, or rules that need it would never see it"),
+        (300, 1, 13.25, "what the list leaves of three seconds' budget, but for a twentieth"),
+        (60, 1, 1.85, "the same of a small one"),
+        (60, 100, 50.0, "the list alone takes more than there is: a third of all for the facts"),
+        (1, 1, 1.0, "at least one, or rules that need it would never see it"),
     ],
 )
-def test_the_room_of_one_cycle(per_minute: int, spent: int, expected: int, reason: str) -> None:
-    assert allowance(per_minute, INTERVAL, spent) == expected, reason
+def test_the_reads_of_facts_in_one_look(per_minute: int, pages: int, expected: float, reason: str) -> None:
+    assert facts_per_look(per_minute, INTERVAL, pages) == pytest.approx(expected), reason
+
+
+def test_a_look_takes_longer_where_its_list_is_long() -> None:
+    assert look_s(300, INTERVAL, 10) == 3.0
+    assert look_s(60, INTERVAL, 95) == pytest.approx(100.0)
+
+
+def test_what_to_expect_of_a_list_and_its_facts() -> None:
+    wants = [want(f"e{number}", -1.0) for number in range(1000)]
+
+    enough = delays(wants[:10], 1, 300, INTERVAL)
+    assert (enough.of_list, enough.short, enough.wanted) == (1.5, False, 10)
+    assert enough.of_facts == pytest.approx(1.5), "each is read in every look"
+
+    short = delays(wants, 100, 60, INTERVAL)
+    assert short.of_list == pytest.approx(150 / 0.95 / 2), "a hundred pages and fifty facts in one look"
+    assert short.of_facts == pytest.approx(1000 / (50 / (150 / 0.95)) / 2), "half a round through all of them"
+    assert short.short
+
+    assert delays([], 1, 300, INTERVAL).of_facts == 0.0
 
 
 def test_a_habit_is_learnt_and_unlearnt() -> None:

@@ -1,0 +1,156 @@
+"""A list that is longer than the budget: what its pages show is acted on as they come, and facts are read between."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.engine.test_daemon import Told, no_budget
+from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, town, world
+from worker.engine.daemon import Daemon
+from worker.engine.health import unhealthy
+from worker.engine.partners import said_of
+from worker.engine.parts import Parts
+from worker.engine.report import CycleReport
+from worker.model.facts import Json
+from worker.model.rules import RuleSet
+from worker.rules.load import read_rules
+
+MINUTE = 60.0
+NUMBERS = range(10, 50)
+
+
+def look(here: Town) -> "asyncio.Task[CycleReport]":
+    """A look that is under way."""
+    return asyncio.ensure_future(here.worker.cycle.run(here.worker.states[PARTNER]))
+
+
+async def pass_until(here: Town, true: Callable[[], bool], limit: float = MINUTE) -> None:
+    ends = here.at + limit
+    while not true() and here.at < ends:
+        await here.clock.sleep(0.2)
+
+
+def test_a_cancelled_event_on_the_first_page_is_paused_while_the_others_are_still_to_be_asked(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(MINUTE)
+        here.set("e11", status="cancelled")
+        began, whole = here.at, look(here)
+        await pass_until(here, lambda: bool(here.effects("set_client_campaign_status")))
+        assert here.at - began < 10.0
+        assert not whole.done(), "the list of twenty pages takes twenty seconds"
+        report = await whole
+        assert (report.complete, report.fired, report.events) == (True, 1, 40)
+        await here.run(MINUTE)
+        assert here.states() == ["confirmed"]
+        assert len(here.log("fired")) == 1
+
+    events = [happening(f"e{number}") for number in NUMBERS]
+    with town(tmp_path, world(*events), PAUSE, page_size=2, requests_per_minute=60) as (_, play):
+        play(script)
+
+
+def test_an_edit_by_other_hands_is_recorded_once_however_many_pages_the_list_has(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(MINUTE)
+        here.set("e10", by="person", client_campaign_status="PAUSED")
+        here.set("e49", by="person", client_campaign_status="PAUSED")
+        await here.run(MINUTE)
+        assert [one["event"] for one in here.log("observed")] == ["e10", "e49"]
+
+    events = [happening(f"e{number}") for number in NUMBERS]
+    with town(tmp_path, world(*events), PAUSE, page_size=2, requests_per_minute=60) as (_, play):
+        play(script)
+
+
+def test_a_reset_that_gives_every_id_to_another_event_is_known_before_the_first_page_is_decided_on(
+    tmp_path: Path,
+) -> None:
+    async def script(here: Town) -> None:
+        await here.run(MINUTE)
+        for number in NUMBERS:
+            start = "2026-09-01T20:00:00Z"
+            here.set(f"e{number}", title=f"Another {number}", start_date_time=start, status="cancelled")
+        await here.run(2 * MINUTE)
+        assert [one["reason"] for one in here.log("observed") if one["event"] is None] == ["reset"]
+        assert here.effects() == []
+        assert set(here.states()) <= {"waiting"}
+
+    events = [happening(f"e{number}") for number in NUMBERS]
+    with town(tmp_path, world(*events), PAUSE, page_size=2, requests_per_minute=60) as (_, play):
+        play(script)
+
+
+def test_facts_are_read_and_acted_on_between_the_pages(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(5 * MINUTE)
+        here.suggest("e10", 2)
+        before = len(here.reports)
+        await here.until(lambda: bool(here.effects("boost")), "boosted", limit=5 * MINUTE)
+        assert len(here.reports) - before <= 4
+        state = here.worker.states[PARTNER]
+        assert state.expected is not None
+        assert state.expected.short
+        assert state.expected.wanted > 0
+        said = said_of(state, here.clock.now())
+        assert said["short"] is True
+        assert isinstance(said["look_s"], float)
+        assert said["look_s"] > 30.0, "twenty-one pages, ten facts, and the write's own requests"
+
+    events = [draft("e10"), *(happening(f"e{number}", status="over") for number in NUMBERS if number > 10)]
+    with town(tmp_path, world(*events), BOOST, page_size=2, requests_per_minute=40) as (_, play):
+        play(script)
+
+
+class Folder:
+    """A rule file that stays as it is."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def files_hash(self) -> str:
+        return "same"
+
+    def load(self) -> RuleSet:
+        return replace(read_rules({"r.yaml": self.text}).rules, hash="same")
+
+
+@pytest.mark.parametrize(("per_minute", "said"), [(60, ["budget_short"]), (3000, [])])
+def test_a_budget_that_is_too_short_is_said_once_with_what_to_expect_and_a_long_look_follows_at_once(
+    tmp_path: Path, per_minute: int, said: list[str]
+) -> None:
+    async def script(here: Town) -> None:
+        told = Told()
+        parts = Parts(clock=here.clock, service=here.worker.service, ledger=here.worker.ledger, settings=here.settings)
+        daemon = Daemon(parts, source=Folder(BOOST), reporter=told, pid=1, budgets=no_budget)
+        daemon._take_rules(Folder(BOOST).load(), "same")
+        daemon._partners.renew((PARTNER,))
+        began = here.at
+        looks = asyncio.ensure_future(daemon._cycles(PARTNER))
+        await here.clock.sleep(3 * MINUTE)
+        daemon.stop()
+        await looks
+        assert [one for one in told.said if one.startswith("budget")] == said
+        taken = sum(one.took_ms for one in told.reports) / 1000
+        assert taken == pytest.approx(here.at - began, abs=5.0) if said else len(told.reports) <= 2
+
+    events = [draft(f"e{number}") for number in NUMBERS]
+    with town(tmp_path, world(*events), BOOST, page_size=2, requests_per_minute=per_minute) as (_, play):
+        play(script)
+
+
+def test_a_long_look_is_no_sickness_and_a_silence_is(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(2 * MINUTE)
+        now = here.clock.now()
+        body: dict[str, Json] = {"partners": {str(PARTNER): said_of(here.worker.states[PARTNER], now)}}
+        interval = here.settings.interval
+        assert unhealthy(body, now + timedelta(seconds=30), interval) is None
+        assert "old" in str(unhealthy(body, now + timedelta(seconds=100), interval))
+
+    events = [happening(f"e{number}") for number in NUMBERS]
+    with town(tmp_path, world(*events), PAUSE, page_size=2, requests_per_minute=60) as (_, play):
+        play(script)
