@@ -39,6 +39,7 @@ from worker.model.records import Record
 from worker.model.replacing import replace
 from worker.model.rules import Judgement, Rule, RuleSet, Truth
 from worker.model.writes import Write
+from worker.rules.durations import duration_text
 from worker.rules.registry import BUILT_IN, Registry
 from worker.rules.testfile import RuleTest, Step
 
@@ -371,8 +372,10 @@ class _Run:
         """What keeps a watched value from being a change."""
         if memory is None or not memory.baselines:
             return "no watched value was seen yet"
-        if self._at is not None and max(one.seen_at for one in memory.baselines.values()) == self._start + self._at:
-            return "the watched value is remembered from this look on: before it, there was none or `when` was false"
+        since = max(one.seen_at for one in memory.baselines.values()) - self._start
+        if since:
+            before = "before that, `when` was false, or nothing known"
+            return f"nothing has changed since {duration_text(since)}, when it was first remembered: {before}"
         return "no watched value has changed"
 
 

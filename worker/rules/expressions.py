@@ -47,6 +47,10 @@ class Expressions:
         """Whether ``added`` has items: a watched fact is a list, or may be one."""
         return any(self._names[watch.fact].kind in ("list", "any") for watch in self._watches)
 
+    def knows(self, name: str) -> bool:
+        """Whether there is a fact of that name."""
+        return name in self._names
+
     def computed(self, value: Scalar, *, item: bool = False) -> ComputedValue | None:
         """A value that begins with ``=``. ``item``: it stands in an action with ``each``."""
         program = self._program(value, 1, boolean=False, item=item)

@@ -4,6 +4,7 @@ A reader never raises for a wrong value: it notes the problem and gives None, so
 a key means is its caller's business.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from datetime import timedelta
 
@@ -113,7 +114,8 @@ class Form:
     ) -> Entries | None:
         """A mapping with these keys and no others."""
         if not isinstance(value, Entries):
-            item = value.text if isinstance(value, Scalar) and len(known) == 1 and value.text else "…"
+            digits = re.search(r"\d+", value.text) if isinstance(value, Scalar) and len(known) == 1 else None
+            item = digits.group() if digits is not None else "…"
             hint = f"write {what}: {{{', '.join(f'{name}: {item}' for name in required or known)}}}"
             self.note(value, f"{what} must be a mapping with {', '.join(known)}", hint=hint)
             return None

@@ -29,6 +29,8 @@ _CONSTANT: Mapping[bool | None, tuple[str, str]] = {
     True: ("is always true", "the rule would fire once for every event; say for which ones it is meant"),
     False: ("is never true", "its parts contradict each other, or ask for a value that the field never has"),
 }
+_SHARES = frozenset({"event.predicted_sales_share"})
+PERCENT = 100
 _NO_FACT = ("names no fact", "it is the same for every event; name what it is about, as in event.status == 'cancelled'")
 
 
@@ -37,6 +39,7 @@ def lint(loaded: Loaded, folder: Path | None = None, registry: Registry = BUILT_
     found = list(loaded.warnings)
     for written in loaded.written:
         found.extend(_constant(written, registry))
+        found.extend(_percents(written))
         found.extend(_never_changes(written))
         found.extend(_own_writes(written))
         found.extend(_costs(written, registry))
@@ -67,6 +70,21 @@ def _constant(written: Written, registry: Registry) -> Iterator[Problem]:
         message, hint = said
         whole = f"rule '{written.rule.id}': this condition {message}"
         yield _warning(written, whole, code="constant", key="when", hint=hint)
+
+
+def _percents(written: Written) -> Iterator[Problem]:
+    """A share of one that is compared with a number of percent."""
+    when = written.rule.when
+    for node in walk(when.tree) if isinstance(when, CelCondition) else ():
+        paths = [
+            path.text for child in node.children if node.kind == "compare" and (path := path_of(child)) is not None
+        ]
+        for child in node.children:
+            number = child.value if child.kind == "literal" else None
+            if paths and paths[0] in _SHARES and isinstance(number, int | float) and number > 1:
+                message = f"{paths[0]} is a share of one: it is hardly ever {number:g}"
+                hint = f"write {number / 100:g}" if number <= PERCENT else "write a number from 0 to 1"
+                yield _warning(written, message, code="value", key="when", offset=child.start, hint=hint)
 
 
 def _never_changes(written: Written) -> Iterator[Problem]:

@@ -4,6 +4,7 @@ A value that begins with ``=``, at any depth, is computed when the rule fires, e
 about: that must be known when the rule is read.
 """
 
+import re
 from collections.abc import Mapping
 
 from worker.model.action import Action, Param, ParamType
@@ -22,6 +23,10 @@ WORDS: Mapping[ParamType, tuple[str, ...]] = {
 """The parameters that are one of a few words."""
 FIXED: frozenset[ParamType] = frozenset({"host", "method", "path", "flag", "confirm"})
 """Parameters that are never computed."""
+_TAKE_NO_PATH: frozenset[ParamType] = frozenset({"number", "integer", *WORDS})
+"""Parameters of which no value looks like a field of a fact."""
+_PATH = re.compile(r"[a-z_]+(\.[a-z_]+)+\b")
+_IN_BRACES = re.compile(r"\{+\s*([a-z_]+(?:\.[a-z_]+)+)\s*\}+")
 
 
 class ParamReader:
@@ -45,6 +50,9 @@ class ParamReader:
                 computed = self._tree(value)
                 if computed is not None:
                     found[name] = computed
+            elif param.type in _TAKE_NO_PATH and (path := self._path(value)):
+                message = f"{what} is given the words '{path}', and not the value of that fact"
+                self._form.note(value, message, hint=f'write "={path}": what begins with = is computed')
             else:
                 read = self._plain(param, value, what)
                 if read is not None or param.type == "any":
@@ -60,6 +68,7 @@ class ParamReader:
             case "integer":
                 return self._form.whole(value, what)
             case "string":
+                self._warn_of_braces(value, what)
                 return self._form.text(value, what)
             case "eids":
                 return self._eids(value, what)
@@ -67,6 +76,19 @@ class ParamReader:
                 return self._tree(value)
             case _:
                 return self._of_call(param.type, value, what)
+
+    def _path(self, value: Value) -> str:
+        """The text of a value that looks like a field of a fact; empty if it does not."""
+        text = value.text if isinstance(value, Scalar) else ""
+        return text if _PATH.match(text) and self._expressions.knows(text.partition(".")[0]) else ""
+
+    def _warn_of_braces(self, value: Value, what: str) -> None:
+        """Other tools fill in what stands in braces."""
+        found = _IN_BRACES.search(value.text) if isinstance(value, Scalar) else None
+        if found is not None and self._expressions.knows(found[1].partition(".")[0]):
+            message = f"{what}: {found[0]} stays as it stands; nothing is filled in"
+            hint = f"compute the text, as in \"='Now: ' + string({found[1]})\""
+            self._expressions.warn(value, message, hint=hint, code="value")
 
     def _of_call(self, kind: ParamType, value: Value, what: str) -> Template:
         """A part of a request that is made by hand."""

@@ -4,6 +4,7 @@ Each function gives what is wrong and the remedy. They know names, values and ty
 something stands.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 
 from worker.model.document import EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS, Field
@@ -12,14 +13,12 @@ from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
 from worker.rules.nearest import meant, nearest
 from worker.rules.syntax import Node, path_of
 
+_OF_TIME = re.compile(r"day|hour|week|until|left|start|begin")
 _RECORDS: Mapping[str, Mapping[str, Field]] = {"event": EVENT_FIELDS, "partner": PARTNER_FIELDS, "setup": SETUP_FIELDS}
 _OF_OTHER_LANGUAGES: Mapping[str, str] = {
     "len": "size(x)",
     "length": "size(x)",
     "count": "size(x)",
-    "lower": "a comparison is exact; list the spellings: x in ['a', 'A']",
-    "upper": "a comparison is exact; list the spellings: x in ['a', 'A']",
-    "now": "now is a fact, without brackets",
     "today": "now",
     "any": "list.exists(x, …)",
     "some": "list.exists(x, …)",
@@ -31,6 +30,14 @@ _OF_OTHER_LANGUAGES: Mapping[str, str] = {
     "hours": "duration('2h')",
 }
 """Functions that people know from elsewhere, and how the same is written here."""
+_EXACT = "texts are compared letter by letter: list the spellings, x in ['a', 'A'], or use x.matches('(?i)…')"
+_DAYS = "for times of the day or week give the rule `at`; now.getDayOfWeek() is 0 on Sundays, in UTC"
+_NOT_HERE: Mapping[str, str] = {
+    **dict.fromkeys(("lower", "upper", "lowerAscii", "upperAscii", "toLowerCase", "toUpperCase"), _EXACT),
+    **dict.fromkeys(("weekday", "dayofweek", "hour", "hours_of_day"), _DAYS),
+    "now": "now is a fact: write it without brackets",
+}
+"""Functions that people know from elsewhere, and how one goes about it here."""
 
 
 def unknown_name(name: str, known: Mapping[str, object]) -> tuple[str, str]:
@@ -57,6 +64,8 @@ def unknown_field(base: str, name: str, known: Mapping[str, object]) -> tuple[st
     undocumented = f"{base}['{name}']"
     near = nearest(name, known)
     hint = f"a field that the API document does not name is written {undocumented}"
+    if near is None and base == "event" and _OF_TIME.search(name):
+        hint = f"the time until an event is event.start_date_time - now < duration('7d'); {hint}"
     return (
         f"{base} has no documented field '{name}'{meant(name, known)}",
         f"write {base}.{near}; {hint}" if near else hint,
@@ -65,6 +74,8 @@ def unknown_field(base: str, name: str, known: Mapping[str, object]) -> tuple[st
 
 def unknown_function(name: str) -> tuple[str, str]:
     """A function that there is not."""
+    if name in _NOT_HERE:
+        return f"unknown function '{name}'", _NOT_HERE[name]
     if name in _OF_OTHER_LANGUAGES:
         return f"unknown function '{name}'", f"write {_OF_OTHER_LANGUAGES[name]}"
     near = nearest(name, {**FUNCTIONS, **MACRO_ABOUT})

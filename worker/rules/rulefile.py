@@ -308,12 +308,12 @@ class RuleReader:
     def _at(self, keys: Mapping[str, Value]) -> CronTimes | None:
         """The times at which a rule is looked at."""
         zone, at = keys.get("timezone"), keys.get("at")
-        if zone is not None and (not isinstance(zone, Scalar) or zone.text not in available_timezones()):
+        known = zone is None or (isinstance(zone, Scalar) and zone.text in available_timezones())
+        if zone is not None and not known:
             hint = "as in timezone: Europe/Berlin"
             self.form.note(zone, "timezone must be the name of a time zone, such as Europe/Berlin", hint=hint)
-            return None
         if at is None:
-            if zone is not None:
+            if zone is not None and known:
                 self.form.note(zone, "timezone goes with `at`", hint="remove it, or add at: '0 8 * * *'")
             return None
         wrong = cron_error(at.text) if isinstance(at, Scalar) else "at must be a cron expression of five fields"
@@ -321,7 +321,8 @@ class RuleReader:
             hint = "minute, hour, day, month, weekday: '0 8 * * 1-5' is eight o'clock on weekdays"
             self.form.note(at, wrong, hint=hint)
             return None
-        return CronTimes(source=at.text, timezone=zone.text if zone is not None else "UTC")
+        name = zone.text if isinstance(zone, Scalar) else "UTC"
+        return CronTimes(source=at.text, timezone=name) if known else None
 
 
 def meant_keys(item: Entries) -> frozenset[str]:
