@@ -15,6 +15,7 @@ from typing import Final, get_args
 import pytest
 import yaml
 
+from tests.reference import night
 from tests.reference.commands import Command, commands
 from tests.reference.config import config_keys
 from tests.reference.document import FILE, keys_of_tests, text
@@ -74,6 +75,12 @@ def test_the_reference_is_what_the_code_says_now() -> None:
         return
     differ = sorted(set(text().splitlines()) ^ set(stands.splitlines()))[:10]
     complain(differ, "docs/reference.md is stale; it differs in:", "Run `make docs`, and commit what it writes.")
+
+
+def test_the_pictures_for_the_night_are_what_the_states_and_the_commands_are_now() -> None:
+    assert night.BEGIN in night.FILE.read_text("utf-8"), "the page for the night has lost the place for its pictures"
+    differ = sorted(set(night.text().splitlines()) ^ set(night.FILE.read_text("utf-8").splitlines()))
+    complain(differ, "the pictures of docs/operating.md are stale:", "Run `make docs`, and commit what it writes.")
 
 
 @pytest.mark.parametrize("of", get_args(SchemaOf))
@@ -155,6 +162,14 @@ def test_every_action_is_explained() -> None:
         or any(f"| `{param}` |" not in sections()[name] for param in action.params)
     ]
     complain(found, "actions without a word:", "See tests/reference/document.py.")
+
+
+def test_every_action_is_shown_in_a_rule() -> None:
+    path = ROOT / "docs" / "actions.md"
+    blocks = Page(path=path, text=path.read_text("utf-8")).fences("yaml")
+    rules = [rule for block in blocks for rule in yaml.safe_load(block)["rules"]]
+    shown = {step if isinstance(step, str) else next(iter(step)) for rule in rules for step in rule["do"]}
+    complain(sorted(ACTIONS.keys() - shown), "actions without a rule that uses them:", "See docs/actions.md.")
 
 
 def test_every_function_is_explained() -> None:
@@ -266,7 +281,7 @@ def known_keys() -> frozenset[str]:
     config = {key.name for key in config_keys()}
     last = {name.rpartition(".")[2].removesuffix("[]") for name in (*config, *keys_of_tests())}
     params = {name for action in ACTIONS.values() for name in action.params}
-    return frozenset({*config, *last, *ASSUMPTIONS, *RULE_KEYS, *ACTIONS, *params, "by", "tests"})
+    return frozenset({*config, *last, *ASSUMPTIONS, *RULE_KEYS, *ACTIONS, *params, "by", "each", "tests"})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
