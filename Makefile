@@ -91,9 +91,9 @@ bench: $(READY) ## every benchmark, one table each
 	  if [ ! -e "$$1" ]; then echo 'Nothing was measured: there is no benchmarks/*.py.' >&2; exit 1; fi; \
 	  for script in "$$@"; do printf '==> %s\n' "$$script"; $(BIN)/python "$$script" || exit 1; done
 
-docs: $(READY) ## write docs/reference.md and docs/api-coverage.md anew from the code
+docs: $(READY) ## write anew what docs/ has from the code: reference, coverage, the pictures for the night
 	@$(BIN)/python -m tests.reference
-	@echo '==> docs/reference.md docs/api-coverage.md'
+	@echo '==> docs/reference.md docs/api-coverage.md docs/operating.md'
 
 schema: $(READY) ## write the JSON Schemas that editors read, into docs/schema/
 	@mkdir -p docs/schema

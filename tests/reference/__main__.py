@@ -1,6 +1,6 @@
-"""`python -m tests.reference` writes docs/reference.md and docs/api-coverage.md; `make docs` calls it."""
+"""`python -m tests.reference` writes the pages that are made from the code, and the pictures; `make docs` calls it."""
 
-from tests.reference import coverage, document
+from tests.reference import coverage, document, night
 
-for page in (document, coverage):
+for page in (document, coverage, night):
     page.FILE.write_text(page.text(), "utf-8")

@@ -1,0 +1,128 @@
+"""The pictures of docs/operating.md, drawn from the table of states and from what the commands really do.
+
+The page is written by hand; what stands between its two marks is made here, and the gate compares. One picture for a
+screen that draws, and the same in plain letters for a terminal at night.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+from typing import Final
+
+from tests.builders import NOW, a_write
+from tests.reference.pages import ROOT
+from worker.engine.looks import Settings
+from worker.engine.operators import approved, rejected, resolved
+from worker.engine.settings import EngineSettings
+from worker.guards.situation import Limits
+from worker.model.writes import FINAL, State, Write
+from worker.writes.states import MOVES
+
+FILE: Final = ROOT / "docs" / "operating.md"
+BEGIN: Final = "<!-- The pictures: made by `make docs` from the table of states. -->"
+END: Final = "<!-- Until here. -->"
+ENDED: Final = "ended"
+WITHOUT_EFFECT: Final = frozenset({"rejected", "refused", "skipped", "cancelled"})
+"""Ends that the picture draws as one."""
+WAY: Final[tuple[State, ...]] = ("planned", "sending", "applied", "confirmed")
+"""What a write passes through on an ordinary day."""
+
+_SETTINGS: Final = EngineSettings(
+    deciding=Settings(),
+    limits=Limits(),
+    interval=timedelta(seconds=3),
+    timeout=timedelta(seconds=10),
+    stop_within=timedelta(seconds=20),
+    settle=timedelta(minutes=2),
+    evidence_reads=3,
+    evidence_within=timedelta(minutes=15),
+    confirm_within=timedelta(minutes=2),
+    max_attempts=3,
+)
+_WORD: Final = {"because": "looked", "by": "ann", "now": NOW}
+COMMANDS: Final[Mapping[str, tuple[tuple[State, ...], Callable[[Write], State]]]] = {
+    "approve": (("waiting",), lambda write: approved(write, **_WORD).after.state),  # type: ignore[arg-type]
+    "reject": (("waiting", "planned", "needs_human"), lambda write: rejected(write, **_WORD).after.state),  # type: ignore[arg-type]
+    "resolve --applied": (("needs_human",), lambda write: _resolved(write, applied=True)),
+    "resolve --not-applied": (("needs_human",), lambda write: _resolved(write, applied=False)),
+}
+"""What a person can say, of a write in which states, and what becomes of the write then."""
+
+
+def _resolved(write: Write, *, applied: bool) -> State:
+    verdict = resolved(write, applied=applied, because="looked", by="ann", now=NOW, settings=_SETTINGS)
+    return verdict.after.state
+
+
+def said_by_a_person() -> dict[tuple[State, State], list[str]]:
+    """The moves that a command makes, and which command."""
+    found: dict[tuple[State, State], list[str]] = {}
+    for command, (states, becomes) in COMMANDS.items():
+        for state in states:
+            write = a_write(state=state)
+            if state in ("planned", "waiting"):
+                write = replace(write, attempt=0)
+            found.setdefault((state, becomes(write)), []).append(command)
+    return found
+
+
+def drawn() -> str:
+    """The picture as Mermaid draws it: the ends without effect as one, and a person's moves with their command."""
+    people = said_by_a_person()
+    edges: dict[tuple[str, str], list[str]] = {}
+    for state, after in MOVES.items():
+        for to in after:
+            words = people.get((state, to), [])
+            edges.setdefault((state, ENDED if to in WITHOUT_EFFECT else to), []).extend(words)
+    lines = ["```mermaid", "stateDiagram-v2", "    direction LR", "    [*] --> planned", "    [*] --> waiting"]
+    for (state, to), words in edges.items():
+        lines.append(f"    {state} --> {to}" + (f" : {', '.join(words)}" if words else ""))
+    lines += [f"    {state} --> [*]" for state in ("confirmed", "unconfirmed", ENDED)]
+    lines += ["    classDef you fill:#fde68a,stroke:#92400e,color:#000", "    class waiting, needs_human you"]
+    return "\n".join((*lines, "```"))
+
+
+def spelled() -> str:
+    """The same in plain letters: what goes by itself, what a person decides, and the ends."""
+    people = said_by_a_person()
+    mine = {pair for pair in people if pair[0] in ("waiting", "needs_human")}
+    by_itself = [f"  {' --> '.join(WAY)}"]
+    for state, after in MOVES.items():
+        others = [to for to in after if (state, to) not in mine and not _on_the_way(state, to)]
+        if others:
+            by_itself.append(f"  {state:<12} --> {', '.join(others)}")
+    decided = [
+        f"  {state:<12} {' or '.join(commands):<24} --> {to}"
+        for (state, to), commands in people.items()
+        if state in YOURS
+    ]
+    ends = [f"  {state}" for state in MOVES if state in FINAL]
+    parts = ("by itself", *by_itself, "", "by you", *decided, "", "the end", "  " + ", ".join(e.strip() for e in ends))
+    return "\n".join(("```text", *parts, "```"))
+
+
+YOURS: Final = frozenset({"waiting", "needs_human"})
+
+
+def _on_the_way(state: State, to: State) -> bool:
+    return (state, to) in pairwise(WAY)
+
+
+def pictures() -> str:
+    """Everything between the marks."""
+    about = (
+        "Yellow waits for you. `ended` stands for the ends in which the worker claims no effect, and sends nothing "
+        "more:\n"
+        + ", ".join(f"`{state}`" for state in MOVES if state in WITHOUT_EFFECT)
+        + "; in shadow mode a write begins and ends as `shadowed`. The same in plain letters:"
+    )
+    return f"{BEGIN}\n\n{drawn()}\n\n{about}\n\n{spelled()}\n\n{END}"
+
+
+def text() -> str:
+    """The whole page, with the pictures as they are now."""
+    page = FILE.read_text("utf-8")
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return before + pictures() + after
