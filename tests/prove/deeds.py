@@ -42,8 +42,8 @@ class Deed:
         return f"rules:\n  - id: r\n    when: event.status == 'cancelled'\n    do: {self.do}\n"
 
 
-def by_hand(*, parts: Mapping[str, object] | None = None, **fields: object) -> Hand:
-    """A person sets these fields, or these parts, of the event."""
+def by_hand(parts: Mapping[str, object] | None = None, /, **fields: object) -> Hand:
+    """A person sets these parts, and these fields, of the event."""
 
     def act(here: Town) -> None:
         change = EventChange(event="e1", partner=PARTNER, by="person", set=fields, parts=parts or {})
@@ -59,12 +59,12 @@ def published(*campaigns: dict[str, object]) -> Happening:
 
 def setup(**fields: object) -> Hand:
     """A person leaves this setup."""
-    return by_hand(parts={"setup": {"goal": "ROAS", "total_budget": 500, **fields}})
+    return by_hand({"setup": {"goal": "ROAS", "total_budget": 500, **fields}})
 
 
 def campaigns(**fields: object) -> Hand:
     """A person leaves one campaign, with these fields."""
-    return by_hand(parts={"campaigns": [{"tc": "cluster 1", "tc_run_id": 1, **fields}]})
+    return by_hand({"campaigns": [{"tc": "cluster 1", "tc_run_id": 1, **fields}]})
 
 
 def _field(action: str, name: str, value: str, before: str, do: str = "") -> Deed:
@@ -143,7 +143,7 @@ DEEDS: Mapping[str, Deed] = {
         method="POST",
         path="/boost$",
         effect="boost",
-        so=by_hand(parts={"published": True}),
+        so=by_hand({"published": True}),
         otherwise=setup(total_budget=900),
     ),
     "reset_setup": Deed(
@@ -251,16 +251,16 @@ class Outcome:
 def _answers() -> dict[str, Outcome]:
     found: dict[str, Outcome] = {}
     for status in (400, 404, 405, 410, 413, 415, 422):
-        given = {"params": {"status": status, "code": "error.invalid"}}
-        found[f"{status}, nothing happened"] = Outcome(means="no", kind="answer_before", **given)
-        found[f"{status}, a lie"] = Outcome(means="no", happens=True, kind="answer_after", **given)
+        refusal = {"status": status, "code": "error.invalid"}
+        found[f"{status}, nothing happened"] = Outcome(means="no", kind="answer_before", params=refusal)
+        found[f"{status}, a lie"] = Outcome(means="no", happens=True, kind="answer_after", params=refusal)
     for status in (302, 408, 409, 418, 425, 429, 451, 500, 502, 503, 504):
-        given = {"params": {"status": status}}
-        found[f"{status}, nothing happened"] = Outcome(means="unknown", kind="answer_before", **given)
-        found[f"{status}, applied"] = Outcome(means="unknown", happens=True, kind="answer_after", **given)
-        late = {"params": {"status": status, "after_s": 6.0}}
+        answer = {"status": status}
+        found[f"{status}, nothing happened"] = Outcome(means="unknown", kind="answer_before", params=answer)
+        found[f"{status}, applied"] = Outcome(means="unknown", happens=True, kind="answer_after", params=answer)
+        late = {**answer, "after_s": 6.0}
         if status in (429, 500, 503):
-            found[f"{status}, applied late"] = Outcome(means="unknown", happens=True, kind="late_effect", **late)
+            found[f"{status}, applied late"] = Outcome(means="unknown", happens=True, kind="late_effect", params=late)
     return found
 
 

@@ -72,13 +72,13 @@ def drawn() -> str:
     people = said_by_a_person()
     edges: dict[tuple[str, str], list[str]] = {}
     for state, after in MOVES.items():
-        for to in after:
-            words = people.get((state, to), [])
-            edges.setdefault((state, ENDED if to in WITHOUT_EFFECT else to), []).extend(words)
+        for follows in after:
+            words = people.get((state, follows), [])
+            edges.setdefault((state, ENDED if follows in WITHOUT_EFFECT else follows), []).extend(words)
     lines = ["```mermaid", "stateDiagram-v2", "    direction LR", "    [*] --> planned", "    [*] --> waiting"]
-    for (state, to), words in edges.items():
-        lines.append(f"    {state} --> {to}" + (f" : {', '.join(words)}" if words else ""))
-    lines += [f"    {state} --> [*]" for state in ("confirmed", "unconfirmed", ENDED)]
+    for (start, to), words in edges.items():
+        lines.append(f"    {start} --> {to}" + (f" : {', '.join(words)}" if words else ""))
+    lines += [f"    {end} --> [*]" for end in ("confirmed", "unconfirmed", ENDED)]
     lines += ["    classDef you fill:#fde68a,stroke:#92400e,color:#000", "    class waiting, needs_human you"]
     return "\n".join((*lines, "```"))
 
