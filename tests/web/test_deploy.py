@@ -153,3 +153,19 @@ def _ready(address: str) -> bool:
         return httpx.get(f"{address}/-/ready", trust_env=False, timeout=2).is_success
     except httpx.HTTPError:
         return False
+
+
+def test_the_check_of_the_image_runs_it_as_the_compose_file_does() -> None:
+    script = ROOT / "deploy" / "check-image.sh"
+    done = subprocess.run(["sh", "-n", str(script)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    text = script.read_text("utf-8")
+    service = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text("utf-8"))["services"]["worker"]
+    user = service["user"].split(":")[0]
+    assert f"--reuid {user} --regid {user}" in text
+    (scratch,) = service["tmpfs"]
+    assert f"-o {scratch.partition(':')[2]} tmpfs" in text
+    image = (ROOT / "Dockerfile").read_text("utf-8")
+    config = re.search(r"CAMPAIGN_WORKER_CONFIG=(\S+)", image)
+    assert config is not None
+    assert config[0] in text
