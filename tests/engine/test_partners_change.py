@@ -1,0 +1,93 @@
+"""Partners that the account's token names no longer, or names anew, while the worker runs."""
+
+import asyncio
+from pathlib import Path
+from typing import Any, cast
+
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from tests.engine.test_daemon import Edited, Told, no_budget
+from tests.worlds import OTHER, PARTNER, PAUSE, Town, happening, tenant, town, world
+from worker.engine.daemon import Daemon
+from worker.engine.parts import Parts
+from worker.model.ids import PartnerId
+from worker.sandbox.changes import SettingsChange
+from worker.sandbox.settings import Settings
+
+
+class Jobs:
+    """A scheduler whose jobs the test does itself, partner by partner."""
+
+    def __init__(self) -> None:
+        self.partners: list[PartnerId] = []
+
+    def add_job(self, _job: object, _when: object, *, args: list[PartnerId], **_options: object) -> None:
+        self.partners += args
+
+    def remove_job(self, name: str) -> None:
+        self.partners.remove(PartnerId(name.removeprefix("cycle ")))
+
+
+def names(here: Town, *partners: str) -> None:
+    """From its next sign-in on, the account is for these partners."""
+    users = [{"username": "sandbox", "password": "sandbox", "partners": list(partners)}]
+    here.twin.change(SettingsChange(settings={"users": users}), here.loop.time())
+
+
+def asked(here: Town, partner: str) -> int:
+    return sum(seen.partner == partner for seen in here.twin.books.requests)
+
+
+def test_a_partner_that_leaves_the_token_rests_and_comes_back_as_after_a_silence(tmp_path: Path) -> None:
+    told, jobs = Told(), Jobs()
+
+    async def script(here: Town) -> None:
+        worker = here.worker
+        parts = Parts(clock=here.clock, service=worker.service, ledger=worker.ledger, settings=here.settings)
+        daemon = Daemon(parts, source=Edited(PAUSE), reporter=told, pid=1, budgets=no_budget)
+        daemon._take_rules(Edited(PAUSE).load(), "")
+
+        async def live(seconds: float) -> None:
+            """What the daemon's jobs do: who the partners are, and a cycle for each."""
+            ends = here.loop.time() + seconds
+            while here.loop.time() < ends:
+                await daemon._refresh(cast("AsyncIOScheduler", jobs))
+                for partner in list(jobs.partners):
+                    await daemon._one_cycle(partner)
+                await asyncio.sleep(3)
+
+        await live(9)
+        assert sorted(jobs.partners) == [PARTNER, OTHER]
+        here.ledger.append_halt(because="look first", by="me", at=here.clock.now())
+        here.set("e1", partner=OTHER, status="cancelled")
+        await live(9)
+        assert (here.only.state, here.only.held_by) == ("planned", "halt")
+
+        names(here, PARTNER)
+        await live(30)
+        assert jobs.partners == [PARTNER]
+        assert told.said.count("partner_lost") == 1
+        assert (here.only.state, here.only.held_by) == ("planned", "partner_gone"), here.story()
+        before = asked(here, OTHER)
+        here.ledger.resume_halts(because="go on", by="me", at=here.clock.now())
+        here.set("e1", status="cancelled")
+        here.set("e2", partner=OTHER, status="cancelled")
+        await live(30)
+        assert asked(here, OTHER) == before, "not one request more for a partner that is not ours"
+        assert [(one.partner, one.eid) for one in here.effects()] == [(PARTNER, "e1")], "the others go on"
+
+        names(here, PARTNER, OTHER)
+        await live(60)
+        assert sorted(jobs.partners) == [PARTNER, OTHER]
+        states = {(write.key.partner, write.key.event): write.state for write in here.writes()}
+        assert states == {
+            (PARTNER, "e1"): "confirmed",
+            (OTHER, "e1"): "confirmed",  # fired before it left: an open episode that still holds
+            (OTHER, "e2"): "waiting",  # first seen after the silence, so a person is asked
+        }
+        assert len(here.effects()) == 2
+
+    settings: dict[str, Any] = {"twin": Settings(token_lifetime_s=15)}
+    place = world(happening("e1"), more=(tenant(OTHER, happening("e1"), happening("e2")),))
+    with town(tmp_path, place, **settings) as (_, play):
+        play(script)
