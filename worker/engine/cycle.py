@@ -73,6 +73,8 @@ class Cycle:
         state = PartnerState(partner=partner, memory=memory, memories=memories, read_up_to=read_up_to, kept=kept)
         state.known = {event for event, _ in memories} | set(memory.gone)
         for write in self._ledger.open_writes(partner):
+            if write.sent:
+                state.did(write)
             if write.state == "sending":
                 self._settler.found_sending(state, write)
         return state

@@ -123,6 +123,7 @@ class Executor:
             return
         not_after = recorded + self._settings.timeout.total_seconds()
         state.in_flight.add(write.id)
+        state.did(write)  # before the answer: a look may see the effect sooner
         try:
             outcome = await self._outward.send(write, request, not_after=not_after)
             await self._record(state, recorded_as.after, outcome)
@@ -175,9 +176,8 @@ class Executor:
             state.settling[write.id] = settling
         state.tasks_of_service.pop(write.id, None)
         state.said.pop(write.id, None)
-        if isinstance(outcome, Accepted | Uncertain):
-            for field, value in write.intent.wanted.items():
-                state.doing[(write.key.event, field)] = value
+        if not isinstance(outcome, Accepted | Uncertain):
+            state.did_not(write)
 
     async def _ready(
         self, state: PartnerState, write: Write, rules: tuple[Rule, ...], earlier: tuple[Write, ...], places: Places

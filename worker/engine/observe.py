@@ -104,28 +104,24 @@ class Observer:
         listing = await self._service.listing(state.partner, hear if same_rules else told_nobody)
         now = self._clock.now()
         memory = self._gap(state.memory, course.began)
-        earlier: dict[EventId, Fact | None] = {}
         for event, fact in listing.events.items():
-            if course.handled.get(event) is fact:
-                continue
-            old = state.fact(event, EVENT)
-            if state.observe(event, EVENT, fact):
-                earlier[event] = old
+            if course.handled.get(event) is not fact:
+                state.observe(event, EVENT, fact)
         in_sight = set(listing.events)
         room = self._room(state, listing, course)
         records: list[Record] = []
-        memory, replaced = self._replaced(state, memory, earlier, now)
+        memory, replaced = self._replaced(state, memory, now)
         records.extend(replaced)
         if listing.complete:
             memory, reset = self._reset(state, memory, in_sight, now)
             records.extend(reset)
-            room -= await self._ask_for_missing(state, in_sight, room, earlier)
+            room -= await self._ask_for_missing(state, in_sight, room)
             if memory.reset_at is not None and _many_lost(state, memory, in_sight):
                 memory = _lost(state, memory, in_sight, now)
         memory = self._sight(state, memory, in_sight, now)
         self._reader.want(state, rules, state.calm.stirred(in_sight, now) if state.wanted_under == under else in_sight)
         state.wanted_under = under
-        records.extend(changes_seen(state, rules, earlier, now))
+        records.extend(changes_seen(state, rules, now))
         if listing.complete:
             memory = replace(memory, listed_at=now)
             state.last_ok_at, state.last_error = now, None
@@ -149,6 +145,8 @@ class Observer:
         changed = await self._reader.read_facts(state, rules, seen.in_sight, seen.room)
         self._expect(state, seen)
         only = changed if records is None else None
+        if changed or records is not None:  # else nothing is decided on, and stored; then the next list does it
+            records = [*(records or ()), *changes_seen(state, rules, self._clock.now())]
         return replace(seen, memory=state.memory, store=False, records=tuple(records or ()), only=only)
 
     def _expect(self, state: PartnerState, seen: Seen) -> None:
@@ -182,17 +180,17 @@ class Observer:
 
     async def _hear(self, state: PartnerState, course: Course, part: PartOfList) -> None:
         """Takes in some pages of a list of which others are still to come, and what facts are due by now."""
-        earlier: dict[EventId, Fact | None] = {}
+        changed: set[EventId] = set()
         for event, fact in part.events.items():
             old = state.fact(event, EVENT)
             if old is None or event not in state.known or event in state.memory.gone or _is_another(old, fact):
                 continue
             course.handled[event] = fact
             if state.observe(event, EVENT, fact):
-                earlier[event] = old
-        self._reader.want(state, course.rules, earlier)
-        records = changes_seen(state, course.rules, earlier, self._clock.now())
-        self._tell(state, course, earlier.keys(), tuple(records))
+                changed.add(event)
+        self._reader.want(state, course.rules, sorted(changed))
+        records = changes_seen(state, course.rules, self._clock.now(), changed)
+        self._tell(state, course, changed, tuple(records))
         share = part.pages / part.of_pages
         course.heard += share
         course.room += self._facts_per_look(state, part.of_pages) * share
@@ -234,33 +232,31 @@ class Observer:
         return replace(memory, reset_at=now), [record]
 
     def _replaced(
-        self, state: PartnerState, memory: PartnerMemory, earlier: dict[EventId, Fact | None], now: datetime
+        self, state: PartnerState, memory: PartnerMemory, now: datetime
     ) -> tuple[PartnerMemory, list[Record]]:
         """A reset that gives the ids to other events at once, so that none is seen to vanish. What was known of the
         events before is forgotten: compared with it, everything would have changed."""
-        others = [event for event, old in earlier.items() if _is_another(old, state.fact(event, EVENT))]
+        pending = [(event, old) for (event, key), old in state.before.items() if key == EVENT]
+        others = [event for event, old in pending if _is_another(old, state.fact(event, EVENT))]
         known = len(state.known - memory.gone.keys())
         if len(others) < RESET_AT_LEAST or 2 * len(others) <= known:
             return memory, []
         for event in others:
-            del earlier[event]
-            state.facts[event] = {EVENT: state.facts[event][EVENT]}
+            now_there = state.facts[event][EVENT]
+            state.forget(event)
+            state.facts[event] = {EVENT: now_there}
         why = f"{len(others)} of {known} events became others under their ids; what they lead to waits for approval"
         record = Record(at=now, kind="observed", reason="reset", why=why, partner=state.partner)
         returned = {**memory.returned, **dict.fromkeys(others, now)}
         fresh = [] if _recent(memory.reset_at, now) else [record]
         return replace(memory, reset_at=now, returned=returned), fresh
 
-    async def _ask_for_missing(
-        self, state: PartnerState, in_sight: set[EventId], room: int, earlier: dict[EventId, Fact | None]
-    ) -> int:
+    async def _ask_for_missing(self, state: PartnerState, in_sight: set[EventId], room: int) -> int:
         """Reads the known events that the list lacks, one by one; those that answer are in sight after all."""
         now = self._clock.monotonic()
         missing = [event for event in sorted(state.known - in_sight) if self._worth_asking(state, event, now)]
         wants = [Want(event=event, key=EVENT, read_at=state.checked_gone.get(event)) for event in missing]
         chosen = choose(wants, room, now, self._settings.interval)
-        for want in chosen:
-            earlier[want.event] = state.fact(want.event, EVENT)
         await self._reader.read(state, chosen)
         for want in chosen:
             state.checked_gone[want.event] = now
@@ -340,7 +336,7 @@ def _lost(state: PartnerState, memory: PartnerMemory, in_sight: set[EventId], no
     """After a reset everything that vanished is out of sight at once, whether a read of its own has said so or not; and
     forgotten, because what comes back under its id may be another event."""
     for event in state.known - in_sight:
-        state.facts.pop(event, None)
+        state.forget(event)
     return replace(memory, gone={**dict.fromkeys(state.known - in_sight, now), **memory.gone})
 
 

@@ -3,50 +3,41 @@
 An auditor asks "who paused this?"; the answer must also be there where it was not the worker.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
 
-from worker.engine.state import EVENT, PartnerState
+from worker.engine.state import EVENT, SETUP, PartnerState
 from worker.model.actions import ACTIONS
-from worker.model.document import PARTNER_FIELDS
+from worker.model.document import EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS
 from worker.model.facts import Fact, FactKey, Json, Known
 from worker.model.ids import EventId, PartnerId
 from worker.model.records import Record
 from worker.model.rules import Rule
+from worker.rules.mentions import looked_at
 
-FIELDS: tuple[str, ...] = (
-    "status",
-    "frontend_status",
-    "campaign_status",
-    "client_campaign_status",
-    "campaign_optimisation_status",
-    "ad_campaign_optimisation_status",
-    "start_date_time",
-    "capacity",
-    "predicted_sales_share",
-    "campaign_event_series",
-)
-"""Fields of the event that are watched where a rule mentions or writes them."""
 LISTS = frozenset({"permissions", "features"})
 """Lists of the whole partner whose changes are worth a record."""
 
 
 def changes_seen(
-    state: PartnerState, rules: Iterable[Rule], earlier: Mapping[EventId, Fact | None], now: datetime
+    state: PartnerState, rules: Iterable[Rule], now: datetime, among: Container[EventId] | None = None
 ) -> list[Record]:
-    """A record for each watched field of an event that differs from the last time it was seen."""
-    fields = watched_fields(rules)
+    """A record for each watched field that differs from when it was last logged, of all events or of those ``among``
+    them that were looked at. What cannot be read now has not changed yet."""
+    found = [one for one in state.before.items() if among is None or one[0][0] in among]
+    fields = watched_fields(rules) if found else {}
     records: list[Record] = []
-    for event, old in earlier.items():
-        new = state.fact(event, EVENT)
-        if not (isinstance(old, Known) and isinstance(new, Known)):
+    for (event, key), old in found:
+        new = state.fact(event, key)
+        if new is not None and not isinstance(new, Known):
             continue
-        if not (isinstance(old.value, Mapping) and isinstance(new.value, Mapping)):
+        del state.before[(event, key)]
+        if new is None or not (isinstance(old.value, Mapping) and isinstance(new.value, Mapping)):
             continue
-        for field in fields:
+        for field in fields.get(key.name, ()):
             was, now_is = old.value.get(field), new.value.get(field)
             if field in old.value and field in new.value and was != now_is:
-                records.append(_record(state, event, field, (was, now_is), now))
+                records.append(_record(state, event, f"{key.name}.{field}", (was, now_is), now))
     return records
 
 
@@ -75,24 +66,35 @@ def shared_changes(partner: PartnerId, key: FactKey, old: Fact | None, new: Fact
     return []
 
 
-def watched_fields(rules: Iterable[Rule]) -> tuple[str, ...]:
-    """The event's fields that some rule mentions or writes."""
-    texts = [rule.when.source for rule in rules if rule.when is not None]
-    written = {
-        field for rule in rules for step in rule.do for fact, field in ACTIONS[step.action].writes if fact == "event"
-    }
-    return tuple(field for field in FIELDS if field in written or any(field in text for text in texts))
+def watched_fields(rules: Iterable[Rule]) -> Mapping[str, tuple[str, ...]]:
+    """The fields of the watched facts that some rule names or writes, by fact."""
+    rules = list(rules)
+    named = looked_at(rules)
+    found: dict[str, tuple[str, ...]] = {}
+    for key, documented in ((EVENT, EVENT_FIELDS), (SETUP, SETUP_FIELDS)):
+        fields = named.get(key.name, frozenset())
+        written = {
+            field
+            for rule in rules
+            for step in rule.do
+            for fact, field in ACTIONS[step.action].writes
+            if fact == key.name
+        }
+        found[key.name] = tuple(sorted((set(documented) if fields is None else fields) | (written - {""})))
+    return found
 
 
-def _record(state: PartnerState, event: EventId, field: str, values: tuple[Json, Json], now: datetime) -> Record:
+def _record(state: PartnerState, event: EventId, name: str, values: tuple[Json, Json], now: datetime) -> Record:
     was, now_is = values
-    ours = state.doing.get((event, field)) == now_is
+    ours = (event, name) in state.doing and state.doing[(event, name)] == now_is
+    if ours:
+        del state.doing[(event, name)]  # once: the next to make it so again is somebody else
     whose = "by the worker's own write" if ours else "not by the worker"
     return Record(
         at=now,
         kind="observed",
-        why=f"event.{field} changed from {was!r} to {now_is!r}, {whose}",
+        why=f"{name} changed from {was!r} to {now_is!r}, {whose}",
         partner=state.partner,
         event=event,
-        facts={f"event.{field}": now_is, "before": was, "ours": ours},
+        facts={name: now_is, "before": was, "ours": ours},
     )

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from worker.engine.calm import Calm
+from worker.engine.effects import effect_of
 from worker.engine.recording import Kept
+from worker.model.actions import ACTIONS
 from worker.model.facts import Fact, FactKey, Json, Known, Observation, Unknown
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
@@ -21,6 +23,9 @@ from worker.rules.registry import BUILT_IN_REGISTRY
 from worker.writes.life import Settling
 
 EVENT = FactKey(name="event")
+SETUP = FactKey(name="setup")
+WATCHED = (EVENT, SETUP)
+"""Facts whose changes are worth a record, with whose doing they were."""
 PARTNER = FactKey(name="partner")
 _SHARED = BUILT_IN_REGISTRY.shared
 
@@ -62,17 +67,17 @@ class PartnerState:
 
     ``kept``: what is known of its trail in the ledger. ``known``: events met so far. ``said``: what the last logged
     evidence of a write said; ``shown``: a read that showed its effect while the ledger could not take it.
-    ``doing``: the value that a write of ours last put into a field of an event, to tell our own changes from
-    others'. ``calm``: events that need no look. ``wanted``: the facts that rules want of an event beside its own
-    record; only events of which any is wanted; ``wanted_under``: by which rules; ``habits``: how often those facts
-    were found changed. ``frozen_under``: for which rules memories were frozen. ``shut``: rules that a product of
-    the partner keeps from looking, with why, as it was last said. ``claimed``: events whose facts a pre-flight is
-    about to read. ``in_flight``: writes whose attempt is recorded and whose outcome is not.
+    ``doing``: the value that a write of ours last put into a field of a fact, to tell our own changes from others'.
+    ``before``: watched facts that say something else, as they were when that was last logged; ``forgotten``: events
+    of which nothing from before counts any more. ``calm``: events that need no look. ``wanted``: the facts that rules
+    want of an event beside its own record; only events of which any is wanted; ``wanted_under``: by which rules;
+    ``habits``: how often those facts were found changed. ``frozen_under``: for which rules memories were frozen.
+    ``shut``: rules that a product of the partner keeps from looking, with why, as it was last said. ``claimed``: events
+    whose facts a pre-flight is about to read. ``in_flight``: writes whose attempt is recorded and whose outcome is not.
     ``quiet_until``: monotonic second before which the partner is left in peace. ``look_s``: how long the last complete
     look took; ``expected``: how soon changes are seen now, as found out last, good until ``expected_until``.
-    ``left``: the service no longer
-    names it; nothing more is sent. ``read_up_to``: the newest record when a person's changes of the ledger's memory
-    were last looked for.
+    ``left``: the service no longer names it; nothing more is sent. ``read_up_to``: the newest record when a person's
+    changes of the ledger's memory were last looked for.
     """
 
     partner: PartnerId
@@ -97,6 +102,8 @@ class PartnerState:
     rests: dict[WriteId, Rest] = field(default_factory=dict)
     claimed: Counter[EventId] = field(default_factory=Counter)
     doing: dict[tuple[EventId, str], Json] = field(default_factory=dict)
+    before: dict[tuple[EventId, FactKey], Known] = field(default_factory=dict)
+    forgotten: set[EventId] = field(default_factory=set)
     in_flight: set[WriteId] = field(default_factory=set)
     quiet_until: float = float("-inf")
     look_s: float = 0.0
@@ -139,6 +146,31 @@ class PartnerState:
         own = self.facts.get(event, {}).get(key)
         return own if own is not None else self.shared.get(key)
 
+    def forget(self, event: EventId) -> None:
+        """Nothing is known of the event any more: what comes back under its id may be another one."""
+        self.facts.pop(event, None)
+        self.forgotten.add(event)
+        for key in WATCHED:
+            self.before.pop((event, key), None)
+
+    def did(self, write: Write) -> None:
+        """An attempt of ours may make this of the event's facts, until they are seen to be so."""
+        self.doing |= self._made_by(write)
+
+    def did_not(self, write: Write) -> None:
+        """The attempt had no effect after all: who makes it so is somebody else."""
+        for place, value in self._made_by(write).items():
+            if place in self.doing and self.doing[place] == value:
+                del self.doing[place]
+
+    def _made_by(self, write: Write) -> dict[tuple[EventId, str], Json]:
+        event = write.key.event
+        effect = effect_of(write.intent, lambda name: _value(self.fact(event, FactKey(name=name))))
+        fields = effect.value if effect is not None and isinstance(effect.value, Mapping) else {}
+        made = {(event, f"{effect.fact}.{name}"): value for name, value in fields.items()} if effect is not None else {}
+        brought = ACTIONS[write.intent.action].brings
+        return {**made, **{(event, f"{EVENT.name}.{name}"): value for name, value in brought}}
+
     def observe(self, event: EventId, key: FactKey, fact: Fact) -> bool:
         """Keeps a fact, of the event or of the partner; an older answer never replaces a newer one. Whether it says
         something else than before."""
@@ -151,8 +183,17 @@ class PartnerState:
         store[key] = fact
         if old is not None and _says_the_same(old, fact):
             return False
+        if key in WATCHED:
+            self._note_before(event, key, old)
         self.calm.stir(event)
         return True
+
+    def _note_before(self, event: EventId, key: FactKey, old: Fact | None) -> None:
+        """Whoever sees it first, a pre-flight too, and across a restart: what it was is kept until it is logged."""
+        kept = None if event in self.forgotten else self.kept.facts.get(event, {}).get(key)
+        was = old if isinstance(old, Known) else kept
+        if isinstance(was, Known):
+            self.before.setdefault((event, key), was)
 
     def observe_shared(self, key: FactKey, fact: Fact) -> bool:
         """Keeps a fact of the whole partner; see `observe`."""
@@ -172,6 +213,10 @@ class PartnerState:
     def merged(self, event: EventId) -> dict[FactKey, Fact]:
         """The event's facts over the partner's."""
         return {**self.shared, **self.facts.get(event, {})}
+
+
+def _value(fact: Fact | None) -> Json:
+    return fact.value if isinstance(fact, Known) else None
 
 
 def _older(new: Fact, old: Fact) -> bool:

@@ -85,6 +85,7 @@ class Action:
     ``needs``: states of the setup in which the service takes it; empty for any.
     ``task``: the service works on it in a task whose state can be read afterwards.
     ``semantics``: the assumption that says whether it sets its value or flips it.
+    ``brings``: fields of the event that the document says it sets beside its target.
     ``reads``: names of the facts that show before, already-so and evidence. ``writes``: (fact, field) that it changes;
     an empty field is the whole fact. ``assumptions``: keys of the register that its request or its evidence lean on.
     """
@@ -111,6 +112,7 @@ class Action:
     semantics: str | None = None
     reads: tuple[str, ...]
     writes: tuple[tuple[str, str], ...]
+    brings: tuple[tuple[str, str], ...] = ()
     assumptions: tuple[str, ...] = ()
     calls: tuple[Call, ...] = ()
     section: str

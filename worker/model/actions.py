@@ -162,6 +162,7 @@ _SETUP = (
         needs=("DRAFT", "PUBLISHED"),
         reads=("setup",),
         writes=(("setup", "state"),),
+        brings=(("client_campaign_status", "RUNNING"),),
         assumptions=("setup.state_field", "setup.draft", "setup.published", "setup.after_publish", "boost.body"),
         calls=(Call(method="POST", path="/setup_processes/{eid}/boost"),),
         section="4.5",

@@ -1,0 +1,146 @@
+"""What the log says of changes that were seen: every one of a field that a rule looks at, and whose doing it was."""
+
+from pathlib import Path
+
+from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, town, world
+from worker.sandbox.changes import EventChange
+
+CAMPAIGN = "/client_campaign_status$"
+OURS, OTHERS = "by the worker's own write", "not by the worker"
+
+
+def told(here: Town, event: str = "e1") -> list[str]:
+    return [record["why"] for record in here.log("observed") if record["event"] == event]
+
+
+def test_a_value_that_comes_back_by_another_hand_is_not_the_workers(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["confirmed"], "paused", 30)
+        here.set("e1", by="person", client_campaign_status="RUNNING")
+        await here.run(6)
+        here.set("e1", by="person", client_campaign_status="PAUSED")
+        await here.run(6)
+        assert told(here)[1:] == [
+            f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OURS}",
+            f"event.client_campaign_status changed from 'PAUSED' to 'RUNNING', {OTHERS}",
+            f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OTHERS}",
+        ]
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_what_somebody_changed_while_the_worker_was_down_is_in_the_log(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(9)
+        await here.kill()
+        here.set("e1", by="person", client_campaign_status="PAUSED")
+        here.start()
+        await here.run(6)
+        assert told(here) == [f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OTHERS}"]
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_an_effect_that_came_while_the_worker_was_down_is_its_own(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(9)
+        here.fault("hang_after", "PUT", CAMPAIGN)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: bool(here.effects()), "it took effect, and no answer comes", 30)
+        await here.kill()
+        here.start()
+        await here.run(30)
+        assert told(here) == [
+            "event.status changed from 'active' to 'cancelled', not by the worker",
+            f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OURS}",
+        ]
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_an_attempt_that_was_refused_made_nothing_so(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.fault("answer_before", "PUT", CAMPAIGN, status=400)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["rejected"], "refused", 30)
+        here.set("e1", by="person", client_campaign_status="PAUSED")
+        await here.run(6)
+        assert told(here)[-1] == f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OTHERS}"
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_a_publish_and_what_comes_with_it_are_told_from_a_persons(tmp_path: Path) -> None:
+    """The document says that the campaigns run once they are published (3.2)."""
+    rules = BOOST + PAUSE.replace("rules:", "")
+
+    async def script(here: Town) -> None:
+        await here.run(9)
+        here.suggest("e1", 7)
+        change = EventChange(event="e2", partner=PARTNER, by="person", parts={"setup": {"state": "PUBLISHED"}})
+        here.twin.change(change, here.loop.time())
+        await here.until(lambda: here.states() == ["confirmed"], "published", 60)
+        await here.run(15)
+        assert sorted(told(here, "e1")) == [
+            f"event.client_campaign_status changed from 'PAUSED' to 'RUNNING', {OURS}",
+            f"setup.state changed from 'DRAFT' to 'PUBLISHED', {OURS}",
+        ]
+        assert f"setup.state changed from 'DRAFT' to 'PUBLISHED', {OTHERS}" in told(here, "e2")
+
+    with town(tmp_path, world(draft("e1", client_campaign_status="PAUSED"), draft("e2")), rules) as (_, play):
+        play(script)
+
+
+def test_a_change_that_a_read_of_its_own_saw_first_is_in_the_log(tmp_path: Path) -> None:
+    """While the list fails, the reads for evidence go on, and see what others do."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["unknown"], "unknown", 30)
+        here.fault("answer_before", "GET", "^/events/$", times=4, status=500)
+        here.set("e1", by="person", frontend_status="FLAGGED")
+        await here.run(60)
+        assert told(here) == [
+            f"event.status changed from 'active' to 'cancelled', {OTHERS}",
+            f"event.frontend_status changed from 'DEFAULT' to 'FLAGGED', {OTHERS}",
+            f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OURS}",
+        ]
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_a_field_that_only_one_rule_names_is_watched_too(tmp_path: Path) -> None:
+    rules = """
+rules:
+  - id: a
+    when: event.category == 'party' && event['mood'] == 'good' && event.special_ad_category == null
+    do: [pause]
+"""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.set("e1", category="party", title="Another title", mood="bad")
+        await here.run(6)
+        here.set("e1", mood="so so", special_ad_category="politics")
+        await here.run(6)
+        here.set("e1", special_ad_category=None)
+        await here.run(6)
+        assert told(here) == [
+            f"event.category changed from 'concert' to 'party', {OTHERS}",
+            f"event.mood changed from 'bad' to 'so so', {OTHERS}",
+            f"event.special_ad_category changed from None to 'politics', {OTHERS}",
+            f"event.special_ad_category changed from 'politics' to None, {OTHERS}",
+        ], "and the title is nobody's business"
+
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
