@@ -6,6 +6,7 @@ import pytest
 
 from tests.calling import PAUSE, call, settle_in
 from worker.cli.rulesource import FolderSource
+from worker.config.schema import schema
 from worker.model.errors import InputErrors
 from worker.rules.registry import BUILT_IN_REGISTRY
 
@@ -54,3 +55,10 @@ def test_check_names_what_cannot_be_read(tmp_path: Path) -> None:
 
     assert done.code == 2
     assert "rules/team: leads back to a folder that it stands in" in done.out
+
+
+def test_a_schema_is_printed_with_the_facts_of_the_config_also_of_a_broken_one(tmp_path: Path) -> None:
+    config = settle_in(tmp_path, "facts: {ad_spend: {get: '/x/{eid}', value: spend}}\nmode: lives\n")
+    found = call("schema", "tests", config=config).json
+    assert "ad_spend" in found["$defs"]["facts"]["properties"]
+    assert call("schema", "rules", config=tmp_path / "none.yaml").json == schema("rules"), "without a config"
