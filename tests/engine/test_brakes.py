@@ -130,7 +130,7 @@ def test_a_surge_holds_its_first_as_well_and_one_command_decides_the_whole_burst
         await here.run(6)
         await cancel(here, "e1", "e2", "e3", "e4")
         assert held(here) == {("waiting", "surge")}, reason
-        assert "fires for 4 events within 0:10:00; more than 2 need approval" in here.writes()[0].why
+        assert "fires for 4 events within 10m; more than 2 need approval" in here.writes()[0].why
         assert booked(here) == 0
         decide(here, verdict)
         await here.until(lambda: all(write.final for write in here.writes()), "decided")

@@ -60,7 +60,7 @@ def test_why_did_it_not_fire_is_answered_for_each_reason_there_is(tmp_path: Path
         event: " ".join(call("explain", "--event", event, config=tmp_path / "config.yaml").both.split())
         for event in ("e1", "e2", "e3", "e9")
     }
-    assert "must hold for 0:01:00, until" in said["e1"], "held, by what, and until when"
+    assert "must hold for 1m, until" in said["e1"], "held, by what, and until when"
     assert "not true event.city" in said["e2"]
     assert 'event.city is "Oslo"' in said["e2"], "the part that decided, with the value it saw"
     assert "event.city is unknown: a number, where the document says string" in said["e3"], "and no other city"

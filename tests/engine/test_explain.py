@@ -118,7 +118,7 @@ def test_what_holds_a_rule_back_is_said_with_since_when_and_until_when(home: Pat
 
     table = explain(home, "--rule", "hide-archived", event="e2").out
     assert "hide-archived: held since 2026-03-01 12:00:" in table
-    assert "must hold for 1:00:00, until 2026-03-01 13:00:" in table
+    assert "must hold for 1h, until 2026-03-01 13:00:" in table
 
 
 def test_a_firing_is_not_pushed_out_by_dull_evaluations(home: Path) -> None:

@@ -249,5 +249,5 @@ def test_the_command_tells_it_as_a_table_and_as_json_beside_a_daemon_of_two_part
     assert found["writes"][0]["requests"] == {"preflight": 1, "write": 1, "confirm": 1}
     assert (found["writes"][0]["before"], found["writes"][0]["after"]) == ("RUNNING", "PAUSED")
     assert table.code == 0
-    assert "1 event as the running daemon saw them; 1 write would be sent" in table.err
+    assert "1 event as the running daemon saw them; 1 write would be sent, in 3 requests" in table.err
     assert '"RUNNING"' in table.out

@@ -127,7 +127,9 @@ def _say(one: Rehearsed, *, beside: bool) -> None:
     """What a person must know beside the rows."""
     sent = sum(1 for row in one.rows if row.request is not None)
     source = "as the running daemon saw them" if beside else "read just now"
-    say(f"{one.partner}: {counted(one.report.events, 'event')} {source}; {counted(sent, 'write')} would be sent")
+    cost = sum(row.cost.preflight + row.cost.write + row.cost.confirm for row in one.rows if row.request is not None)
+    asked = f", in {counted(cost, 'request')}" if sent else ""
+    say(f"{one.partner}: {counted(one.report.events, 'event')} {source}; {counted(sent, 'write')} would be sent{asked}")
     if one.report.error is not None:
         say(f"{one.partner}: {one.report.error}")
     if one.unread:

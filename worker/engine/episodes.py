@@ -26,6 +26,7 @@ from worker.model.memory import RuleMemory
 from worker.model.replacing import replace
 from worker.model.rules import Truth
 from worker.model.writes import UNSENT, Intent, Write
+from worker.rules.durations import duration_text
 from worker.writes.computing import NotComputable
 from worker.writes.evidence import already_so, fact_name, target_value
 from worker.writes.intents import plan_steps, reads_back
@@ -133,7 +134,8 @@ def _enforced(glimpse: Glimpse, memory: RuleMemory) -> Glance:
     acted = within(moments, glimpse.now, cooldown)
     if acted:
         last = acted[-1]
-        brake = Brake(reason="cooldown", why=f"acted at {last:%H:%M:%S}, cooldown {cooldown}", until=last + cooldown)
+        why = f"acted at {last:%H:%M:%S}, cooldown {duration_text(cooldown)}"
+        brake = Brake(reason="cooldown", why=why, until=last + cooldown)
         return Glance(memory=memory, held=brake)
     again = replace(memory, episode=memory.episode + 1)
     return _paced(glimpse, memory, again, "drift", "the target no longer has the wanted value")

@@ -15,6 +15,7 @@ from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.records import REASONS
 from worker.model.rules import Judgement, Rule, Scope, Surge
 from worker.model.writes import Mode, Write
+from worker.rules.durations import duration_text
 from worker.writes.intents import Planned
 
 DAY = timedelta(hours=24)
@@ -173,12 +174,16 @@ def pace_brake(glimpse: Glimpse, since: datetime | None) -> Brake | None:
     rule, now = glimpse.rule, glimpse.now
     if rule.hold_for is not None and since is not None and now < since + rule.hold_for:
         until = since + rule.hold_for
-        return Brake(reason="for", why=f"true since {since:%H:%M:%S}, must hold for {rule.hold_for}", until=until)
+        return Brake(
+            reason="for", why=f"true since {since:%H:%M:%S}, must hold for {duration_text(rule.hold_for)}", until=until
+        )
     cooldown = rule.cooldown
     acted = within(glimpse.sendings, now, cooldown) if cooldown is not None else []
     if cooldown is not None and acted:
         until = acted[-1] + cooldown
-        return Brake(reason="cooldown", why=f"acted at {acted[-1]:%H:%M:%S}, cooldown {cooldown}", until=until)
+        return Brake(
+            reason="cooldown", why=f"acted at {acted[-1]:%H:%M:%S}, cooldown {duration_text(cooldown)}", until=until
+        )
     recent = within(glimpse.sendings, now, DAY)
     limit = rule.per_event_per_day
     if limit is not None and len(recent) >= limit:

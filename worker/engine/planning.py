@@ -12,6 +12,7 @@ from worker.model.records import Record
 from worker.model.replacing import replace
 from worker.model.rules import Rule, RuleSet
 from worker.model.writes import UNSENT, Mode, Plan, Write, WriteKey
+from worker.rules.durations import duration_text
 from worker.writes.intents import Planned, always_asks, plan_steps
 from worker.writes.states import move, note
 
@@ -75,9 +76,8 @@ class Planner:
             recent = {event for rule, event, at in self._look.firings if rule == rule_id and at > since}
             count = len(now_events | recent)
             if count > surge.events:
-                over[rule_id] = (
-                    f"fires for {count} events within {surge.within}; more than {surge.events} need approval"
-                )
+                within = duration_text(surge.within)
+                over[rule_id] = f"fires for {count} events within {within}; more than {surge.events} need approval"
         return over
 
     def _hold_unsent(self, surging: Mapping[RuleId, str]) -> None:

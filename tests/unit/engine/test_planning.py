@@ -155,7 +155,7 @@ def _fields(thing: object) -> dict[str, Any]:
 def test_a_rule_has_its_own_surge() -> None:
     story = many(1, 2, surge=Surge(events=1, within=HOUR))
     assert story.look().planned == ["r: pause waiting surge"] * 2
-    assert "within 1:00:00" in story.write("r").why
+    assert "within 1h" in story.write("r").why
 
 
 # Values that are computed.
