@@ -68,6 +68,32 @@ def test_a_partner_that_refuses_us_is_left_in_peace_for_five_minutes(tmp_path: P
         play(script)
 
 
+def test_a_partner_whose_looks_fail_for_a_minute_is_told_of_once_and_once_when_it_is_over(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        told, running = Told(), here.worker
+        parts = Parts(clock=here.clock, service=running.service, ledger=running.ledger, settings=here.settings)
+        daemon = Daemon(parts, source=NoRules(), reporter=told, pid=1, budgets=no_budget)
+        daemon._partners.renew((PARTNER,))
+
+        async def look(times: int) -> list[str]:
+            told.said.clear()
+            for _ in range(times):
+                await daemon._one_cycle(PARTNER)
+                await here.clock.sleep(12)
+            return told.said
+
+        here.fault("answer_before", "GET", "^/events/", times=2, status=503)
+        assert await look(8) == [], "a failure that is soon over is nothing"
+        here.fault("answer_before", "GET", "^/events/", times=10_000, status=503)
+        assert await look(30) == ["partner_failing"]
+        assert "503" in told.errors[0]
+        here.twin.faults.clear()
+        assert await look(8) == ["partner_well"]
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
 def test_a_daemon_that_is_stopped_before_its_first_look_ends_at_once_and_says_so(tmp_path: Path) -> None:
     async def script(here: Town) -> None:
         running = here.worker

@@ -16,6 +16,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from worker.engine.cycle import Cycle
+from worker.engine.failing import Failing
 from worker.engine.health import RELOAD_EVERY
 from worker.engine.partners import Partners, held_while_gone, said_of
 from worker.engine.parts import Parts
@@ -109,6 +110,7 @@ class Daemon:
         self._rules_status = RulesStatus(hash="", files_hash="", loaded_at=parts.clock.now())
         self._partners = Partners(self._cycle.load, parts.clock.now)
         self._since = parts.clock.now()
+        self._failing = Failing()
         self._cycle_ms = 0
         self._unreachable: str | None = None
         self._ended: str | None = None
@@ -226,6 +228,11 @@ class Daemon:
         if report.denied:
             state.quiet_until = self._clock.monotonic() + DENIED_AGAIN.total_seconds()
             self._reporter.alarm("partner_denied", partner=partner, again_in=DENIED_AGAIN.total_seconds())
+        turned = self._failing.turned(report, self._clock.monotonic())
+        if turned == "failing":
+            self._reporter.alarm("partner_failing", partner=partner, error=report.error)
+        elif turned == "well":
+            self._reporter.note("partner_well", partner=partner)
         self._say_if_short(state, before=short)
         self._save_status()
         return report.complete and report.took_ms >= self._settings.interval.total_seconds() * 1000

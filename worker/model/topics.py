@@ -8,6 +8,7 @@ ALARMS: Mapping[str, str] = {
     "service_unreachable": "the service cannot be reached",
     "partners_unknown": "who the partners are could not be asked",
     "partner_denied": "the service refuses a partner",
+    "partner_failing": "no look at a partner has got through for a minute",
     "partner_lost": "a partner is gone from the sign-in",
     "cycle_failed": "a look ended with an error",
     "ledger_unwritable": "the ledger cannot be written, so nothing is sent",
