@@ -6,6 +6,10 @@ PYTHON ?= python3
 WORKERS ?= 2
 # One more for the tests that mostly wait for the processes that they start.
 BESIDE ?= 3
+# How many drawn worlds `make test` simulates, and every how manieth of all single faults.
+SEEDS ?= 24
+SINGLES ?= 250
+export SEEDS SINGLES
 BIN := .venv/bin
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check

@@ -27,6 +27,7 @@ OUTCOMES: Mapping[State, str] = {
     "confirmed": "accepted",
 }
 """By the state that follows ``sending``; any other is ``unknown``."""
+_EARLIER = attempts.alias("earlier")  # once: making its columns anew for every look took longer than asking
 WITHOUT_EFFECT = (NOT_SENT, REJECTED, ABSENT)
 PROVE_ABSENCE: frozenset[tuple[State, State]] = frozenset(
     {
@@ -112,7 +113,7 @@ def first_sendings(
     connection: Connection, partner: PartnerId, since: datetime
 ) -> Mapping[tuple[EventId, RuleId], Sequence[datetime]]:
     """When each episode's first attempt was recorded, unsent ones left out, by (event, rule)."""
-    a, earlier = attempts.c, attempts.alias("earlier")
+    a, earlier = attempts.c, _EARLIER
     begun_before = exists().where(
         earlier.c.partner == a.partner,
         earlier.c.event == a.event,

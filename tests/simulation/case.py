@@ -1,0 +1,178 @@
+"""A history with its log, its wire and its books put side by side: what every claim of the judge looks at."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.simulation.history import Effect, History, Row, Wire
+
+TICK_S = 0.002
+"""Records keep milliseconds."""
+STATES = frozenset(
+    {"planned", "waiting", "sending", "applied", "unknown", "needs_human", "confirmed", "unconfirmed"}
+    | {"rejected", "refused", "skipped", "cancelled", "shadowed"}
+)
+FINAL = frozenset({"confirmed", "unconfirmed", "rejected", "refused", "skipped", "cancelled", "shadowed"})
+HOUR_S = 3600.0
+ASKED_MOST_S = 315360000.0
+"""The ten years of the menu."""
+WAITED_MOST_S = 900.0
+TIMEOUT_S = 10.0
+UNDER_WAY_S = 0.45
+"""The longest that an answer is under way by itself."""
+INTERVAL_S = 3.0
+FLOOR_S = 3.0
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One ``sending`` record, what followed it, and the requests on the wire that belong to it."""
+
+    write: str
+    life: int
+    row: Row
+    at_s: float
+    after: Row | None = None
+    wire: list[Wire] = field(default_factory=list)
+
+    @property
+    def ended_s(self) -> float:
+        """When its sender knew that it was over; a sender that died knew it when it died."""
+        return max((one.heard_s if one.heard_s is not None else one.at_s for one in self.wire), default=self.at_s)
+
+
+@dataclass(slots=True)
+class Deed:
+    """One write over its whole life: its records, its attempts, its effects."""
+
+    rows: list[Row] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+
+    @property
+    def state(self) -> str:
+        return str(next(row["kind"] for row in reversed(self.rows) if row["kind"] in STATES))
+
+    @property
+    def event(self) -> str:
+        return str(self.rows[0]["event"])
+
+    def count(self, kind: str, **fields: str) -> int:
+        return sum(row["kind"] == kind and all(row[key] == value for key, value in fields.items()) for row in self.rows)
+
+
+@dataclass(slots=True)
+class Case:
+    """A history with its log, wire and books put side by side."""
+
+    history: History
+    deeds: dict[str, Deed]
+    strays: list[tuple[Wire, str]]
+    orphans: list[Effect]
+    forgiven: Counter[str]
+    last: list[Row]
+    committed_s: Callable[[int, int], float]
+
+
+def case_of(history: History) -> Case:
+    """Joins what belongs together: records by their hash, requests by what was asked, effects by their request."""
+    deeds: dict[str, Deed] = {}
+    by_life: list[list[Attempt]] = []
+    known: dict[str, Attempt] = {}
+    names: list[dict[int, str]] = []
+
+    def committed_s(life: int, seq: int) -> float:
+        return next((at_s for upto, at_s in history.stamps[life] if upto >= seq), history.ended_s)
+
+    seen: set[str] = set()
+    for life, rows in enumerate(history.logs):
+        name: dict[int, str] = {}
+        mine: list[Attempt] = []
+        for row in rows:
+            if row["write"] is None:
+                continue
+            write = name.setdefault(row["write"], row["hash"])
+            deed = deeds.setdefault(write, Deed())
+            if row["hash"] not in seen:
+                deed.rows.append(row)
+            if row["kind"] == "sending":
+                if row["hash"] not in known:
+                    at_s = committed_s(life, row["seq"])
+                    known[row["hash"]] = Attempt(write=write, life=life, row=row, at_s=at_s)
+                    deed.attempts.append(known[row["hash"]])
+                mine.append(known[row["hash"]])
+        seen |= {row["hash"] for row in rows}
+        by_life.append(mine)
+        names.append(name)
+    for deed in deeds.values():
+        for attempt in deed.attempts:
+            later = (row for row in deed.rows if row["seq"] > attempt.row["seq"] and row["kind"] in STATES)
+            attempt.after = next(later, None)
+    strays = [stray for wire in history.wire if (stray := _joined(wire, by_life[wire.life])) is not None]
+    by_request = {wire.request_id: one for mine in by_life for one in mine for wire in one.wire}
+    orphans = []
+    for effect in history.effects:
+        maker = by_request.get(effect.request_id)
+        if maker is None:
+            orphans.append(effect)
+        else:
+            deeds[maker.write].effects.append(effect)
+    return Case(
+        history=history,
+        deeds=deeds,
+        strays=strays,
+        orphans=orphans,
+        forgiven=Counter(),
+        last=history.logs[-1],
+        committed_s=committed_s,
+    )
+
+
+def _joined(wire: Wire, attempts: list[Attempt]) -> tuple[Wire, str] | None:
+    """Gives the request to its attempt; or says why it has none."""
+    same = [one for one in attempts if _asks(one.row) == (wire.method, wire.url) and one.row["seq"] <= wire.sending_seq]
+    if not same:
+        return wire, "no sending record for it was on disk when its first byte left"
+    attempt = same[-1]
+    attempt.wire.append(wire)
+    if len(attempt.wire) > 1:
+        return wire, f"it is request {len(attempt.wire)} of one attempt"
+    if wire.mark_seq < attempt.row["seq"]:
+        return wire, f"the mark had only reached {wire.mark_seq} of {attempt.row['seq']} when its first byte left"
+    return None
+
+
+def _asks(row: Row) -> tuple[str, str]:
+    return str(row["request"]["method"]), str(row["request"]["url"])
+
+
+def touched(case: Case, event: str, target: str, from_s: float, to_s: float, not_by: Deed | None = None) -> bool:
+    """Whether anybody else changed the target between."""
+    for other in case.history.others:
+        if from_s <= other.at_s <= to_s and (other.target == "*" or (other.event == event and other.target == target)):
+            return True
+    own = {id(one) for one in not_by.effects} if not_by is not None else set()
+    return any(
+        from_s <= one.at_s <= to_s
+        and one.event == event
+        and id(one) not in own
+        and (one.target == target or one.operation == "boost")
+        for one in case.history.effects
+    )
+
+
+TARGETS = {
+    "pause": "client_campaign_status",
+    "run": "client_campaign_status",
+    "boost": "setup",
+    "create_draft": "setup",
+}
+
+
+def target_of(deed: Deed) -> str:
+    action = str(deed.rows[0]["action"])
+    if action == "optimisation":
+        return "campaign_optimisation_status"
+    if action == "ad_optimisation":
+        return "ad_campaign_optimisation_status"
+    return TARGETS.get(action, action)

@@ -1,0 +1,339 @@
+"""The judge: decides from a `History` alone whether the promise was kept. It shares no code with the worker.
+
+Each claim is a function that gives its complaints, and says in its docstring what it forgives and why; what is forgiven
+there is counted, so that it is said and not hidden. What the worker cannot promise is in docs/proof.md.
+"""
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+from tests.simulation.case import (
+    HOUR_S,
+    STATES,
+    TICK_S,
+    TIMEOUT_S,
+    Case,
+    Deed,
+    case_of,
+    target_of,
+    touched,
+)
+from tests.simulation.ends import (
+    a_perfect_service_needs_nobody,
+    a_started_process_is_quiet,
+    changes_are_acted_on,
+    episodes_are_few,
+    everything_ends,
+    manners_are_kept,
+    nothing_broke,
+    one_sender_at_a_time,
+    wanted_when_sent,
+    wishes_are_fulfilled,
+)
+from tests.simulation.history import Effect, History, Row
+
+
+def one_attempt_is_one_request(case: Case) -> Iterator[str]:
+    """Every request that writes has a ``sending`` record of its own, on disk and marked before its first byte; and an
+    attempt that never reached the wire says so, or its process died."""
+    for wire, why in case.strays:
+        yield f"{wire.method} {wire.url} at {wire.at_s - 1000:.3f}: {why}"
+    for deed in case.deeds.values():
+        for one in deed.attempts:
+            if one.wire or one.after is None or one.after["kind"] == "planned":
+                continue
+            if one.after["reason"] not in ("crash", "restored"):
+                number = f"{one.row['attempt']} of write {one.row['write']}"
+                yield f"attempt {number} never reached the wire: {one.after['kind']}"
+
+
+def effects_are_granted(case: Case) -> Iterator[str]:
+    """No write has more effects than it was granted: one, one more for each verdict of a person that it was not there,
+    and one for each time an opposite write that it had overtaken landed after it. Forgiven, and counted: an effect that
+    landed later than ``settle`` after its attempt; one that somebody else had reversed before the next; and where reads
+    answered as of the past."""
+    for effect in case.orphans:
+        yield f"effect {effect.operation} of {effect.event} at {effect.at_s - 1000:.3f} belongs to no attempt"
+    for deed in case.deeds.values():
+        granted = 1 + deed.count("resolved") + deed.count("planned", reason="overtaken")
+        effects = sorted(deed.effects, key=lambda one: one.at_s)
+        if len(effects) <= granted:
+            continue
+        why = _excused(case, deed, effects)
+        if why is None:
+            times = ", ".join(f"{one.at_s - 1000:.3f}" for one in effects)
+            number = f"{deed.rows[0]['write']} of {deed.event}"
+            yield f"write {number} has {len(effects)} effects, granted {granted}: {times}"
+        else:
+            case.forgiven[why] += 1
+
+
+def _excused(case: Case, deed: Deed, effects: list[Effect]) -> str | None:
+    if any(_too_late(case, deed, one) for one in effects):
+        return "an effect later than settle"
+    for earlier, later in pairwise(effects):
+        if not touched(case, deed.event, earlier.target, earlier.at_s, later.at_s, not_by=deed):
+            return "reads of the past" if case.history.stale else None
+    return "reversed by others between two effects"
+
+
+def _too_late(case: Case, deed: Deed, effect: Effect) -> bool:
+    attempt = next(one for one in deed.attempts if any(wire.request_id == effect.request_id for wire in one.wire))
+    return effect.at_s - attempt.ended_s > case.history.settle_s
+
+
+def nothing_repeated(case: Case) -> Iterator[str]:
+    """The service's own books call no effect a repetition: the same write again, while nobody changed its target.
+    Forgiven: effects later than ``settle``, reads of the past, a ledger that was lost, and a person's verdict."""
+    for deed in case.deeds.values():
+        for effect in deed.effects:
+            if not effect.repeated:
+                continue
+            if any(_too_late(case, other, one) for other in case.deeds.values() for one in other.effects):
+                case.forgiven["an effect later than settle"] += 1
+            elif case.history.stale or case.history.disturbed or deed.count("resolved"):
+                case.forgiven["repeated, after a verdict, reads of the past or a lost ledger"] += 1
+            else:
+                what = f"{effect.operation} of {effect.event} at {effect.at_s - 1000:.3f}"
+                yield f"write {deed.rows[0]['write']} repeated {what}"
+
+
+def unsent_had_no_effect(case: Case) -> Iterator[str]:
+    """What the ledger calls not sent, or refused by the service, had no effect, also at the end of time."""
+    for deed in case.deeds.values():
+        for attempt in deed.attempts:
+            if attempt.after is None or attempt.after["kind"] not in ("planned", "rejected"):
+                continue
+            ids = {one.request_id for one in attempt.wire}
+            if any(one.request_id in ids for one in deed.effects):
+                yield f"write {attempt.row['write']} is {attempt.after['kind']} after an attempt that took effect"
+
+
+def confirmed_is_true(case: Case) -> Iterator[str]:
+    """What a read or an answer confirmed has its effect in the books, or another hand brought about the same value.
+    Forgiven where reads answered as of the past, or a ledger was lost."""
+    for deed in case.deeds.values():
+        done = next((row for row in deed.rows if row["kind"] == "confirmed"), None)
+        if done is None or done["reason"] == "person" or deed.effects or case.history.stale or case.history.disturbed:
+            continue
+        first_s = deed.attempts[0].at_s if deed.attempts else 0.0
+        target = target_of(deed)
+        if not deed.attempts or not touched(case, deed.event, target, first_s, case.history.ended_s + HOUR_S):
+            yield f"write {done['write']} is confirmed ({done['reason']}), and the books have no effect of it"
+
+
+def unknown_is_left_by_proof(case: Case) -> Iterator[str]:
+    """Out of ``unknown`` leads only evidence, or a person: *there* to confirmed, *not there* to another attempt, and
+    that not before ``settle`` is over in the process that sends."""
+    for deed in case.deeds.values():
+        state, proof, since_s = "", "", 0.0
+        for row in deed.rows:
+            if row["kind"] == "evidence":
+                proof = str(row["evidence"]["says"])
+            elif row["kind"] in ("resolved", "approved"):
+                proof = "person"
+            if row["kind"] not in STATES:
+                continue
+            if state == "unknown" and (row["reason"], row["kind"]) != ("restored", "needs_human"):
+                yield from _left(case, deed, row, proof, since_s)
+            if row["kind"] == "unknown":
+                proof = ""
+                since_s = deed.attempts[-1].ended_s if len(deed.attempts) == 1 else _attempt_before(deed, row)
+            state = row["kind"]
+
+
+def _attempt_before(deed: Deed, row: Row) -> float:
+    return max((one.ended_s for one in deed.attempts if one.row["seq"] < row["seq"]), default=0.0)
+
+
+_PROOFS = {
+    "confirmed": {"there", "person"},
+    "sending": {"not_there"},
+    "skipped": {"not_there"},
+    "cancelled": {"not_there", "person"},
+    "needs_human": {"not_there", "cannot_tell"},
+}
+_AT_ONCE = {"no_readback", "toggle", "ask"}
+"""Why a person is asked without a read."""
+
+
+def _left(case: Case, deed: Deed, row: Row, proof: str, since_s: float) -> Iterator[str]:
+    kind, number = str(row["kind"]), row["write"]
+    if proof not in _PROOFS.get(kind, set()) and not (kind == "needs_human" and row["reason"] in _AT_ONCE):
+        yield f"write {number} went from unknown to {kind}, and the last evidence says {proof or 'nothing'}"
+    if kind != "sending":
+        return
+    attempt = next(one for one in deed.attempts if one.row["hash"] == row["hash"])
+    began_s = max([since_s, *(life.from_s for life in case.history.lives if life.from_s <= attempt.at_s)])
+    if attempt.at_s - began_s < case.history.settle_s - TICK_S:
+        yield f"write {number} was sent again {attempt.at_s - began_s:.3f} s after its attempt, before settle was over"
+
+
+def a_row_of_reads_before_another_attempt(case: Case) -> Iterator[str]:
+    """Between the end of an unknown attempt and the next one lie at least ``evidence_reads`` whole reads of the target,
+    by the process that sends."""
+    for deed in case.deeds.values():
+        for before, after in pairwise(deed.attempts):
+            if after.row["reason"] != "resend" or not after.wire:
+                continue
+            reads = [
+                one
+                for one in case.history.reads
+                if before.ended_s <= one.at_s < after.at_s
+                and one.owner == after.wire[0].owner
+                and one.whole
+                and _shows(deed, one.path)
+            ]
+            if len(reads) < case.history.evidence_reads:
+                yield f"write {after.row['write']} was sent again after {len(reads)} reads of its target"
+
+
+def _shows(deed: Deed, path: str) -> bool:
+    if target_of(deed) == "setup":
+        return path == f"/setup_processes/{deed.event}"
+    return path in ("/events/", f"/events/{deed.event}")
+
+
+def the_first_byte_leaves_in_time(case: Case) -> Iterator[str]:
+    """A process that was stopped for longer than the time-out between the record and the first byte does not send."""
+    for deed in case.deeds.values():
+        for one in deed.attempts:
+            for wire in one.wire:
+                if wire.at_s - one.at_s > TIMEOUT_S + TICK_S:
+                    yield f"write {one.row['write']} left {wire.at_s - one.at_s:.3f} s after its record"
+
+
+def nothing_leaves_without_its_approval(case: Case) -> Iterator[str]:
+    """What waited for a person, or must wait by the config, is not sent before the person has let it go."""
+    for deed in case.deeds.values():
+        let_go = not case.history.approves
+        for row in deed.rows:
+            if row["kind"] == "waiting":
+                let_go = False
+            elif row["kind"] in ("approved", "resolved"):
+                let_go = True
+            elif row["kind"] == "sending" and not let_go:
+                yield f"write {row['write']} was sent, and nobody had approved it"
+
+
+def a_lost_ledger_is_noticed(case: Case) -> Iterator[str]:
+    """A ledger that has forgotten a ``sending`` is not gone on with, unless a person has accepted it."""
+    for before, after in pairwise(case.history.logs):
+        kept = {row["hash"] for row in after}
+        lost = [row for row in before if row["kind"] == "sending" and row["hash"] not in kept]
+        if lost and after and not any(row["kind"] == "ledger_restored" for row in after):
+            yield f"the sending of write {lost[0]['write']} was forgotten, and nobody was asked"
+
+
+def caps_are_kept(case: Case) -> Iterator[str]:
+    """No more attempts than ``max_attempts`` for one write, but for those that persons and overtaken writes granted and
+    those that were not sent; and no more than ``writes_per_hour`` in any hour, writes that only stop spending left out.
+    The hour is not asked for where the wall clock jumped or a ledger was lost."""
+    history = case.history
+    sent: list[float] = []
+    for deed in case.deeds.values():
+        counted = [one for one in deed.attempts if one.after is None or one.after["kind"] != "planned"]
+        granted = history.max_attempts + deed.count("resolved") + deed.count("planned", reason="overtaken")
+        if len(counted) > granted:
+            yield f"write {deed.rows[0]['write']} made {len(counted)} attempts, granted {granted}"
+        if not _stops(deed):
+            sent += [
+                one.at_s
+                for one in deed.attempts
+                if one.wire and one.after is not None and one.after["kind"] != "planned"
+            ]
+    if history.disturbed or "clock" in history.what:
+        return
+    sent.sort()
+    for index, at_s in enumerate(sent):
+        within = sum(at_s - HOUR_S < other <= at_s for other in sent[: index + 1])
+        if within > history.writes_per_hour:
+            yield f"{within} writes within an hour at {at_s - 1000:.3f}, allowed {history.writes_per_hour}"
+
+
+def _stops(deed: Deed) -> bool:
+    """Whether the write only stops spending."""
+    asks = str(next((one.row["request"]["url"] for one in deed.attempts), ""))
+    return "PAUSED" in asks or "=OFF" in asks
+
+
+def nothing_sent_during_a_halt(case: Case) -> Iterator[str]:
+    """Once a halt has returned, no ``sending`` is committed until it is over."""
+    for began_s, ended_s in case.history.halts if not case.history.disturbed else ():
+        for deed in case.deeds.values():
+            for one in deed.attempts:
+                if began_s + TICK_S < one.at_s < ended_s - TICK_S:
+                    yield f"write {one.row['write']} was recorded as sending at {one.at_s - 1000:.3f}, during a halt"
+
+
+def chain_holds(case: Case) -> Iterator[str]:
+    """Every record's hash covers it and the hash before it, and the numbers have no holes."""
+    for life, rows in enumerate(case.history.logs):
+        prev = "0" * 64
+        for number, row in enumerate(rows, start=1):
+            body = {key: value for key, value in row.items() if key != "hash"}
+            text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+            if row["seq"] != number or row["prev"] != prev or row["hash"] != hashlib.sha256(text.encode()).hexdigest():
+                yield f"the log of life {life} breaks at {number}"
+                break
+            prev = row["hash"]
+
+
+CLAIMS: tuple[Callable[[Case], Iterator[str]], ...] = (
+    one_attempt_is_one_request,
+    effects_are_granted,
+    nothing_repeated,
+    unsent_had_no_effect,
+    confirmed_is_true,
+    unknown_is_left_by_proof,
+    a_row_of_reads_before_another_attempt,
+    the_first_byte_leaves_in_time,
+    wanted_when_sent,
+    one_sender_at_a_time,
+    a_started_process_is_quiet,
+    changes_are_acted_on,
+    nothing_leaves_without_its_approval,
+    a_lost_ledger_is_noticed,
+    caps_are_kept,
+    nothing_sent_during_a_halt,
+    chain_holds,
+    manners_are_kept,
+    episodes_are_few,
+    everything_ends,
+    wishes_are_fulfilled,
+    a_perfect_service_needs_nobody,
+    nothing_broke,
+)
+
+
+def complaints(history: History) -> tuple[list[str], Counter[str]]:
+    """Every complaint of every claim, and what was seen and forgiven on the way."""
+    case = case_of(history)
+    found = [f"{claim.__name__}: {one}" for claim in CLAIMS for one in claim(case)]
+    seen: Counter[str] = Counter({"worlds": 1, "effects": len(history.effects), "requests": len(history.wire)})
+    for deed in case.deeds.values():
+        seen["writes"] += 1
+        for row in deed.rows:
+            if row["kind"] in ("unknown", "confirmed", "needs_human", "sending", "waiting"):
+                seen[str(row["kind"])] += 1
+        if deed.count("unknown"):
+            seen["were unknown"] += 1
+            seen["of them settled without a person"] += not deed.count("needs_human")
+        seen["sent again"] += sum(row["reason"] == "resend" for row in deed.rows)
+        seen["found in sending"] += deed.count("unknown", reason="crash")
+    seen["processes"] = len(history.lives)
+    seen["repeated"] = sum(one.repeated for one in history.effects)
+    for what, count in case.forgiven.items():
+        seen[f"forgiven: {what}"] = count
+    return found, seen
+
+
+def by_kind(found: list[str]) -> dict[str, int]:
+    """How many complaints of each claim."""
+    kinds: defaultdict[str, int] = defaultdict(int)
+    for one in found:
+        kinds[one.split(":", 1)[0]] += 1
+    return dict(kinds)

@@ -1,0 +1,297 @@
+"""The ledger's disk: real SQLite files that can fail, fill up, be cut off, and outlive the process that wrote them.
+
+A killed process leaves its files as the operating system would: what was committed is there, nothing is checkpointed or
+tidied. A power cut is harder: of the write-ahead log only that survives which was synced, as SQLite's own setting says.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+from sqlalchemy import Engine, create_engine
+from sqlalchemy.pool import QueuePool, StaticPool
+
+from tests.simulation.loop import OWNER, Killed
+from tests.simulation.points import Harm
+from tests.virtual import EPOCH
+from worker.ledger import mark as marks
+from worker.ledger import sql, store
+from worker.ledger.mark import Mark
+from worker.ledger.places import LedgerPlace
+from worker.ledger.sql import SqlLedger
+from worker.model.errors import LedgerUnwritable
+
+FINAL = ("confirmed", "unconfirmed", "rejected", "refused", "skipped", "shadowed", "cancelled")
+FULL = 2
+"""What ``PRAGMA synchronous`` answers for FULL."""
+
+
+class Disk:
+    """One machine's ledger, its mark, and who has them open."""
+
+    def __init__(
+        self, folder: Path, cross: Callable[[str, str], Harm | None], kill: Callable[[str], None], chance: Random
+    ) -> None:
+        self.file = folder / "worker.db"
+        self.mark = folder / "worker.db.mark"
+        self._cross = cross
+        self._kill = kill
+        self._chance = chance
+        self.open: dict[str, list[SimConnection]] = {}
+        self.synced = 0
+        self.full = False
+        self.cut_to: int | None = None
+        self.stamps: list[tuple[int, float]] = []
+        self.moment: Callable[[], float] = lambda: 0.0
+        self._left: tuple[bytes, bytes] | None = None
+        for name, content in blank().items():
+            (folder / name).write_bytes(content)
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self.file}"
+
+    @property
+    def wal(self) -> Path:
+        return self.file.with_name("worker.db-wal")
+
+    def harm(self, what: str, owner: str) -> Harm | None:
+        """What goes wrong here; nothing for those around the workers."""
+        return self._cross(what, owner) if owner else None
+
+    def die(self, owner: str) -> None:
+        """The process is dead now, and the files are what they are at this moment."""
+        self._kill(owner)
+        raise Killed(owner)
+
+    def as_left(self) -> None:
+        """Keeps the files as a process leaves them that ends without a word."""
+        content, wal = self.content()
+        if self.cut_to is not None:
+            wal, self.cut_to = wal[: self.cut_to], None
+        self._left = content, wal
+
+    def content(self) -> tuple[bytes, bytes]:
+        """A backup of the files as they are."""
+        wal = self.wal.read_bytes() if self.wal.exists() else b""
+        return (self.file.read_bytes() if self.file.exists() else b"", wal)
+
+    def power_cut(self) -> None:
+        """Of what was written and never synced, no more than a torn part is there."""
+        size = self.wal.stat().st_size if self.wal.exists() else 0
+        if size > self.synced:
+            self.cut_to = self._chance.randint(self.synced, size - 1)
+
+    def reap(self, owner: str) -> None:
+        """Closes what the dead process had open, and puts the files back as it left them."""
+        for connection in self.open.pop(owner, []):
+            with suppress(sqlite3.Error):
+                connection.close()
+        if self._left is not None:
+            content, wal = self._left
+            self._left = None
+            if not self.open:
+                self.put(content, wal)
+
+    def put(self, content: bytes, wal: bytes) -> None:
+        """These bytes are the ledger now."""
+        self.remove()
+        self.file.write_bytes(content)
+        if wal:
+            self.wal.write_bytes(wal)
+        self.synced = len(wal)
+
+    def remove(self) -> None:
+        """The ledger's file is gone, with what SQLite keeps beside it."""
+        for end in ("", "-wal", "-shm"):
+            self.file.with_name(f"worker.db{end}").unlink(missing_ok=True)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The action log as any reader of the file sees it, oldest first."""
+        if not self.file.exists():
+            return []
+        connection = sqlite3.connect(self.file)
+        connection.row_factory = sqlite3.Row
+        try:
+            return [dict(row) for row in connection.execute("SELECT * FROM action_log ORDER BY seq")]
+        except sqlite3.DatabaseError:
+            return []
+        finally:
+            connection.close()
+
+    def open_writes(self) -> list[tuple[str, str]]:
+        """Event and state of every write that is not final, nor held for an hour by its cap; one that nobody has where
+        the file cannot be read."""
+        names = ", ".join(f"'{one}'" for one in FINAL)
+        connection = sqlite3.connect(self.file)
+        try:
+            found = connection.execute(
+                f"SELECT event, state FROM writes WHERE state NOT IN ({names}) "  # noqa: S608 - words of ours
+                "AND NOT (state = 'planned' AND coalesce(held_by, '') IN ('writes_per_hour', 'sequence'))"
+            )
+            return [(str(event), str(state)) for event, state in found]
+        except sqlite3.DatabaseError:
+            return [("", "unreadable")]
+        finally:
+            connection.close()
+
+    def last_sending(self) -> int:
+        """The number of the newest committed ``sending``, as another process would read it now."""
+        connection = sqlite3.connect(self.file)
+        try:
+            found = connection.execute("SELECT coalesce(max(seq), 0) FROM action_log WHERE kind = 'sending'")
+            return int(found.fetchone()[0])
+        finally:
+            connection.close()
+
+
+class SimCursor(sqlite3.Cursor):
+    """Knows when a writing transaction begins."""
+
+    def execute(self, statement: str, *values: Any) -> "SimCursor":
+        connection = self.connection
+        if isinstance(connection, SimConnection) and statement == "BEGIN IMMEDIATE":
+            connection.begins()
+        super().execute(statement, *values)
+        return self
+
+
+class SimConnection(sqlite3.Connection):
+    """A connection whose commits can fail."""
+
+    disk: Disk
+    owner = ""
+    writes = False
+    safe = False
+
+    def cursor(self, factory: Any = None) -> Any:
+        return super().cursor(SimCursor)
+
+    def begins(self) -> None:
+        """BEGIN IMMEDIATE: here another process may be in the way, or the disk is full."""
+        self.writes = True
+        harm = self.disk.harm("begin", self.owner)
+        if harm is None:
+            return
+        if harm.does == "busy":
+            raise failing(sqlite3.SQLITE_BUSY, "database is locked")
+        if harm.does == "kill":
+            self.disk.die(self.owner)
+
+    def commit(self) -> None:
+        if not self.in_transaction or not self.writes:
+            super().commit()
+            return
+        self.writes = False
+        if self.disk.full and self.owner:
+            raise failing(sqlite3.SQLITE_FULL, "database or disk is full")
+        harm = self.disk.harm("commit", self.owner)
+        does = "" if harm is None else harm.does
+        if does == "full":
+            raise failing(sqlite3.SQLITE_FULL, "database or disk is full")
+        if does == "kill_before":
+            self.disk.die(self.owner)
+        before = self.disk.wal.stat().st_size if does == "torn" and self.disk.wal.exists() else 0
+        super().commit()
+        self._synced()
+        self._stamp()
+        if does == "sync_fails":
+            raise failing(sqlite3.SQLITE_IOERR, "disk I/O error")
+        if does == "torn":
+            size = self.disk.wal.stat().st_size if self.disk.wal.exists() else 0
+            self.disk.cut_to = before + (size - before) * 2 // 3
+        if does in ("kill_after", "torn"):
+            self.disk.die(self.owner)
+
+    def _stamp(self) -> None:
+        """Notes when the records up to the newest were committed, by the simulation's own clock."""
+        seq = self.execute("SELECT coalesce(max(seq), 0) FROM action_log").fetchone()[0]
+        stamps = self.disk.stamps
+        if not stamps or stamps[-1][0] != seq:
+            stamps.append((int(seq), self.disk.moment()))
+
+    def _synced(self) -> None:
+        """Notes how much of the write-ahead log would survive a power cut."""
+        if not self.safe:
+            self.safe = self.execute("PRAGMA synchronous").fetchone()[0] >= FULL
+        if self.safe and self.disk.wal.exists():
+            self.disk.synced = self.disk.wal.stat().st_size
+
+
+def failing(code: int, text: str) -> sqlite3.OperationalError:
+    """SQLite's own error."""
+    error = sqlite3.OperationalError(text)
+    error.sqlite_errorcode = code
+    return error
+
+
+@contextmanager
+def mounted(disk: Disk) -> Iterator[None]:
+    """While the block lasts, the ledger's code finds its files on this disk."""
+    real_mark = marks.write_mark
+
+    def connector(place: LedgerPlace, query: str) -> Callable[[], sqlite3.Connection]:
+        def connect() -> sqlite3.Connection:
+            made = sqlite3.connect(
+                f"{place.file.as_uri()}?{query}",
+                uri=True,
+                timeout=0.0,  # nobody lets go while one thread waits
+                isolation_level=None,
+                check_same_thread=False,
+                factory=SimConnection,
+            )
+            made.disk, made.owner = disk, OWNER.get()
+            if made.owner:
+                disk.open.setdefault(made.owner, []).append(made)
+            return made
+
+        return connect
+
+    def write_mark(place: LedgerPlace, mark: Mark) -> None:
+        owner = OWNER.get()
+        harm = disk.harm("mark", owner)
+        if harm is not None and harm.does == "full":
+            raise LedgerUnwritable(f"the ledger's mark {place.mark.name} cannot be written: no space left", hint="")
+        if harm is not None and harm.does == "kill_before":
+            disk.die(owner)
+        real_mark(place, mark)
+        if harm is not None and harm.does == "kill_after":
+            disk.die(owner)
+
+    with (
+        patch.object(store, "_connector", connector),
+        patch.object(store, "_engine", shared_engine),
+        patch.object(sql, "write_mark", write_mark),
+    ):
+        yield
+
+
+@lru_cache(maxsize=1)
+def _dialect_of() -> Engine:
+    """One engine that every simulated one shares its dialect and its compiled statements with."""
+    engine = create_engine("sqlite://", creator=lambda: sqlite3.connect(":memory:", isolation_level=None))
+    engine.connect().close()
+    return engine
+
+
+def shared_engine(connect: Callable[[], Any], *, pool: type[QueuePool] | type[StaticPool]) -> Engine:
+    """An engine as the store makes it; compiling its statements anew for every world would take longer than most."""
+    first = _dialect_of()
+    pooled = StaticPool(connect) if pool is StaticPool else QueuePool(connect, pool_size=1, max_overflow=4)
+    engine = Engine(pooled, first.dialect, first.url)
+    engine._compiled_cache = first._compiled_cache
+    return engine
+
+
+@lru_cache(maxsize=1)
+def blank() -> Mapping[str, bytes]:
+    """The files of a new ledger; making its tables anew for every world would take longer than most worlds."""
+    with TemporaryDirectory() as folder:
+        SqlLedger.open(f"sqlite:///{folder}/worker.db", clock_now=lambda: EPOCH).close()
+        return {file.name: file.read_bytes() for file in sorted(Path(folder).iterdir())}

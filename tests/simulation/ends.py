@@ -1,0 +1,226 @@
+"""Claims about ends and beginnings: that all is done that is asked for, once, in good manners, by one process."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from tests.simulation.case import (
+    ASKED_MOST_S,
+    FINAL,
+    HOUR_S,
+    INTERVAL_S,
+    TICK_S,
+    UNDER_WAY_S,
+    WAITED_MOST_S,
+    Case,
+    Deed,
+    target_of,
+)
+from tests.simulation.history import Version
+
+
+def manners_are_kept(case: Case) -> Iterator[str]:
+    """The service saw no bad manners: the floor of reads, Retry-After, tasks. Forgiven: what a killed process took
+    along, the memory of a Retry-After and of answers still on their way; and a task that is read after an attempt of
+    which nobody can know that it never left."""
+    for kind, at_s, what in case.history.violations:
+        if any(at_s - 120.0 < life.to_s <= at_s for life in case.history.lives):
+            case.forgiven["a wait that a killed process took along"] += 1
+        elif kind == "retry_after" and any(one <= at_s <= one + UNDER_WAY_S for one in case.history.throttled):
+            case.forgiven["left before the 429 was heard"] += 1
+        elif kind == "retry_after" and _waited_long_enough(what):
+            case.forgiven["a Retry-After of years, cut to a quarter of an hour"] += 1
+        elif kind == "task_without_put" and any(_lost(deed) for deed in case.deeds.values()):
+            case.forgiven["a task read after an attempt that never left"] += 1
+        else:
+            yield f"{kind} at {at_s - 1000:.3f}: {what}"
+
+
+def _waited_long_enough(what: str) -> bool:
+    """A Retry-After beyond 15 minutes is waited for no longer than that."""
+    found = re.search(r"asked to wait for ([0-9.e+]+) s more", what)
+    return found is not None and float(found[1]) > HOUR_S and ASKED_MOST_S - float(found[1]) >= WAITED_MOST_S - 1.0
+
+
+def _lost(deed: Deed) -> bool:
+    return any(one.after is not None and one.after["reason"] == "crash" and not one.wire for one in deed.attempts)
+
+
+def episodes_are_few(case: Case) -> Iterator[str]:
+    """A rule fires no more often than its condition became true in the service. Not asked for where reads answered as
+    of the past, where the rule was edited, and where the ledger was lost or the service reset."""
+    history = case.history
+    if history.stale or history.disturbed:
+        return
+    fired: Counter[tuple[str, str]] = Counter()
+    for row in case.last:
+        if row["kind"] == "fired":
+            fired[row["rule"], row["event"]] += 1
+    for wish in history.wishes:
+        if wish.wants is None or not wish.once or wish.rule in history.edited:
+            continue
+        for event in {one.event for one in history.versions}:
+            rises, before = 0, False
+            for one in history.versions:
+                if one.event == event:
+                    now = one.record is not None and wish.wants(one.record, one.setup)
+                    rises += now and not before
+                    before = now
+            if fired[wish.rule, event] > rises:
+                yield f"{wish.rule} fired {fired[wish.rule, event]} times for {event}, and was true {rises} times"
+
+
+def everything_ends(case: Case) -> Iterator[str]:
+    """With faults off, every write comes to an end; what is held has an event that is gone, or says which person's
+    decision or other write it waits for."""
+    gone = {one.event for one in case.history.versions} - _present(case)
+    for deed in case.deeds.values():
+        if case.last and deed.rows[-1]["hash"] not in {row["hash"] for row in case.last}:
+            continue  # of a ledger that was lost
+        if deed.state not in FINAL and deed.event not in gone and not held_by_the_hour(case, deed):
+            why = deed.rows[-1]["why"]
+            yield f"write {deed.rows[0]['write']} of {deed.event} is still {deed.state} at the end: {why}"
+
+
+def held_by_the_hour(case: Case, deed: Deed) -> bool:
+    return deed.state == "planned" and any(
+        row["kind"] == "held" and row["reason"] in ("writes_per_hour", "sequence", "conflict") for row in deed.rows[-2:]
+    )
+
+
+def _present(case: Case) -> set[str]:
+    latest = {one.event: one.record is not None for one in case.history.versions}
+    return {event for event, there in latest.items() if there}
+
+
+def wishes_are_fulfilled(case: Case) -> Iterator[str]:
+    """What a lasting condition asks for is so at the end, unless a person or another rule reversed it, the service
+    refused it, or a record says who decided otherwise."""
+    history = case.history
+    latest = {one.event: one for one in history.versions}
+    for wish in history.wishes:
+        if wish.wants is None or wish.done is None or wish.rule in history.edited:
+            continue
+        for event, now in latest.items():
+            if now.record is None or not wish.wants(now.record, now.setup) or wish.done(now.record, now.setup):
+                continue
+            said = [row for row in case.last if row["rule"] == wish.rule and row["event"] == event]
+            if not said and not any(row["kind"] == "held" and row["event"] == event for row in case.last):
+                yield f"{wish.rule} wants something of {event} at the end, and the log does not know it"
+            elif said and said[-1]["kind"] in ("observed", "fired"):
+                yield f"{wish.rule} wants something of {event} at the end: {said[-1]['kind']} {said[-1]['why']}"
+            elif not _explained(case, wish.rule, event):
+                yield f"{wish.rule} wants something of {event} at the end, and nothing says why it is not so"
+
+
+def _explained(case: Case, rule: str, event: str) -> bool:
+    """Whether the effect was there and was taken back, or an end without effect is on record."""
+    deeds = [one for one in case.deeds.values() if one.event == event and any(row["rule"] == rule for row in one.rows)]
+    if not deeds:
+        return any(row["kind"] == "held" and row["event"] == event for row in case.last) or case.history.stale
+    last = deeds[-1]
+    if last.state in ("rejected", "refused", "unconfirmed", "cancelled") or last.count("resolved"):
+        return True
+    if last.state == "skipped" or held_by_the_hour(case, last):
+        return True
+    since = max((one.at_s for one in last.effects), default=0.0)
+    return _by_others(case, event, target_of(last), since) or case.history.stale
+
+
+def _by_others(case: Case, event: str, target: str, since_s: float) -> bool:
+    """Whether somebody outside took it back; our own writes are no excuse, but a boost, which starts campaigns."""
+    return any(
+        one.at_s >= since_s and (one.target == "*" or (one.event == event and one.target == target))
+        for one in case.history.others
+    ) or any(one.at_s >= since_s and one.event == event and one.operation == "boost" for one in case.history.effects)
+
+
+def a_perfect_service_needs_nobody(case: Case) -> Iterator[str]:
+    """Where nothing went wrong, nothing is unknown and no person is asked."""
+    if case.history.harmed or case.history.disturbed or "task fails" in case.history.what:
+        return
+    for row in case.last:
+        if row["kind"] in ("unknown", "needs_human", "unconfirmed"):
+            yield f"nothing went wrong, and write {row['write']} became {row['kind']}: {row['why']}"
+
+
+def nothing_broke(case: Case) -> Iterator[str]:
+    """No defect was reported, no task died with an error nobody heard, no worker ended without saying why."""
+    yield from case.history.defects
+
+
+def changes_are_acted_on(case: Case) -> Iterator[str]:
+    """A rule on changes fires no more often than the watched value changed, and a change that stays is acted on. Not
+    asked for where reads answered as of the past, the rule was edited, or a ledger was lost or a service reset."""
+    history = case.history
+    if history.stale or history.disturbed:
+        return
+    for wish in history.wishes:
+        if not wish.on_suggested or wish.rule in history.edited:
+            continue
+        for event in _present(case):
+            mine = [one for one in history.versions if one.event == event]
+            values = [one.suggested for one in mine if one.suggested]
+            changes = sum(one != other for one, other in pairwise(values))
+            rows = [row for row in case.last if row["rule"] == wish.rule and row["event"] == event]
+            fired = sum(row["kind"] == "fired" for row in rows)
+            if fired > changes:
+                yield f"{wish.rule} fired {fired} times for {event}, and its value changed {changes} times"
+            steady = all(one.setup == "DRAFT" and one.record and one.record["status"] == "active" for one in mine)
+            if changes == 1 and steady and not rows and _seen_before_the_change(case, mine):
+                yield f"{wish.rule}: the change of {event} was lost"
+
+
+def _seen_before_the_change(case: Case, mine: list[Version]) -> bool:
+    """Whether the value before the change was read, so that there was something to compare with."""
+    at_s = next(later.at_s for one, later in pairwise(mine) if one.suggested != later.suggested)
+    owners = Counter(
+        one.owner
+        for one in case.history.reads
+        if one.whole and one.path.endswith("/suggested_tcs") and one.at_s < at_s - 1.0
+    )
+    return any(count > 1 for count in owners.values())  # a process that reads it again has stored what it saw first
+
+
+def one_sender_at_a_time(case: Case) -> Iterator[str]:
+    """While one process has the ledger, no other one runs beside it: it says who holds it, and ends."""
+    for one in case.history.lives:
+        for other in case.history.lives:
+            if one.from_s < other.from_s < one.to_s and "is held by" not in other.how and "is held by" not in one.how:
+                yield f"{other.owner} ran beside {one.owner} and ended: {other.how}"
+
+
+def a_started_process_is_quiet(case: Case) -> Iterator[str]:
+    """A started process reads nothing but its sign-in for its first interval."""
+    for life in case.history.lives:
+        for one in case.history.reads:
+            if one.owner == life.owner and one.at_s < life.from_s + INTERVAL_S - TICK_S:
+                yield f"{one.owner} read {one.path} {one.at_s - life.from_s:.3f} s after its start"
+
+
+def wanted_when_sent(case: Case) -> Iterator[str]:
+    """When the first byte of a write leaves, its rule's condition was true in the service within the age that a fact
+    may have; but for reads of the past, and for an action later in a ``do`` that changes what its rule looks at."""
+    if case.history.stale or case.history.disturbed:
+        return
+    wishes = {wish.rule: wish for wish in case.history.wishes if wish.wants is not None and wish.once}
+    for deed in case.deeds.values():
+        wish = wishes.get(str(deed.rows[0]["rule"]))
+        if wish is None or wish.wants is None or wish.rule in case.history.edited:
+            continue
+        for one in deed.attempts:
+            for wire in one.wire:
+                age_s = INTERVAL_S + 2.0 + (wire.at_s - one.at_s)
+                if not _true_within(case, wish.wants, deed.event, wire.at_s - age_s, wire.at_s):
+                    yield f"write {one.row['write']} of {wish.rule} left at {wire.at_s - 1000:.3f}, wanted no more"
+
+
+def _true_within(case: Case, wants: Any, event: str, from_s: float, to_s: float) -> bool:  # noqa: ANN401 - a rule's own
+    mine = [one for one in case.history.versions if one.event == event]
+    for index, one in enumerate(mine):
+        until_s = mine[index + 1].at_s if index + 1 < len(mine) else float("inf")
+        if one.at_s <= to_s and until_s >= from_s and one.record is not None and wants(one.record, one.setup):
+            return True
+    return False

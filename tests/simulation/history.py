@@ -1,0 +1,124 @@
+"""What the judge is given: plain values that say what was seen from outside, and nothing of the worker's own.
+
+The twin's books (effects, requests, changes by others), the wire-tap, the action log as rows of a table, and when the
+processes lived. Times are seconds of the simulated world, but for those in the log, which are the worker's wall clock.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """One write that took effect in the service."""
+
+    at_s: float
+    event: str
+    target: str
+    operation: str
+    request_id: str
+    changed: bool
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Other:
+    """A change that no request made. An empty event and the target ``*``: everything."""
+
+    at_s: float
+    event: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """One request that writes, as the wire-tap saw it."""
+
+    at_s: float
+    owner: str
+    life: int
+    method: str
+    url: str
+    request_id: str
+    reached: bool
+    sending_seq: int
+    mark_seq: int
+    heard_s: float | None
+    harm: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """An event of the service from a moment on; None: it was not there."""
+
+    at_s: float
+    event: str
+    record: Mapping[str, Any] | None
+    setup: str
+    suggested: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What an outsider can say of a rule."""
+
+    rule: str
+    once: bool
+    wants: Callable[[Mapping[str, Any], str], bool] | None
+    done: Callable[[Mapping[str, Any], str], bool] | None
+    on_suggested: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """One read as it came to the service. ``whole``: nothing went wrong with its answer."""
+
+    at_s: float
+    owner: str
+    path: str
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """One worker process. ``how`` it ended: killed, stopped, or what it said."""
+
+    owner: str
+    from_s: float
+    to_s: float
+    how: str
+
+
+@dataclass(slots=True, kw_only=True)
+class History:
+    """One played world. ``logs``: the action log of each life of the ledger, the last one last; ``stamps``: for each,
+    when the records up to a number were committed."""
+
+    what: str
+    settle_s: float
+    evidence_reads: int
+    max_attempts: int
+    writes_per_hour: int
+    logs: list[list[Row]]
+    stamps: list[list[tuple[int, float]]]
+    effects: list[Effect]
+    others: list[Other]
+    wire: list[Wire]
+    reads: list[Read]
+    throttled: list[float]
+    versions: list[Version]
+    wishes: tuple[Wish, ...]
+    lives: list[Life]
+    halts: list[tuple[float, float]]
+    violations: list[tuple[str, float, str]]
+    healed_s: float
+    ended_s: float
+    stale: bool = False
+    approves: bool = False
+    harmed: bool = False
+    disturbed: bool = False
+    edited: frozenset[str] = frozenset()
+    defects: list[str] = field(default_factory=list)

@@ -1,0 +1,417 @@
+"""The proof of the prover: flaws that are put into the worker on purpose, and the worlds in which each is found.
+
+Each flaw is a small change of the worker's own source, made in memory while a block lasts. A judge that lets one pass
+proves nothing; `tests/simulation/test_mutations.py` plays every one.
+"""
+
+import importlib
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any, cast
+from unittest.mock import patch
+
+from tests.simulation import process
+from tests.simulation.nemesis import Try
+from tests.virtual import EPOCH
+
+Change = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """A flaw, and the worlds that show it; at least one of them must."""
+
+    name: str
+    why: str
+    applied: Callable[[], AbstractContextManager[None]]
+    shown_by: tuple[Try, ...]
+
+
+def _found(where: str) -> FunctionType:
+    """The function of ``module:name`` or ``module:Class.name``, without its decorators."""
+    module, _, path = where.partition(":")
+    found: Any = importlib.import_module(module)
+    for name in path.split("."):
+        found = found.__dict__[name] if isinstance(found, type) else getattr(found, name)
+    if isinstance(found, classmethod | staticmethod):
+        found = found.__func__
+    return cast(FunctionType, inspect.unwrap(found))
+
+
+def flaw(where: str, *changes: Change) -> Callable[[], AbstractContextManager[None]]:
+    """A change of a function's source: each first text, which must be there, becomes the second. The function itself is
+    changed, so that it does not matter who has imported it or in which table it stands."""
+
+    @contextmanager
+    def applied() -> Iterator[None]:
+        function = _found(where)
+        source = textwrap.dedent(inspect.getsource(function))
+        for old, new in changes:
+            assert old in source, f"{where} has no {old!r} any more: the mutation must be brought up to date"
+            source = source.replace(old, new, 1)
+        made: dict[str, Any] = {}
+        lines = source.split("\n")
+        first = next(index for index, line in enumerate(lines) if line.startswith(("def ", "async def ")))
+        exec(compile("\n".join(lines[first:]), f"<flaw in {where}>", "exec"), function.__globals__, made)  # noqa: S102 - our own text
+        kept = function.__code__
+        function.__code__ = made[function.__name__].__code__
+        try:
+            yield
+        finally:
+            function.__code__ = kept
+
+    return applied
+
+
+def several(*parts: Callable[[], AbstractContextManager[None]]) -> Callable[[], AbstractContextManager[None]]:
+    """Some changes at once."""
+
+    @contextmanager
+    def applied() -> Iterator[None]:
+        if not parts:
+            yield
+            return
+        with parts[0](), several(*parts[1:])():
+            yield
+
+    return applied
+
+
+@contextmanager
+def _by_the_wall() -> Iterator[None]:
+    """Order and waits are taken from the wall clock."""
+
+    def monotonic(self: process.SimClock) -> float:
+        return (self.now() - EPOCH).total_seconds()
+
+    with patch.object(process.SimClock, "monotonic", monotonic):
+        yield
+
+
+def at(scene: str, kind: str, name: str, nth: int = 0) -> Try:
+    """A named scene with a harm at the nth point of a kind of its fault-free run."""
+    return Try(scene=scene, named=((kind, nth, name),))
+
+
+def plain(scene: str) -> Try:
+    """A named scene as it is."""
+    return Try(scene=scene)
+
+
+HIDDEN = at("pause", "write", "429 applied")
+CLEAN = at("pause", "write", "429 clean")
+TWICE = """        try:
+            return await self._whole(client, alone, WRITE_BYTES_MAX)
+        except httpx.TransportError:
+            return await self._whole(client, alone, WRITE_BYTES_MAX)"""
+AS_IF_NOT_SENT = """back = move(write, "planned", at=now, reason="not_sent", why=why)
+        return Step(move=back, settling=None, then="send")"""
+LIFE = "worker.writes.life"
+GUARDS = "worker.guards.checks"
+
+_ALL: tuple[Mutant, ...] = (
+    Mutant(
+        name="send before the record",
+        why="the request leaves before its sending is on disk",
+        applied=flaw(
+            "worker.engine.execute:Executor.attempt",
+            (
+                "    amount, limits = ",
+                "    outcome = await self._outward.send(write, request, not_after=recorded + 9)\n    amount, limits = ",
+            ),
+            ("outcome = await self._outward.send(write, request, not_after=not_after)\n", "pass\n"),
+        ),
+        shown_by=(plain("pause"),),
+    ),
+    Mutant(
+        name="429 is a no",
+        why="a 429 is taken for a refusal",
+        applied=flaw("worker.api.classify:outcome_of_answer", ("status in REFUSALS", "status in REFUSALS | {429}")),
+        shown_by=(HIDDEN,),
+    ),
+    Mutant(
+        name="5xx is a no",
+        why="an error of the service is taken for a refusal",
+        applied=flaw(
+            "worker.api.classify:outcome_of_answer", ("status in REFUSALS", "status in REFUSALS or status >= 500")
+        ),
+        shown_by=(at("pause", "write", "500 applied"),),
+    ),
+    Mutant(
+        name="429 was not sent",
+        why="a 429 is taken for a request that never happened",
+        applied=flaw(
+            "worker.api.classify:outcome_of_answer",
+            (
+                "if status in REFUSALS:",
+                "if status == 429:\n        return NotSent(cause='connect', why='429')\n    if status in REFUSALS:",
+            ),
+        ),
+        shown_by=(HIDDEN,),
+    ),
+    Mutant(
+        name="a cut was not sent",
+        why="a broken connection is taken for one that never was",
+        applied=flaw(
+            "worker.api.classify:outcome_of_error",
+            ("    return Uncertain(why=", "    return NotSent(cause='connect', why="),
+        ),
+        shown_by=(at("pause", "write", "cut after"),),
+    ),
+    Mutant(
+        name="one read is enough",
+        why="a single read that does not show the effect is taken for its absence",
+        applied=flaw(f"{LIFE}:_proved_absent", ("settling.absent < policy.evidence_reads", "settling.absent < 1")),
+        shown_by=(Try(scene="pause", named=(("write", 0, "429 clean"),), blind_s=(8.0, 19.0)),),
+    ),
+    Mutant(
+        name="settle is not waited for",
+        why="absence is believed before the latest moment at which an effect may land",
+        applied=flaw(
+            f"{LIFE}:_proved_absent",
+            ("return settling.last_read - settling.ended >= policy.settle.total_seconds()", "return True"),
+        ),
+        shown_by=(at("pause", "write", "cut before"), at("pause", "write", "504 applied after 8 s")),
+    ),
+    Mutant(
+        name="time is a permit",
+        why="an unknown write is sent again because its back-off is over",
+        applied=flaw(f"{LIFE}:may_resend", ("return _proved_absent(settling, policy) and ", "return ")),
+        shown_by=(at("pause", "write", "504 applied after 8 s"), CLEAN),
+    ),
+    Mutant(
+        name="a crash was not sent",
+        why="a row found in sending at start is planned again",
+        applied=flaw(
+            f"{LIFE}:advance",
+            (
+                'return _became_unknown(write, "crash", why, policy, now, monotonic)',
+                AS_IF_NOT_SENT,
+            ),
+        ),
+        shown_by=(at("pause", "write", "killed after the last byte"),),
+    ),
+    Mutant(
+        name="synchronous=NORMAL",
+        why="a commit returns before it is on the disk",
+        applied=flaw(
+            "worker.ledger.store:make_durable",
+            ("PRAGMA synchronous=FULL", "PRAGMA synchronous=NORMAL"),
+            ("or synchronous != FULL", ""),
+        ),
+        shown_by=(
+            at("pause", "write", "power cut after the effect"),
+            at("boost", "write", "power cut after the effect"),
+        ),
+    ),
+    Mutant(
+        name="wall clock for order",
+        why="waits are measured by a clock that people set",
+        applied=_by_the_wall,
+        shown_by=(
+            Try(scene="pause", named=(("write", 0, "429 clean"), ("read", 9, "clock an hour ahead"))),
+            Try(scene="pause", named=(("write", 0, "504 applied after 8 s"), ("read", 9, "clock an hour ahead"))),
+        ),
+    ),
+    Mutant(
+        name="no high-water check",
+        why="a restored ledger is gone on with",
+        applied=flaw("worker.ledger.mark:compare", ("if hash_at_mark != mark.hash:", "if False:")),
+        shown_by=(plain("restored"),),
+    ),
+    Mutant(
+        name="no mark",
+        why="the mark beside the ledger is not replaced",
+        applied=flaw("worker.ledger.sql:SqlLedger._replace_mark", ("if self._store.place is None:", "if True:")),
+        shown_by=(plain("pause"),),
+    ),
+    Mutant(
+        name="a client that repeats",
+        why="the client sends a write again by itself when its connection breaks",
+        applied=flaw(
+            "worker.api.transport:Wire.write",
+            (
+                "        return await self._whole(client, alone, WRITE_BYTES_MAX)",
+                TWICE,
+            ),
+        ),
+        shown_by=(at("pause", "write", "cut after"),),
+    ),
+    Mutant(
+        name="caps count only successes",
+        why="attempts whose outcome is unknown cost nothing",
+        applied=flaw("worker.ledger.sendings:view_for", ("a.outcome != NOT_SENT", "a.outcome == 'accepted'")),
+        shown_by=(at("few an hour", "write", "429 applied"),),
+    ),
+    Mutant(
+        name="no cap on writes",
+        why="the number of writes in an hour is not looked at",
+        applied=flaw(f"{GUARDS}:brake_in_transaction", ("len(view.sent_last_hour) >= limits.writes_per_hour", "False")),
+        shown_by=(plain("few an hour"),),
+    ),
+    Mutant(
+        name="attempts without end",
+        why="max_attempts is not looked at",
+        applied=flaw(f"{LIFE}:attempts_left", ("return write.counted <", "return True or write.counted <")),
+        shown_by=(Try(scene="stubborn", always=("write", "cut before")),),
+    ),
+    Mutant(
+        name="an empty list is a change",
+        why="a list that is not computed yet is taken for one that lost its items",
+        applied=several(
+            flaw("worker.rules.evaluate:normalised", ("if watch.fact in BY_DEFAULT and not value:", "if False:")),
+            flaw("worker.api.decoding:suggested_tcs_fact", ("if not value:", "if False:")),
+        ),
+        shown_by=(plain("not computed"),),
+    ),
+    Mutant(
+        name="baseline outside the transaction",
+        why="memory moves although the decision was not stored",
+        applied=flaw(
+            "worker.engine.deciding:Decider.decide",
+            (
+                "    self._store(state, commit,",
+                "    state.memories.update(decision.memories)\n    self._store(state, commit,",
+            ),
+        ),
+        shown_by=(Try(scene="clusters", full_s=(8.0, 13.0)),),
+    ),
+    Mutant(
+        name="unknown closes an episode",
+        why="a condition that cannot be told is taken for false",
+        applied=flaw(
+            "worker.engine.episodes:glance_at_condition",
+            ("if judgement.truth is Truth.UNKNOWN:", "if False:"),
+            ("if judgement.truth is Truth.FALSE:", "if judgement.truth is not Truth.TRUE:"),
+        ),
+        shown_by=(Try(scene="pause", named=(("read", 6, "wrong types"),)),),
+    ),
+    Mutant(
+        name="late senders send",
+        why="a process that was stopped for longer than the time-out sends all the same",
+        applied=flaw("worker.api.exchanges:Exchanges.write", ("self._clock.monotonic() > not_after", "False")),
+        shown_by=(at("pause", "write", "stalled 15 s before the first byte"),),
+    ),
+    Mutant(
+        name="halts are not read",
+        why="a halt is looked at nowhere",
+        applied=flaw(
+            f"{GUARDS}:halted",
+            (
+                "def halted(situation: Situation) -> No | None:",
+                "def halted(situation: Situation) -> No | None:\n    return None",
+            ),
+        ),
+        shown_by=(plain("halted"),),
+    ),
+    Mutant(
+        name="no lock",
+        why="a second process may send from the same ledger",
+        applied=flaw(
+            "worker.ledger.lock:_exclusive",
+            ("    for _ in range(TRIES_MAX):", "    return True\n    for _ in range(TRIES_MAX):"),
+        ),
+        shown_by=(plain("two"),),
+    ),
+    Mutant(
+        name="no quiet start",
+        why="a started process reads at once",
+        applied=several(
+            flaw("worker.engine.daemon:Daemon._quiet", ("sleeping: asyncio", "return\n    sleeping: asyncio")),
+            flaw(
+                "worker.reading.gate:Gate.opens_at",
+                (
+                    "return self._open_at if asked is None else max(self._open_at, ",
+                    "return 0.0 if asked is None else max(0.0, ",
+                ),
+            ),
+        ),
+        shown_by=(plain("pause"),),
+    ),
+    Mutant(
+        name="no floor",
+        why="the same resource is read as often as anybody asks",
+        applied=flaw("worker.reading.gate:Gate._wait_for_floor", ("until = self.opens_at(*key)", "until = 0.0")),
+        shown_by=(plain("pause"), CLEAN),
+    ),
+    Mutant(
+        name="Retry-After is not heard",
+        why="the wait that the service asks for is not kept",
+        applied=flaw("worker.api.classify:retry_after", ('text = (header or "").strip()', 'text = ""')),
+        shown_by=(at("pause", "read", "429, Retry-After ten years", 4),),
+    ),
+    Mutant(
+        name="sent though not wanted",
+        why="the condition is not judged again before the first byte",
+        applied=flaw(f"{GUARDS}:condition_holds", ("judgement = situation.judgement", "return None")),
+        shown_by=(at("wanted no more", "write", "429 clean"),),
+    ),
+    Mutant(
+        name="an answer is a proof",
+        why="a 2xx confirms a write without a read",
+        applied=flaw(f"{LIFE}:_after_attempt", ("if not policy.reads_back:", "if True:")),
+        shown_by=(plain("task fails"),),
+    ),
+    Mutant(
+        name="presence is not believed",
+        why="a read that shows the effect confirms nothing",
+        applied=flaw(
+            f"{LIFE}:_after_look", ('if look.evidence.says == "there":\n        done', "if False:\n        done")
+        ),
+        shown_by=(plain("pause"),),
+    ),
+    Mutant(
+        name="a restart counts as waiting",
+        why="a row found in sending is as old as if this process had watched it all the time",
+        applied=flaw(
+            f"{LIFE}:advance",
+            ('"crash", why, policy, now, monotonic)', '"crash", why, policy, now, monotonic - 12.0)'),
+        ),
+        shown_by=(at("pause", "write", "killed before the first byte"),),
+    ),
+    Mutant(
+        name="tasks are asked at once",
+        why="the waits between reads of a task are not kept",
+        applied=flaw("worker.engine.settle:Settler._task", ("self._clock.monotonic() < watch.due", "False")),
+        shown_by=(CLEAN, at("pause", "write", "cut before")),
+    ),
+    Mutant(
+        name="approval is not asked",
+        why="what should wait for a person goes off",
+        applied=flaw("worker.engine.looks:mode_of", ("    return ", "    return 'live' or ")),
+        shown_by=(plain("approve"),),
+    ),
+    Mutant(
+        name="a chain that starts anew",
+        why="each transaction begins its own chain of hashes",
+        applied=flaw(
+            "worker.ledger.journal:Journal.__init__",
+            (
+                "self.seq, self.hash = end_of_chain(connection)",
+                'self.seq, self.hash = end_of_chain(connection)[0], "0" * 64',
+            ),
+        ),
+        shown_by=(plain("pause"),),
+    ),
+    Mutant(
+        name="a sending without a record",
+        why="the row says sending and the log does not",
+        applied=flaw("worker.ledger.sql:SqlLedger.record_sending", ("journal.add(move.records)", "journal.add(())")),
+        shown_by=(plain("pause"),),
+    ),
+    Mutant(
+        name="a restored write is planned",
+        why="what was open in a restored ledger is sent again without a person",
+        applied=flaw(
+            "worker.writes.states:restored",
+            ('state="needs_human"', 'state="planned"'),
+            ('kind="needs_human"', 'kind="planned"'),
+        ),
+        shown_by=(at("mark lost", "write", "429 clean"),),
+    ),
+)
+MUTANTS = {one.name: one for one in _ALL}

@@ -1,0 +1,156 @@
+"""The four passes: every single fault at every point, pairs in one write's life, swarms by seed; each world is healed
+in the end, what is late lands, and then it is looked at.
+
+A pass is a stream of cases, each of which is named by values that fit on a command line, so that any failure can be
+played again alone.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from tests.simulation.checker import complaints
+from tests.simulation.points import MENU, Harm
+from tests.simulation.scenes import WALKED, Scene, Turn, drawn, named
+from tests.simulation.town import Played, play
+
+BASE_SEED = 1
+"""The seed under which named scenes are walked through."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Try:
+    """One world to be played: a scene by name, or drawn from its seed; and harms at points by number and name.
+
+    For tests, harms can also be ``named``: the kind of place, which of them in a fault-free run, the harm. ``always``:
+    a harm at every place of a kind; ``blind_s``, ``full_s``: from and to when no read is answered, or the disk is full.
+    """
+
+    scene: str = ""
+    seed: int = BASE_SEED
+    harms: tuple[tuple[int, str], ...] = ()
+    named: tuple[tuple[str, int, str], ...] = ()
+    always: tuple[str, str] | None = None
+    blind_s: tuple[float, float] = (0.0, 0.0)
+    full_s: tuple[float, float] = (0.0, 0.0)
+
+    def __str__(self) -> str:
+        if not self.scene:
+            return f"--replay {self.seed}"
+        spelled = " ".join(f"--harm '{number}:{name}'" for number, name in self.harms)
+        return f"--scene '{self.scene}' --from {self.seed} {spelled}".strip()
+
+    @property
+    def setting(self) -> Scene:
+        scene = named(self.scene) if self.scene else drawn(self.seed)
+        if self.always is not None:
+            kind, name = self.always
+            scene = replace(scene, rates={kind: (1.0, (_BY_NAME[kind][name],))})
+        if self.full_s[1]:
+            turn = Turn(at=self.full_s[0], does="disk full", details={"seconds": self.full_s[1] - self.full_s[0]})
+            scene = replace(scene, turns=tuple(sorted((*scene.turns, turn), key=lambda one: one.at)))
+        return scene
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was played and seen, and what was wrong with it."""
+
+    seen: Counter[str] = field(default_factory=Counter)
+    harms: Counter[str] = field(default_factory=Counter)
+    virtual_s: float = 0.0
+    failures: list[tuple[Try, list[str]]] = field(default_factory=list)
+
+    def add(self, other: "Tally") -> None:
+        self.seen.update(other.seen)
+        self.harms.update(other.harms)
+        self.virtual_s += other.virtual_s
+        self.failures.extend(other.failures)
+
+
+_BY_NAME: Mapping[str, Mapping[str, Harm]] = {kind: {one.name: one for one in menu} for kind, menu in MENU.items()}
+
+
+def tried(one: Try) -> tuple[Played, list[str], Counter[str]]:
+    """Plays a case and judges it."""
+    played = play(one.setting, one.seed, planned(one), one.blind_s)
+    found, seen = complaints(played.history)
+    return played, found, seen
+
+
+def planned(one: Try) -> dict[int, Harm]:
+    """Which harm comes at which point. A name that several kinds of place have is resolved by the fault-free run."""
+    if not one.harms and not one.named:
+        return {}
+    kinds = crossed(one.scene, one.seed)
+    found: dict[int, Harm] = {}
+    for kind, nth, name in one.named:
+        number = [index for index, known in enumerate(kinds) if known == kind][nth]
+        found[number] = _BY_NAME[kind][name]
+    for number, name in one.harms:
+        kind = kinds[number] if number < len(kinds) else ""
+        found[number] = _BY_NAME.get(kind, {}).get(name) or next(
+            menu[name] for menu in _BY_NAME.values() if name in menu
+        )
+    return found
+
+
+_CROSSED: dict[tuple[str, int], list[str]] = {}
+
+
+def crossed(scene: str, seed: int) -> list[str]:
+    """The kinds of the points of a fault-free run, in order, up to where it is healed."""
+    if (scene, seed) not in _CROSSED:
+        played = play(named(scene), seed)
+        _CROSSED[scene, seed] = [kind for kind, _ in played.points.crossed[: played.points.until]]
+    return _CROSSED[scene, seed]
+
+
+def tally(tries: Iterable[Try]) -> Tally:
+    """Plays them all."""
+    found = Tally()
+    for one in tries:
+        played, wrong, seen = tried(one)
+        found.seen.update(seen)
+        found.harms.update(played.points.done)
+        found.virtual_s += played.virtual_s
+        if wrong:
+            found.failures.append((one, wrong))
+    return found
+
+
+def singles(scene: str, seed: int = BASE_SEED) -> Iterator[Try]:
+    """Every harm of the menu at every point of a scene, the points of its fault-free run."""
+    for number, kind in enumerate(crossed(scene, seed)):
+        for harm in MENU[kind]:
+            yield Try(scene=scene, seed=seed, harms=((number, harm.name),))
+
+
+def all_singles() -> Iterator[Try]:
+    """The same for every scene that is walked through."""
+    for scene in WALKED:
+        yield from singles(scene)
+
+
+def swarm(first: int, count: int) -> Iterator[Try]:
+    """Drawn worlds, one a seed."""
+    for seed in range(first, first + count):
+        yield Try(seed=seed)
+
+
+def pairs(scene: str, seed: int = BASE_SEED) -> Iterator[Try]:
+    """Every pair of harms in the life of the scene's first write: one on its own request, and one at every place that
+    its worker comes to after it. Where that is depends on the first harm, so each first is played alone to see."""
+    kinds = crossed(scene, seed)
+    write = kinds.index("write")
+    for harm in MENU["write"]:
+        first = (write, harm.name)
+        alone = play(named(scene), seed, planned(Try(scene=scene, seed=seed, harms=(first,))))
+        after = [(number, kind) for number, (kind, _) in enumerate(alone.points.crossed) if number > write]
+        for number, kind in after[:PAIR_REACH]:
+            for second in MENU[kind]:
+                yield Try(scene=scene, seed=seed, harms=(first, (number, second.name)))
+
+
+PAIR_REACH = 60
+"""So many points after a write's own request belong to its life: its outcome, its evidence, and its next attempt."""

@@ -1,0 +1,204 @@
+"""Fault points: every place where a worker touches the world, numbered in the order in which it comes there.
+
+A plan says what goes wrong at which number; a swarm draws it. What can go wrong is one closed table by kind of place,
+so that "every single fault at every point" is a list that can be walked to its end.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Harm:
+    """One thing that goes wrong. ``does``: where it is carried out; ``fault``: what the twin is asked for."""
+
+    name: str
+    does: str
+    fault: str = ""
+    seconds: float = 0.0
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _twin(name: str, fault: str, **params: Any) -> Harm:  # noqa: ANN401 - parameters of the twin's faults
+    return Harm(name=name, does="twin", fault=fault, params=params)
+
+
+def _stall(name: str, does: str, seconds: float) -> Harm:
+    return Harm(name=name, does=does, seconds=seconds)
+
+
+SETTLE_S = 12.0
+"""What the simulated operator vouches for: late effects and lagging reads together stay below it, but for those that
+are named *beyond*, which are counted apart."""
+
+RETRY_AFTER: tuple[tuple[str, str], ...] = (
+    ("zero", "0"),
+    ("three", "3"),
+    ("negative", "-5"),
+    ("past", "Sun, 06 Nov 1994 08:49:37 GMT"),
+    ("date", "Sun, 01 Mar 2026 12:00:12 GMT"),
+    ("ten years", "315360000"),
+    ("words", "soon"),
+)
+CLOCKS: tuple[Harm, ...] = (
+    Harm(name="clock an hour ahead", does="clock", seconds=3600.0),
+    Harm(name="clock an hour back", does="clock", seconds=-3600.0),
+)
+WRITE: tuple[Harm, ...] = (
+    _twin("429 clean", "answer_before", status=429),
+    _twin("429 applied", "answer_after", status=429),
+    _twin("429 applied after 2 s", "late_effect", status=429, after_s=2.0),
+    _twin("429 applied after 6 s", "late_effect", status=429, after_s=6.0),
+    _twin("503 clean", "answer_before", status=503),
+    _twin("500 applied", "answer_after", status=500),
+    _twin("504 applied after 8 s", "late_effect", status=504, after_s=8.0),
+    _twin("408 clean", "answer_before", status=408),
+    _twin("409 applied", "answer_after", status=409),
+    _twin("302 applied", "answer_after", status=302),
+    _twin("425 clean", "answer_before", status=425),
+    _twin("401 refused", "answer_before", status=401),
+    _twin("403 refused", "answer_before", status=403, code="error.auth.not_authorized"),
+    _twin("400 refused", "answer_before", status=400),
+    _twin("422 refused", "answer_before", status=422),
+    _twin("no connection", "no_connection"),
+    _twin("cut before", "cut_before"),
+    _twin("closed before", "cut_before", reset=False),
+    _twin("cut after", "cut_after"),
+    _twin("closed after", "cut_after", reset=False),
+    _twin("cut in the answer", "cut_body"),
+    _twin("hang before", "hang_before"),
+    _twin("hang after", "hang_after"),
+    _twin("slow", "slow", delay_s=8.0),
+    _twin("garbage in a 200", "garbage"),
+    _twin("null in a 200", "null_body"),
+    _twin("expired token", "expired_token"),
+    *(
+        _twin(f"429 applied, Retry-After {name}", "answer_after", status=429, retry_after=value)
+        for name, value in RETRY_AFTER
+    ),
+    Harm(name="killed before the first byte", does="kill_before"),
+    Harm(name="killed after the last byte", does="kill_after"),
+    Harm(name="killed in the answer", does="kill_answer"),
+    _stall("stalled 5 s before the first byte", "stall_before", 5.0),
+    _stall("stalled 15 s before the first byte", "stall_before", 15.0),
+    _stall("stalled 30 s after the first byte", "stall_after", 30.0),
+    Harm(name="a person was there first", does="person_before"),
+    Harm(name="a person undoes it", does="person_after"),
+    Harm(name="429 applied, rule removed", does="rule_gone", fault="answer_after", params={"status": 429}),
+    Harm(name="429 clean, rule removed", does="rule_gone", fault="answer_before", params={"status": 429}),
+    Harm(name="429 clean, access withdrawn", does="denied", fault="answer_before", params={"status": 429}),
+    Harm(name="power cut after the effect", does="power"),
+    Harm(name="429 clean, disk full for 8 s", does="disk_full", fault="answer_before", params={"status": 429}),
+    Harm(name="429 applied, disk full for 8 s", does="disk_full", fault="answer_after", params={"status": 429}),
+    *CLOCKS,
+)
+BEYOND: tuple[Harm, ...] = (
+    _twin("429 applied after 70 s, beyond settle", "late_effect", status=429, after_s=70.0),
+    _twin("cut, applied after an hour, beyond settle", "late_effect", status=503, after_s=3600.0),
+)
+READ: tuple[Harm, ...] = (
+    _twin("500", "answer_before", status=500),
+    _twin("429", "answer_before", status=429),
+    *(_twin(f"429, Retry-After {name}", "answer_before", status=429, retry_after=value) for name, value in RETRY_AFTER),
+    _twin("401", "answer_before", status=401),
+    _twin("404", "answer_before", status=404),
+    _twin("cut", "cut_before"),
+    _twin("cut in the answer", "cut_body"),
+    _twin("hang", "hang_before"),
+    _twin("slow", "slow", delay_s=8.0),
+    _twin("garbage", "garbage"),
+    _twin("null", "null_body"),
+    _twin("half an answer", "cut_json"),
+    _twin("fields missing", "missing_fields", fields=["status", "items.status", "state", "items.tc"]),
+    _twin("wrong types", "wrong_types", fields=["status", "state", "total_budget"]),
+    _twin("stale by 2 s", "stale_reads", by_s=2.0),
+    _twin("stale by 4 s", "stale_reads", by_s=4.0),
+    _twin("half a page", "half_page"),
+    _twin("an event vanishes", "vanish", eid="e1"),
+    _twin("expired token", "expired_token"),
+    Harm(name="killed before asking", does="kill_before"),
+    Harm(name="killed before the answer", does="kill_answer"),
+    _stall("stalled 8 s before the answer", "stall_after", 8.0),
+    Harm(name="rule removed", does="rule_gone"),
+    Harm(name="access withdrawn", does="denied"),
+    *CLOCKS,
+)
+SIGN_IN: tuple[Harm, ...] = (
+    _twin("500", "answer_before", status=500),
+    _twin("429", "answer_before", status=429, retry_after="4"),
+    _twin("401", "answer_before", status=401),
+    _twin("cut", "cut_after"),
+    _twin("hang", "hang_before"),
+    _twin("garbage", "garbage"),
+    Harm(name="killed before the answer", does="kill_answer"),
+)
+BEGIN: tuple[Harm, ...] = (Harm(name="busy", does="busy"), Harm(name="killed", does="kill"))
+COMMIT: tuple[Harm, ...] = (
+    Harm(name="disk full", does="full"),
+    Harm(name="sync fails, though it is there", does="sync_fails"),
+    Harm(name="killed before", does="kill_before"),
+    Harm(name="killed after", does="kill_after"),
+    Harm(name="torn", does="torn"),
+)
+MARK: tuple[Harm, ...] = (
+    Harm(name="disk full", does="full"),
+    Harm(name="killed before", does="kill_before"),
+    Harm(name="killed after", does="kill_after"),
+)
+MENU: Mapping[str, tuple[Harm, ...]] = {
+    "write": WRITE,
+    "read": READ,
+    "sign in": SIGN_IN,
+    "begin": BEGIN,
+    "commit": COMMIT,
+    "mark": MARK,
+}
+STALE = frozenset(one.name for one in READ if one.fault == "stale_reads")
+"""Reads of the past: what is claimed of single reads is not claimed of them."""
+
+
+@dataclass(slots=True)
+class Points:
+    """Counts the points that are crossed, and says what goes wrong there.
+
+    ``plan``: by number. ``rates``: by kind of place, the share that goes wrong, and what may; for swarms. Nothing goes
+    wrong any more once it is healed. ``blind_s``: from and to when every read is answered 500.
+    """
+
+    plan: Mapping[int, Harm] = field(default_factory=dict)
+    rates: Mapping[str, tuple[float, tuple[Harm, ...]]] = field(default_factory=dict)
+    chance: Random = field(default_factory=lambda: Random(0))
+    healed: bool = False
+    until: int = 0
+    blind_s: tuple[float, float] = (0.0, 0.0)
+    moment: Callable[[], float] = lambda: 0.0
+    crossed: list[tuple[str, str]] = field(default_factory=list)
+    done: Counter[str] = field(default_factory=Counter)
+    tell: Callable[[str], None] = lambda _text: None
+
+    def cross(self, kind: str, what: str) -> Harm | None:
+        """The worker is at a point; what goes wrong there, if anything."""
+        number = len(self.crossed)
+        self.crossed.append((kind, what))
+        if not self.healed:
+            self.until = number + 1
+        harm = self.plan.get(number)
+        if harm is not None and harm not in MENU[kind]:
+            harm = None  # the worker came to another place by this number than when it was planned
+        if harm is None and not self.healed and kind in self.rates:
+            share, menu = self.rates[kind]
+            if self.chance.random() < share:
+                harm = self.chance.choice(menu)
+        if kind == "read" and self.blind_s[0] <= self.moment() < self.blind_s[1]:
+            harm = MENU["read"][0]
+        if harm is None:
+            return None
+        self.done[f"{kind}: {harm.name}"] += 1
+        self.tell(f"point {number} {kind} {what}: {harm}")
+        return harm

@@ -1,0 +1,259 @@
+"""One simulated worker process: the real daemon with its real client, ledger and lock, on clocks of its own.
+
+Only three things are ours: the clocks, the wire, and the scheduler's timer (APScheduler reads the system's clock by
+itself, so a small one with the same face stands in for it).
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any, Protocol
+
+from tests.simulation.disk import Disk
+from tests.simulation.loop import SimLoop
+from tests.simulation.wire import Around, SimTransport
+from worker.api.addresses import hosts_from
+from worker.api.assumptions import assumptions_from
+from worker.api.auth import Credentials
+from worker.api.client import ApiService, ApiSettings
+from worker.api.replies import Reply
+from worker.api.secret import Secret
+from worker.api.transport import Transports
+from worker.engine.daemon import Daemon
+from worker.engine.parts import Parts
+from worker.engine.report import CycleReport
+from worker.engine.settings import EngineSettings
+from worker.ledger.lock import SenderLock
+from worker.ledger.places import place_of
+from worker.ledger.sql import SqlLedger
+from worker.model.errors import WorkerError
+from worker.model.exchange import Message
+from worker.model.facts import Json
+from worker.model.ids import PartnerId
+from worker.model.rules import RuleSet
+from worker.model.writes import Write
+from worker.reading.gate import Gate
+from worker.reading.pacer import Pacer
+from worker.sandbox.transport import BASE_URLS
+
+CLOCK: ContextVar["SimClock"] = ContextVar("CLOCK")
+_ASSUMED = assumptions_from({})[0]
+_HOSTS = hosts_from(BASE_URLS["api"], BASE_URLS["cr"], BASE_URLS["media"])
+
+
+class SimClock:
+    """Wall time and boot time of one process, apart: the wall can jump, the boot clock begins anew with the machine."""
+
+    def __init__(self, loop: SimLoop, wall: Callable[[], datetime], booted_s: float) -> None:
+        self._loop = loop
+        self._wall = wall
+        self._booted_s = booted_s
+
+    def now(self) -> datetime:
+        return self._wall()
+
+    def monotonic(self) -> float:
+        return self._loop.now - self._booted_s
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(max(0.0, seconds))
+
+
+class Folder(Protocol):
+    """Where the rules come from."""
+
+    def files_hash(self) -> str: ...
+    def load(self) -> RuleSet: ...
+
+
+@dataclass(slots=True)
+class Job:
+    """One thing that is done again and again."""
+
+    id: str
+    work: Callable[..., Any]
+    args: tuple[Any, ...]
+    trigger: Any
+    next_run_time: datetime
+    owner: "SimScheduler"
+    running: "asyncio.Task[Any] | None" = None
+
+    def modify(self, *, next_run_time: datetime) -> None:
+        self.next_run_time = next_run_time
+        self.owner.wake()
+
+
+class SimScheduler:
+    """The face of APScheduler that the daemon uses: jobs by the wall clock, no two runs of one at a time."""
+
+    def __init__(self, timezone: str) -> None:
+        assert timezone == "UTC"
+        self.running = False
+        self._clock = CLOCK.get()
+        self._jobs: dict[str, Job] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add_job(self, work: Callable[..., Any], trigger: Any, *, id: str, args: Any = (), **options: Any) -> None:  # noqa: A002 - the face of APScheduler
+        now = self._clock.now()
+        first = options.get("next_run_time") or trigger.get_next_fire_time(None, now)
+        self._jobs[id] = Job(id=id, work=work, args=tuple(args), trigger=trigger, next_run_time=first, owner=self)
+        self.wake()
+
+    def remove_job(self, id: str) -> None:  # noqa: A002 - as above
+        del self._jobs[id]
+
+    def get_jobs(self) -> list[Job]:
+        return list(self._jobs.values())
+
+    def start(self) -> None:
+        self.running = True
+        self.wake()
+
+    def shutdown(self, *, wait: bool) -> None:
+        assert not wait
+        self.running = False
+        for job in self._jobs.values():
+            if job.running is not None:
+                job.running.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def wake(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.running:
+            self._timer = asyncio.get_running_loop().call_later(0.0, self._look)
+
+    def _look(self) -> None:
+        if not self.running:
+            return
+        now = self._clock.now()
+        for job in list(self._jobs.values()):
+            if job.next_run_time > now:
+                continue
+            if job.running is None or job.running.done():
+                job.running = asyncio.ensure_future(job.work(*job.args))
+            job.next_run_time = job.trigger.get_next_fire_time(job.next_run_time, now)
+        wait = min((job.next_run_time - now for job in self._jobs.values()), default=timedelta(seconds=3))
+        self._timer = asyncio.get_running_loop().call_later(max(0.0, wait.total_seconds()), self._look)
+
+
+@dataclass(slots=True)
+class Reports:
+    """Who is told of what happens beside the records."""
+
+    tell: Callable[[str], None]
+    defects: list[str]
+    moment: Callable[[], float]
+    looks: list[float] = field(default_factory=list)
+
+    def cycle(self, report: CycleReport) -> None:
+        if report.complete and report.error is None:
+            self.looks.append(self.moment())
+
+    def whole(self, since_s: float) -> int:
+        """How many whole looks there were since a moment."""
+        return sum(at_s > since_s for at_s in self.looks)
+
+    def note(self, message: str, **keys: object) -> None:
+        self.tell(f"note {message}")
+
+    def alarm(self, message: str, **keys: object) -> None:
+        if message == "defect" or keys.get("hint") == "this is a defect":
+            self.defects.append(f"{message} {keys}")
+        self.tell(f"alarm {message}")
+
+
+class Letterbox:
+    """Takes the messages of rules."""
+
+    async def hand_over(self, message: Message) -> None:
+        """Taken."""
+
+
+def no_budgets(_partner: PartnerId) -> Mapping[str, Json]:
+    return {}
+
+
+@dataclass(slots=True)
+class Process:
+    """One life of a worker. ``ended``: why it is over; empty while it runs."""
+
+    name: str
+    around: Around
+    disk: Disk
+    clock: SimClock
+    settings: EngineSettings
+    folder: Folder
+    tell: Callable[[str], None]
+    seed: int
+    defects: list[str]
+    ended: str = ""
+    lock: SenderLock | None = None
+    daemon: Daemon | None = None
+    reports: Reports | None = None
+    began_s: float = field(default=0.0)
+
+    async def live(self) -> None:
+        """From the lock to the end."""
+        CLOCK.set(self.clock)
+        try:
+            await self._run()
+            self.ended = "stopped"
+        except WorkerError as problem:
+            self.ended = f"{type(problem).__name__}: {problem}"
+        self.tell(f"{self.name} ended: {self.ended}")
+
+    async def _run(self) -> None:
+        place = place_of(self.disk.url)
+        self.lock = SenderLock.acquire(place, now=self.clock.now())
+        with self.lock, SqlLedger.open(self.disk.url, clock_now=self.clock.now) as ledger:
+            chance = Random(self.seed).random
+            pacer = Pacer(per_minute=self.settings.requests_per_minute, clock=self.clock, chance=chance)
+            gate: Gate[Reply] = Gate(pacer=pacer, clock=self.clock, floor_s=self.settings.interval.total_seconds())
+            service = self._client(gate, pacer, chance)
+            self.reports = Reports(
+                tell=lambda text: self.tell(f"{self.name} {text}"), defects=self.defects, moment=self.around.loop.time
+            )
+            parts = Parts(
+                clock=self.clock, service=service, ledger=ledger, settings=self.settings, notifier=Letterbox()
+            )
+            self.daemon = Daemon(
+                parts, source=self.folder, reporter=self.reports, pid=int(self.name[1:]), budgets=no_budgets
+            )
+            await self.daemon.run()
+            await service.aclose()
+            await gate.aclose()
+            await pacer.aclose()
+
+    def _client(self, gate: Gate[Reply], pacer: Pacer, chance: Callable[[], float]) -> ApiService:
+        def transport() -> SimTransport:
+            return SimTransport(self.around, self.clock.sleep)
+
+        return ApiService(
+            settings=ApiSettings(
+                hosts=_HOSTS,
+                timeout=self.settings.timeout,
+                page_size=self.settings.page_size,
+                assumptions=_ASSUMED,
+                transports=Transports(reads=transport, writes=transport),
+            ),
+            credentials=Credentials(username=Secret("sandbox"), password=Secret("sandbox")),
+            gate=gate,
+            pacing=pacer,
+            clock=self.clock,
+            chance=chance,
+        )
+
+    def reap(self) -> None:
+        """What the kernel does for a dead process: its lock is free, its files are as they are."""
+        if self.lock is not None:
+            self.lock.release()
+        self.disk.reap(self.name)
+
+
+def no_defect(_write: Write, _defect: Exception) -> None:
+    """Defects are reported by the daemon itself."""

@@ -1,0 +1,426 @@
+"""What a world is made of: rules, a few events, and what happens to them by itself. Small, so that many can be played.
+
+A scene is plain values. The named ones are walked through fault by fault; `drawn` makes one from a seed, and turns on a
+random few of all the kinds of trouble there are.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from tests.simulation import points
+from tests.simulation.points import Harm
+
+SCRIPT_S = 18.0
+"""When the story of a scene is over, and healing begins."""
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Law:
+    """A rule, and what an outsider can say of it. ``wants``: whether its condition is true of an event's record and
+    setup; ``done``: whether its effect is there; ``once``: how often it may fire is how often ``wants`` became true."""
+
+    id: str
+    text: str
+    wants: Callable[[Record, str], bool] | None = None
+    done: Callable[[Record, str], bool] | None = None
+    once: bool = True
+
+    @property
+    def spelled(self) -> str:
+        return f"  - id: {self.id}\n    {self.text}\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """Something that happens at a second of the story."""
+
+    at: float
+    does: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.at:6.2f} {self.does} {dict(self.details)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """A whole world. ``rates``: what goes wrong at how many of the points of a kind; ``down_s``: how long a killed
+    worker stays away; ``settings``: other numbers than the usual."""
+
+    name: str
+    laws: tuple[Law, ...]
+    events: tuple[Record, ...]
+    turns: tuple[Turn, ...] = ()
+    rates: Mapping[str, tuple[float, tuple[Harm, ...]]] = field(default_factory=dict)
+    twin: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    down_s: float = 1.0
+    kill_steps: tuple[int, ...] = ()
+    lasts_s: float = SCRIPT_S
+
+    @property
+    def rules(self) -> str:
+        return spelled(self.laws)
+
+    def __str__(self) -> str:
+        laws = ", ".join(law.id for law in self.laws)
+        events = "; ".join(", ".join(f"{key} {value}" for key, value in one.items()) for one in self.events)
+        rates = "; ".join(
+            f"{kind} {share:.2f} {[str(one) for one in menu]}" for kind, (share, menu) in self.rates.items()
+        )
+        more = (
+            f"down {self.down_s:g} s, settings {dict(self.settings)}, twin {dict(self.twin)}, kills {self.kill_steps}"
+        )
+        return "\n".join(
+            [
+                f"{self.name}: {laws}",
+                f"  events {events}",
+                f"  rates {rates}",
+                f"  {more}",
+                *(f"  {one}" for one in self.turns),
+            ]
+        )
+
+
+def spelled(laws: tuple[Law, ...]) -> str:
+    """The rule file."""
+    return "rules:\n" + "".join(law.spelled for law in laws) if laws else "rules: []\n"
+
+
+PAUSE = Law(
+    id="pause-cancelled",
+    text="when: event.status == 'cancelled'\n    priority: 10\n    do: [pause]",
+    wants=lambda record, _: record["status"] == "cancelled",
+    done=lambda record, _: record["client_campaign_status"] != "RUNNING",
+)
+KEEP = Law(
+    id="keep-paused",
+    text="when: event.status == 'cancelled'\n    repeat: enforce\n    cooldown: 1m\n    do: [pause]",
+    wants=lambda record, _: record["status"] == "cancelled",
+    once=False,
+)
+RUN = Law(
+    id="run-flagged",
+    text="when: event.frontend_status == 'FLAGGED'\n    do: [run]",
+    wants=lambda record, _: record["frontend_status"] == "FLAGGED",
+)
+REST = Law(
+    id="rest-when-sold",
+    text="when: event.predicted_sales_share > 0.8\n    do: [{optimisation: 'OFF'}, {ad_optimisation: 'OFF'}]",
+    wants=lambda record, _: record["predicted_sales_share"] > 0.8,
+    done=lambda record, _: record["campaign_optimisation_status"] == "OFF",
+)
+LAUNCH = Law(
+    id="launch",
+    text=(
+        "when: event.status == 'active' && event.category == 'launch' && setup.state == 'NONE'\n"
+        "    do: [{create_draft: {goal: ROAS, total_budget: 500}}, boost]"
+    ),
+    once=False,
+)
+BOOST = Law(
+    id="boost-drafts",
+    text="when: event.status == 'active' && event.category == 'party' && setup.state == 'DRAFT'\n    do: [boost]",
+    wants=lambda record, setup: record["status"] == "active" and record["category"] == "party" and setup == "DRAFT",
+)
+CLUSTERS = Law(
+    id="boost-on-new-clusters",
+    text=(
+        "on_change: suggested_tcs\n    with: {budget: 500, goal: ROAS}\n"
+        "    when: event.status == 'active' && setup.state == 'DRAFT'\n    do: [boost]"
+    ),
+    once=False,
+)
+HIDE = Law(
+    id="hide-archived",
+    text="when: event.status == 'archived'\n    do: [{frontend_status: HIDDEN}]",
+    wants=lambda record, _: record["status"] == "archived",
+    done=lambda record, _: record["frontend_status"] == "HIDDEN",
+)
+CALM = Law(
+    id="calm-ads",
+    text="when: event.category == 'quiet'\n    do: [{ad_optimisation: 'OFF'}]",
+    wants=lambda record, _: record["category"] == "quiet",
+    done=lambda record, _: record["ad_campaign_optimisation_status"] == "OFF",
+)
+"""The untouched target's: it has to go on whatever happens to the others."""
+LAWS = (PAUSE, KEEP, RUN, REST, LAUNCH, BOOST, CLUSTERS, HIDE)
+
+
+def _set(at: float, event: str, by: str = "world", **fields: Any) -> Turn:  # noqa: ANN401 - fields of an event
+    return Turn(at=at, does="set", details={"event": event, "by": by, "set": fields})
+
+
+DRAFT = {"goal": "ROAS", "total_budget": 500}
+OTHER = {"id": "e9", "category": "concert"}
+LATER = _set(11.0, "e9", category="quiet")
+
+
+def _scene(name: str, laws: tuple[Law, ...], event: Record, *turns: Turn, **more: Any) -> Scene:  # noqa: ANN401 - fields of a scene
+    return Scene(name=name, laws=laws, events=({"id": "e1", **event},), turns=turns, **more)
+
+
+NAMED: tuple[Scene, ...] = (
+    Scene(
+        name="pause",
+        laws=(PAUSE, CALM),
+        events=({"id": "e1"}, OTHER),
+        turns=(_set(5.0, "e1", status="cancelled"), LATER),
+    ),
+    _scene(
+        "boost", (BOOST,), {"category": "party", "setup": DRAFT, "status": "idle"}, _set(5.0, "e1", status="active")
+    ),
+    _scene("launch", (LAUNCH,), {"status": "idle", "category": "launch"}, _set(5.0, "e1", status="active")),
+    _scene("clusters", (CLUSTERS,), {"setup": DRAFT}, Turn(at=8.0, does="suggest", details={"event": "e1", "run": 7})),
+    _scene(
+        "not computed",
+        (CLUSTERS,),
+        {"setup": DRAFT},
+        Turn(at=8.0, does="suggest", details={"event": "e1", "run": 0}),
+        Turn(at=12.0, does="suggest", details={"event": "e1", "run": 1}),
+    ),
+    _scene("hide", (HIDE,), {}, _set(5.0, "e1", status="archived")),
+    _scene(
+        "stop overtakes",
+        (PAUSE, RUN),
+        {"client_campaign_status": "PAUSED"},
+        _set(4.5, "e1", frontend_status="FLAGGED"),
+        _set(9.5, "e1", status="cancelled"),
+    ),
+    _scene(
+        "enforce",
+        (KEEP,),
+        {"status": "cancelled"},
+        _set(9.5, "e1", by="person", client_campaign_status="RUNNING"),
+    ),
+    _scene(
+        "task fails",
+        (PAUSE,),
+        {},
+        Turn(at=4.0, does="task fails", details={"event": "e1"}),
+        _set(5.0, "e1", status="cancelled"),
+    ),
+    _scene(
+        "wanted no more",
+        (PAUSE,),
+        {},
+        _set(5.0, "e1", status="cancelled"),
+        _set(11.0, "e1", status="active"),
+    ),
+    _scene(
+        "halted",
+        (PAUSE,),
+        {},
+        Turn(at=4.5, does="halt", details={"seconds": 8.0}),
+        _set(5.0, "e1", status="cancelled"),
+    ),
+    _scene(
+        "two",
+        (PAUSE,),
+        {},
+        _set(5.0, "e1", status="cancelled"),
+        Turn(at=5.5, does="second"),
+        Turn(at=9.0, does="second"),
+    ),
+    _scene("stubborn", (PAUSE,), {}, _set(5.0, "e1", status="cancelled"), lasts_s=90.0),
+    _scene("mark lost", (PAUSE,), {}, _set(5.0, "e1", status="cancelled"), Turn(at=12.0, does="lose mark")),
+    _scene(
+        "restored",
+        (PAUSE,),
+        {},
+        _set(5.0, "e1", status="cancelled"),
+        Turn(at=6.0, does="backup"),
+        Turn(at=13.0, does="restore"),
+    ),
+    Scene(
+        name="few an hour",
+        laws=(RUN,),
+        events=({"id": "e1"}, {"id": "e2"}),
+        turns=(
+            _set(1.0, "e1", client_campaign_status="PAUSED"),
+            _set(1.0, "e2", client_campaign_status="PAUSED"),
+            _set(5.0, "e1", frontend_status="FLAGGED"),
+            _set(9.0, "e2", frontend_status="FLAGGED"),
+        ),
+        settings={"writes_per_hour": 1},
+    ),
+    _scene(
+        "approve",
+        (PAUSE,),
+        {},
+        _set(5.0, "e1", status="cancelled"),
+        Turn(at=9.0, does="approve"),
+        settings={"mode": "approve"},
+    ),
+)
+
+
+WALKED = ("pause", "boost", "launch", "clusters", "hide", "stop overtakes", "enforce", "approve")
+"""The scenes that are walked through fault by fault; the others are for single claims."""
+
+
+def named(name: str) -> Scene:
+    """The scene of that name."""
+    return next(one for one in NAMED if one.name == name)
+
+
+# Drawn
+
+
+def drawn(seed: int) -> Scene:
+    """The scene of a seed, the same on every machine."""
+    chance = Random(f"scene {seed}")
+    laws = tuple(sorted(chance.sample(LAWS, chance.choice([1, 1, 2, 3])), key=lambda law: law.id))
+    events = tuple(_event(chance, number, laws) for number in range(1, chance.choice([2, 2, 3])))
+    ids = [str(one["id"]) for one in events]
+    count = chance.randint(2, 6)
+    turns = [_cause(chance, laws, ids)]
+    turns += [_turn(chance, laws, ids) for _ in range(count)]
+    turns.sort(key=lambda one: (one.at, one.does))
+    settings: dict[str, Any] = {}
+    if chance.random() < 0.06:
+        settings["mode"] = "approve"
+    if chance.random() < 0.08:
+        settings["writes_per_hour"] = chance.choice([1, 2])
+    twin: dict[str, Any] = {}
+    if chance.random() < 0.15:
+        twin["task_effect"] = "when_done"
+    kills = tuple(sorted(chance.randrange(20, 6000) for _ in range(chance.choice([0, 0, 0, 1, 3]))))
+    return Scene(
+        name=f"seed {seed}",
+        laws=laws,
+        events=events,
+        turns=tuple(turns),
+        rates=_rates(chance),
+        twin=twin,
+        settings=settings,
+        down_s=chance.choice([0.2, 1.0, 4.0, 15.0]),
+        kill_steps=kills,
+    )
+
+
+def _rates(chance: Random) -> dict[str, tuple[float, tuple[Harm, ...]]]:
+    """Each seed turns on a random few of all the troubles: swarms find more than everything at once."""
+    rates: dict[str, tuple[float, tuple[Harm, ...]]] = {}
+    for kind, share, most, least_often in (
+        ("write", 0.9, 6, 0.25),
+        ("read", 0.5, 4, 0.02),
+        ("sign in", 0.15, 2, 0.2),
+        ("begin", 0.1, 1, 0.01),
+        ("commit", 0.3, 2, 0.01),
+        ("mark", 0.15, 1, 0.2),
+    ):
+        if chance.random() < share:
+            menu = points.MENU[kind]
+            if kind == "write" and chance.random() < 0.04:
+                menu = points.BEYOND
+            chosen = tuple(chance.sample(menu, min(len(menu), chance.randint(1, most))))
+            rates[kind] = (least_often * chance.choice([1.0, 2.0, 3.5]), chosen)
+    return rates
+
+
+def _event(chance: Random, number: int, laws: tuple[Law, ...]) -> Record:
+    categories = ["concert", "launch", "party"]
+    found: dict[str, Any] = {
+        "id": f"e{number}",
+        "category": chance.choice(categories),
+        "client_campaign_status": chance.choice(["RUNNING", "RUNNING", "PAUSED", None]),
+    }
+    if BOOST in laws or CLUSTERS in laws or chance.random() < 0.2:
+        found["setup"] = DRAFT
+    if BOOST in laws:
+        found["category"] = "party"
+        found["status"] = chance.choice(["idle", "active"])
+    if LAUNCH in laws and chance.random() < 0.7:
+        found["category"] = "launch"
+        found["status"] = chance.choice(["idle", "active"])
+        found.pop("setup", None)
+    return found
+
+
+def _cause(chance: Random, laws: tuple[Law, ...], ids: list[str]) -> Turn:
+    """Something that makes one of the rules fire."""
+    at, event = round(chance.uniform(3.2, 8.0), 2), chance.choice(ids)
+    law = chance.choice(laws)
+    fields: dict[str, dict[str, Any]] = {
+        PAUSE.id: {"status": "cancelled"},
+        KEEP.id: {"status": "cancelled"},
+        RUN.id: {"frontend_status": "FLAGGED"},
+        REST.id: {"predicted_sales_share": 0.9},
+        HIDE.id: {"status": "archived"},
+    }
+    if law is CLUSTERS:
+        return Turn(at=at + 3.5, does="suggest", details={"event": event, "run": chance.randint(2, 5)})
+    return _set(at, event, **fields.get(law.id, {"status": "active"}))
+
+
+_WORLD: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    ("status", ("active", "cancelled", "cancelled", "archived")),
+    ("frontend_status", ("DEFAULT", "FLAGGED")),
+    ("predicted_sales_share", (0.5, 0.9)),
+)
+_PERSON: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    ("client_campaign_status", ("RUNNING", "PAUSED")),
+    ("campaign_optimisation_status", ("ON", "OFF")),
+    ("frontend_status", ("DEFAULT", "FLAGGED", "HIDDEN")),
+)
+_KINDS: tuple[tuple[str, float], ...] = (
+    ("world", 20.0),
+    ("person", 10.0),
+    ("suggest", 4.0),
+    ("setup", 4.0),
+    ("kill", 7.0),
+    ("power", 3.0),
+    ("stop", 2.0),
+    ("stall", 4.0),
+    ("second", 4.0),
+    ("clock", 3.0),
+    ("halt", 2.0),
+    ("edit", 3.0),
+    ("remove rule", 3.0),
+    ("deny", 2.0),
+    ("sign out", 1.5),
+    ("approve", 2.0),
+    ("reject", 1.0),
+    ("reset", 1.0),
+    ("remove", 1.0),
+    ("task fails", 1.5),
+    ("restore", 1.5),
+    ("lose ledger", 0.6),
+    ("lose mark", 0.6),
+    ("silence", 0.8),
+    ("disk full", 1.5),
+)
+
+
+def _turn(chance: Random, laws: tuple[Law, ...], ids: list[str]) -> Turn:
+    at = round(chance.uniform(3.5, SCRIPT_S - 1.0), 2)
+    event = chance.choice(ids)
+    does = chance.choices([kind for kind, _ in _KINDS], weights=[weight for _, weight in _KINDS])[0]
+    details: dict[str, Any] = {}
+    match does:
+        case "world" | "person":
+            name, values = chance.choice(_WORLD if does == "world" else _PERSON)
+            return _set(at, event, by=does, **{name: chance.choice(values)})
+        case "suggest":
+            details = {"event": event, "run": chance.randint(2, 5)}
+        case "setup":
+            details = {"event": event, "setup": chance.choice([DRAFT, None, {**DRAFT, "total_budget": 300}])}
+        case "stall":
+            details = {"seconds": chance.choice([2.0, 7.0, 12.0, 25.0])}
+        case "clock":
+            details = {"seconds": chance.choice([-7200.0, -60.0, 60.0, 7200.0, 90000.0])}
+        case "halt" | "deny" | "remove" | "disk full":
+            details = {"seconds": chance.choice([4.0, 9.0]), "event": event}
+        case "edit" | "remove rule":
+            details = {"rule": chance.choice(laws).id}
+        case "reset":
+            details = {"result": chance.choice(["initial", "new_ids"])}
+        case "task fails":
+            details = {"event": event}
+        case _:
+            pass
+    return Turn(at=at, does=does, details=details)

@@ -1,0 +1,95 @@
+"""Puts what a world left behind into the judge's plain values."""
+
+import json
+from typing import Any
+
+from tests.simulation import history
+from tests.simulation.points import STALE
+from tests.simulation.town import Town
+
+JSON_FIELDS = ("request", "before", "response", "evidence", "facts")
+
+
+def told_history(town: Town, ended_s: float) -> history.History:
+    """The history of a town whose time is over."""
+    books = town.twin.books
+    logs = [*town.logs, town.disk.rows()]
+    return history.History(
+        what=str(town.scene),
+        settle_s=town.settings.settle.total_seconds(),
+        evidence_reads=town.settings.evidence_reads,
+        max_attempts=town.settings.max_attempts,
+        writes_per_hour=town.settings.limits.writes_per_hour,
+        logs=[[_parsed(row) for row in rows] for rows in logs],
+        stamps=[*town.stamps, town.disk.stamps],
+        effects=[
+            history.Effect(
+                at_s=one.at_s,
+                event=one.eid,
+                target=one.target,
+                operation=one.operation,
+                request_id=one.request_id,
+                changed=one.changed,
+                repeated=one.repeated,
+            )
+            for one in books.effects
+        ],
+        others=[history.Other(at_s=one.at_s, event=one.eid, target=one.target) for one in books.outside],
+        wire=[
+            history.Wire(
+                at_s=one.at_s,
+                owner=one.owner,
+                life=one.life,
+                method=one.method,
+                url=one.url,
+                request_id=one.request_id,
+                reached=one.reached,
+                sending_seq=one.sending_seq,
+                mark_seq=one.mark_seq,
+                heard_s=one.heard_s,
+                harm=one.harm,
+            )
+            for one in town.tapped
+        ],
+        reads=town.reads,
+        throttled=town.throttled,
+        versions=_versions(town),
+        wishes=tuple(
+            history.Wish(
+                rule=law.id,
+                once=law.once,
+                wants=law.wants,
+                done=law.done,
+                on_suggested="on_change: suggested_tcs" in law.text,
+            )
+            for law in town.scene.laws
+        ),
+        lives=list(town.lives.values()),
+        halts=town.halts,
+        violations=[(one.kind, one.at_s, f"{one.method} {one.path}: {one.detail}") for one in town.twin.violations()],
+        healed_s=town.healed_s,
+        ended_s=ended_s,
+        stale=any(name.split(": ", 1)[1] in STALE for name in town.points.done),
+        approves=town.scene.settings.get("mode") == "approve",
+        harmed=bool(town.points.done) or len(town.lives) > 1 or town.skew.total_seconds() != 0.0,
+        disturbed=town.disturbed,
+        edited=frozenset(town.edited),
+        defects=town.defects,
+    )
+
+
+def _parsed(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: json.loads(value) if name in JSON_FIELDS and value is not None else value for name, value in row.items()
+    }
+
+
+def _versions(town: Town) -> list[history.Version]:
+    found = []
+    for at_s, event, at in town.versions:
+        setup = "NONE" if at is None or at.setup is None else "PUBLISHED" if at.published else "DRAFT"
+        runs = [] if at is None or not at.suggested else sorted(str(one["tc_run_id"]) for one in at.suggested)
+        record = None if at is None else dict(at.record)
+        suggested = ", ".join(runs)
+        found.append(history.Version(at_s=at_s, event=event, record=record, setup=setup, suggested=suggested))
+    return found

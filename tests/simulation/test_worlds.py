@@ -1,0 +1,90 @@
+"""Simulated worlds: whatever goes wrong, no effect is repeated, none is lost silently, and everything ends.
+
+A short part runs with every test run; ``make prove`` plays much more. ``SEEDS`` says how many drawn worlds are played,
+``SEEDS_FROM`` from which seed on; ``SINGLES`` that every n-th of all single faults is. A failure says how to play it
+again alone.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.nemesis import Tally, Try, all_singles, pairs, swarm, tally, tried
+from tests.simulation.scenes import NAMED, WALKED
+
+ROOT = Path(__file__).resolve().parents[2]
+SEEDS = int(os.environ.get("SEEDS", "24"))
+SEEDS_FROM = int(os.environ.get("SEEDS_FROM", "0"))
+SINGLES = int(os.environ.get("SINGLES", "250"))
+LONG = int(os.environ.get("SEEDS_LONG", "4000"))
+LONG_FROM = int(os.environ.get("SEEDS_LONG_FROM", "100000"))
+PAIRS = int(os.environ.get("PAIRS", "40"))
+GROUP = 500
+
+
+def say(what: str) -> None:
+    """Says what a proof saw, where pytest shows it (-s or -rP): a proof that met nothing proves nothing."""
+    print(f"\n{what}")  # noqa: T201
+
+
+def judged(tries: Iterable[Try]) -> Tally:
+    """Plays them all, and fails with what was wrong and how to see it again."""
+    found = tally(tries)
+    wrong = [f"python -m tests.simulation {one}\n    " + "\n    ".join(why[:6]) for one, why in found.failures]
+    assert not wrong, "\n".join([f"{len(wrong)} of {found.seen['worlds']} worlds:", *wrong[:10]])
+    say(", ".join(f"{count} {what}" for what, count in sorted(found.seen.items())))
+    return found
+
+
+def test_nothing_is_repeated_or_lost_in_a_few_drawn_worlds() -> None:
+    seen = judged(swarm(SEEDS_FROM, SEEDS)).seen
+    assert seen["sending"] > 0, "worlds in which nothing is sent prove nothing"
+
+
+def test_a_single_fault_anywhere_is_survived() -> None:
+    judged(one for number, one in enumerate(all_singles()) if number % SINGLES == 0)
+
+
+@pytest.mark.parametrize("scene", [one.name for one in NAMED])
+def test_where_nothing_goes_wrong_the_judge_has_nothing_to_say(scene: str) -> None:
+    _, wrong, _ = tried(Try(scene=scene))
+    assert wrong == []
+
+
+def test_a_world_follows_from_its_seed_to_the_byte_whatever_python_hashes_by() -> None:
+    def told(hash_seed: str) -> bytes:
+        command = [sys.executable, "-m", "tests.simulation", "--replay", "8"]
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True, timeout=100).stdout
+
+    first, second = told("1"), told("4242")
+    assert first == second
+    assert b"-> 204" in first or b"-> 200" in first
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("first", range(LONG_FROM, LONG_FROM + LONG, min(LONG, GROUP)))
+def test_nothing_is_repeated_or_lost_in_many_drawn_worlds(first: int) -> None:
+    seen = judged(swarm(first, min(GROUP, LONG_FROM + LONG - first))).seen
+    if seen["worlds"] >= GROUP:
+        for what in ("unknown", "sent again", "found in sending", "confirmed", "needs_human", "waiting"):
+            assert seen[what] > 0, f"nothing was ever {what}: these worlds prove too little"
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("scene", WALKED)
+def test_every_single_fault_at_every_point_is_survived(scene: str) -> None:
+    judged(one for one in all_singles() if one.scene == scene)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("scene", WALKED)
+def test_pairs_of_faults_in_the_life_of_one_write_are_survived(scene: str) -> None:
+    judged(one for number, one in enumerate(pairs(scene)) if number % PAIRS == 0)

@@ -1,0 +1,526 @@
+"""One simulated world: the twin, one or two workers on one ledger, the people around them, and everything that happens.
+
+`play` runs a scene under a seed to its healed end and hands the judge a `History`. Whatever is drawn follows from the
+seed alone; the trace says what happened, step by step, and is the same to the byte for the same seed.
+"""
+
+import asyncio
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from contextvars import Context
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from tests.simulation import history
+from tests.simulation.disk import Disk, mounted
+from tests.simulation.loop import OWNER, START_S, Deadlock, SimLoop
+from tests.simulation.people import People
+from tests.simulation.points import SETTLE_S, Harm, Points
+from tests.simulation.process import Process, SimClock, SimScheduler
+from tests.simulation.scenes import Scene, Turn, spelled
+from tests.simulation.wire import Tapped
+from tests.virtual import EPOCH
+from tests.worlds import PARTNER, QUICK, happening, rule_set, world
+from worker.engine import daemon
+from worker.engine.looks import Settings
+from worker.engine.settings import EngineSettings
+from worker.guards.situation import Limits
+from worker.model.errors import WorkerError
+from worker.model.rules import RuleSet
+from worker.sandbox.changes import EventChange, ResetChange, SettingsChange, SignOutChange
+from worker.sandbox.delivery import TwinRequest
+from worker.sandbox.service import Service
+from worker.sandbox.settings import Settings as TwinSettings
+from worker.sandbox.settings import User
+from worker.sandbox.world import Happening
+
+USUAL: EngineSettings = replace(
+    QUICK,
+    settle=timedelta(seconds=SETTLE_S),
+    evidence_within=timedelta(minutes=2),
+    confirm_within=timedelta(minutes=1),
+    requests_per_minute=600,
+)
+LATENCIES_S = (0.01, 0.03, 0.03, 0.1, 0.4)
+HEAL_S = 1500.0
+"""The longest that a healed world is given."""
+TOKEN_S = 60.0
+"""Short, so that renewing it happens."""
+LOOK_S = 3.0
+WHOLE_LOOKS = 3
+LATER_S = 7200.0
+"""How far the end of time lies behind the end of a world."""
+SHM = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
+
+
+@dataclass(slots=True)
+class Rules:
+    """The rule folder; may be edited while workers run."""
+
+    text: str
+
+    def files_hash(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def load(self) -> RuleSet:
+        return rule_set(self.text)
+
+
+@dataclass(slots=True)
+class Played:
+    """What a world left behind."""
+
+    history: history.History
+    trace: list[str]
+    points: Points
+    steps: int
+    virtual_s: float
+
+    @property
+    def told(self) -> str:
+        return "\n".join(self.trace) + "\n"
+
+
+class Town:
+    """The world around the workers."""
+
+    def __init__(self, scene: Scene, seed: int, plan: Mapping[int, Harm], folder: Path) -> None:
+        self.scene = scene
+        self.chance = Random(f"town {seed}")
+        self.loop = SimLoop(Random(f"loop {seed}"))  # type: ignore[abstract]  # what nobody asks for stays so
+        self.loop.between = self._between
+        self.loop.after = self._after_step
+        self.points = Points(plan=plan, rates=scene.rates, chance=Random(f"points {seed}"), tell=self.tell)
+        self.points.moment = lambda: self.loop.now - START_S
+        self.versions: list[tuple[float, str, Happening | None]] = []
+        self.twin = self._recorded(_service(scene))
+        self.disk = Disk(folder, self._cross, self.kill, Random(f"disk {seed}"))
+        self.disk.moment = self.loop.time
+        self.rules = Rules(scene.rules)
+        self.settings = _settings(scene)
+        self.people = People(self)
+        self.trace: list[str] = []
+        self.tapped: list[Tapped] = []
+        self.reads: list[history.Read] = []
+        self.throttled: list[float] = []
+        self.life = 0
+        self.logs: list[list[dict[str, Any]]] = []
+        self.stamps: list[list[tuple[int, float]]] = []
+        self.lives: dict[str, history.Life] = {}
+        self.halts: list[tuple[float, float]] = []
+        self.defects: list[str] = []
+        self.edited: set[str] = set()
+        self.disturbed = False
+        self.skew = timedelta(0)
+        self.healed_s = 0.0
+        self.over = False
+        self.buried = False
+        self.processes: dict[str, Process] = {}
+        self._backups: list[tuple[bytes, bytes]] = []
+        self._dying: list[str] = []
+        self._kill_steps = list(scene.kill_steps)
+        self._back_s = 0.0
+        self._seed = seed
+
+    def _recorded(self, twin: Service) -> Service:
+        """The twin, with every version of its events kept: it forgets them after an hour itself."""
+        put = twin.world.put
+
+        def kept(partner: str, event: str, at: Happening | None, at_s: float) -> None:
+            self.versions.append((at_s, event, at))
+            put(partner, event, at, at_s)
+
+        self.versions.extend((0.0, one.eid, one) for one in twin.world.listing(PARTNER))
+        twin.world.put = kept  # type: ignore[method-assign,assignment]  # noted
+        return twin
+
+    # Told
+
+    def tell(self, text: str) -> None:
+        if not self.buried:
+            self.trace.append(f"{self.loop.now - START_S:9.3f} {text}")
+
+    def latency(self) -> float:
+        """How long this answer is under way."""
+        return round(self.chance.choice(LATENCIES_S), 3)
+
+    def wall(self) -> datetime:
+        return EPOCH + timedelta(seconds=self.loop.now - START_S) + self.skew
+
+    # Processes
+
+    @property
+    def running(self) -> list[Process]:
+        return [one for one in self.processes.values() if not one.ended and self.loop.alive(one.name)]
+
+    def start(self) -> None:
+        """Another worker process; it finds out by itself whether it may."""
+        name = f"w{len(self.processes) + 1}"
+        booted_s = self.chance.choice([0.0, self.loop.now - 3.0, START_S - 5_000_000.0])
+        process = Process(
+            name=name,
+            around=self,
+            disk=self.disk,
+            clock=SimClock(self.loop, self.wall, booted_s),
+            settings=self.settings,
+            folder=self.rules,
+            tell=self.tell,
+            seed=self._seed,
+            defects=self.defects,
+            began_s=self.loop.now,
+        )
+        self.processes[name] = process
+        self.tell(f"{name} starts")
+        context = Context()
+        context.run(OWNER.set, name)
+        task = self.loop.create_task(process.live(), context=context)
+        task.add_done_callback(lambda done: self._ended(process, done), context=Context())
+
+    def _ended(self, process: Process, done: "asyncio.Task[None]") -> None:
+        """A process that ended by itself. One that said why is dealt with by a person, and started again."""
+        if not self.loop.alive(process.name):
+            return
+        problem = None if done.cancelled() else done.exception()
+        if problem is not None:
+            self.defects.append(f"{process.name} broke: {problem!r}")
+            process.ended = repr(problem)
+        self._note_end(process, process.ended)
+        process.reap()
+        if self.over or "is held by" in process.ended:
+            return
+        if "accept-restore" in process.ended or "restored" in process.ended or "lost" in process.ended:
+            self.people.accept_restore()
+        self.later(3.0, self.start_if_none)
+
+    def _note_end(self, process: Process, how: str) -> None:
+        self.lives[process.name] = history.Life(owner=process.name, from_s=process.began_s, to_s=self.loop.now, how=how)
+
+    def start_if_none(self) -> None:
+        if self.loop.now < self._back_s:
+            self.later(self._back_s - self.loop.now, self.start_if_none)
+        elif not self.running and not self.over:
+            self.start()
+
+    def kill(self, owner: str, *, power: bool = False, down_s: float | None = None) -> None:
+        """SIGKILL, or the power goes: nothing of the process runs any more."""
+        victims = [one.name for one in self.running] if power else [owner]
+        victims = [one for one in victims if self.loop.alive(one)]
+        if not victims:
+            return
+        if power:
+            self.disk.power_cut()
+        self.disk.as_left()
+        for victim in victims:
+            self.loop.kill(victim)
+            self._note_end(self.processes[victim], "killed")
+            self.tell(f"{victim} is killed{' by a power cut' if power else ''}")
+        self._dying.extend(victims)
+        away_s = self.scene.down_s if down_s is None else down_s
+        self._back_s = max(self._back_s, self.loop.now + away_s)
+        self.later(away_s, self.start_if_none)
+
+    def later(self, seconds: float, do: Callable[[], object]) -> None:
+        """In so many seconds, by nobody's process."""
+        Context().run(self.loop.call_later, seconds, do)
+
+    def _between(self, owner: str) -> None:
+        if self._kill_steps and self.loop.steps >= self._kill_steps[0] and not self.points.healed:
+            self._kill_steps.pop(0)
+            self.kill(owner)
+
+    def _after_step(self) -> None:
+        while self._dying:
+            self.processes[self._dying.pop()].reap()
+
+    def _cross(self, what: str, owner: str) -> Harm | None:
+        if not self.loop.alive(owner):
+            self.disk.die(owner)
+        return self.points.cross(what, owner)
+
+    # The story
+
+    async def play(self) -> None:
+        """The whole scene, to its healed end."""
+        self.start()
+        for turn in self.scene.turns:
+            await self._until(turn.at)
+            if turn.does != "restore":
+                self._backups.append(self.disk.content())
+            self.tell(f"turn {turn}")
+            self._do(turn)
+        await self._until(self.scene.lasts_s)
+        await self._heal()
+
+    async def _until(self, at: float) -> None:
+        await asyncio.sleep(max(0.0, START_S + at - self.loop.now))
+
+    def _do(self, turn: Turn) -> None:
+        details = turn.details
+        match turn.does:
+            case "set":
+                self.change(details["event"], by=details["by"], set=details["set"])
+            case "suggest":
+                run = details["run"]
+                tcs = [{"tc": f"cluster {run}", "tc_run_id": str(run)}] if run else []  # 0: not computed yet
+                self.change(details["event"], parts={"suggested_tcs": tcs})
+            case "setup":
+                self.change(details["event"], by="person", parts={"setup": details["setup"]})
+            case "task fails":
+                self.change(details["event"], parts={"task_fails": True})
+            case "kill" | "power" | "silence" | "stop" | "stall" | "second" | "clock":
+                self._to_processes(turn.does, details)
+            case "backup":
+                self._backups = [self.disk.content()]
+            case "approve" | "reject":
+                self.people.decide(approve=turn.does == "approve")
+            case "halt":
+                self.people.halt(details["seconds"])
+            case "edit" | "remove rule":
+                self._edit(turn.does, details["rule"])
+            case "restore" | "lose ledger" | "lose mark":
+                self._ledger_lost(turn.does)
+            case _:
+                self._to_service(turn.does, details)
+
+    def _to_processes(self, does: str, details: Mapping[str, Any]) -> None:
+        if does == "second":
+            self.start()
+            return
+        if does == "clock":
+            self.skew += timedelta(seconds=details["seconds"])
+            return
+        if not self.running:
+            return
+        process = self.running[0]
+        if does == "stall":
+            self.loop.stall(process.name, details["seconds"])
+        elif does == "stop":
+            if process.daemon is not None:
+                process.daemon.stop()
+        else:
+            self.kill(process.name, power=does == "power", down_s=4000.0 if does == "silence" else None)
+
+    def _to_service(self, does: str, details: Mapping[str, Any]) -> None:
+        now = self.loop.now
+        match does:
+            case "deny":
+                self._deny(details["seconds"])
+            case "sign out":
+                self.twin.change(SignOutChange(), now)
+            case "disk full":
+                self._disk_full(details["seconds"])
+            case "reset":
+                self.disturbed = True
+                self.twin.change(SettingsChange(settings={"reset_result": details["result"]}), now)
+                self.twin.change(ResetChange(), now)
+            case "remove":
+                found = self.at(details["event"])
+                if found is not None:
+                    self.change(details["event"], remove=True)
+                    self.later(
+                        details["seconds"], lambda: self.twin.world.put(PARTNER, found.eid, found, self.loop.now)
+                    )
+            case _:
+                raise AssertionError(f"nobody knows how to {does}")
+
+    def _edit(self, does: str, rule: str) -> None:
+        """Somebody changes the rule's text, so that it is another one to the worker, or takes it away."""
+        self.edited.add(rule)
+        laws = tuple(law for law in self.scene.laws if law.id != rule)
+        if does == "edit":
+            old = next(law for law in self.scene.laws if law.id == rule)
+            laws += (replace(old, text=f"description: edited\n    priority: 3\n    {_without_priority(old.text)}"),)
+        self.rules.text = spelled(laws)
+
+    def _deny(self, seconds: float) -> None:
+        """Access is withdrawn for a while."""
+        nobody = User(username="sandbox", password="sandbox", partners=())
+        self.twin.settings = replace(self.twin.settings, users=(nobody,))
+        self.twin.sessions.revoke_all()
+        self.later(seconds, self._allow)
+
+    def _allow(self) -> None:
+        if self.twin.settings.users != TwinSettings().users:
+            self.twin.settings = replace(self.twin.settings, users=TwinSettings().users)
+            self.twin.sessions.revoke_all()  # what a token says of its partners is as old as the token
+
+    def _disk_full(self, seconds: float) -> None:
+        self.disk.full = True
+        self.later(seconds, self._room)
+
+    def _room(self) -> None:
+        self.disk.full = False
+
+    def _ledger_lost(self, does: str) -> None:
+        """The machine is down, and its ledger or mark is not what it was when it comes back."""
+        if self.running:
+            self.kill(self.running[0].name, power=True)
+        self._after_step()
+        self.disturbed = True
+        if does == "lose mark":
+            self.disk.mark.unlink(missing_ok=True)
+            return
+        self.logs.append(self.disk.rows())
+        self.stamps.append(self.disk.stamps)
+        self.disk.stamps = list(self.disk.stamps) if does == "restore" else []
+        self.life += 1
+        if does == "lose ledger":
+            self.disk.remove()
+            return
+        content, wal = self.chance.choice(self._backups[-4:])
+        self.disk.put(content, wal)
+        kept = len(self.disk.rows())
+        self.disk.stamps = [(seq, at_s) for seq, at_s in self.disk.stamps if seq <= kept]
+
+    # What happens in the moment of a request
+
+    def meddle(self, harm: Harm, request: TwinRequest) -> None:
+        """What else happens in the very moment of a request."""
+        match harm.does:
+            case "clock":
+                self.skew += timedelta(seconds=harm.seconds)
+            case "rule_gone":
+                self._edit("remove rule", self.scene.laws[0].id)
+            case "denied":
+                self._deny(9.0)
+            case "disk_full":
+                self._disk_full(8.0)
+            case "person_before" | "person_after":
+                self._person(request)
+            case _:
+                raise AssertionError(harm)
+
+    def _person(self, request: TwinRequest) -> None:
+        """A person sets what the request is about to what it is not."""
+        event = request.segments[1] if len(request.segments) > 1 else ""
+        found = self.at(event)
+        if found is None:
+            return
+        for name, (one, other) in _TWO_VALUED.items():
+            if request.segments[-1] == name:
+                self.change(event, by="person", set={name: other if found.record.get(name) == one else one})
+
+    def at(self, event: str) -> Happening | None:
+        return self.twin.world.at(PARTNER, event)
+
+    def change(self, event: str, **change: Any) -> None:  # noqa: ANN401 - fields of the twin's change
+        if self.at(event) is not None:
+            self.twin.change(EventChange(event=event, partner=PARTNER, **change), self.loop.now)
+
+    # The end
+
+    async def _heal(self) -> None:
+        """No more troubles; what is late lands; people decide what waits for them; and the workers get time."""
+        self.points.healed = True
+        self.healed_s = self.loop.now
+        self.twin.faults.clear()
+        self._allow()
+        self._room()
+        self.people.resume()
+        self.tell("healed")
+        await asyncio.sleep(max(0.0, self._back_s - self.loop.now))
+        ends = self.loop.now + HEAL_S
+        quiet = 0
+        while quiet < 1 and self.loop.now < ends:
+            await asyncio.sleep(LOOK_S)
+            if self.loop.now - self.healed_s > 6 * LOOK_S:
+                self.people.decide(approve=True)
+                self.people.resolve_all()
+            settled = not self.people.open_writes() and self._looked()
+            quiet = quiet + 1 if settled else 0
+        self.over = True
+        for process in self.running:
+            if process.daemon is not None:
+                process.daemon.stop()
+        await asyncio.sleep(25.0)
+
+    def _looked(self) -> bool:
+        """Whether the worker that runs now has had some whole looks since it was healed."""
+        return any(one.reports is not None and one.reports.whole(self.healed_s) >= WHOLE_LOOKS for one in self.running)
+
+    def history(self) -> history.History:
+        """For the judge, when all is over."""
+        ended_s = self.loop.now
+        for process in self.running:
+            self._note_end(process, "left running")
+            self.kill(process.name)
+        self._after_step()
+        self.buried = True
+        self.twin.advance(self.loop.now + LATER_S)
+        from tests.simulation.telling import told_history  # noqa: PLC0415 - both speak of the other
+
+        return told_history(self, ended_s)
+
+
+_TWO_VALUED = {
+    "client_campaign_status": ("RUNNING", "PAUSED"),
+    "campaign_optimisation_status": ("ON", "OFF"),
+    "ad_campaign_optimisation_status": ("ON", "OFF"),
+}
+
+
+def _without_priority(text: str) -> str:
+    return "\n".join(line for line in text.split("\n") if "priority" not in line)
+
+
+def _service(scene: Scene) -> Service:
+    events = []
+    for given in scene.events:
+        fields = {name: value for name, value in given.items() if name not in ("id", "setup")}
+        suggested = ({"tc": "cluster 1", "tc_run_id": "1"},)
+        events.append(replace(happening(given["id"], **fields), setup=given.get("setup"), suggested=suggested))
+    twin = TwinSettings(**{"token_lifetime_s": TOKEN_S, **scene.twin})
+    return Service(world(*events), settings=twin, origin_s=START_S)
+
+
+def _settings(scene: Scene) -> EngineSettings:
+    settings = USUAL
+    if "mode" in scene.settings:
+        settings = replace(settings, deciding=replace(Settings(), mode=scene.settings["mode"]))
+    if "writes_per_hour" in scene.settings:
+        settings = replace(settings, limits=Limits(writes_per_hour=scene.settings["writes_per_hour"]))
+    return settings
+
+
+@lru_cache(maxsize=1)
+def place() -> Path:
+    """Where ledgers of simulated worlds live: in memory where the system has such a place."""
+    return Path(tempfile.mkdtemp(prefix="simulation-", dir=SHM if SHM.is_dir() else None))
+
+
+def play(
+    scene: Scene, seed: int, plan: Mapping[int, Harm] | None = None, blind_s: tuple[float, float] = (0.0, 0.0)
+) -> Played:
+    """Plays a scene under a seed, with these harms at these points."""
+    folder = Path(tempfile.mkdtemp(dir=place()))
+    try:
+        town = Town(scene, seed, plan or {}, folder)
+        town.points.blind_s = blind_s
+        with mounted(town.disk), patch.object(daemon, "AsyncIOScheduler", SimScheduler):
+            try:
+                town.loop.run(town.play())
+            except (Deadlock, WorkerError) as problem:
+                town.defects.append(f"the world stopped: {problem!r}")
+            town.over = True
+            found = town.history()
+            town.loop.bury()
+        town.defects.extend(town.loop.troubles)
+        town.trace.append(f"{town.loop.steps} steps, choices {town.loop.choices:016x}")
+        return Played(
+            history=found,
+            trace=town.trace,
+            points=town.points,
+            steps=town.loop.steps,
+            virtual_s=town.loop.now - START_S,
+        )
+    finally:
+        with suppress(OSError):
+            shutil.rmtree(folder)
