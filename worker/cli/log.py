@@ -10,6 +10,7 @@ import typer
 
 from worker.cli.app import app, invocation
 from worker.cli.common import moment, reader_of
+from worker.cli.exchanged import exchanged
 from worker.cli.output import LogFormat, moment_shown, print_json, print_line, print_table, printable, say
 from worker.cli.searching import say_nothing_found
 from worker.cli.verifying import head_of, verify_export, verify_ledger
@@ -88,7 +89,8 @@ def _print(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
     elif output is LogFormat.json:
         print_json(list(records))
     else:
-        print_table("action log", TABLE, (_row(record) for record in records))
+        whole_life = wanted.write is not None
+        print_table("action log", TABLE, (_row(record, told=whole_life) for record in records))
 
 
 def _export(records: Iterable[dict[str, Json]], output: LogFormat, *, whole: bool) -> None:
@@ -113,8 +115,10 @@ def _nothing(ledger: LedgerReader, wanted: LogFilter) -> None:
     say_nothing_found(ledger, {**asked, **{name: str(one) for name, one in more.items() if one is not None}}, "record")
 
 
-def _row(record: dict[str, Json]) -> list[Json]:
-    return [moment_shown(record[name]) if name == "at" else record[name] for name in TABLE]
+def _row(record: dict[str, Json], *, told: bool) -> list[Json]:
+    """A row of the table; ``told``: with what was sent, answered and read, which somebody must know to settle it."""
+    row = [moment_shown(record[name]) if name == "at" else record[name] for name in TABLE]
+    return [*row[:-1], "\n".join([str(row[-1]), *exchanged(record)])] if told else row
 
 
 def _follow(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:

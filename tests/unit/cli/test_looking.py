@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from tests.calling import call, settle_in
 from tests.unit.ledger.examples import ACME, NOW, key, open_ledger, plan, planned, sent
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import LedgerPlace
-from worker.model.commits import DaemonStatus
+from worker.model.commits import Commit, DaemonStatus
 from worker.model.facts import Json
+from worker.model.records import of_write
 from worker.system import utc_now
 
 READING = (("log",), ("log", "--verify"), ("writes",), ("status",))
@@ -71,6 +73,16 @@ def daemon(config: Path, at: datetime) -> Iterator[None]:
     """A process, this one, that holds the ledger since then."""
     with SenderLock.acquire(place(config), now=at):
         yield
+
+
+def test_the_life_of_a_write_shows_what_was_sent_and_the_whole_log_keeps_its_lines_short(config: Path) -> None:
+    with open_ledger(config.parent) as ledger:
+        (write,) = ledger.writes()
+        record = of_write(write, at=NOW, kind="sending", reason="condition", why="attempt 1")
+        request: Json = {"method": "PUT", "url": "http://x/e1?status=RUNNING", "body": None}
+        ledger.apply(Commit(at=NOW, records=(replace(record, request=request),)))
+    assert "PUT http://x/e1?status=RUNNING" in call("log", "--write", "1", config=config).out
+    assert "PUT" not in call("log", config=config).out
 
 
 # a ledger that is gone
