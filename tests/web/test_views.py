@@ -129,6 +129,14 @@ def test_a_timeline_has_a_lane_for_each_field_rule_and_write() -> None:
     assert drawn.ticks[-1].text == "now"
 
 
+def test_what_held_a_write_is_on_its_line() -> None:
+    held = record(8, "held", 0.5, rule=RULE, episode=1, write=7, action="pause", reason="halt", why="halted by Ann")
+    drawn = timeline([*STORY[:2], held, *STORY[2:]], NOW + timedelta(hours=1))
+    assert drawn is not None
+    rings = [mark.label for mark in drawn.lanes[-1].marks if mark.shape == "ring"]
+    assert rings == ["2026-03-01 12:00:00 held halt halted by Ann"]
+
+
 def test_a_timeline_runs_forwards_and_stays_within_its_bounds() -> None:
     many = [record(number, "held", 37 * number**2, rule=f"r{number % 3}") for number in range(400)]
     drawn = timeline(many, NOW + timedelta(days=400))

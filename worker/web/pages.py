@@ -177,13 +177,14 @@ def event_page(asking: Asking) -> Shown:
 
 
 def search_page(asking: Asking) -> Shown:
-    """Events whose id contains what was typed; a number is also a write."""
+    """Events whose id or title contains what was typed; a number is also a write."""
     text = asking.one("event")
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
     found = asking.ledger.events_like(text, FOUND) if text else ()
     values = {
         "text": text,
         "found": found,
+        "titles": asking.ledger.titles(found),
         "full": len(found) == FOUND,
         "write": number if number and asking.ledger.write(WriteId(number)) is not None else 0,
     }

@@ -193,7 +193,8 @@ def _rule(name: str, records: Sequence[Record], axis: Axis) -> Lane:
 
 
 def _write(number: str, records: Sequence[Record], axis: Axis) -> Lane:
-    """A write's states one after another; ticks are attempts, dots are reads, and the last mark is its end."""
+    """A write's states one after another; ticks are attempts, dots are reads, rings say what held
+    it, and the last mark is its end."""
     spans: list[Span] = []
     marks: list[Mark] = []
     state, since = "", 0.0
@@ -203,6 +204,8 @@ def _write(number: str, records: Sequence[Record], axis: Axis) -> Lane:
             marks.append(Mark(x=x, shape="tick", tone="busy", label=_label(record)))
         if kind == "evidence":
             marks.append(Mark(x=x, shape="small", tone=_says(record), label=_label(record)))
+        if kind == "held":
+            marks.append(Mark(x=x, shape="ring", tone="warn", label=_label(record)))
         if kind in _STATES:
             if state and x > since:
                 spans.append(_span(since, x, tone_of(state), state, state))
