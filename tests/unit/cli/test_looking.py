@@ -79,7 +79,7 @@ def test_the_life_of_a_write_shows_what_was_sent_and_the_whole_log_keeps_its_lin
     with open_ledger(config.parent) as ledger:
         (write,) = ledger.writes()
         record = of_write(write, at=NOW, kind="sending", reason="condition", why="attempt 1")
-        request: Json = {"method": "PUT", "url": "http://x/e1?status=RUNNING", "body": None}
+        request: dict[str, Json] = {"method": "PUT", "url": "http://x/e1?status=RUNNING", "body": None}
         ledger.apply(Commit(at=NOW, records=(replace(record, request=request),)))
     assert "PUT http://x/e1?status=RUNNING" in call("log", "--write", "1", config=config).out
     assert "PUT" not in call("log", config=config).out
