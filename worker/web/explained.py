@@ -53,9 +53,14 @@ class RuleWhy:
     parts: tuple[PartShown, ...]
     before: tuple[Before, ...]
 
+    @property
+    def standings(self) -> tuple[str, ...]:
+        """What it is and was."""
+        return self.standing, *(one.standing for one in self.before)
+
 
 def why_of(ledger: LedgerBrowser, rules: RuleSet, partner: str, event: str) -> tuple[RuleWhy, ...]:
-    """Every rule that was ever looked at for the event."""
+    """Every rule that was ever looked at for the event; those that had something to do with it come first."""
     owner, eid = PartnerId(partner), EventId(event)
     known = Known(
         partner=owner,
@@ -65,7 +70,8 @@ def why_of(ledger: LedgerBrowser, rules: RuleSet, partner: str, event: str) -> t
         writes=(),
         text=ledger.condition_text,
     )
-    return tuple(_shown(one) for one in explain(known, rules) if one.last is not None)
+    shown = [_shown(one) for one in explain(known, rules) if one.last is not None]
+    return tuple(sorted(shown, key=lambda one: not any(word in ("fired", "held") for word in one.standings)))
 
 
 def _shown(one: RuleExplained) -> RuleWhy:
