@@ -220,12 +220,27 @@ def nothing_leaves_without_its_approval(case: Case) -> Iterator[str]:
 
 
 def a_lost_ledger_is_noticed(case: Case) -> Iterator[str]:
-    """A ledger that has forgotten a ``sending`` is not gone on with, unless a person has accepted it."""
+    """A ledger that has forgotten a ``sending`` is not gone on with, unless a person has accepted it; but for one that
+    never left, because its mark could not be written."""
+    left = {one.row["hash"] for deed in case.deeds.values() for one in deed.attempts if one.wire}
     for before, after in pairwise(case.history.logs):
         kept = {row["hash"] for row in after}
-        lost = [row for row in before if row["kind"] == "sending" and row["hash"] not in kept]
+        lost = [row for row in before if row["hash"] in left and row["hash"] not in kept]
         if lost and after and not any(row["kind"] == "ledger_restored" for row in after):
             yield f"the sending of write {lost[0]['write']} was forgotten, and nobody was asked"
+
+
+def the_log_gives_the_state(case: Case) -> Iterator[str]:
+    """Replaying the log gives the ledger's state: each write is in the state, and at the attempt, of its last one."""
+    last: dict[int, tuple[str, int]] = {}
+    for row in case.last:
+        if row["write"] is not None and row["kind"] in STATES:
+            last[row["write"]] = str(row["kind"]), max(int(row["attempt"] or 0), last.get(row["write"], ("", 0))[1])
+    for number, state, attempt in case.history.writes:
+        if last.pop(number, None) != (state, attempt):
+            yield f"write {number} is {state} at attempt {attempt}, and the log says otherwise"
+    for number in last:
+        yield f"the log knows of write {number}, and the ledger does not"
 
 
 def caps_are_kept(case: Case) -> Iterator[str]:
@@ -300,6 +315,7 @@ CLAIMS: tuple[Callable[[Case], Iterator[str]], ...] = (
     caps_are_kept,
     nothing_sent_during_a_halt,
     chain_holds,
+    the_log_gives_the_state,
     manners_are_kept,
     episodes_are_few,
     everything_ends,

@@ -125,6 +125,17 @@ class Disk:
         finally:
             connection.close()
 
+    def writes(self) -> list[tuple[int, str, int]]:
+        """Number, state and attempt of every write, as the table has them."""
+        if not self.file.exists():
+            return []
+        connection = sqlite3.connect(self.file)
+        try:
+            found = connection.execute("SELECT id, state, attempt FROM writes ORDER BY id").fetchall()
+            return [(int(number), str(state), int(attempt)) for number, state, attempt in found]
+        finally:
+            connection.close()
+
     def open_writes(self) -> list[tuple[str, str]]:
         """Event and state of every write that is not final, nor held for an hour by its cap; one that nobody has where
         the file cannot be read."""

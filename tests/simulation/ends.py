@@ -139,7 +139,7 @@ def _by_others(case: Case, event: str, target: str, since_s: float) -> bool:
 
 def a_perfect_service_needs_nobody(case: Case) -> Iterator[str]:
     """Where nothing went wrong, nothing is unknown and no person is asked."""
-    if case.history.harmed or case.history.disturbed or "task fails" in case.history.what:
+    if case.history.harmed or case.history.disturbed:
         return
     for row in case.last:
         if row["kind"] in ("unknown", "needs_human", "unconfirmed"):
@@ -179,7 +179,7 @@ def _seen_before_the_change(case: Case, mine: list[Version]) -> bool:
     owners = Counter(
         one.owner
         for one in case.history.reads
-        if one.whole and one.path.endswith("/suggested_tcs") and one.at_s < at_s - 1.0
+        if one.whole and one.path.endswith("/suggested_tcs") and one.at_s < at_s - 0.5
     )
     return any(count > 1 for count in owners.values())  # a process that reads it again has stored what it saw first
 

@@ -95,7 +95,8 @@ class Life:
 @dataclass(slots=True, kw_only=True)
 class History:
     """One played world. ``logs``: the action log of each life of the ledger, the last one last; ``stamps``: for each,
-    when the records up to a number were committed."""
+    when the records up to a number were committed. ``writes``: number, state and attempt of each, as the ledger's own
+    table says in the end."""
 
     what: str
     settle_s: float
@@ -104,6 +105,7 @@ class History:
     writes_per_hour: int
     logs: list[list[Row]]
     stamps: list[list[tuple[int, float]]]
+    writes: list[tuple[int, str, int]]
     effects: list[Effect]
     others: list[Other]
     wire: list[Wire]

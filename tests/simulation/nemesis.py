@@ -75,6 +75,7 @@ def tried(one: Try) -> tuple[Played, list[str], Counter[str]]:
     """Plays a case and judges it."""
     played = play(one.setting, one.seed, planned(one), one.blind_s)
     found, seen = complaints(played.history)
+    found += [f"the world broke: {one}" for one in played.broke]
     return played, found, seen
 
 

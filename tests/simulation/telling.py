@@ -5,6 +5,7 @@ from typing import Any
 
 from tests.simulation import history
 from tests.simulation.points import STALE
+from tests.simulation.scenes import Turn
 from tests.simulation.town import Town
 
 JSON_FIELDS = ("request", "before", "response", "evidence", "facts")
@@ -22,6 +23,7 @@ def told_history(town: Town, ended_s: float) -> history.History:
         writes_per_hour=town.settings.limits.writes_per_hour,
         logs=[[_parsed(row) for row in rows] for rows in logs],
         stamps=[*town.stamps, town.disk.stamps],
+        writes=town.disk.writes(),
         effects=[
             history.Effect(
                 at_s=one.at_s,
@@ -71,11 +73,17 @@ def told_history(town: Town, ended_s: float) -> history.History:
         ended_s=ended_s,
         stale=any(name.split(": ", 1)[1] in STALE for name in town.points.done),
         approves=town.scene.settings.get("mode") == "approve",
-        harmed=bool(town.points.done) or len(town.lives) > 1 or town.skew.total_seconds() != 0.0,
+        harmed=bool(town.points.done) or any(not _ordinary(turn) for turn in town.scene.turns),
         disturbed=town.disturbed,
         edited=frozenset(town.edited),
         defects=town.defects,
     )
+
+
+def _ordinary(turn: Turn) -> bool:
+    """What happens in a world where nothing goes wrong: the world moves on by itself, and a person approves."""
+    by_the_world = turn.does == "set" and turn.details["by"] == "world"
+    return by_the_world or turn.does in ("suggest", "approve", "second", "halt")
 
 
 def _parsed(row: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import shutil
 import tempfile
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import Context
@@ -21,7 +22,7 @@ from unittest.mock import patch
 
 from tests.simulation import history
 from tests.simulation.disk import Disk, mounted
-from tests.simulation.loop import OWNER, START_S, Deadlock, SimLoop
+from tests.simulation.loop import OWNER, START_S, SimLoop
 from tests.simulation.people import People
 from tests.simulation.points import SETTLE_S, Harm, Points
 from tests.simulation.process import Process, SimClock, SimScheduler
@@ -33,7 +34,6 @@ from worker.engine import daemon
 from worker.engine.looks import Settings
 from worker.engine.settings import EngineSettings
 from worker.guards.situation import Limits
-from worker.model.errors import WorkerError
 from worker.model.rules import RuleSet
 from worker.sandbox.changes import EventChange, ResetChange, SettingsChange, SignOutChange
 from worker.sandbox.delivery import TwinRequest
@@ -83,6 +83,7 @@ class Played:
     points: Points
     steps: int
     virtual_s: float
+    broke: list[str]
 
     @property
     def told(self) -> str:
@@ -124,7 +125,7 @@ class Town:
         self.over = False
         self.buried = False
         self.processes: dict[str, Process] = {}
-        self._backups: list[tuple[bytes, bytes]] = []
+        self._backups: list[tuple[bytes, bytes]] = [self.disk.content()]
         self._dying: list[str] = []
         self._kill_steps = list(scene.kill_steps)
         self._back_s = 0.0
@@ -490,6 +491,11 @@ def _settings(scene: Scene) -> EngineSettings:
     return settings
 
 
+def _where(problem: BaseException) -> str:
+    last = traceback.extract_tb(problem.__traceback__)[-1]
+    return f"{Path(last.filename).name}:{last.lineno}"
+
+
 @lru_cache(maxsize=1)
 def place() -> Path:
     """Where ledgers of simulated worlds live: in memory where the system has such a place."""
@@ -501,14 +507,15 @@ def play(
 ) -> Played:
     """Plays a scene under a seed, with these harms at these points."""
     folder = Path(tempfile.mkdtemp(dir=place()))
+    broke: list[str] = []
     try:
         town = Town(scene, seed, plan or {}, folder)
         town.points.blind_s = blind_s
         with mounted(town.disk), patch.object(daemon, "AsyncIOScheduler", SimScheduler):
             try:
                 town.loop.run(town.play())
-            except (Deadlock, WorkerError) as problem:
-                town.defects.append(f"the world stopped: {problem!r}")
+            except Exception as problem:  # noqa: BLE001 - whatever it is, it is this world's, and said with its seed
+                broke.append(f"{problem!r} at {_where(problem)}")
             town.over = True
             found = town.history()
             town.loop.bury()
@@ -520,6 +527,7 @@ def play(
             points=town.points,
             steps=town.loop.steps,
             virtual_s=town.loop.now - START_S,
+            broke=broke,
         )
     finally:
         with suppress(OSError):

@@ -150,7 +150,7 @@ class SimTransport(TwinTransport):
         if status == 429:
             self._around.throttled.append(now)
         if asked.is_read:
-            whole = status == 200 and harm is None
+            whole = status in (200, 404) and harm is None  # a 404 says that there is none
             self._around.reads.append(Read(at_s=now, owner=owner, path=asked.path, whole=whole))
 
     def _tap(self, asked: TwinRequest, owner: str, harm: Harm | None) -> Tapped:
