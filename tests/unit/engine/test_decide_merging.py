@@ -1,4 +1,4 @@
-"""What holds of wishes that meet, for any story: equal ones share one write, and no rule acts against a stronger one."""
+"""What holds of wishes that meet, in any story: equal ones share one write, and no rule acts against a stronger one."""
 
 from collections import defaultdict
 
