@@ -31,7 +31,7 @@ def test_equal_wishes_of_several_rules_never_wait_as_several_writes(of: RuleSet,
         played(story, turn)
         wishes = defaultdict(set)
         for write in unsent(story):
-            if write.intent.wish is not None and not write.first_sent_at:
+            if not write.first_sent_at:
                 wishes[write.key.event, write.intent.target, write.intent.wish].add(write.key.rule)
         shared = {wish: names for wish, names in wishes.items() if len(names) > 1}
         assert not shared
