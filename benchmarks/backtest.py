@@ -1,7 +1,7 @@
 """How long `backtest` takes: one day of a thousand events, recorded by the worker itself from the twin, turn by turn.
 
-Every event changes twenty times within the day, at moments and in ways that a seed decides; the worker's own cycle
-looks once in a minute, records what changed, and makes the writes that its rules ask for. Then the command itself is
+Every event changes ten times within the day, at moments and in ways that a seed decides; the worker's own cycle
+looks every five minutes, records what changed, and makes the writes that its rules ask for. Then the command itself is
 called, once with the same rules and once with other ones: from opening the ledger to the last line that it prints.
 ``EVENTS`` and ``CHANGES`` make it smaller or larger.
 """
@@ -29,9 +29,9 @@ from worker.sandbox.changes import EventChange
 from worker.sandbox.service import Service
 
 EVENTS = int(os.environ.get("EVENTS", "1000"))
-CHANGES = int(os.environ.get("CHANGES", "20"))
+CHANGES = int(os.environ.get("CHANGES", "10"))
 DAY_S = 86_400.0
-LOOK_EVERY_S = 60.0
+LOOK_EVERY_S = 300.0
 """A look at a thousand events in every three seconds of a day would take hours to record, and show the same changes."""
 BOUND_S = 10.0
 """What a backtest over a day may take."""
@@ -77,7 +77,7 @@ def drawn(chance: Random, number: int) -> tuple[float, EventChange]:
 
 
 async def a_day(here: Town) -> None:
-    """A cycle in every minute, and some at the end to see what the writes of the last ones did."""
+    """A cycle in every five minutes, and some at the end to see what the writes of the last ones did."""
     chance = Random(7)
     changes = sorted(
         (drawn(chance, number) for number in range(EVENTS) for _ in range(CHANGES)), key=lambda one: one[0]

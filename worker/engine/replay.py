@@ -10,7 +10,7 @@ replayed: what waits for a person goes on waiting.
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
 from worker.engine.decide import decide
@@ -37,7 +37,6 @@ from worker.rules.mentions import Fields, looked_at, narrowed
 EVENT = FactKey(name="event")
 RESTLESS_EVERY = timedelta(minutes=1)
 """How often a condition is looked at that depends on the clock in a way that only looking tells."""
-HORIZON = timedelta(days=366)
 Pair = tuple[EventId, RuleId]
 
 
@@ -75,10 +74,12 @@ class Replay:
         self._asking = {rule.id: rule for rule in self._active if set(names_read(rule)) - {EVENT.name}}
         self._unseen: dict[tuple[RuleId, FactKey], set[EventId]] = {}
         self._looks = 0
+        self._until = datetime.max.replace(tzinfo=UTC)
 
     def run(self, history: History, until: datetime, made: Iterable[Write] = ()) -> Replayed:
         """From the history's beginning to its end, and on the clock alone until ``until``. ``made``: the writes that
         were really made meanwhile, whose effects are not to be seen."""
+        self._until = until
         self._past.without(made)
         for one in history.start:
             self._take(one)
@@ -223,7 +224,7 @@ class Replay:
         if lively:
             self._wake(event, at + self._interval)
             return
-        first = horizon = at + HORIZON
+        first = horizon = self._until  # what comes after the end need not be found
         observation = self._past.observation(self._partner, event)
         for rule in self._active:
             pair = (event, rule.id)

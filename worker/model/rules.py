@@ -148,15 +148,15 @@ class Rule:
     on_unknown: Literal["settle", "ask"] = "settle"
     when_hash: str = ""
     do_hash: str = ""
+    names: frozenset[str] = field(init=False, repr=False, compare=False)
+    """Every fact that the rule names: in ``when``, ``on_change`` and computed values. Asked for at every look."""
 
-    @property
-    def names(self) -> frozenset[str]:
-        """Every fact that the rule names: in ``when``, ``on_change`` and computed values."""
+    def __post_init__(self) -> None:
         names = set(self.when.names) if self.when else set()
         names |= {watch.fact for watch in self.on_change}
         for step in self.do:
             names |= {name for value in step.computed for name in value.names}
-        return frozenset(names)
+        object.__setattr__(self, "names", frozenset(names))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
