@@ -70,3 +70,45 @@ def test_a_night_with_a_wrong_rule_a_second_worker_and_an_end_in_mid_send(tmp_pa
         assert told == [("again", 1), ("undone", 2), ("planned", 3), ("halted", None), ("resumed", None)]
         assert "the chain holds" in where.call("log", "--verify").stdout
         assert box.get("books")["repeated"] == 0
+
+
+def test_a_burst_is_dropped_reopened_and_let_go_by_one_command_each_beside_a_backup(tmp_path: Path) -> None:
+    rule = ("--rule", "pause-cancelled", *WHY)
+    backup = tmp_path / "backup.db"
+    with sandbox(tmp_path) as box:
+        where = home(tmp_path, box, surge="{events: 1, within: 10m}")
+        with where.worker() as running:
+            until(lambda: where.json("status")["partners"], "it watches")
+            cancelled(box, "e3")
+            cancelled(box, "e5")
+            until(lambda: states(where).count("waiting") == 2 and len(where.writes()) == 2, "the burst waits")
+            assert {one["reason"] for one in where.writes()} == {"surge"}
+            where.call("reject", *rule)
+            until(lambda: states(where) == ["cancelled", "cancelled"], "dropped as one")
+            where.call("reject", *rule, check=1)
+            where.call("again", *rule)
+            until(lambda: states(where)[2:] == ["waiting", "waiting"], "and it waits anew")
+            where.call("ledger", "backup", str(backup))
+            where.call("ledger", "backup", str(backup), check=1)
+            assert box.effects() == []
+            where.call("approve", *rule)
+            until(lambda: states(where)[2:] == ["confirmed", "confirmed"], "let go as one")
+            assert running.stop() == 0
+        assert (len(box.effects()), box.get("books")["repeated"]) == (2, 0)
+        assert {one["by"] == "worker" for one in where.log() if one["kind"] in ("approved", "resolved", "again")} == {
+            False
+        }
+        for name in ("worker.db-wal", "worker.db-shm"):
+            (tmp_path / name).unlink(missing_ok=True)
+        backup.replace(tmp_path / "worker.db")
+        assert "accept-restore" in where.call("run", check=3).stderr
+        where.call("ledger", "accept-restore")
+        assert states(where) == ["cancelled", "cancelled", "needs_human", "needs_human"]
+        with where.worker() as running:
+            until(
+                lambda: states(where)[2:] == [*["confirmed"] * 2, *["waiting"] * 2],
+                "a read confirms what the backup forgot",
+            )
+            assert {one["reason"] for one in where.writes("--state", "waiting")} == {"restored"}
+            assert running.stop() == 0
+        assert box.get("books")["writes_sent"] == 2
