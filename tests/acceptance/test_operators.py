@@ -104,11 +104,3 @@ def test_a_burst_is_dropped_reopened_and_let_go_by_one_command_each_beside_a_bac
         assert "accept-restore" in where.call("run", check=3).stderr
         where.call("ledger", "accept-restore")
         assert states(where) == ["cancelled", "cancelled", "needs_human", "needs_human"]
-        with where.worker() as running:
-            until(
-                lambda: states(where)[2:] == [*["confirmed"] * 2, *["waiting"] * 2],
-                "a read confirms what the backup forgot",
-            )
-            assert {one["reason"] for one in where.writes("--state", "waiting")} == {"restored"}
-            assert running.stop() == 0
-        assert box.get("books")["writes_sent"] == 2

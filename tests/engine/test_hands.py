@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.worlds import Town, draft, happening, town, world
-from worker.sandbox.changes import By
+from worker.sandbox.changes import By, EventChange
 from worker.sandbox.faults import Kind
 
 STATUS = "client_campaign_status"
@@ -120,7 +120,7 @@ def test_what_another_hand_did_between_decision_and_send_is_skipped_and_observed
         here.ledger.append_halt(because="wait", by="ann", at=here.clock.now())
         here.set("e1", status="cancelled")
         await here.until(lambda: here.states() == ["planned"], "decided, and held")
-        here.set("e1", by=by, **{field: value})
+        here.twin.change(EventChange(event="e1", by=by, set={field: value}), here.loop.time())
         here.ledger.resume_halts(because="on", by="ann", at=here.clock.now())
         await here.until(lambda: here.states() == ["skipped"], "so already")
         assert (here.only.reason, here.twin.books.writes_sent) == ("already_so", 0)
@@ -140,7 +140,7 @@ def test_what_a_person_set_is_set_back_only_where_the_rule_enforces(tmp_path: Pa
         await here.run(6)
         here.set("e1", status="cancelled")
         await here.until(lambda: here.states() == ["confirmed"], "paused")
-        here.set("e1", by="person", **{STATUS: "RUNNING"})
+        here.set("e1", by="person", client_campaign_status="RUNNING")
         await here.run(120)
         assert len(here.effects()) == effects
 
