@@ -132,6 +132,8 @@ class _Reader:
         self._names = Names(rules, registry)
         self._facts = FactsReader(self.form, self._names)
         self._named: list[Scalar] = []
+        self._does = {rule.id: frozenset(step.action for step in rule.do) for rule in rules.rules}
+        self._under_test: tuple[RuleId, ...] = ()
 
     def file(self, value: Value) -> list[RuleTest]:
         """The tests of one file."""
@@ -152,11 +154,13 @@ class _Reader:
         if named == ():
             hint = "leave it out: then all rules are under test"
             self.form.note(keys["rules"], "rules names at least one rule", hint=hint)
+        rules = None if named is None else tuple(dict.fromkeys(self._rule(item) for item in named))
+        self._under_test = tuple(self._does) if rules is None else rules
         test = RuleTest(
             name=(self.form.text(keys["name"], "name") or "") if "name" in keys else "",
             file=value.document.file,
             line=_line(value),
-            rules=None if named is None else tuple(dict.fromkeys(self._rule(item) for item in named)),
+            rules=rules,
             given=self._facts.read(keys["given"], "given") if "given" in keys else Facts(),
             now=self._facts.now(keys["given"]) if "given" in keys else None,
             answers=self._answers(keys),
@@ -259,7 +263,7 @@ class _Reader:
         effect = self._effect(keys["effect"]) if "effect" in keys else None
         accepted = isinstance(answer, int) and 200 <= answer <= 299
         return Answer(
-            action=self._word(keys["action"], "action", ACTIONS) if "action" in keys else "",
+            action=self._answered(keys["action"]) if "action" in keys else "",
             answer=answer,
             effect_after=timedelta() if accepted and "effect" not in keys else effect,
         )
@@ -280,6 +284,15 @@ class _Reader:
                 value, f"effect is hidden, none, or late and a duration{tail}", hint="write effect: late 40s"
             )
         return None
+
+    def _answered(self, value: Value) -> str:
+        """An action that some rule under test does: an answer to what nobody does would be met by nobody."""
+        found = self._word(value, "action", ACTIONS)
+        does = frozenset[str]().union(*(self._does.get(rule, ()) for rule in self._under_test))
+        if found in ACTIONS and does and found not in does:
+            hint = f"write {' or '.join(sorted(does))}"
+            self.form.note(value, f"no rule under test does '{found}'", hint=hint, code="action")
+        return found
 
     def _rule(self, value: Value) -> RuleId:
         return RuleId(self._word(value, "rule", self._names.rules))
@@ -304,7 +317,10 @@ class _Reader:
     def _list(self, value: Value, what: str) -> tuple[Value, ...] | None:
         if isinstance(value, Items):
             return value.items
-        self.form.note(value, f"{what} must be a list", hint=f"write {what}: […]")
+        item = value.text if isinstance(value, Scalar) and what not in _KEYS else ""
+        if what in _KEYS:
+            item = f"{{{', '.join(f'{name}: …' for name in _KEYS[what][1])}}}"
+        self.form.note(value, f"{what} must be a list", hint=f"write {what}: [{item or '…'}]")
         return None
 
 

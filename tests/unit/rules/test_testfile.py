@@ -51,7 +51,7 @@ def test_everything_that_a_test_can_say_is_read() -> None:
         """\
 rules: [make, pause-cancelled, make]
 given: {now: 2026-05-01T10:00:00Z, event: [{id: e1, status: active}, {id: 7, city: Ulm}], setup: {state: DRAFT}}
-answers: [{action: boost, answer: 429, effect: late 40s}]
+answers: [{action: create_draft, answer: 429, effect: late 40s}]
 steps:
   - at: 0s
     expect: []
@@ -62,7 +62,7 @@ steps:
       - {action: pause, answer: timeout}
       - {action: pause, answer: 200}
       - {action: pause, answer: 429, effect: none}
-      - {action: run, answer: 503, effect: hidden}
+      - {action: create_draft, answer: 503, effect: hidden}
     expect: [{rule: make, action: create_draft, event: "7", params: {total_budget: 500}}]
     held: [{rule: make, reason: cooldown, event: e1}]
     states: [{action: pause, state: unknown}, {action: boost, state: confirmed, rule: make, event: e1}]
@@ -74,7 +74,7 @@ steps:
     assert test.now == datetime(2026, 5, 1, 10, tzinfo=UTC)
     assert test.given.events == {"e1": {"id": "e1", "status": "active"}, "7": {"id": "7", "city": "Ulm"}}
     assert test.given.others == {"setup": {"state": "DRAFT"}}
-    assert test.answers == (Answer(action="boost", answer=429, effect_after=timedelta(seconds=40)),)
+    assert test.answers == (Answer(action="create_draft", answer=429, effect_after=timedelta(seconds=40)),)
     first, second = test.steps
     assert (first.at, first.expect, first.held, first.states, first.sent) == (timedelta(), (), None, None, None)
     assert second.at == timedelta(hours=1, minutes=30)
@@ -86,7 +86,7 @@ steps:
         Answer(action="pause", answer="timeout", effect_after=None),
         Answer(action="pause", answer=200, effect_after=timedelta()),
         Answer(action="pause", answer=429, effect_after=None),
-        Answer(action="run", answer=503, effect_after=timedelta()),
+        Answer(action="create_draft", answer=503, effect_after=timedelta()),
     )
     assert second.expect == (Expected(rule=make, action="create_draft", event=e7, params={"total_budget": 500}),)
     assert second.held == (Held(rule=make, reason="cooldown", event=e1),)
@@ -134,6 +134,12 @@ STEP = "steps: [{at: 0s}]"
             "steps: [{at: 0s, expect: [{rule: make, action: paws}]}]",
             "52: unknown action 'paws'; did you mean 'pause'?",
         ),
+        (
+            "answers: [{action: pause, answer: 429}]\nrules: [make]\nsteps: [{at: 0s}]",
+            "24: no rule under test does 'pause'",
+        ),
+        ("rules: make\nsteps: [{at: 0s}]", "12: rules must be a list"),
+        ("steps: [{at: 0s, held: {rule: make}}]", "28: held must be a list"),
         ("steps: [{at: 0s, expect: [{rule: make}]}]", "31: an item of expect lacks 'action'"),
         ("steps: [{at: 0s, expect: [{action: run}]}]", "31: an item of expect lacks 'rule'"),
         (
