@@ -128,7 +128,7 @@ class ParamReader:
     def _eids(self, value: Value, what: str) -> Template:
         """A list of events; a number is an id too."""
         if not isinstance(value, Items) or not value.items:
-            self._form.note(value, f"{what} must be a list of event ids", hint=self._action.example)
+            self._form.note(value, f"{what} must be a list of event ids", hint=f"as in {self._action.example}")
             return None
         return [
             self._tree(item) if _is_computed(item) else self._form.text(item, f"an event of {what}")
