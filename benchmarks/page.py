@@ -53,6 +53,8 @@ PAGES = (
     "/charts",
     "/metrics",
 )
+CROWD = ("/", "/event?event=event-4", "/writes?state=waiting")
+"""Pages that grow with one event's history, and with how much waits."""
 BUSY = ("/", "/log", "/event?event=event-4", "/charts")
 
 
@@ -61,15 +63,15 @@ def spread(times: list[float]) -> str:
     return "".join(f"{one * 1e3:10.1f}" for one in (min(times), statistics.median(times), max(times)))
 
 
-def each_page(folder: Path) -> list[str]:
+def each_page(folder: Path, pages: tuple[str, ...]) -> list[str]:
     """Prints every page's times, and returns those that were too slow; the first answers count as any other."""
     slow = []
-    print(f"{'page':<32}{'min':>10}{'median':>10}{'max':>10}   ms of {TIMES}, one after the other")
+    print(f"\n{'page':<32}{'min':>10}{'median':>10}{'max':>10}   ms of {TIMES}, one after the other")
     with (
         scene(folder, clock=FixedClock(last_moment(RECORDS))) as shown,
         httpx.Client(base_url=shown.address, trust_env=False) as client,
     ):
-        for path in PAGES:
+        for path in pages:
             times = []
             for _ in range(TIMES):
                 began = time.perf_counter()
@@ -153,13 +155,16 @@ def beside_readers(folder: Path) -> None:
 def main() -> None:
     """Measures and prints; ends with 1 where a page was too slow."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "config.yaml").write_text("{}\n", "utf-8")
-        (folder / "rules").mkdir()
-        with crowded(folder, records=RECORDS) as ledger:
-            print(f"{ledger.last_seq()} records, {(folder / 'worker.db').stat().st_size / 1e6:.0f} MB")
-        slow = each_page(folder)
-        beside_readers(folder)
+        months, crowd = Path(name) / "months", Path(name) / "crowd"
+        for folder, events, waiting in ((months, 2000, 1), (crowd, 9, 600)):
+            (folder / "rules").mkdir(parents=True)
+            (folder / "config.yaml").write_text("{}\n", "utf-8")
+            with crowded(folder, records=RECORDS, events=events, waiting=waiting) as ledger:
+                size = (folder / "worker.db").stat().st_size / 1e6
+                print(f"{folder.name}: {ledger.last_seq()} records of {events} events, {waiting} wait, {size:.0f} MB")
+        slow = each_page(months, PAGES)
+        slow += each_page(crowd, CROWD)
+        beside_readers(months)
     if slow:
         sys.exit(f"slower than {LIMIT_MS:.0f} ms: {', '.join(slow)}")
 

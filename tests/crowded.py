@@ -23,24 +23,27 @@ RULES = tuple(RuleId(name) for name in ("pause-cancelled", "boost-on-new-cluster
 PARTNERS = tuple(PartnerId(f"partner-id-{name}") for name in ("north", "south", "east"))
 ENDS: tuple[State, ...] = ("confirmed",) * 17 + ("rejected", "unconfirmed", "skipped")
 EVENTS = 2_000
+WAITS: State = "waiting"
+ASKS: State = "needs_human"
 
 
-def crowded(folder: Path, *, records: int) -> SqlLedger:
-    """A ledger with at least that many records, the newest ones still open: one waits, one needs a person."""
+def crowded(folder: Path, *, records: int, events: int = EVENTS, waiting: int = 1) -> SqlLedger:
+    """A ledger with at least that many records of so many events, the newest ones still open: some wait, one needs a
+    person."""
     ledger = SqlLedger.open("sqlite:///worker.db", clock_now=lambda: START, folder=folder)
     number, many, at = 0, -(-records // RECORDS_A_WRITE), START
     while number < many:
         numbers = range(number, min(number + COMMIT_WRITES, many))
         at = START + numbers[-1] * APART
-        plans = ledger.apply(Commit(at=at, plans=tuple(_plan(one) for one in numbers)))
+        plans = ledger.apply(Commit(at=at, plans=tuple(_plan(one, events) for one in numbers)))
         moves = tuple(_life(write, START + one * APART) for one, write in zip(numbers, plans, strict=True))
-        seen = tuple(record for one in numbers for record in _seen(one, START + one * APART))
+        seen = tuple(record for one in numbers for record in _seen(one, START + one * APART, events))
         ledger.apply(Commit(at=at, records=seen, moves=moves))
         number = numbers[-1] + 1
-    for state in ("waiting", "needs_human"):
-        number += 1
-        write = ledger.apply(Commit(at=at, plans=(replace(_plan(number), state="planned"),)))[0]
-        ledger.apply(Commit(at=at, moves=(_moved(write, state, at + timedelta(seconds=1)),)))
+    states = (*[WAITS] * waiting, ASKS)
+    opened = ledger.apply(Commit(at=at, plans=tuple(_plan(number + place, events) for place in range(len(states)))))
+    soon = at + timedelta(seconds=1)
+    ledger.apply(Commit(at=at, moves=tuple(_moved(*one, soon) for one in zip(opened, states, strict=True))))
     return ledger
 
 
@@ -49,18 +52,18 @@ def last_moment(records: int) -> datetime:
     return START + (records // RECORDS_A_WRITE + 2) * APART
 
 
-def _key(number: int) -> WriteKey:
+def _key(number: int, events: int) -> WriteKey:
     rule = RULES[3] if number % 5_000 == 4_999 else RULES[number % 3]
     return WriteKey(
         partner=PARTNERS[number % len(PARTNERS)],
-        event=EventId(f"event-{number % EVENTS}"),
+        event=EventId(f"event-{number % events}"),
         rule=rule,
-        episode=number // EVENTS + 1,
+        episode=number // events + 1,
         position=0,
     )
 
 
-def _plan(number: int) -> Plan:
+def _plan(number: int, events: int) -> Plan:
     intent = Intent(
         action="pause",
         target="client_campaign_status",
@@ -70,15 +73,15 @@ def _plan(number: int) -> Plan:
         do_hash="a" * 64,
         context={"facts": {"event.status": "cancelled", "event.frontend_status": "DEFAULT"}},
     )
-    return Plan(key=_key(number), intent=intent, state="planned", reason="condition", why=_why(number))
+    return Plan(key=_key(number, events), intent=intent, state="planned", reason="condition", why=_why(number))
 
 
 def _why(number: int) -> str:
     return f"event.status is 'cancelled'; event.frontend_status is 'DEFAULT'; look {number}"
 
 
-def _seen(number: int, at: datetime) -> list[Record]:
-    key = _key(number)
+def _seen(number: int, at: datetime, events: int) -> list[Record]:
+    key = _key(number, events)
     facts: dict[str, Json] = {"event.status": "cancelled", "before": "active", "ours": False}
     looked: dict[str, Json] = {"event": {"read_at": at.isoformat(), "value": {"status": "cancelled"}}}
     why = "event.status changed from 'active' to 'cancelled', not by the worker"

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import httpx
 
-from tests.web.scene import scene
+from tests.crowded import crowded, last_moment
+from tests.web.scene import FixedClock, scene
 from tests.worlds import PAUSE, Town, happening, town, world
 from worker.ledger.browsing import LedgerBrowser
 from worker.ledger.journal import end_of_chain
+from worker.web.pages import RECORDS
 from worker.web.parts import Measured
 
 SOON_S = 20.0
@@ -50,3 +52,15 @@ def test_a_page_that_stands_still_in_mid_read_holds_up_no_look_and_no_write(tmp_
     (tmp_path / "config.yaml").write_text("web: {listen: 127.0.0.1:0}\n", encoding="utf-8")
     with town(tmp_path, world(happening("e1")), PAUSE) as (_, go):
         go(story)
+
+
+def test_a_long_history_is_drawn_and_its_newest_records_are_listed(tmp_path: Path) -> None:
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "config.yaml").write_text("{}\n", encoding="utf-8")
+    crowded(tmp_path, records=900, events=1, waiting=3).close()
+    with scene(tmp_path, clock=FixedClock(last_moment(900))) as page:
+        text = said(f"{page.address}/event?event=event-0&partner=partner-id-north")
+        assert text.count('<tr id="seq-') == RECORDS
+        assert 'class="timeline"' in text
+        older = text.rpartition('">Older</a>')[0].rpartition('href="')[2].replace("&amp;", "&")
+        assert said(page.address + older).count('<tr id="seq-') == RECORDS

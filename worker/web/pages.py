@@ -20,6 +20,7 @@ from worker.web.views import Record, ago, answers, bursts, lasting, row_of, titl
 
 RECORDS = 100
 EVENT_RECORDS = 400
+"""Looked at for an event's picture; of these, the newest `RECORDS` stand below it in words."""
 LIFE_RECORDS = 400
 WRITES = 100
 RECENT = 12
@@ -169,8 +170,8 @@ def event_page(asking: Asking) -> Shown:
         "answers": answers(records),
         "timeline": timeline(records, asking.now),
         "writes": [write_row(one) for one in writes],
-        "rows": [row_of(record) for record in reversed(records)],
-        "more": len(newest) > EVENT_RECORDS,
+        "rows": [row_of(record) for record in newest[:RECORDS]],
+        "more": len(newest) > RECORDS,
         "ago": _ago(asking.now),
     }
     return Shown(template="event.html", title=f"Event {event}", values=values)
