@@ -120,13 +120,15 @@ def _explained(case: Case, rule: str, event: str) -> bool:
     deeds = [one for one in case.deeds.values() if one.event == event and any(row["rule"] == rule for row in one.rows)]
     if not deeds:
         return any(row["kind"] == "held" and row["event"] == event for row in case.last) or case.history.stale
-    last = deeds[-1]
-    if last.state in ("rejected", "refused", "unconfirmed", "cancelled") or last.count("resolved"):
-        return True
-    if last.state == "skipped" or held_by_the_hour(case, last):
-        return True
-    since = max((one.at_s for one in last.effects), default=0.0)
-    return _by_others(case, event, target_of(last), since) or case.history.stale
+    episode = deeds[-1].rows[0]["episode"]
+    for deed in deeds:
+        if deed.rows[0]["episode"] != episode:
+            continue
+        ended = deed.state in ("rejected", "refused", "unconfirmed", "cancelled", "skipped") or deed.count("resolved")
+        since_s = max((one.at_s for one in deed.effects), default=0.0)
+        if ended or held_by_the_hour(case, deed) or _by_others(case, event, target_of(deed), since_s):
+            return True
+    return case.history.stale
 
 
 def _by_others(case: Case, event: str, target: str, since_s: float) -> bool:
