@@ -9,6 +9,8 @@
 """
 
 import argparse
+import hashlib
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -36,6 +38,8 @@ def main(arguments: list[str]) -> int:
         if asked.scene and asked.harm is not None:
             harms = tuple((int(one.split(":", 1)[0]), one.split(":", 1)[1]) for one in asked.harm)
             return _replay(Try(scene=asked.scene, seed=asked.first or BASE_SEED, harms=harms))
+        if asked.digest:
+            return _digests(_asked(asked))
         return _many(_asked(asked), asked.stop_after)
 
 
@@ -49,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--replay", type=int)
     parser.add_argument("--scene")
     parser.add_argument("--harm", action="append")
+    parser.add_argument("--digest", action="store_true", help="only a hash of each world's trace: the same everywhere")
     parser.add_argument("--mutant", choices=sorted(MUTANTS))
     parser.add_argument(
         "--stop-after", type=float, default=float("inf"), help="seconds; for a campaign of a known length"
@@ -88,6 +93,13 @@ def _many(tries: Iterator[Try], stop_after: float) -> int:
     return 1 if total.failures or not total.seen["worlds"] else 0
 
 
+def _digests(tries: Iterator[Try]) -> int:
+    for one in tries:
+        said = tried(one)[0].told
+        say(f"{one} {hashlib.sha256(said.encode()).hexdigest()} {said.count(chr(10))} lines")
+    return 0
+
+
 def _progress(total: Tally, began: float, used: float) -> None:
     took, cpu, worlds = time.monotonic() - began, time.process_time() - used, total.seen["worlds"]
     days = total.virtual_s / 86400
@@ -95,6 +107,10 @@ def _progress(total: Tally, began: float, used: float) -> None:
         f"{worlds} worlds, {days:.1f} virtual days, {took:.0f} s ({worlds / max(took, 0.001):.1f} a second, "
         f"{worlds / max(cpu, 0.001):.1f} a second of processor time), {len(total.failures)} with complaints"
     )
+
+
+_FOLDER = re.compile(r"/\S+/(?=worker\.db)")
+"""Where a ledger was, which no seed decides."""
 
 
 def _replay(one: Try) -> int:
@@ -105,7 +121,7 @@ def _replay(one: Try) -> int:
         for row in rows:
             say(
                 f"{life}/{row['seq']} {row['at'][11:23]} {row['event'] or ''} w{row['write'] or ''} {row['kind']} "
-                f"{row['reason'] or ''}: {row['why']}"
+                f"{row['reason'] or ''}: {_FOLDER.sub('', row['why'])}"
             )
     say("\n".join(["", *(f"WRONG {one}" for one in wrong)]) if wrong else "nothing to complain of")
     return 1 if wrong else 0

@@ -120,6 +120,7 @@ READ: tuple[Harm, ...] = (
     _twin("stale by 2 s", "stale_reads", by_s=2.0),
     _twin("stale by 4 s", "stale_reads", by_s=4.0),
     _twin("half a page", "half_page"),
+    _twin("items move between pages", "reordered_pages", shift=1),
     _twin("an event vanishes", "vanish", eid="e1"),
     _twin("expired token", "expired_token"),
     Harm(name="killed before asking", does="kill_before"),

@@ -285,6 +285,8 @@ def drawn(seed: int) -> Scene:
         settings["mode"] = "approve"
     if chance.random() < 0.08:
         settings["writes_per_hour"] = chance.choice([1, 2])
+    if chance.random() < 0.15:
+        settings["page_size"] = 1
     twin: dict[str, Any] = {}
     if chance.random() < 0.15:
         twin["task_effect"] = "when_done"
@@ -318,7 +320,8 @@ def _rates(chance: Random) -> dict[str, tuple[float, tuple[Harm, ...]]]:
             if kind == "write" and chance.random() < 0.04:
                 menu = points.BEYOND
             chosen = tuple(chance.sample(menu, min(len(menu), chance.randint(1, most))))
-            rates[kind] = (least_often * chance.choice([1.0, 2.0, 3.5]), chosen)
+            often = chance.choice([1.0, 2.0, 3.5, 3.5, 20.0])  # the last: again and again, in recovery itself too
+            rates[kind] = (min(0.9, least_often * often), chosen)
     return rates
 
 
@@ -361,6 +364,7 @@ _WORLD: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ("status", ("active", "cancelled", "cancelled", "archived")),
     ("frontend_status", ("DEFAULT", "FLAGGED")),
     ("predicted_sales_share", (0.5, 0.9)),
+    ("campaign_optimisation_status", ("ON", "OFF")),  # the service's own doing
 )
 _PERSON: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ("client_campaign_status", ("RUNNING", "PAUSED")),
@@ -391,6 +395,7 @@ _KINDS: tuple[tuple[str, float], ...] = (
     ("restore", 1.5),
     ("lose ledger", 0.6),
     ("lose mark", 0.6),
+    ("flip a bit", 0.8),
     ("silence", 0.8),
     ("disk full", 1.5),
 )

@@ -57,13 +57,13 @@ def test_where_nothing_goes_wrong_the_judge_has_nothing_to_say(scene: str) -> No
 
 def test_a_world_follows_from_its_seed_to_the_byte_whatever_python_hashes_by() -> None:
     def told(hash_seed: str) -> bytes:
-        command = [sys.executable, "-m", "tests.simulation", "--replay", "8"]
+        command = [sys.executable, "-m", "tests.simulation", "--seeds", "5", "--from", "300", "--digest"]
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True, timeout=100).stdout
 
     first, second = told("1"), told("4242")
     assert first == second
-    assert b"-> 204" in first or b"-> 200" in first
+    assert len(first.splitlines()) == 5
 
 
 @pytest.mark.prove

@@ -6,6 +6,7 @@ seed alone; the trace says what happened, step by step, and is the same to the b
 
 import asyncio
 import hashlib
+import os
 import shutil
 import tempfile
 import traceback
@@ -147,7 +148,8 @@ class Town:
 
     def tell(self, text: str) -> None:
         if not self.buried:
-            self.trace.append(f"{self.loop.now - START_S:9.3f} {text}")
+            said = text.replace(str(self.disk.file.parent), "FOLDER").replace(f"process {os.getpid()}", "process PID")
+            self.trace.append(f"{self.loop.now - START_S:9.3f} {said}")
 
     def latency(self) -> float:
         """How long this answer is under way."""
@@ -286,7 +288,7 @@ class Town:
                 self.people.halt(details["seconds"])
             case "edit" | "remove rule":
                 self._edit(turn.does, details["rule"])
-            case "restore" | "lose ledger" | "lose mark":
+            case "restore" | "lose ledger" | "lose mark" | "flip a bit":
                 self._ledger_lost(turn.does)
             case _:
                 self._to_service(turn.does, details)
@@ -369,14 +371,18 @@ class Town:
         if does == "lose mark":
             self.disk.mark.unlink(missing_ok=True)
             return
+        left = self.disk.content()  # before anybody looks into it: the last reader would tidy up
         self.logs.append(self.disk.rows())
         self.stamps.append(self.disk.stamps)
-        self.disk.stamps = list(self.disk.stamps) if does == "restore" else []
+        self.disk.stamps = [] if does == "lose ledger" else list(self.disk.stamps)
         self.life += 1
         if does == "lose ledger":
             self.disk.remove()
             return
-        content, wal = self.chance.choice(self._backups[-4:])
+        content, wal = self.chance.choice(self._backups[-4:]) if does == "restore" else left
+        if does == "flip a bit" and wal:
+            place = self.chance.randrange(len(wal))
+            wal = wal[:place] + bytes([wal[place] ^ (1 << self.chance.randrange(8))]) + wal[place + 1 :]
         self.disk.put(content, wal)
         kept = len(self.disk.rows())
         self.disk.stamps = [(seq, at_s) for seq, at_s in self.disk.stamps if seq <= kept]
@@ -486,6 +492,8 @@ def _settings(scene: Scene) -> EngineSettings:
     settings = USUAL
     if "mode" in scene.settings:
         settings = replace(settings, deciding=replace(Settings(), mode=scene.settings["mode"]))
+    if "page_size" in scene.settings:
+        settings = replace(settings, page_size=scene.settings["page_size"])
     if "writes_per_hour" in scene.settings:
         settings = replace(settings, limits=Limits(writes_per_hour=scene.settings["writes_per_hour"]))
     return settings
