@@ -37,3 +37,11 @@ def test_a_record_that_checks_itself_is_checked_again() -> None:
     assert replace(Positive(number=1), number=2).number == 2
     with pytest.raises(ValueError, match="negative"):
         replace(Positive(number=1), number=-1)
+
+
+def test_a_record_of_one_field_is_replaced_too() -> None:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Single:
+        number: int
+
+    assert replace(Single(number=1), number=2) == Single(number=2)
