@@ -63,10 +63,12 @@ class Deed:
 
 @dataclass(slots=True)
 class Case:
-    """A history with its log, wire and books put side by side."""
+    """A history with its log, wire and books put side by side. ``lines``: each write as each life of the ledger tells
+    it; a restored ledger goes on from where it was, so that its lives branch."""
 
     history: History
     deeds: dict[str, Deed]
+    lines: list[tuple[Deed, list[Row]]]
     strays: list[tuple[Wire, str]]
     orphans: list[Effect]
     forgiven: Counter[str]
@@ -79,7 +81,7 @@ def case_of(history: History) -> Case:
     deeds: dict[str, Deed] = {}
     by_life: list[list[Attempt]] = []
     known: dict[str, Attempt] = {}
-    names: list[dict[int, str]] = []
+    lines: list[tuple[Deed, list[Row]]] = []
 
     def committed_s(life: int, seq: int) -> float:
         return next((at_s for upto, at_s in history.stamps[life] if upto >= seq), history.ended_s)
@@ -88,11 +90,13 @@ def case_of(history: History) -> Case:
     for life, rows in enumerate(history.logs):
         name: dict[int, str] = {}
         mine: list[Attempt] = []
+        own: dict[str, list[Row]] = {}
         for row in rows:
             if row["write"] is None:
                 continue
             write = name.setdefault(row["write"], row["hash"])
             deed = deeds.setdefault(write, Deed())
+            own.setdefault(write, []).append(row)
             if row["hash"] not in seen:
                 deed.rows.append(row)
             if row["kind"] == "sending":
@@ -103,7 +107,7 @@ def case_of(history: History) -> Case:
                 mine.append(known[row["hash"]])
         seen |= {row["hash"] for row in rows}
         by_life.append(mine)
-        names.append(name)
+        lines.extend((deeds[write], told) for write, told in own.items())
     for deed in deeds.values():
         for attempt in deed.attempts:
             later = (row for row in deed.rows if row["seq"] > attempt.row["seq"] and row["kind"] in STATES)
@@ -120,6 +124,7 @@ def case_of(history: History) -> Case:
     return Case(
         history=history,
         deeds=deeds,
+        lines=lines,
         strays=strays,
         orphans=orphans,
         forgiven=Counter(),

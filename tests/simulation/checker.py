@@ -128,9 +128,9 @@ def confirmed_is_true(case: Case) -> Iterator[str]:
 def unknown_is_left_by_proof(case: Case) -> Iterator[str]:
     """Out of ``unknown`` leads only evidence, or a person: *there* to confirmed, *not there* to another attempt, and
     that not before ``settle`` is over in the process that sends."""
-    for deed in case.deeds.values():
+    for deed, rows in case.lines:
         state, proof, since_s = "", "", 0.0
-        for row in deed.rows:
+        for row in rows:
             if row["kind"] == "evidence":
                 proof = str(row["evidence"]["says"])
             elif row["kind"] in ("resolved", "approved"):
@@ -208,9 +208,9 @@ def the_first_byte_leaves_in_time(case: Case) -> Iterator[str]:
 
 def nothing_leaves_without_its_approval(case: Case) -> Iterator[str]:
     """What waited for a person, or must wait by the config, is not sent before the person has let it go."""
-    for deed in case.deeds.values():
+    for _, rows in case.lines:
         let_go = not case.history.approves
-        for row in deed.rows:
+        for row in rows:
             if row["kind"] == "waiting":
                 let_go = False
             elif row["kind"] in ("approved", "resolved"):

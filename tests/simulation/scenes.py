@@ -308,7 +308,7 @@ def _rates(chance: Random) -> dict[str, tuple[float, tuple[Harm, ...]]]:
     """Each seed turns on a random few of all the troubles: swarms find more than everything at once."""
     rates: dict[str, tuple[float, tuple[Harm, ...]]] = {}
     for kind, share, most, least_often in (
-        ("write", 0.9, 6, 0.25),
+        ("write", 0.95, 6, 0.5),
         ("read", 0.5, 4, 0.02),
         ("sign in", 0.15, 2, 0.2),
         ("begin", 0.1, 1, 0.01),
