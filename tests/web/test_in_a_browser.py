@@ -17,7 +17,7 @@ KINDS_OF_PAGE = (
     "/",
     link("/event", event="summer-night"),
     "/charts",
-    "/log?kind=nonsense&since=yesterday",
+    "/log?kind=nonsense&since=yesterday&event=winter-gala",
     "/write?id=2",
     "/rule?rule=hide-archived",
     "/search?event=over",
