@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from tests.simulation.history import Effect, History, Row, Wire
 
@@ -108,10 +109,7 @@ def case_of(history: History) -> Case:
         seen |= {row["hash"] for row in rows}
         by_life.append(mine)
         lines.extend((deeds[write], told) for write, told in own.items())
-    for deed in deeds.values():
-        for attempt in deed.attempts:
-            later = (row for row in deed.rows if row["seq"] > attempt.row["seq"] and row["kind"] in STATES)
-            attempt.after = next(later, None)
+    _follow(lines, known)
     strays = [stray for wire in history.wire if (stray := _joined(wire, by_life[wire.life])) is not None]
     by_request = {wire.request_id: one for mine in by_life for one in mine for wire in one.wire}
     orphans = []
@@ -131,6 +129,14 @@ def case_of(history: History) -> Case:
         last=history.logs[-1],
         committed_s=committed_s,
     )
+
+
+def _follow(lines: list[tuple[Deed, list[Row]]], known: dict[str, Attempt]) -> None:
+    """What became of each attempt, in the life of the ledger that knows it first."""
+    for _, told in lines:
+        for row, after in pairwise([row for row in told if row["kind"] in STATES]):
+            if row["kind"] == "sending" and known[row["hash"]].after is None:
+                known[row["hash"]].after = after
 
 
 def _joined(wire: Wire, attempts: list[Attempt]) -> tuple[Wire, str] | None:

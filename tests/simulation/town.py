@@ -416,6 +416,7 @@ class Town:
                 self.change(event, by="person", set={name: other if found.record.get(name) == one else one})
 
     def at(self, event: str) -> Happening | None:
+        self.twin.advance(self.loop.now)  # what is due by now has happened
         return self.twin.world.at(PARTNER, event)
 
     def change(self, event: str, **change: Any) -> None:  # noqa: ANN401 - fields of the twin's change
