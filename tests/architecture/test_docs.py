@@ -225,7 +225,9 @@ def constants(call: str, argument: int | str, folder: str) -> set[str]:
         (constants("Brake", "reason", "worker/engine"), "what holds a firing"),
         (NEEDS_HUMAN, "why a write needs a person"),
         (WAITING, "why a write waits"),
-        (frozenset({"needs_human", "waiting", "unconfirmed", "unknown"}), "a state that somebody must look at"),
+        (get_args(State), "a state"),
+        (REASONS, "a reason"),
+        (ALARMS, "what can be asked for in messages"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
