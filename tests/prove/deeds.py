@@ -258,7 +258,7 @@ def _answers() -> dict[str, Outcome]:
         answer = {"status": status}
         found[f"{status}, nothing happened"] = Outcome(means="unknown", kind="answer_before", params=answer)
         found[f"{status}, applied"] = Outcome(means="unknown", happens=True, kind="answer_after", params=answer)
-        late = {**answer, "after_s": 6.0}
+        late = {**answer, "after_s": 12.0}
         if status in (429, 500, 503):
             found[f"{status}, applied late"] = Outcome(means="unknown", happens=True, kind="late_effect", params=late)
     return found

@@ -51,7 +51,7 @@ def answers() -> list[str]:
     ways: dict[str, list[str]] = {}
     for name in OUTCOMES:
         status, _, rest = name.partition(", ")
-        plain = rest in ("nothing happened", "applied", "applied late", "a lie") and status != "429"
+        plain = rest in ("nothing happened", "applied", "a lie") and status != "429"
         ways.setdefault(status if plain else name, []).append(name)
     return [found[number % len(found)] for number, found in enumerate(ways.values())]
 
@@ -69,7 +69,9 @@ def slice_of_all() -> list[Case]:
         chosen.append(best)
 
     for outcome in answers():
-        choose(DEEDS, [outcome], ["never"] if outcome in SLOW else STEPS)
+        late = OUTCOMES[outcome].kind == "late_effect"  # what `settle` is for shows where reads tell, and nothing dies
+        deeds = [deed for deed in DEEDS if DEEDS[deed].shown or not late]
+        choose(deeds, [outcome], ["never"] if late or outcome in SLOW else STEPS)
     for deed in DEEDS:
         if not turns[deed]:
             choose([deed], KINDS_OF_OUTCOME, STEPS)

@@ -43,13 +43,13 @@ Step = Literal[
 """When the process dies: before or after each of its commits, and with its request at the service."""
 LOSES: frozenset[str] = frozenset({"recorded", "on the wire", "answered"})
 """Deaths after which nobody knows what became of the attempt."""
-SETTINGS = replace(QUICK, settle=timedelta(seconds=9), evidence_within=timedelta(seconds=45), requests_per_minute=600)
+SETTINGS = replace(QUICK, settle=timedelta(seconds=15), evidence_within=timedelta(seconds=45), requests_per_minute=600)
 PATIENCE_S = 1500.0
 QUIET_S = 6.0
 """How long it is watched after its end: nothing may follow."""
 LOOK_S = 3.0
 DOWN_S = 2.0
-LATE_S = 9.0
+LATE_S = 15.0
 """How long a person waits before looking, where an effect can come late."""
 ALL_READS = Match(method="GET")
 
