@@ -165,7 +165,7 @@ def _turn(
 
     def truth(at: datetime) -> Truth:
         keys = keys_for(rule, observation, at)
-        return condition.judge(Scope(observation=observation, keys=keys, now=at)).truth
+        return condition.truth(Scope(observation=observation, keys=keys, now=at))
 
     first = truth(early)
     if truth(late) is first:

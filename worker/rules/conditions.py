@@ -46,14 +46,24 @@ class CelCondition:
 
     def judge(self, scope: Scope) -> Judgement:
         """True, false or unknown, and why."""
+        truth, error = self._evaluated(scope)
+        if truth is Truth.UNKNOWN:
+            return self._unknown(scope, error)
+        why = "; ".join(_shown(path, scope) for path in self.paths[:SHOWN_PATHS_MAX])
+        return Judgement(truth=truth, why=why or f"'{self.source}' is constant")
+
+    def truth(self, scope: Scope) -> Truth:
+        """The same without the words, which take longer than the judging."""
+        return self._evaluated(scope)[0]
+
+    def _evaluated(self, scope: Scope) -> tuple[Truth, str]:
         try:
             value = self.program.run(self.contexts.of(scope))
         except CannotEvaluate as error:
-            return self._unknown(scope, str(error))
+            return Truth.UNKNOWN, str(error)
         if value is True or value is False:
-            why = "; ".join(_shown(path, scope) for path in self.paths[:SHOWN_PATHS_MAX])
-            return Judgement(truth=Truth.TRUE if value else Truth.FALSE, why=why or f"'{self.source}' is constant")
-        return self._unknown(scope, f"the result is {_short(value)}, neither true nor false")
+            return (Truth.TRUE if value else Truth.FALSE), ""
+        return Truth.UNKNOWN, f"the result is {_short(value)}, neither true nor false"
 
     def _gaps(self, scope: Scope) -> Iterator[str]:
         """Fields missing in the items of a list: no path leads there, but they may be what the error is about."""
