@@ -202,6 +202,34 @@ rules:
     assert "wants suggested_tcs?budget=700.0&goal=ROAS, which was not recorded for 1 event" in other.err
 
 
+def test_what_was_planned_and_no_longer_wanted_is_not_called_new(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(7)
+        here.fault("no_connection", "PUT", "/client_campaign_status$", times=1000)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["planned"], "it cannot be sent", 30)
+        here.set("e1", status="active")
+        await here.until(lambda: here.states() == ["skipped"], "and is not wanted any more", 60)
+
+    settle_in(tmp_path, rules=RULES)
+    with town(tmp_path, world(happening("e1")), RULES) as (_, play):
+        play(script)
+    assert told(tmp_path, RULES) == []
+    assert told(tmp_path, RULES.replace("[pause]", "[{optimisation: 'OFF'}]")) == [("new", "e1", "optimisation")]
+
+
+def test_what_fires_at_the_very_last_look_is_replayed_too(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(7)
+        here.set("e1", status="archived")
+        await here.until(lambda: len(here.states()) == 2, "it has held for 30 seconds", 60)
+
+    settle_in(tmp_path, rules=RULES)
+    with town(tmp_path, world(happening("e1")), RULES) as (_, play):
+        play(script)
+    assert {kind for kind, _, _ in told(tmp_path, RULES)} == {"same"}
+
+
 def test_a_long_silence_is_replayed_as_one(tmp_path: Path) -> None:
     async def script(here: Town) -> None:
         await here.run(7)

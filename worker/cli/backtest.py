@@ -91,9 +91,10 @@ def _partners(ledger: LedgerReader, config: Config) -> Iterator[PartnerId]:
 def _tested(ledger: LedgerReader, config: Config, rules: RuleSet, partner: PartnerId, since: datetime | None) -> Tested:
     history = ledger.history(partner, since - WARM_UP if since is not None else None)
     begins, cut_off = history.begins, bool(history.start)
-    until = looked_at(ledger, partner) or begins or utc_now()
     settings = engine_settings(config)
     written = ledger.writes(partner=partner)
+    known = [looked_at(ledger, partner), begins, *(one.planned_at for one in written)]
+    until = max((at for at in known if at is not None), default=utc_now())
     made = [one for one in written if begins is not None and one.planned_at >= begins]
     replayed = Replay(partner, rules, settings).run(history, until, made)
     would = replayed.writes

@@ -1,7 +1,8 @@
 """Writes that were made beside writes that a rule folder would have made: new, gone, earlier, later, or the same. Pure.
 
 They are told apart by what they do and not by who does it: a pause of an event is the same write under a renamed rule.
-Of several that do the same, those nearest in time belong together. A skipped write did nothing, on either side.
+Of several that do the same, those nearest in time belong together. A skipped write did nothing, on either side; but one
+that was made at the same time and only ended before it could be sent is none that would be new: a replay sends at once.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,6 +12,9 @@ from typing import Literal
 
 from worker.model.writes import Write
 
+ENDED_BEFORE = frozenset({"no_longer_holds", "sequence"})
+"""Reasons of skipped writes that were wanted all the same when they were planned."""
+Place = tuple[str, str, str, str, str]
 Kind = Literal["new", "gone", "earlier", "later", "same"]
 
 
@@ -38,20 +42,32 @@ class Difference:
 
 def differences(made: Iterable[Write], would: Iterable[Write], tolerance: timedelta) -> list[Difference]:
     """All of them, by event and time. Within ``tolerance`` two moments are the same."""
+    made = list(made)
     left, right = _by_effect(made), _by_effect(would)
+    ended = [one for one in made if one.state == "skipped" and one.reason in ENDED_BEFORE]
+
+    def was_planned(one: Difference) -> bool:
+        """Whether a write that would be new was planned then, and came to nothing."""
+        here = [other for other in ended if _place(other) == _place(one.write)]
+        return one.kind == "new" and any(abs(other.planned_at - one.at) <= tolerance for other in here)
+
     found: list[Difference] = []
     for effect in sorted({*left, *right}):
         found.extend(_matched(left.get(effect, []), right.get(effect, []), tolerance))
+    found = [one for one in found if not was_planned(one)]
     return sorted(found, key=lambda one: (one.write.key.event, one.at, one.write.intent.order))
 
 
-def _by_effect(writes: Iterable[Write]) -> dict[tuple[str, str, str, str, str], list[Write]]:
-    found: dict[tuple[str, str, str, str, str], list[Write]] = {}
+def _place(write: Write) -> Place:
+    key, intent = write.key, write.intent
+    return (key.event, intent.target, intent.action, intent.wish, key.item)
+
+
+def _by_effect(writes: Iterable[Write]) -> dict[Place, list[Write]]:
+    found: dict[Place, list[Write]] = {}
     for write in writes:
         if write.state != "skipped" and not write.undo:
-            key, intent = write.key, write.intent
-            place = (key.event, intent.target, intent.action, intent.wish, key.item)
-            found.setdefault(place, []).append(write)
+            found.setdefault(_place(write), []).append(write)
     return found
 
 

@@ -37,6 +37,7 @@ from worker.rules.mentions import Fields, looked_at, narrowed
 EVENT = FactKey(name="event")
 RESTLESS_EVERY = timedelta(minutes=1)
 """How often a condition is looked at that depends on the clock in a way that only looking tells."""
+JUST_AFTER = timedelta(microseconds=1)
 Pair = tuple[EventId, RuleId]
 
 
@@ -79,7 +80,7 @@ class Replay:
     def run(self, history: History, until: datetime, made: Iterable[Write] = ()) -> Replayed:
         """From the history's beginning to its end, and on the clock alone until ``until``. ``made``: the writes that
         were really made meanwhile, whose effects are not to be seen."""
-        self._until = until
+        self._until = until + JUST_AFTER  # the last look was at that very moment, and is one of them
         self._past.without(made)
         for one in history.start:
             self._take(one)
@@ -88,7 +89,7 @@ class Replay:
             self._look(begins, self._in_sight())
         for at, group in groupby(history.changes, key=lambda one: one.at):
             self._step(at, list(group))
-        self._let_pass(until)
+        self._let_pass(self._until)
         return Replayed(writes=tuple(self._writes.values()), unseen=self._never_seen(), looks=self._looks)
 
     # what was observed
