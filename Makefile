@@ -4,7 +4,7 @@
 
 PYTHON ?= python3
 WORKERS ?= 2
-# One more for the tests that mostly wait for the processes that they start.
+# One more for the tests that mostly wait for the processes that they start. Meanwhile those of the core are busy.
 BESIDE ?= 3
 # How many drawn worlds `make test` simulates, and every how manieth of all single faults.
 SEEDS ?= 24
@@ -52,7 +52,9 @@ $(READY): requirements-dev.lock pyproject.toml
 demo: $(READY) ## the whole story on the embedded twin: events change, rules fire, answers get lost
 	@$(BIN)/campaign-worker demo
 
-test: lint types core tests ## the whole gate: style, types, layers, every test, coverage of the core
+test: lint tools ## the whole gate: style, types, layers, every test, coverage of the core
+	$(SAY) 'types, the tests of the core and all others side by side; each is shown when it is done, in about four minutes'
+	@$(MAKE) --no-print-directory -j3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) types core tests
 
 lint: $(READY) ## style, formatting and the layers
 	$(SAY) 'ruff'

@@ -82,7 +82,7 @@ def daemon(folder: Path, base_url: str) -> subprocess.Popen[bytes]:
     rules = folder / "rules"
     rules.mkdir()
     lines = [
-        f"  - id: rule-{number}\n    when: {CONDITIONS[number % len(CONDITIONS)]}\n    do: [{{notify: 'rule {number}'}}]\n"
+        f"  - id: rule-{number}\n    when: {CONDITIONS[number % len(CONDITIONS)]}\n    do: [{{notify: 'rule'}}]\n"
         for number in range(20)
     ]
     (rules / "twenty.yaml").write_text("rules:\n" + "".join(lines), encoding="utf-8")
