@@ -90,8 +90,8 @@ def daemon(folder: Path, base_url: str) -> subprocess.Popen[bytes]:
         "api": {"base_url": base_url},
         "poll": {"interval": "3s", "page_size": PAGE},
         "requests": {"per_minute": 600},
-        "rules": {"path": "rules"},
-        "ledger": {"url": "sqlite:///worker.db"},
+        "rules": "rules",
+        "ledger": "sqlite:///worker.db",
         "mode": "shadow",
     }
     (folder / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
@@ -113,28 +113,33 @@ def at_rest(folder: Path, process: subprocess.Popen[bytes]) -> None:
     raise RuntimeError(f"the daemon was never at rest:\n{log.read_text(encoding='utf-8')[-2000:]}")
 
 
+def ended(process: "subprocess.Popen[str] | subprocess.Popen[bytes]") -> None:
+    """Ends a process, and waits for it."""
+    process.terminate()
+    process.wait(60)
+
+
 def main() -> None:
     """Measures and prints."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        service, base_url = twin(folder)
-        worker = daemon(folder, base_url)
+        running: list[subprocess.Popen[str] | subprocess.Popen[bytes]] = []
         try:
+            service, base_url = twin(folder)
+            running.append(service)
+            worker = daemon(folder, base_url)
+            running.append(worker)
             at_rest(folder, worker)
             own = measured(worker.pid)
-        finally:
-            worker.terminate()
-            worker.wait(60)
-        reader = subprocess.Popen([sys.executable, "-c", READER, base_url, "partner-id-alpha", str(PAGE)])
-        try:
+            ended(running.pop())
+            reader = subprocess.Popen([sys.executable, "-c", READER, base_url, "partner-id-alpha", str(PAGE)])
+            running.append(reader)
             time.sleep(2 * EVERY_S)
             assert reader.poll() is None, "the bare reader ended"
             bare = measured(reader.pid)
         finally:
-            reader.terminate()
-            reader.wait(60)
-            service.terminate()
-            service.wait(60)
+            for process in running:
+                ended(process)
     print(f"{EVENTS} events, 20 rules, a look every 3 s, nothing happens; {SECONDS:.0f} s")
     print("| what | percent of one core | ratio | resident MB |\n|---|---|---|---|")
     print(f"| httpx and json.loads alone | {bare[0]:.1f} | 1.0 | {bare[1]:.0f} |")

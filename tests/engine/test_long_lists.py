@@ -84,6 +84,21 @@ def test_a_reset_that_gives_every_id_to_another_event_is_known_before_the_first_
         play(script)
 
 
+def test_a_burst_is_counted_over_the_whole_list_and_not_page_by_page(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(MINUTE)
+        for number in NUMBERS:
+            here.set(f"e{number}", status="cancelled")
+        await here.run(2 * MINUTE)
+        assert len(here.effects()) < 10, "the first pages; by then the look had shown enough to be careful"
+        assert here.states().count("waiting") > 30
+        assert {one["reason"] for one in here.log("planned") + here.log("waiting")} <= {None, "surge", "condition"}
+
+    events = [happening(f"e{number}") for number in NUMBERS]
+    with town(tmp_path, world(*events), PAUSE, page_size=2, requests_per_minute=60) as (_, play):
+        play(script)
+
+
 def test_facts_are_read_and_acted_on_between_the_pages(tmp_path: Path) -> None:
     async def script(here: Town) -> None:
         await here.run(5 * MINUTE)

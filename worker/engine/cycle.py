@@ -88,9 +88,10 @@ class Cycle:
         began = self._clock.monotonic()
         done = Done()
 
-        def tell(part: Seen) -> None:
+        def tell(part: Seen) -> int:
             nonlocal done
             done = done.and_then(self._pass(state, part))
+            return done.fired
 
         seen = await self._observer.events(state, tell)
         tell(seen)

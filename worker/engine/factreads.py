@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
-from worker.engine.needs import wanted_keys, weight_of
+from worker.engine.needs import asks_more, wanted_keys, weight_of
 from worker.engine.parts import Parts
 from worker.engine.ports import Urgency
 from worker.engine.state import EVENT, PartnerState, Wanted
@@ -53,9 +53,10 @@ class FactReader:
         """Finds out anew which facts rules want of these events. Those that none wants any more are forgotten: an old
         value must not stand for today's when they are wanted again."""
         now = self._clock.now()
+        asking = [rule for rule in rules if asks_more(rule, self._settings.shared)]
         for event in events:
             seen = state.observation(event)
-            by_rule = [(rule.priority, wanted_keys(rule, seen, now) - {EVENT}) for rule in rules]
+            by_rule = [(rule.priority, wanted_keys(rule, seen, now) - {EVENT}) for rule in asking]
             wanted = {key for _, keys in by_rule for key in keys}
             facts = state.facts.get(event, {})
             for key in [key for key in facts if key not in wanted and key != EVENT]:

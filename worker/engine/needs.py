@@ -6,6 +6,7 @@ are wanted while the condition is not definitely false.
 """
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import datetime
 
@@ -58,6 +59,12 @@ def names_read(rule: Rule) -> Iterable[str]:
     if rule.repeat == "enforce":
         names |= {fact for step in rule.do for fact in ACTIONS[step.action].reads}
     return sorted(names)
+
+
+def asks_more(rule: Rule, shared: AbstractSet[str]) -> bool:
+    """Whether the rule can want any fact of a single event beside the event's own record. ``shared``: the facts of the
+    whole partner."""
+    return not shared.union({"event"}).issuperset(names_read(rule))
 
 
 def _truth(rule: Rule, scope: Scope) -> Truth:

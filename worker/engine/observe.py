@@ -31,6 +31,8 @@ PARTNER_FACTS_EVERY = timedelta(seconds=60)
 """How often facts of the whole partner are read where no rule names them; its product flags guard every write."""
 GONE_AGAIN = timedelta(minutes=5)
 """How often an event that answered 404 is asked for again; being listed brings it back at once."""
+FIRINGS_BY_PARTS = 5
+"""With more firings than this, the rest of a long list is decided on as a whole: a surge is counted over all of it."""
 ROUNDS_PER_INTERVAL = 2
 """How often facts are read between the pages of a long list: seldom enough to choose among all that are wanted."""
 EXPECTED_EVERY = timedelta(seconds=60)
@@ -57,19 +59,22 @@ class Seen:
     why: str = ""
 
 
-Tell = Callable[[Seen], object]
+Tell = Callable[[Seen], int]
+"""Hears of a part of a look; how many firings there were in the parts so far."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Course:
     """One look while it is under way. ``handled``: what its pages showed so far of events that were decided on before
-    the list is whole. ``heard``: the share of the pages that was; ``room``: fact reads that are due since."""
+    the list is whole. ``heard``: the share of the pages that was; ``room``: fact reads that are due since;
+    ``fired``: firings so far."""
 
     began: datetime
     rules: list[Rule]
     tell: Tell
     handled: dict[EventId, Known] = field(default_factory=dict)
     heard: float = 0.0
+    fired: int = 0
     room: float = 0.0
 
 
@@ -180,6 +185,8 @@ class Observer:
 
     async def _hear(self, state: PartnerState, course: Course, part: PartOfList) -> None:
         """Takes in some pages of a list of which others are still to come, and what facts are due by now."""
+        if course.fired > FIRINGS_BY_PARTS:
+            return
         changed: set[EventId] = set()
         for event, fact in part.events.items():
             old = state.fact(event, EVENT)
@@ -204,7 +211,9 @@ class Observer:
     ) -> None:
         if events:
             memory = self._gap(state.memory, course.began)
-            course.tell(Seen(in_sight=events, only=events, memory=memory, store=False, records=records, complete=False))
+            course.fired = course.tell(
+                Seen(in_sight=events, only=events, memory=memory, store=False, records=records, complete=False)
+            )
 
     def _room(self, state: PartnerState, listing: Listing, course: Course) -> int:
         """How many facts are still to be read in this look. Those due while the list was read have been."""
