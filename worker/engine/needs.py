@@ -64,7 +64,7 @@ def names_read(rule: Rule) -> Iterable[str]:
 def asks_more(rule: Rule, shared: AbstractSet[str]) -> bool:
     """Whether the rule can want any fact of a single event beside the event's own record. ``shared``: the facts of the
     whole partner."""
-    return not shared.union({"event"}).issuperset(names_read(rule))
+    return any(name != "event" and name not in shared for name in names_read(rule))
 
 
 def _truth(rule: Rule, scope: Scope) -> Truth:
