@@ -59,6 +59,7 @@ def scope(event: dict[str, Json] | Unknown = EVENT, **more: Json) -> Scope:
 )
 def test_a_condition_is_true_false_or_unknown_and_says_why(source: str, truth: Truth, why: str) -> None:
     judgement = condition(source).judge(scope())
+    assert condition(source).truth(scope()) is truth, "the same without words"
     assert judgement.truth is truth
     assert judgement.why.startswith(why) or why in judgement.why or source == "1 / 0 == 1"
 
