@@ -5,6 +5,7 @@ seed alone; the trace says what happened, step by step, and is the same to the b
 """
 
 import asyncio
+import atexit
 import hashlib
 import os
 import shutil
@@ -508,7 +509,9 @@ def _where(problem: BaseException) -> str:
 @lru_cache(maxsize=1)
 def place() -> Path:
     """Where ledgers of simulated worlds live: in memory where the system has such a place."""
-    return Path(tempfile.mkdtemp(prefix="simulation-", dir=SHM if SHM.is_dir() else None))
+    made = Path(tempfile.mkdtemp(prefix="simulation-", dir=SHM if SHM.is_dir() else None))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
 
 
 def play(
