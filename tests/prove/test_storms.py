@@ -16,7 +16,7 @@ from tests.worlds import QUICK, Town, draft, happening, town, world
 from worker.engine.looks import Settings as Deciding
 from worker.guards.situation import Limits
 from worker.model.rules import Surge
-from worker.model.writes import FINAL
+from worker.model.writes import FINAL, Write
 from worker.sandbox.world import Happening
 
 RULES = """
@@ -76,8 +76,8 @@ def run_of(folder: Path, fives: int, storm: str) -> Counter[str]:
         await here.run(9)
         wanted = WRITES_OF_FIVE * fives
         await here.until(
-            lambda: len(here.writes()) == wanted and all(one.state in {*FINAL, "needs_human"} for one in here.writes()),
-            "every write has its end",
+            lambda: len(here.writes()) == wanted and all(_at_its_end(one) for one in here.writes()),
+            "every write has its end, is before a person, or waits behind one that is",
             limit=3600,
         )
         await here.run(30)
@@ -87,6 +87,7 @@ def run_of(folder: Path, fives: int, storm: str) -> Counter[str]:
         seen["asked"] = len(here.log("needs_human"))
         seen["attempts"] = sum(one.attempt for one in here.writes())
         seen["effects"] = len(here.effects())
+        seen.update(f"asked: {one['reason']}" for one in here.log("needs_human"))
         seen["repeated"] = len(here.twin.books.repeated)
 
     with town(folder, place, RULES, settings=SETTINGS) as (_, play):
@@ -94,12 +95,15 @@ def run_of(folder: Path, fives: int, storm: str) -> Counter[str]:
     return seen
 
 
+def _at_its_end(write: Write) -> bool:
+    return write.state in {*FINAL, "needs_human"} or (write.held_by == "sequence" and "needs_human" in write.why)
+
+
 def judged(seen: Counter[str], storm: str) -> None:
-    assert (seen["effects"], seen["repeated"]) == (seen["writes"], 0), seen
+    assert (seen["effects"], seen["repeated"]) == (seen["confirmed"], 0), seen
     if not storm:
         assert (seen["unknown"], seen["asked"], seen["attempts"]) == (0, 0, seen["writes"]), seen
-    assert seen["asked"] <= seen["writes"] // 100, f"at least 99% without a person: {seen}"
-    assert seen["confirmed"] == seen["writes"] - seen["asked"], seen
+    assert seen["confirmed"] >= seen["writes"] * 0.99, f"at least 99% without a person: {seen}"
 
 
 @pytest.mark.parametrize("storm", ["", "dropped", "applied"])
