@@ -57,6 +57,8 @@ class Decider:
             state.calm.stir_all()  # its trail is compared anew, of every event
         writes = self._ledger.open_writes(state.partner)
         stirred = state.calm.stirred(seen.in_sight if seen.only is None else seen.only & seen.in_sight, now)
+        if seen.only is None:
+            stirred = sorted({*stirred, *self._recorder.next_due(state.kept, seen.in_sight, len(rules.rules))})
         edits = list(edits_of(rules, writes, state.memories, now))
         reopen = reopened_by(edits, state.memories)
         look = self._look(state, seen, stirred, writes, edits, reopen)
@@ -141,7 +143,6 @@ class Decider:
         commit = decision.commit
         lively = {
             *busy,
-            *state.kept.due,
             *(memory.event for memory in commit.memory),
             *(plan.key.event for plan in commit.plans),
             *(change.after.key.event for change in commit.moves),

@@ -5,9 +5,10 @@ take it, the decision is stored without it and recording rests for a while. What
 once at start, so that most looks cost one comparison a fact.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import islice
 
 from worker.engine.decide import Decision
 from worker.engine.evaluations import by_pair, evaluated, same, too_early, worth_storing
@@ -75,6 +76,11 @@ class Recorder:
         for one in self._ledger.observed(partner):
             kept.facts.setdefault(one.event, {})[one.key] = one.fact
         return kept
+
+    def next_due(self, kept: Kept, in_sight: Container[EventId], rules: int) -> list[EventId]:
+        """Events that a look must look at though nothing else calls for it, so that what is due of them is compared."""
+        waiting = (event for event in kept.due if event in in_sight)
+        return list(islice(waiting, max(1, PAIRS_AT_ONCE // max(1, rules))))
 
     def trail(self, kept: Kept, sight: Sight, decision: Decision) -> Trail | None:
         """What this look leaves behind; None for nothing, which is most looks. Reads the ledger, writes nothing."""
