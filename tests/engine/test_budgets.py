@@ -54,6 +54,19 @@ def test_a_service_that_allows_less_than_the_configured_budget_still_gets_its_bo
         play(script)
 
 
+def test_what_was_proved_absent_is_sent_again_before_what_was_never_sent(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        here.fault("answer_before", "PUT", "/client_campaign_status$", status=429)
+        await here.until(lambda: any(one.attempt == 2 for one in here.writes()), "sent again", limit=10 * MINUTE)
+        assert sum(one.attempt == 0 for one in here.writes()) >= 10, "the others still wait for their first turn"
+        await here.until(lambda: set(here.states()) == {"confirmed"}, "all run", limit=10 * MINUTE)
+
+    rule = "rules: [{id: run-again, when: event.status == 'active', do: [run]}]"
+    events = [happening(f"e{number:02}", client_campaign_status="PAUSED") for number in range(36)]
+    with town(tmp_path, world(*events), rule, requests_per_minute=40, deciding=MANY) as (_, play):
+        play(script)
+
+
 def test_many_writes_before_a_person_do_not_slow_the_looks(tmp_path: Path) -> None:
     async def script(here: Town) -> None:
         here.fault("answer_before", "POST", "/boost$", status=500, times=1000)

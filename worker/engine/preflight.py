@@ -55,7 +55,10 @@ class Preflight:
     async def together(self, state: PartnerState, write: Write, rules: tuple[Rule, ...]) -> AsyncIterator[Places]:
         """Within, the reads of this write's pre-flight and the write itself need not wait for floors or budget; and
         looks leave the facts of its event alone, which would raise the floors anew."""
-        urgency = Urgency.STOPPING if write.intent.stops else Urgency.PREFLIGHT
+        first = (
+            write.intent.stops or write.state == "unknown"
+        )  # behind many first sends its evidence would grow too old
+        urgency = Urgency.STOPPING if first else Urgency.PREFLIGHT
         keys = self.keys(state, write, rules)
         event = write.key.event
         state.claimed[event] += 1

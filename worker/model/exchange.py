@@ -23,7 +23,8 @@ class Clock(Protocol):
 
 
 class Urgency(IntEnum):
-    """Who goes first when the budget is short. ``STOPPING``: the pre-flight of a write that only stops spending."""
+    """Who goes first when the budget is short. ``STOPPING``: the pre-flight of a write that only stops spending, or of
+    one that was proved absent and is sent again."""
 
     WRITE = 0
     EVIDENCE = 1
