@@ -20,7 +20,7 @@ HOME = Path(__file__).resolve().parents[1]
 COMMAND = Path(sys.executable).with_name("campaign-worker")
 EVENTS = int(os.environ.get("EVENTS", "10000"))
 SECONDS = float(os.environ.get("SECONDS", "60"))
-PAGE, EVERY_S, PATIENCE_S = 1000, 3.0, 180.0
+PAGE, EVERY_S, PATIENCE_S, REST_S = 1000, 3.0, 180.0, 240.0
 TICKS = os.sysconf("SC_CLK_TCK")
 CONDITIONS = (
     "event.status == 'cancelled'",
@@ -100,17 +100,18 @@ def daemon(folder: Path, base_url: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen([str(COMMAND), "run"], cwd=folder, stdout=log, stderr=log, env=environment)
 
 
-def at_rest(folder: Path, process: subprocess.Popen[bytes]) -> None:
-    """Waits until some looks in a row were complete and short."""
+def at_rest(folder: Path, process: "subprocess.Popen[bytes]") -> None:
+    """Waits until every event was met, and until what a start leaves to do afterwards is done."""
     deadline, log = time.monotonic() + PATIENCE_S, folder / "log.txt"
-    while time.monotonic() < deadline:
+    met: dict[str, int] = {}
+    while sum(met.values()) < EVENTS:
         text = log.read_text(encoding="utf-8", errors="replace")
-        if process.poll() is not None:
-            raise RuntimeError(f"the daemon ended:\n{text[-2000:]}")
-        if len(re.findall(rf"events.{{0,3}}[=:] ?{EVENTS}\b", text)) >= 8:
-            return
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"the daemon did not meet every event:\n{text[-2000:]}")
+        found = re.findall(r'"partner": "([^"]+)", "events": (\d+), "complete": true', text)
+        met = {partner: int(events) for partner, events in found}
         time.sleep(1)
-    raise RuntimeError(f"the daemon was never at rest:\n{log.read_text(encoding='utf-8')[-2000:]}")
+    time.sleep(REST_S)
 
 
 def ended(process: "subprocess.Popen[str] | subprocess.Popen[bytes]") -> None:

@@ -157,7 +157,7 @@ _ALL: tuple[Mutant, ...] = (
         name="a cut was not sent",
         why="a broken connection is taken for one that never was",
         applied=flaw(
-            "worker.api.classify:outcome_of_error",
+            "worker.api.breaks:outcome_of_error",
             ("    return Uncertain(why=", "    return NotSent(cause='connect', why="),
         ),
         shown_by=(at("pause", "write", "cut after"),),

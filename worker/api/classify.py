@@ -1,17 +1,15 @@
-"""What an answer or a failure tells of a write: one of four outcomes. Pure.
+"""What an answer tells of a write: one of four outcomes. Pure.
 
-The question is always the same: is it proven that nothing happened? Only a connection that was never made proves it,
-and the service's own refusal. Everything else, from a 429 to a body that breaks off, may hide an effect (API section 8)
-and is `Uncertain`; so is whatever is not foreseen here. A wrong "uncertain" costs a look, a wrong "not sent" costs
-money twice.
+The question is always the same: is it proven that nothing happened? Only a connection that was never made proves it
+(`worker.api.breaks`), and the service's own refusal. Everything else, from a 429 to a body that breaks off, may hide
+an effect (API section 8) and is `Uncertain`; so is whatever is not foreseen here. A wrong "uncertain" costs a look, a
+wrong "not sent" costs money twice.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-
-import httpx
 
 from worker.api.assumptions import Assumptions
 from worker.api.wire import Malformed, parsed, strings_in
@@ -37,13 +35,13 @@ BODY_MAX = 64 * 1024
 Scrubbed = Callable[[str], str]
 
 
-def _as_it_is(text: str) -> str:
+def as_it_is(text: str) -> str:
     """For a text that nobody could have put a secret into."""
     return text
 
 
 def outcome_of_answer(
-    answer: Answered, content: bytes, assumptions: Assumptions, scrubbed: Scrubbed = _as_it_is
+    answer: Answered, content: bytes, assumptions: Assumptions, scrubbed: Scrubbed = as_it_is
 ) -> Outcome:
     """What a whole answer tells. ``content`` is its body, which is looked at for error codes, and whose beginning is
     kept of a refusal; ``scrubbed`` takes secrets out of that."""
@@ -67,13 +65,6 @@ def is_denied(status: int, content: bytes, assumptions: Assumptions) -> bool:
     return bool(codes_in(content) & assumptions.denied_codes())
 
 
-def outcome_of_error(error: BaseException, scrubbed: Scrubbed = _as_it_is) -> Outcome:
-    """What a failure without a whole answer tells."""
-    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
-        return NotSent(cause="connect", why=f"no connection was made: {words_of(error, scrubbed)}")
-    return Uncertain(why=f"the request was broken off: {words_of(error, scrubbed)}")
-
-
 def codes_in(content: bytes) -> frozenset[str]:
     """Every text in the body, among which an error code may be: where it stands is not shown (API section 7), nor that
     the body is JSON at all."""
@@ -92,7 +83,7 @@ def denial(content: bytes) -> str:
     return "not authorised"
 
 
-def explanation(content: bytes, scrubbed: Scrubbed = _as_it_is) -> str:
+def explanation(content: bytes, scrubbed: Scrubbed = as_it_is) -> str:
     """The beginning of an error body, on one line, for the log; nothing where there is none. Secrets are taken out of
     more than is kept, or one could be cut in two and not be known any more."""
     text = " ".join(scrubbed(content[:BODY_MAX].decode("utf-8", errors="replace")).split())
@@ -113,11 +104,3 @@ def retry_after(header: str | None, now: datetime) -> timedelta | None:
     if until.tzinfo is None:
         until = until.replace(tzinfo=UTC)
     return min(until - now, LONGEST_WAIT) if until > now else None
-
-
-def words_of(error: BaseException, scrubbed: Scrubbed = _as_it_is) -> str:
-    """An exception in words that cannot hold a header of ours: its text is kept only where it speaks of the network."""
-    name = type(error).__name__
-    network = isinstance(error, httpx.NetworkError | httpx.TimeoutException | httpx.RemoteProtocolError)
-    text = " ".join(scrubbed(str(error)).split())[:WORDS_MAX] if network else ""
-    return f"{name}: {text}" if text else name

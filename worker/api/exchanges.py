@@ -10,7 +10,8 @@ from datetime import timedelta
 from worker.api.addresses import Hosts, exact_url, target_of
 from worker.api.assumptions import Assumptions
 from worker.api.auth import AuthAnswer
-from worker.api.classify import codes_in, denial, is_denied, outcome_of_answer, outcome_of_error, retry_after, words_of
+from worker.api.breaks import outcome_of_error, words_of
+from worker.api.classify import codes_in, denial, is_denied, outcome_of_answer, retry_after
 from worker.api.inhand import InHand
 from worker.api.replies import Reply
 from worker.api.secret import Secret

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.api import classify
+from worker.api import breaks, classify
 from worker.api.assumptions import Assumptions, assumptions_from
 from worker.model.outcomes import Accepted, Answered, NotSent, Outcome, Refused, Uncertain
 
@@ -95,7 +95,7 @@ def test_a_refusal_is_kept_in_the_services_words_on_one_line() -> None:
     ],
 )
 def test_only_a_failed_connection_is_known_to_be_harmless(error: Exception, expected: type, reason: str) -> None:
-    found = classify.outcome_of_error(error)
+    found = breaks.outcome_of_error(error)
 
     assert isinstance(found, expected), reason
     if isinstance(found, NotSent):
@@ -107,7 +107,7 @@ def test_only_a_failed_connection_is_known_to_be_harmless(error: Exception, expe
     [httpx.LocalProtocolError("Illegal header value b'Bearer s3cret'"), ValueError("s3cret"), OSError("s3cret")],
 )
 def test_a_failure_is_told_without_what_it_may_hold(error: Exception) -> None:
-    assert "s3cret" not in repr(classify.outcome_of_error(error))
+    assert "s3cret" not in repr(breaks.outcome_of_error(error))
 
 
 @pytest.mark.parametrize(
