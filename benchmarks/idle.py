@@ -4,7 +4,8 @@ The daemon and the twin are processes of their own; the daemon's processor time 
 once every event was met and is at rest. Beside it, in the same run and against the same twin, a loop that does nothing
 but read the same pages every 3 seconds with httpx and decode them with `json.loads`.
 
-``EVENTS`` and ``SECONDS`` change the size (10,000 events, 60 seconds). Linux only.
+``EVENTS`` and ``SECONDS`` change the size (10,000 and 60), ``REST`` for how many seconds the daemon is left alone before
+(240 seconds). Linux only.
 """
 
 import json
@@ -20,7 +21,8 @@ HOME = Path(__file__).resolve().parents[1]
 COMMAND = Path(sys.executable).with_name("campaign-worker")
 EVENTS = int(os.environ.get("EVENTS", "10000"))
 SECONDS = float(os.environ.get("SECONDS", "60"))
-PAGE, EVERY_S, PATIENCE_S, REST_S = 1000, 3.0, 180.0, 240.0
+REST_S = float(os.environ.get("REST", "240"))
+PAGE, EVERY_S, PATIENCE_S = 1000, 3.0, 180.0
 TICKS = os.sysconf("SC_CLK_TCK")
 CONDITIONS = (
     "event.status == 'cancelled'",
@@ -34,13 +36,16 @@ READER = """
 import json, sys, time, httpx
 client = httpx.Client(base_url=sys.argv[1], timeout=60)
 token = client.post("/auth", json={"username": "sandbox", "password": "sandbox"}).json()["AccessToken"]
-head = {"Authorization": "Bearer " + token, "X-Preferred-Partner-Id": sys.argv[2]}
+limit = int(sys.argv[2])
 while True:
-    began, page, total = time.monotonic(), 0, 1
-    while page * int(sys.argv[3]) < total:
-        page += 1
-        answer = client.get("/events/", params={"limit": sys.argv[3], "page": page}, headers=head)
-        total = json.loads(answer.content)["total"]
+    began = time.monotonic()
+    for partner in sys.argv[3:]:
+        page, total = 0, 1
+        while page * limit < total:
+            page += 1
+            head = {"Authorization": "Bearer " + token, "X-Preferred-Partner-Id": partner}
+            answer = client.get("/events/", params={"limit": limit, "page": page}, headers=head)
+            total = json.loads(answer.content)["total"]
     time.sleep(max(0.0, 3.0 - (time.monotonic() - began)))
 """
 
@@ -100,8 +105,8 @@ def daemon(folder: Path, base_url: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen([str(COMMAND), "run"], cwd=folder, stdout=log, stderr=log, env=environment)
 
 
-def at_rest(folder: Path, process: "subprocess.Popen[bytes]") -> None:
-    """Waits until every event was met, and until what a start leaves to do afterwards is done."""
+def at_rest(folder: Path, process: "subprocess.Popen[bytes]") -> list[str]:
+    """Waits until every event was met, and until what a start leaves to do afterwards is done. The partners."""
     deadline, log = time.monotonic() + PATIENCE_S, folder / "log.txt"
     met: dict[str, int] = {}
     while sum(met.values()) < EVENTS:
@@ -112,6 +117,7 @@ def at_rest(folder: Path, process: "subprocess.Popen[bytes]") -> None:
         met = {partner: int(events) for partner, events in found}
         time.sleep(1)
     time.sleep(REST_S)
+    return sorted(met)
 
 
 def ended(process: "subprocess.Popen[str] | subprocess.Popen[bytes]") -> None:
@@ -130,16 +136,16 @@ def main() -> None:
             running.append(service)
             worker = daemon(folder, base_url)
             running.append(worker)
-            at_rest(folder, worker)
+            partners = at_rest(folder, worker)
             own = measured(worker.pid)
             ended(running.pop())
-            reader = subprocess.Popen([sys.executable, "-c", READER, base_url, "partner-id-alpha", str(PAGE)])
+            reader = subprocess.Popen([sys.executable, "-c", READER, base_url, str(PAGE), *partners])
             running.append(reader)
             time.sleep(2 * EVERY_S)
             assert reader.poll() is None, "the bare reader ended"
             bare = measured(reader.pid)
         finally:
-            for process in running:
+            for process in reversed(running):
                 ended(process)
     print(f"{EVENTS} events, 20 rules, a look every 3 s, nothing happens; {SECONDS:.0f} s")
     print("| what | percent of one core | ratio | resident MB |\n|---|---|---|---|")
