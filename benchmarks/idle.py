@@ -4,8 +4,8 @@ The daemon and the twin are processes of their own; the daemon's processor time 
 once every event was met and is at rest. Beside it, in the same run and against the same twin, a loop that does nothing
 but read the same pages every 3 seconds with httpx and decode them with `json.loads`.
 
-``EVENTS`` and ``SECONDS`` change the size (10,000 and 60), ``REST`` for how many seconds the daemon is left alone before
-(240 seconds). Linux only.
+``EVENTS`` and ``SECONDS`` change the size (10,000 and 60), ``REST`` for how many seconds the daemon is left alone
+before (240). Linux only.
 """
 
 import json
