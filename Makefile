@@ -127,7 +127,10 @@ lock: $(READY) ## solve the dependencies anew where pyproject.toml changed; newe
 	@$(COMPILE) $(UPGRADE) --extra dev --constraint requirements.lock pyproject.toml --output-file requirements-dev.lock
 	$(SAY) 'requirements-build.lock'
 	@$(COMPILE) $(UPGRADE) --constraint requirements-dev.lock --group build --output-file requirements-build.lock
+	$(SAY) 'benchmarks/requirements'
+	@for wanted in benchmarks/requirements/*.in; do \
+	  $(COMPILE) $(UPGRADE) $$wanted --output-file $${wanted%.in}.txt || exit 1; done
 
 clean: ## remove what was made here; never a ledger
-	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov
+	@rm -rf .venv benchmarks/.rivals build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov
 	@find worker tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
