@@ -255,18 +255,7 @@ class Story:
             if plan.key in keys:
                 raise AssertionError(f"{plan.key} was planned before")
             keys.add(plan.key)
-            write = Write(
-                id=WriteId(len(self.writes) + 1),
-                key=plan.key,
-                intent=plan.intent,
-                state=plan.state,
-                reason=plan.reason,
-                why=plan.why,
-                rules=plan.rules,
-                planned_at=self.now,
-                changed_at=self.now,
-                due_since=self.now,
-            )
+            write = plan.write(len(self.writes) + 1, self.now)
             self.writes[write.id] = write
             made.append(write)
         self.records.extend(commit.records)

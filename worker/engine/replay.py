@@ -184,18 +184,7 @@ class Replay:
 
     def _plan(self, plan: Plan, at: datetime) -> None:
         """A write, and what becomes of it: there already, refused, before a person, or done at once."""
-        write = Write(
-            id=WriteId(len(self._writes) + 1),
-            key=plan.key,
-            intent=plan.intent,
-            state=plan.state,
-            reason=plan.reason,
-            why=plan.why,
-            rules=plan.rules,
-            planned_at=at,
-            changed_at=at,
-            due_since=at,
-        )
+        write = plan.write(len(self._writes) + 1, at)
         self._episodes.setdefault((plan.key.event, plan.key.rule, plan.key.episode), []).append(write.id)
         if plan.state == "planned":
             facts = {key.name: fact for key, fact in self._past.facts.get(plan.key.event, {}).items()}

@@ -55,18 +55,7 @@ class Books:
         """New writes."""
         made: list[Write] = []
         for plan in plans:
-            write = Write(
-                id=WriteId(len(self.writes) + 1),
-                key=plan.key,
-                intent=plan.intent,
-                state=plan.state,
-                reason=plan.reason,
-                why=plan.why,
-                rules=plan.rules,
-                planned_at=now,
-                changed_at=now,
-                due_since=now,
-            )
+            write = plan.write(len(self.writes) + 1, now)
             key = plan.key
             self._newest[(key.event, key.rule, key.position, key.item)] = write.id
             self._episodes.setdefault((key.event, key.rule, key.episode), []).append(write.id)

@@ -79,18 +79,7 @@ def save_partner(connection: Connection, memory: PartnerMemory | None) -> None:
 
 def insert_plan(connection: Connection, plan: Plan, at: datetime) -> Write:
     """Stores a new write and gives it its number."""
-    write = Write(
-        id=WriteId(0),
-        key=plan.key,
-        intent=plan.intent,
-        state=plan.state,
-        reason=plan.reason,
-        why=text_safe(plan.why),
-        rules=plan.rules,
-        planned_at=at,
-        changed_at=at,
-        due_since=at,
-    )
+    write = replace(plan, why=text_safe(plan.why)).write(0, at)
     row = {**key_row(write.key), **intent_row(write.intent), **life_row(write), "planned_at": time_text(at)}
     try:
         number = connection.execute(_PLAN, row).scalar_one()

@@ -92,6 +92,21 @@ class Plan:
     why: str
     rules: tuple[RuleId, ...] = ()
 
+    def write(self, number: int, at: datetime) -> "Write":
+        """The write as it is recorded then, under this number."""
+        return Write(
+            id=WriteId(number),
+            key=self.key,
+            intent=self.intent,
+            state=self.state,
+            reason=self.reason,
+            why=self.why,
+            rules=self.rules,
+            planned_at=at,
+            changed_at=at,
+            due_since=at,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
