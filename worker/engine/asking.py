@@ -43,10 +43,7 @@ def rules_for(write: Write, rules: RuleSet, memories: Mapping[tuple[EventId, Rul
     return tuple(
         rule
         for rule in found
-        if rule is not None
-        and rule.enabled
-        and (rule.partners is None or write.key.partner in rule.partners)
-        and rule.do_hash == wanted_by(rule.id, write, memories)
+        if rule is not None and rule.looks_at(write.key.partner) and rule.do_hash == wanted_by(rule.id, write, memories)
     )
 
 

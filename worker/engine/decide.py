@@ -56,7 +56,7 @@ class Decision:
 
 def decide(rules: RuleSet, look: Look, settings: Settings) -> Decision:
     """Judges every rule for every observed event. Raises nothing for bad facts: those are unknown."""
-    active = [rule for rule in rules.rules if rule.enabled and _for_partner(rule, look)]
+    active = [rule for rule in rules.rules if rule.looks_at(look.partner)]
     writes: dict[EventId, list[Write]] = {}
     for write in look.writes:
         writes.setdefault(write.key.event, []).append(write)
@@ -75,10 +75,6 @@ def decide(rules: RuleSet, look: Look, settings: Settings) -> Decision:
     for candidate in winners:
         run.remember(candidate.glimpse, candidate.fired)
     return run.decision(planner)
-
-
-def _for_partner(rule: Rule, look: Look) -> bool:
-    return rule.partners is None or look.partner in rule.partners
 
 
 def _products_off(look: Look) -> frozenset[str]:

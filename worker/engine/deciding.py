@@ -63,7 +63,7 @@ class Decider:
         reopen = reopened_by(edits, state.memories)
         look = self._look(state, seen, stirred, writes, edits, reopen)
         decision = decide(rules, look, self._settings.deciding)
-        off = shut((rule for rule in rules.rules if rule.enabled and _concerns(rule, state)), _off(state))
+        off = shut((rule for rule in rules.rules if rule.looks_at(state.partner)), _off(state))
         commit = replace(
             decision.commit,
             records=(*seen.records, *_shut_records(state, off, now), *decision.commit.records),
@@ -198,7 +198,7 @@ def _memories_for(state: PartnerState, rules: RuleSet, events: list[EventId]) ->
     memories: Memories = {}
     if state.frozen_under != _frozen_under(state, rules):
         off = shut(rules.rules, _off(state))
-        looking = {rule.id for rule in rules.rules if rule.enabled and _concerns(rule, state)} - off.keys()
+        looking = {rule.id for rule in rules.rules if rule.looks_at(state.partner)} - off.keys()
         memories = {pair: memory for pair, memory in state.memories.items() if pair[1] not in looking}
     for event in events:
         for rule in rules.rules:
@@ -207,7 +207,3 @@ def _memories_for(state: PartnerState, rules: RuleSet, events: list[EventId]) ->
             if memory is not None:
                 memories[pair] = memory
     return memories
-
-
-def _concerns(rule: Rule, state: PartnerState) -> bool:
-    return rule.partners is None or state.partner in rule.partners

@@ -169,12 +169,9 @@ class Observer:
 
     def _looking(self, state: PartnerState) -> list[Rule]:
         """The rules that look at this partner now."""
-        rules = [rule for rule in self._rules.current.rules if rule.enabled and self._concerns(rule, state)]
+        rules = [rule for rule in self._rules.current.rules if rule.looks_at(state.partner)]
         off = shut(rules, products_off(state.shared.get(PARTNER)))
         return [rule for rule in rules if rule.id not in off] if off else rules
-
-    def _concerns(self, rule: Rule, state: PartnerState) -> bool:
-        return rule.partners is None or state.partner in rule.partners
 
     def _gap(self, memory: PartnerMemory, began: datetime) -> PartnerMemory:
         """A silence longer than ``gap.longer_than`` makes every first look after it a look with care. A last list that

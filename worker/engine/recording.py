@@ -17,7 +17,7 @@ from worker.model.errors import LedgerUnwritable
 from worker.model.facts import Fact, FactKey, Json, Known, Observation
 from worker.model.ids import EventId, PartnerId
 from worker.model.memory import PartnerMemory
-from worker.model.rules import Rule, RuleSet
+from worker.model.rules import RuleSet
 from worker.model.trail import MEMORY, OF_PARTNER, SILENCE, Change, Evaluation, Observed, Trail
 from worker.rules.mentions import Fields, decides, narrowed, worth_keeping
 
@@ -134,7 +134,7 @@ class Recorder:
     def _evaluations(
         self, kept: Kept, sight: Sight, decision: Decision, urgent: Iterable[EventId]
     ) -> Iterator[Evaluation]:
-        rules = [rule for rule in sight.rules.rules if rule.enabled and _for_partner(rule, sight.memory.partner)]
+        rules = [rule for rule in sight.rules.rules if rule.looks_at(sight.memory.partner)]
         count = max(PAIRS_AT_ONCE // max(1, len(rules)), len(sight.observations) // SHARE_AT_ONCE)
         looked_at = [event for event in kept.due if event in sight.observations]
         events = list(dict.fromkeys((*urgent, *looked_at[: max(1, count)])))
@@ -215,10 +215,6 @@ def _touched(kept: Kept, decision: Decision, changes: Iterable[Change], events: 
             kept.due.update(dict.fromkeys(events))
     kept.due.update(dict.fromkeys(memory.event for memory in decision.commit.memory))
     return [one.event for one in decision.commit.records if one.event is not None and one.kind in ("fired", "held")]
-
-
-def _for_partner(rule: Rule, partner: PartnerId) -> bool:
-    return rule.partners is None or partner in rule.partners
 
 
 def memory_of(partner: PartnerId, fact: Fact) -> PartnerMemory:

@@ -59,7 +59,7 @@ class Replay:
         self._rules = rules
         self._settings = settings
         self._interval = settings.interval
-        self._active = [rule for rule in rules.rules if rule.enabled and _for_partner(rule, partner)]
+        self._active = [rule for rule in rules.rules if rule.looks_at(partner)]
         self._clocks: dict[RuleId, Clocked] = {rule.id: clocked(rule) for rule in self._active}
         self._fields = _fields_that_matter(self._active)
         self._past = Past()
@@ -262,10 +262,6 @@ def _fields_that_matter(rules: list[Rule]) -> dict[str, Fields]:
     targets = {field for row in steps for fact, field in row.writes if fact == EVENT.name}
     found[EVENT.name] = None if event is None or "" in targets else event | targets | {"start_date_time"}
     return found
-
-
-def _for_partner(rule: Rule, partner: PartnerId) -> bool:
-    return rule.partners is None or partner in rule.partners
 
 
 def _silent_since(fact: Fact) -> datetime | None:

@@ -158,6 +158,10 @@ class Rule:
             names |= {name for value in step.computed for name in value.names}
         object.__setattr__(self, "names", frozenset(names))
 
+    def looks_at(self, partner: PartnerId) -> bool:
+        """Whether the rule is enabled, and for this partner."""
+        return self.enabled and (self.partners is None or partner in self.partners)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSet:
