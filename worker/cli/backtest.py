@@ -22,6 +22,7 @@ from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.errors import NotFound
 from worker.model.facts import Json
 from worker.model.ids import PartnerId
+from worker.model.moments import spelled
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
 from worker.rules.load import load_rules
@@ -150,11 +151,10 @@ def _rows(tested: Sequence[Tested]) -> Iterator[Json]:
 
 def _spelled(write: Write, number: int | None) -> dict[str, Json]:
     found: dict[str, Json] = {} if number is None else {"id": number}
-    at = write.planned_at.isoformat().replace("+00:00", "Z")
     return {
         **found,
         "rule": write.key.rule,
-        "at": at,
+        "at": spelled(write.planned_at),
         "state": write.state,
         "reason": write.reason,
         "why": write.why,
@@ -185,9 +185,9 @@ def _summary(one: Tested) -> dict[str, Json]:
     for found in one.found:
         kinds[found.kind] = sum(1 for other in one.found if other.kind == found.kind)
     return {
-        "begins": one.begins.isoformat().replace("+00:00", "Z") if one.begins is not None else None,
-        "shown_from": one.shown_from.isoformat().replace("+00:00", "Z") if one.shown_from is not None else None,
-        "until": one.until.isoformat().replace("+00:00", "Z"),
+        "begins": spelled(one.begins),
+        "shown_from": spelled(one.shown_from),
+        "until": spelled(one.until),
         "looks": one.replayed.looks,
         "before": one.before,
         **kinds,

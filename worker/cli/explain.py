@@ -19,6 +19,7 @@ from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.errors import InputErrors, NotFound
 from worker.model.facts import Json
 from worker.model.ids import EventId, PartnerId, RuleId
+from worker.model.moments import spelled
 from worker.model.rules import RuleSet
 from worker.rules.load import load_rules
 from worker.system import utc_now
@@ -106,8 +107,8 @@ def _json(event: str, one: Answer) -> dict[str, Json]:
     return {
         "event": event,
         "partner": one.partner,
-        "looked_at": one.looked_at.isoformat().replace("+00:00", "Z") if one.looked_at else None,
-        "out_of_sight_since": one.gone_at.isoformat().replace("+00:00", "Z") if one.gone_at else None,
+        "looked_at": spelled(one.looked_at),
+        "out_of_sight_since": spelled(one.gone_at),
         "rules": [as_json(rule) for rule in one.rules],
     }
 

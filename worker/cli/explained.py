@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from worker.engine.explaining import STANDINGS, Evaluated, RuleExplained
 from worker.model.facts import Json, Known
 from worker.model.memory import RuleMemory
+from worker.model.moments import spelled
 from worker.model.trail import Evaluation
 from worker.model.writes import Write
 from worker.rules.explain import Explained, SeenValue
@@ -34,9 +35,9 @@ def as_json(found: RuleExplained) -> dict[str, Json]:
             {
                 "key": one.key,
                 "remembered": one.remembered.value,
-                "seen_at": _spelled(one.remembered.seen_at),
+                "seen_at": spelled(one.remembered.seen_at),
                 "pending": one.pending,
-                "pending_since": _spelled(one.pending_since),
+                "pending_since": spelled(one.pending_since),
             }
             for one in found.watched
         ],
@@ -48,12 +49,12 @@ def _evaluated(one: Evaluated) -> dict[str, Json]:
     found = one.evaluation
     return {
         "ending": found.ending,
-        "at": _spelled(found.at),
-        "since": _spelled(found.since),
+        "at": spelled(found.at),
+        "since": spelled(found.since),
         "episode": found.episode,
         "reason": found.reason,
         "why": found.why,
-        "until": _spelled(found.until),
+        "until": spelled(found.until),
         "condition": None if one.parts is None else _part(one.parts, found),
         "facts": {name: _fact(found, name) for name in found.facts},
         "change": dict(found.extra),
@@ -73,7 +74,7 @@ def _part(part: Explained, of: Evaluation) -> dict[str, Json]:
 
 def _value(seen: SeenValue, of: Evaluation) -> dict[str, Json]:
     found: dict[str, Json] = {"path": seen.path, "value": seen.value, "unknown": seen.missing or None}
-    return {**found, "read_at": _spelled(seen.read_at), "age_s": _age_s(of.at, seen.read_at)}
+    return {**found, "read_at": spelled(seen.read_at), "age_s": _age_s(of.at, seen.read_at)}
 
 
 def _fact(of: Evaluation, name: str) -> dict[str, Json]:
@@ -83,7 +84,7 @@ def _fact(of: Evaluation, name: str) -> dict[str, Json]:
         found |= {"value": seen.fact.value, "gaps": dict(seen.fact.gaps)}
     else:
         found |= {"unknown": f"{seen.fact.code}: {seen.fact.why}"}
-    return {**found, "read_at": _spelled(seen.fact.read_at), "age_s": _age_s(of.at, seen.fact.read_at)}
+    return {**found, "read_at": spelled(seen.fact.read_at), "age_s": _age_s(of.at, seen.fact.read_at)}
 
 
 def _episode(memory: RuleMemory) -> dict[str, Json]:
@@ -91,8 +92,8 @@ def _episode(memory: RuleMemory) -> dict[str, Json]:
         "number": memory.episode,
         "open": memory.open,
         "fired": memory.fired,
-        "fired_at": _spelled(memory.fired_at),
-        "true_since": _spelled(memory.true_since),
+        "fired_at": spelled(memory.fired_at),
+        "true_since": spelled(memory.true_since),
     }
 
 
@@ -103,14 +104,10 @@ def _write(write: Write) -> dict[str, Json]:
         "state": write.state,
         "reason": write.reason,
         "held_by": write.held_by,
-        "held_until": _spelled(write.held_until),
-        "changed_at": _spelled(write.changed_at),
+        "held_until": spelled(write.held_until),
+        "changed_at": spelled(write.changed_at),
         "why": write.why,
     }
-
-
-def _spelled(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat().replace("+00:00", "Z")
 
 
 def _age_s(at: datetime, read_at: datetime | None) -> float | None:

@@ -16,6 +16,7 @@ from worker.config import Config
 from worker.engine.rehearsal import Rehearsed, Row
 from worker.model.errors import Unreachable
 from worker.model.facts import Json
+from worker.model.moments import spelled
 from worker.model.rules import RuleSet
 from worker.model.writes import Intent
 from worker.rules.load import load_rules
@@ -87,7 +88,7 @@ def _row(row: Row) -> dict[str, Json]:
         "becomes": row.becomes,
         "reason": row.reason,
         "why": row.why,
-        "until": row.until.isoformat().replace("+00:00", "Z") if row.until is not None else None,
+        "until": spelled(row.until),
         "request": dict(row.request) if row.request is not None else None,
         "requests": {"preflight": row.cost.preflight, "write": row.cost.write, "confirm": row.cost.confirm},
     }

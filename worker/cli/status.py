@@ -17,6 +17,7 @@ from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.commits import DaemonStatus
 from worker.model.errors import NotSafe
 from worker.model.facts import Json
+from worker.model.moments import spelled
 from worker.rules.durations import duration_text
 from worker.rules.files import files_hash
 from worker.system import utc_now
@@ -102,10 +103,10 @@ def _status(ledger: LedgerReader, place: LedgerPlace, pid: int | None, now: date
     return {
         "running": pid is not None,
         "pid": pid,
-        "since": _spelled(said.since) if current and said is not None else None,
+        "since": spelled(said.since) if current and said is not None else None,
         "cycle_ms": body.get("cycle_ms") if current else None,
         "unreachable": body.get("unreachable") if current else None,
-        "ended": {"at": _spelled(said.seen_at), "why": body.get("ended")} if said is not None and pid is None else None,
+        "ended": {"at": spelled(said.seen_at), "why": body.get("ended")} if said is not None and pid is None else None,
         "rules": body.get("rules", dict(NO_RULES)),
         "partners": _partners(body.get("partners"), current=current),
         "writes": writes,
@@ -232,7 +233,3 @@ def _ago(at: Json, now: datetime, word: str) -> str:
 
 def _mapping(value: Json) -> Mapping[str, Json]:
     return value if isinstance(value, dict) else {}
-
-
-def _spelled(at: datetime) -> str:
-    return at.isoformat().replace("+00:00", "Z")

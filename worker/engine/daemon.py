@@ -26,6 +26,7 @@ from worker.model.commits import Commit, DaemonStatus
 from worker.model.errors import LedgerUnwritable, NotSafe, StateConflict, WorkerError
 from worker.model.facts import Json
 from worker.model.ids import PartnerId
+from worker.model.moments import spelled
 from worker.model.records import Record
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
@@ -211,9 +212,7 @@ class Daemon:
             report = await self._cycle.run(state)
         except asyncio.CancelledError:
             if self._stop.is_set():
-                return (
-                    False  # the scheduler ends the looks under way; what they would have seen is seen at the next start
-                )
+                return False  # the scheduler ends the looks under way; the next start sees what they would have
             raise
         except WorkerError as problem:
             state.last_error = str(problem)
@@ -335,10 +334,10 @@ class Daemon:
             "rules": {
                 "hash": rules.hash,
                 "files_hash": rules.files_hash,
-                "loaded_at": _spelled(rules.loaded_at),
+                "loaded_at": spelled(rules.loaded_at),
                 "error": rules.error,
                 "ids": list(rules.ids),
-                "refused_at": _spelled(rules.refused_at),
+                "refused_at": spelled(rules.refused_at),
             },
             "partners": partners,
             "ended": self._ended,
@@ -387,7 +386,3 @@ class Daemon:
 
 async def _all_of(tasks: Sequence[asyncio.Task[None]]) -> None:
     await asyncio.wait(tasks)
-
-
-def _spelled(at: datetime | None) -> str | None:
-    return at.isoformat().replace("+00:00", "Z") if at is not None else None

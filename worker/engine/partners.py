@@ -14,6 +14,7 @@ from worker.engine.state import PartnerState
 from worker.model.commits import Move
 from worker.model.facts import Json
 from worker.model.ids import PartnerId
+from worker.model.moments import spelled
 from worker.model.writes import Write
 from worker.writes.states import hold
 
@@ -35,7 +36,7 @@ def said_of(state: PartnerState, now: datetime) -> dict[str, Json]:
     what costs a request per event. ``short``: the rules want more than the budget gives."""
     expected = state.expected
     found: dict[str, Json] = {
-        "last_ok_at": state.last_ok_at.isoformat().replace("+00:00", "Z") if state.last_ok_at is not None else None,
+        "last_ok_at": spelled(state.last_ok_at),
         "last_error": state.trouble(now),
         "look_s": round(state.look_s, 3),
     }

@@ -8,6 +8,7 @@ from worker.engine.overlay import written_values
 from worker.model.commits import Brake, Move
 from worker.model.facts import Json, Known
 from worker.model.ids import EventId, RuleId, WriteId
+from worker.model.moments import spelled
 from worker.model.records import Record
 from worker.model.replacing import replace
 from worker.model.rules import Rule, RuleSet
@@ -232,5 +233,5 @@ def _facts_used(candidate: Candidate) -> dict[str, Json]:
         value = fact.value
         if isinstance(value, Mapping) and name in ("event", "partner", "setup", "defaults"):
             value = {field: part for field, part in value.items() if field in source or field == "state"}
-        found[name] = {"value": value, "read_at": fact.read_at.isoformat().replace("+00:00", "Z")}
+        found[name] = {"value": value, "read_at": spelled(fact.read_at)}
     return found

@@ -17,6 +17,7 @@ from worker.model.errors import LedgerUnwritable
 from worker.model.facts import Fact, FactKey, Json, Known, Observation
 from worker.model.ids import EventId, PartnerId
 from worker.model.memory import PartnerMemory
+from worker.model.moments import spelled
 from worker.model.rules import RuleSet
 from worker.model.trail import MEMORY, OF_PARTNER, SILENCE, Change, Evaluation, Observed, Trail
 from worker.rules.mentions import Fields, decides, narrowed, worth_keeping
@@ -184,7 +185,7 @@ def _changes(kept: Kept, sight: Sight, of_partner: frozenset[str], now: datetime
     yield from _changed(kept, (OF_PARTNER, MEMORY), Known(value=_spelled(sight.memory), read_at=now), now)
     if sight.complete:
         if kept.listed_at is not None and now - kept.listed_at > SILENCE_LONGER_THAN:
-            silence = Known(value={"since": _text(kept.listed_at)}, read_at=now)
+            silence = Known(value={"since": spelled(kept.listed_at)}, read_at=now)
             yield from _changed(kept, (OF_PARTNER, SILENCE), silence, now)
         kept.listed_at = now
 
@@ -233,16 +234,12 @@ def memory_of(partner: PartnerId, fact: Fact) -> PartnerMemory:
 def _spelled(memory: PartnerMemory) -> dict[str, Json]:
     """The partner's memory, but for when its events were listed last."""
     return {
-        "after_gap_at": _text(memory.after_gap_at),
-        "reset_at": _text(memory.reset_at),
-        "restored_at": _text(memory.restored_at),
-        "gone": {event: _text(at) for event, at in sorted(memory.gone.items())},
-        "returned": {event: _text(at) for event, at in sorted(memory.returned.items())},
+        "after_gap_at": spelled(memory.after_gap_at),
+        "reset_at": spelled(memory.reset_at),
+        "restored_at": spelled(memory.restored_at),
+        "gone": {event: spelled(at) for event, at in sorted(memory.gone.items())},
+        "returned": {event: spelled(at) for event, at in sorted(memory.returned.items())},
     }
-
-
-def _text(at: datetime | None) -> str | None:
-    return at.isoformat().replace("+00:00", "Z") if at is not None else None
 
 
 def _moment(text: Json) -> datetime | None:

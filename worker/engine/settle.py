@@ -17,6 +17,7 @@ from worker.model.actions import ACTIONS
 from worker.model.commits import Commit
 from worker.model.errors import LedgerUnwritable, StateConflict
 from worker.model.facts import Fact, Json, Known
+from worker.model.moments import spelled
 from worker.model.records import Record, of_write
 from worker.model.writes import Write
 from worker.writes.evidence import Evidence, fact_key, judge
@@ -180,10 +181,9 @@ class Settler:
 
 def _spelled(fact: Fact, evidence: Evidence) -> dict[str, Json]:
     trace = fact.trace
-    read_at = fact.read_at.isoformat().replace("+00:00", "Z") if fact.read_at is not None else None
     return {
         "get": trace.get if trace is not None else None,
-        "read_at": read_at,
+        "read_at": spelled(fact.read_at),
         "status": trace.status if trace is not None else None,
         "x_request_id": trace.x_request_id if trace is not None else None,
         "value": evidence.value,

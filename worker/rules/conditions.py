@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
 from worker.model.facts import Json, Known, Unknown
+from worker.model.moments import spelled
 from worker.model.rules import Judgement, Scope, Truth
 from worker.rules.cel import CannotEvaluate, Program, compile_source, slice_of
 from worker.rules.contexts import Contexts
@@ -222,7 +223,7 @@ def _json(value: object) -> Json:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, datetime):
-        return value.isoformat().replace("+00:00", "Z")
+        return spelled(value)
     if isinstance(value, timedelta):
         return duration_text(value)
     if isinstance(value, list):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from worker.model.facts import Json, Known, Observation
+from worker.model.moments import spelled
 from worker.model.rules import Scope, Truth
 from worker.model.trail import Evaluation
 from worker.rules.conditions import CelCondition, Part, PartKind, missing_words, parts
@@ -83,7 +84,7 @@ def _values(condition: CelCondition, scope: Scope) -> Iterator[SeenValue]:
 
 def _value(path: Path, scope: Scope) -> Json:
     if path.name == "now":
-        return scope.now.isoformat().replace("+00:00", "Z")
+        return spelled(scope.now)
     if path.name in LOCAL:
         value: Json = scope.extra[path.name]
     else:
