@@ -1,10 +1,11 @@
 """``backtest``: a rule folder over the recorded observations, beside the writes that were really made."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
@@ -16,7 +17,7 @@ from worker.cli.opening import ledger_url
 from worker.cli.output import Format, counted, print_json, print_table, say
 from worker.cli.plan import after_of
 from worker.config import Config
-from worker.engine.backtest import Difference, differences
+from worker.engine.backtest import Difference, Kind, differences
 from worker.engine.replay import Replay, Replayed
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.errors import NotFound
@@ -180,17 +181,20 @@ def _place(write: Write) -> str:
     return f"{write.planned_at:%Y-%m-%d %H:%M:%S} by {write.key.rule}: {write.state}"
 
 
+def _counts(one: Tested) -> dict[str, int]:
+    """How many writes there are of each kind of difference, in the order in which the kinds are told."""
+    found = Counter(difference.kind for difference in one.found)
+    return {kind: found[kind] for kind in get_args(Kind)}
+
+
 def _summary(one: Tested) -> dict[str, Json]:
-    kinds: dict[str, Json] = dict.fromkeys(("new", "gone", "earlier", "later", "same"), 0)
-    for found in one.found:
-        kinds[found.kind] = sum(1 for other in one.found if other.kind == found.kind)
     return {
         "begins": spelled(one.begins),
         "shown_from": spelled(one.shown_from),
         "until": spelled(one.until),
         "looks": one.replayed.looks,
         "before": one.before,
-        **kinds,
+        **_counts(one),
         "not_recorded": [
             {"rule": rule, "fact": fact, "events": count} for (rule, fact), count in sorted(one.replayed.unseen.items())
         ],
@@ -202,8 +206,7 @@ def _say(one: Tested) -> None:
     if one.begins is None or one.shown_from is None:
         say(f"{one.partner}: no observations are recorded")
         return
-    kinds = ("new", "gone", "earlier", "later", "same")
-    counts = ", ".join(f"{sum(1 for found in one.found if found.kind == kind)} {kind}" for kind in kinds)
+    counts = ", ".join(f"{count} {kind}" for kind, count in _counts(one).items())
     say(f"{one.partner}: {one.shown_from:%Y-%m-%d %H:%M} to {one.until:%Y-%m-%d %H:%M} UTC: {counts}")
     if one.before:
         say(f"{one.partner}: {counted(one.before, 'write')} would have been made before that")

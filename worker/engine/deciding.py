@@ -15,9 +15,9 @@ from worker.engine.edits import Edited, edits_of, in_one, reopened_by
 from worker.engine.looks import Look, firings_reach, sendings_reach
 from worker.engine.observe import Seen
 from worker.engine.parts import Parts
-from worker.engine.products import products_off, shut
+from worker.engine.products import shut
 from worker.engine.recording import Recorder, Sight
-from worker.engine.state import PARTNER, PartnerState
+from worker.engine.state import PartnerState
 from worker.model.commits import Commit
 from worker.model.errors import LedgerUnwritable
 from worker.model.facts import Observation
@@ -63,7 +63,7 @@ class Decider:
         reopen = reopened_by(edits, state.memories)
         look = self._look(state, seen, stirred, writes, edits, reopen)
         decision = decide(rules, look, self._settings.deciding)
-        off = shut((rule for rule in rules.rules if rule.looks_at(state.partner)), _off(state))
+        off = shut((rule for rule in rules.rules if rule.looks_at(state.partner)), state.products_off)
         commit = replace(
             decision.commit,
             records=(*seen.records, *_shut_records(state, off, now), *decision.commit.records),
@@ -182,22 +182,18 @@ def _shut_records(state: PartnerState, off: Mapping[RuleId, str], now: datetime)
 def _circumstances(state: PartnerState, seen: Seen, rules: RuleSet) -> object:
     """What a decision about any event also depends on: the rules, and what marks the partner's silences."""
     memory = seen.memory
-    return rules, memory.after_gap_at, memory.reset_at, memory.restored_at, _off(state)
+    return rules, memory.after_gap_at, memory.reset_at, memory.restored_at, state.products_off
 
 
 def _frozen_under(state: PartnerState, rules: RuleSet) -> object:
-    return rules, _off(state)
-
-
-def _off(state: PartnerState) -> frozenset[str]:
-    return products_off(state.shared.get(PARTNER))
+    return rules, state.products_off
 
 
 def _memories_for(state: PartnerState, rules: RuleSet, events: list[EventId]) -> Memories:
     """The memories of these events; and all of those that a change of rules or of the product now freezes."""
     memories: Memories = {}
     if state.frozen_under != _frozen_under(state, rules):
-        off = shut(rules.rules, _off(state))
+        off = shut(rules.rules, state.products_off)
         looking = {rule.id for rule in rules.rules if rule.looks_at(state.partner)} - off.keys()
         memories = {pair: memory for pair, memory in state.memories.items() if pair[1] not in looking}
     for event in events:

@@ -36,7 +36,7 @@ _HOURLY = frozenset({"getFullYear", "getMonth", "getDate", "getDayOfMonth", "get
 _MINUTELY = frozenset({"getMinutes"})
 _ORDERED = frozenset({"<", "<=", ">", ">="})
 _HOUR, _MINUTE = timedelta(hours=1), timedelta(minutes=1)
-_JUST_AFTER = timedelta(microseconds=1)
+JUST_AFTER = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +154,7 @@ def _days_turn(rule: Rule, observation: Observation, now: datetime) -> Iterator[
     start = event.value.get("start_date_time") if isinstance(event, Known) and isinstance(event.value, dict) else None
     moment = parse_time(start) if isinstance(start, str) else None
     if moment is not None and moment > now:
-        yield now + (moment - now) % DAY + _JUST_AFTER
+        yield now + (moment - now) % DAY + JUST_AFTER
 
 
 def _turn(
@@ -170,7 +170,7 @@ def _turn(
     first = truth(early)
     if truth(late) is first:
         return None
-    while late - early > _JUST_AFTER:
+    while late - early > JUST_AFTER:
         middle = early + (late - early) / 2
         early, late = (middle, late) if truth(middle) is first else (early, middle)
     return late

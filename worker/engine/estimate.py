@@ -133,7 +133,7 @@ def estimate(rules: Iterable[Rule], registry: Registry, settings: EngineSettings
     enabled = [rule for rule in rules if rule.enabled]
     interval = settings.interval
     cycles = _MINUTE / interval
-    pages = max(1, -(-events // settings.page_size))
+    pages = settings.pages(events)
     reads = _reads(enabled, registry)
     room = facts_per_look(settings.requests_per_minute, interval, pages)
     every = timedelta(seconds=look_s(settings.requests_per_minute, interval, pages + room))

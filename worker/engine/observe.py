@@ -15,7 +15,7 @@ from worker.engine.factreads import FactReader
 from worker.engine.observed import changes_seen, shared_changes
 from worker.engine.parts import Parts
 from worker.engine.ports import Listing, Urgency
-from worker.engine.products import products_off, shut
+from worker.engine.products import shut
 from worker.engine.state import EVENT, PARTNER, PartnerState
 from worker.model.exchange import PartOfList, told_nobody
 from worker.model.facts import Fact, FactKey, Known, Unknown
@@ -23,7 +23,7 @@ from worker.model.ids import EventId
 from worker.model.memory import PartnerMemory
 from worker.model.records import Record
 from worker.model.rules import Rule
-from worker.reading.plan import Want, choose, delays, facts_per_look
+from worker.reading.plan import Want, choose, delays, facts_per_look, requests_in
 
 ACCOUNT = frozenset({"permissions", "features"})
 """What the account may do for the partner: fetched when the partner is first looked at, and again after a change."""
@@ -99,7 +99,7 @@ class Observer:
         if state.shared.get(PARTNER) is None:
             await self._read_shared(state, self._looking(state))
         rules = self._looking(state)
-        under = (self._rules.current, products_off(state.shared.get(PARTNER)))
+        under = (self._rules.current, state.products_off)
         same_rules = state.wanted_under == under and state.kept.rules is self._rules.current
         course = Course(began=self._clock.now(), rules=rules, tell=tell)
 
@@ -160,17 +160,14 @@ class Observer:
         if not seen.complete or now < state.expected_until:
             return
         wants = self._reader.wants(state, seen.in_sight, fresh=False)
-        pages = self._pages(len(seen.in_sight))
+        pages = self._settings.pages(len(seen.in_sight))
         state.expected = delays(wants, pages, self._service.budget(state.partner), self._settings.interval)
         state.expected_until = now + EXPECTED_EVERY.total_seconds()
-
-    def _pages(self, events: int) -> int:
-        return max(1, -(-events // self._settings.page_size))
 
     def _looking(self, state: PartnerState) -> list[Rule]:
         """The rules that look at this partner now."""
         rules = [rule for rule in self._rules.current.rules if rule.looks_at(state.partner)]
-        off = shut(rules, products_off(state.shared.get(PARTNER)))
+        off = shut(rules, state.products_off)
         return [rule for rule in rules if rule.id not in off] if off else rules
 
     def _gap(self, memory: PartnerMemory, began: datetime) -> PartnerMemory:
@@ -198,7 +195,8 @@ class Observer:
         share = part.pages / part.of_pages
         course.heard += share
         course.room += self._facts_per_look(state, part.of_pages) * share
-        if course.room >= max(1.0, self._per_interval(state) / ROUNDS_PER_INTERVAL):
+        per_interval = requests_in(self._settings.interval, self._service.budget(state.partner))
+        if course.room >= max(1.0, per_interval / ROUNDS_PER_INTERVAL):
             room, in_sight = floor(course.room), state.known - state.memory.gone.keys()
             course.room -= room
             self._tell(state, course, await self._reader.read_facts(state, course.rules, in_sight, room))
@@ -214,15 +212,11 @@ class Observer:
 
     def _room(self, state: PartnerState, listing: Listing, course: Course) -> int:
         """How many facts are still to be read in this look. Those due while the list was read have been."""
-        pages = self._pages(len(listing.events))
+        pages = self._settings.pages(len(listing.events))
         return max(1, floor(course.room + self._facts_per_look(state, pages) * (1.0 - course.heard)))
 
     def _facts_per_look(self, state: PartnerState, pages: int) -> float:
         return facts_per_look(self._service.budget(state.partner), self._settings.interval, pages)
-
-    def _per_interval(self, state: PartnerState) -> float:
-        """Requests that the budget gives in one interval."""
-        return self._service.budget(state.partner) * self._settings.interval.total_seconds() / 60.0
 
     def _reset(
         self, state: PartnerState, memory: PartnerMemory, listed: set[EventId], now: datetime

@@ -18,7 +18,7 @@ from worker.engine.needs import scope_of
 from worker.engine.outward import as_judged
 from worker.engine.parts import Parts
 from worker.engine.ports import Places, Urgency
-from worker.engine.products import off_fact, products_off
+from worker.engine.products import off_fact
 from worker.engine.state import EVENT, PARTNER, PartnerState
 from worker.model.actions import ACTIONS
 from worker.model.facts import Fact, FactKey, Known, Observation, Unknown
@@ -134,7 +134,7 @@ class Preflight:
         partner_keys = set(state.shared)
         proof = self._proof(write) if write.state == "unknown" else frozenset[str]()
 
-        off = products_off(state.shared.get(PARTNER))
+        off = state.products_off
 
         async def one(key: FactKey) -> tuple[FactKey, Fact]:
             if (shut := off_fact(key.name, off)) is not None:

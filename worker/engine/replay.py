@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
 from worker.engine.decide import decide
-from worker.engine.due import Clocked, Glanced, clocked, next_due
+from worker.engine.due import JUST_AFTER, Clocked, Glanced, clocked, next_due
 from worker.engine.looks import Look, firings_reach, sendings_reach
 from worker.engine.needs import names_read, unread_keys
 from worker.engine.past import Past
@@ -37,7 +37,6 @@ from worker.rules.mentions import Fields, looked_at, narrowed
 EVENT = FactKey(name="event")
 RESTLESS_EVERY = timedelta(minutes=1)
 """How often a condition is looked at that depends on the clock in a way that only looking tells."""
-JUST_AFTER = timedelta(microseconds=1)
 Pair = tuple[EventId, RuleId]
 
 

@@ -48,6 +48,10 @@ class EngineSettings:
     shared: frozenset[str] = BUILT_IN_REGISTRY.shared
     observations_kept: timedelta = timedelta(days=7)
 
+    def pages(self, events: int) -> int:
+        """How many pages a list of so many events has."""
+        return max(1, -(-events // self.page_size))
+
 
 def unvouched_for(action: str, rule: Rule | None, settings: EngineSettings) -> tuple[str, ...]:
     """What a write leans on that nobody vouched for: by how it is sent and read back, and by the facts that its rule

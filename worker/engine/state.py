@@ -12,6 +12,7 @@ from datetime import datetime
 
 from worker.engine.calm import Calm
 from worker.engine.effects import effect_of
+from worker.engine.products import products_off
 from worker.engine.recording import Kept
 from worker.model.actions import ACTIONS
 from worker.model.facts import Fact, FactKey, Json, Known, Observation, Unknown
@@ -113,6 +114,11 @@ class PartnerState:
     read_up_to: int = 0
     last_ok_at: datetime | None = None
     last_error: str | None = None
+
+    @property
+    def products_off(self) -> frozenset[str]:
+        """The product flags that the partner's record says are off, as it was read last."""
+        return products_off(self.shared.get(PARTNER))
 
     def trouble(self, now: datetime) -> str | None:
         """What is wrong with this partner, in words for people."""

@@ -77,13 +77,18 @@ class Want:
         return (now - self.read_at) * sqrt(self.weight * self.habit.rate)
 
 
+def requests_in(interval: timedelta, per_minute: float) -> float:
+    """How many requests the budget gives in one interval."""
+    return per_minute * interval.total_seconds() / 60.0
+
+
 def facts_per_look(per_minute: float, interval: timedelta, pages: int) -> float:
     """How many facts are read in a look whose list has so many pages: what the list leaves of the interval's budget.
 
     Where it leaves little, still one for every two pages, so that rules which need such facts see them: then a look
     takes longer than the interval, and both share the budget. At least one.
     """
-    share = per_minute * interval.total_seconds() / 60.0
+    share = requests_in(interval, per_minute)
     return max(1.0, share * (1.0 - SPARED) - pages, pages / PAGES_PER_FACT)
 
 
