@@ -27,14 +27,17 @@ from worker.api.transport import Transports
 from worker.engine.cycle import Cycle
 from worker.engine.looks import Settings as Deciding
 from worker.engine.parts import Parts, RulesInUse
+from worker.engine.ports import Ledger
 from worker.engine.report import CycleReport
 from worker.engine.settings import EngineSettings
 from worker.engine.state import PartnerState
+from worker.engine.told import ToldLedger
 from worker.guards.situation import Limits
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import LogFilter
 from worker.model.exchange import Message
 from worker.model.ids import PartnerId
+from worker.model.records import Record
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
 from worker.reading.gate import Gate
@@ -148,19 +151,26 @@ class Town:
         opened = ledger.open(self.ledger_url, clock_now=self.clock.now)
         service, gate, pacer = self.client(self.twin)
         defects: list[tuple[Write, Exception]] = []
-        parts = Parts(
+        cycle = Cycle(self._parts(service, opened, defects))
+        states = {partner: cycle.load(partner) for partner in (partners or (PARTNER,))}
+        self.running = Running(
+            cycle=cycle, states=states, ledger=opened, service=service, gate=gate, pacer=pacer, defects=defects
+        )
+
+    def tell(self, heard: Callable[[Record], None]) -> None:
+        """From now on each record that the worker stores is told, as the log of a daemon tells it."""
+        running = self.worker
+        running.cycle = Cycle(self._parts(running.service, ToldLedger(running.ledger, heard), running.defects))
+
+    def _parts(self, service: ApiService, ledger: Ledger, defects: list[tuple[Write, Exception]]) -> Parts:
+        return Parts(
             clock=self.clock,
             service=service,
-            ledger=opened,
+            ledger=ledger,
             settings=self.settings,
             rules=self.rules,
             notifier=self.notebook,
             defect=lambda write, error: defects.append((write, error)),
-        )
-        cycle = Cycle(parts)
-        states = {partner: cycle.load(partner) for partner in (partners or (PARTNER,))}
-        self.running = Running(
-            cycle=cycle, states=states, ledger=opened, service=service, gate=gate, pacer=pacer, defects=defects
         )
 
     @property

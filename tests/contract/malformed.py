@@ -20,17 +20,7 @@ import httpx
 from tests.unit.api.world import BrokenBody
 from tests.unit.sandbox.desk import Desk
 from worker.api.readings import READINGS, question_for
-from worker.model.document import (
-    BUDGET_RANGE_FIELDS,
-    CLUSTER_FIELDS,
-    DEFAULTS_FIELDS,
-    EVENT_FIELDS,
-    PARTNER_FIELDS,
-    PREDICTION_FIELDS,
-    RADIUS_FIELDS,
-    SETUP_FIELDS,
-    Field,
-)
+from worker.model.document import CLUSTER_FIELDS, RADIUS_FIELDS, RECORDS, Field
 from worker.model.facts import Fact, FactKey, Json, Known, Scalar
 from worker.model.ids import EventId, PartnerId
 
@@ -47,14 +37,6 @@ PARAMS: Mapping[str, Scalar] = {
     "runtime_in_days": 30,
     "start_date": "2031-01-01",
     "type": "capacity",
-}
-RECORDS: Mapping[str, Mapping[str, Field]] = {
-    "event": EVENT_FIELDS,
-    "partner": PARTNER_FIELDS,
-    "setup": SETUP_FIELDS,
-    "defaults": DEFAULTS_FIELDS,
-    "budget_range": BUDGET_RANGE_FIELDS,
-    "lookout_prediction_benchmark": PREDICTION_FIELDS,
 }
 LISTS: Mapping[str, Mapping[str, Field]] = {"clusters": CLUSTER_FIELDS, "suggested_radius": RADIUS_FIELDS}
 NAMED = frozenset({"suggested_tcs", "campaigns", "clusters"})

@@ -6,9 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.worlds import Town, draft, town, world
-from worker.engine.cycle import Cycle
-from worker.engine.parts import Parts
-from worker.engine.told import ToldLedger
 from worker.model.records import Record
 
 BOOST = """
@@ -29,16 +26,7 @@ def frozen_once(here: Town, seconds: float, meanwhile: Callable[[], None] = lamb
             here.loop.jump(seconds)
             meanwhile()
 
-    running = here.worker
-    parts = Parts(
-        clock=here.clock,
-        service=running.service,
-        ledger=ToldLedger(running.ledger, tell),
-        settings=here.settings,
-        rules=here.rules,
-        defect=lambda write, error: running.defects.append((write, error)),
-    )
-    running.cycle = Cycle(parts)
+    here.tell(tell)
 
 
 @pytest.mark.parametrize(

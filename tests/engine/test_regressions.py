@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, town, world
-from worker.engine.cycle import Cycle
 from worker.engine.looks import Settings as Deciding
-from worker.engine.parts import Parts
-from worker.engine.told import ToldLedger
 from worker.guards.situation import Limits
 from worker.rules.load import read_rules
 from worker.sandbox.changes import EventChange, PartnerChange
@@ -285,15 +282,7 @@ def test_13_a_log_line_that_cannot_be_printed_does_not_stop_the_partner_for_ever
             if broken[0]:
                 raise OSError(28, "No space left on device")
 
-        parts = Parts(
-            clock=here.clock,
-            service=running.service,
-            ledger=ToldLedger(running.ledger, tell),
-            settings=here.settings,
-            rules=here.rules,
-            defect=lambda write, error: running.defects.append((write, error)),
-        )
-        running.cycle = Cycle(parts)
+        here.tell(tell)
         await here.run(10)
         here.set("e1", status="cancelled")
         broken[0] = True
@@ -312,7 +301,6 @@ def test_13_a_log_line_that_cannot_be_printed_does_not_stop_the_partner_for_ever
 
 def test_14_a_log_line_that_fails_at_sending_leaves_no_row_in_sending(tmp_path: Path) -> None:
     async def script(here: Town) -> None:
-        running = here.worker
         failed: list[object] = []
 
         def tell(record: Any) -> None:
@@ -320,14 +308,7 @@ def test_14_a_log_line_that_fails_at_sending_leaves_no_row_in_sending(tmp_path: 
                 failed.append(record)
                 raise BrokenPipeError
 
-        parts = Parts(
-            clock=here.clock,
-            service=running.service,
-            ledger=ToldLedger(running.ledger, tell),
-            settings=here.settings,
-            rules=here.rules,
-        )
-        running.cycle = Cycle(parts)
+        here.tell(tell)
         await here.run(10)
         here.set("e1", status="cancelled")
         await here.run(30 * MINUTE)

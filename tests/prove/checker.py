@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from tests.prove.play import Complaint, Played
+from tests.prove.proofs import AT_ONCE, PROOFS
 from tests.virtual import EPOCH
 from tests.worlds import PARTNER
 from worker.model.ids import EventId, RuleId
@@ -171,21 +172,10 @@ def unknown_is_left_by_proof(case: Case) -> Iterator[str]:
             state = one["kind"]
 
 
-_PROOFS = {
-    "confirmed": {"there", "person"},
-    "sending": {"not_there"},
-    "skipped": {"not_there"},
-    "cancelled": {"not_there", "person"},
-    "needs_human": {"not_there", "cannot_tell"},
-}
-_AT_ONCE = {"no_readback", "toggle", "ask"}
-"""Why a person is asked without a read."""
-
-
 def _left(case: Case, record: dict[str, Any], proof: str, since_s: float) -> Iterator[str]:
     kind, number = record["kind"], record["write"]
-    asked_at_once = kind == "needs_human" and record["reason"] in _AT_ONCE
-    if proof not in _PROOFS.get(kind, set()) and not asked_at_once:
+    asked_at_once = kind == "needs_human" and record["reason"] in AT_ONCE
+    if proof not in PROOFS.get(kind, set()) and not asked_at_once:
         yield f"write {number} went from unknown to {kind}, and the last evidence says {proof or 'nothing'}"
     at_s = seconds(record["at"])
     began_s = max([since_s, *(start for start in case.played.starts if start <= at_s)])

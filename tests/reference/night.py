@@ -6,16 +6,13 @@ screen that draws, and the same in plain letters for a terminal at night.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import timedelta
 from itertools import pairwise
 from typing import Final
 
 from tests.builders import NOW, a_write
 from tests.reference.pages import ROOT
-from worker.engine.looks import Settings
+from tests.unit.engine.ruletest_bench import SETTINGS
 from worker.engine.operators import approved, rejected, resolved
-from worker.engine.settings import EngineSettings
-from worker.guards.situation import Limits
 from worker.model.writes import FINAL, State, Write
 from worker.writes.states import MOVES
 
@@ -28,18 +25,6 @@ WITHOUT_EFFECT: Final = frozenset({"rejected", "refused", "skipped", "cancelled"
 WAY: Final[tuple[State, ...]] = ("planned", "sending", "applied", "confirmed")
 """What a write passes through on an ordinary day."""
 
-_SETTINGS: Final = EngineSettings(
-    deciding=Settings(),
-    limits=Limits(),
-    interval=timedelta(seconds=3),
-    timeout=timedelta(seconds=10),
-    stop_within=timedelta(seconds=20),
-    settle=timedelta(minutes=2),
-    evidence_reads=3,
-    evidence_within=timedelta(minutes=15),
-    confirm_within=timedelta(minutes=2),
-    max_attempts=3,
-)
 _WORD: Final = {"because": "looked", "by": "ann", "now": NOW}
 COMMANDS: Final[Mapping[str, tuple[tuple[State, ...], Callable[[Write], State]]]] = {
     "approve": (("waiting",), lambda write: approved(write, **_WORD).after.state),  # type: ignore[arg-type]
@@ -51,7 +36,7 @@ COMMANDS: Final[Mapping[str, tuple[tuple[State, ...], Callable[[Write], State]]]
 
 
 def _resolved(write: Write, *, applied: bool) -> State:
-    verdict = resolved(write, applied=applied, because="looked", by="ann", now=NOW, settings=_SETTINGS)
+    verdict = resolved(write, applied=applied, because="looked", by="ann", now=NOW, settings=SETTINGS)
     return verdict.after.state
 
 

@@ -18,7 +18,7 @@ from contextlib import nullcontext
 from itertools import islice
 
 from tests.simulation.mutations import MUTANTS
-from tests.simulation.nemesis import BASE_SEED, Tally, Try, all_singles, pairs, singles, swarm, tried
+from tests.simulation.nemesis import BASE_SEED, Tally, Try, all_singles, pairs, singles, swarm, tally_of, tried
 from tests.simulation.scenes import WALKED
 
 EVERY = 200
@@ -75,12 +75,9 @@ def _asked(asked: argparse.Namespace) -> Iterator[Try]:
 def _many(tries: Iterator[Try], stop_after: float) -> int:
     total, began, used = Tally(), time.monotonic(), time.process_time()
     for one in tries:
-        played, wrong, seen = tried(one)
-        total.seen.update(seen)
-        total.harms.update(played.points.done)
-        total.virtual_s += played.virtual_s
-        if wrong:
-            total.failures.append((one, wrong))
+        played = tally_of(one)
+        total.add(played)
+        for _, wrong in played.failures:
             say(f"{one}\n    " + "\n    ".join(wrong[:4]))
         if total.seen["worlds"] % EVERY == 0:
             _progress(total, began, used)

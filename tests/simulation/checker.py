@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
+from tests.prove.proofs import AT_ONCE, PROOFS
 from tests.simulation.case import (
     HOUR_S,
     STATES,
@@ -149,20 +150,9 @@ def _attempt_before(deed: Deed, row: Row) -> float:
     return max((one.ended_s for one in deed.attempts if one.row["seq"] < row["seq"]), default=0.0)
 
 
-_PROOFS = {
-    "confirmed": {"there", "person"},
-    "sending": {"not_there"},
-    "skipped": {"not_there"},
-    "cancelled": {"not_there", "person"},
-    "needs_human": {"not_there", "cannot_tell"},
-}
-_AT_ONCE = {"no_readback", "toggle", "ask"}
-"""Why a person is asked without a read."""
-
-
 def _left(case: Case, deed: Deed, row: Row, proof: str, since_s: float) -> Iterator[str]:
     kind, number = str(row["kind"]), row["write"]
-    if proof not in _PROOFS.get(kind, set()) and not (kind == "needs_human" and row["reason"] in _AT_ONCE):
+    if proof not in PROOFS.get(kind, set()) and not (kind == "needs_human" and row["reason"] in AT_ONCE):
         yield f"write {number} went from unknown to {kind}, and the last evidence says {proof or 'nothing'}"
     if kind != "sending":
         return

@@ -111,13 +111,15 @@ def tally(tries: Iterable[Try]) -> Tally:
     """Plays them all."""
     found = Tally()
     for one in tries:
-        played, wrong, seen = tried(one)
-        found.seen.update(seen)
-        found.harms.update(played.points.done)
-        found.virtual_s += played.virtual_s
-        if wrong:
-            found.failures.append((one, wrong))
+        found.add(tally_of(one))
     return found
+
+
+def tally_of(one: Try) -> Tally:
+    """Plays one of them."""
+    played, wrong, seen = tried(one)
+    failures = [(one, wrong)] if wrong else []
+    return Tally(seen=seen, harms=Counter(played.points.done), virtual_s=played.virtual_s, failures=failures)
 
 
 def singles(scene: str, seed: int = BASE_SEED) -> Iterator[Try]:

@@ -13,15 +13,7 @@ from functools import cache
 
 from worker.api.wire import ill_typed, number_from, run_id_from
 from worker.engine.effects import NO_SETUP, effect_of
-from worker.model.document import (
-    BUDGET_RANGE_FIELDS,
-    DEFAULTS_FIELDS,
-    EVENT_FIELDS,
-    PARTNER_FIELDS,
-    PREDICTION_FIELDS,
-    SETUP_FIELDS,
-    Field,
-)
+from worker.model.document import RECORDS, SETUP_FIELDS, Field
 from worker.model.facts import UNREAD, Fact, FactKey, Json, Known, Observation, Unknown
 from worker.model.ids import EventId, PartnerId
 from worker.model.replacing import replace
@@ -32,14 +24,6 @@ from worker.rules.registry import Registry
 from worker.rules.testfile_facts import FIRST_EVENT, Facts
 
 PARTNER = PartnerId("partner-id-test")
-_RECORDS: Mapping[str, Mapping[str, Field]] = {
-    "event": EVENT_FIELDS,
-    "partner": PARTNER_FIELDS,
-    "setup": SETUP_FIELDS,
-    "defaults": DEFAULTS_FIELDS,
-    "budget_range": BUDGET_RANGE_FIELDS,
-    "lookout_prediction_benchmark": PREDICTION_FIELDS,
-}
 
 
 @dataclass(slots=True)
@@ -183,7 +167,7 @@ def _fact(name: str, value: Json, now: datetime) -> Fact:
         return Known(value=[_with_run(item) for item in value], read_at=now)
     if name == "expected_value":
         return Known(value=number_from(value), read_at=now)
-    documented = _RECORDS.get(name)
+    documented = RECORDS.get(name)
     if documented is None or not isinstance(value, dict):
         return Known(value=value, read_at=now)
     gaps = {part: fault for part, found in value.items() if (fault := _fault(documented, part, found)) is not None}

@@ -154,3 +154,13 @@ PREDICTION_FIELDS: Mapping[str, Field] = {
         about="how the service gave the two numbers; count where tickets were asked for",
     ),
 }
+
+RECORDS: Mapping[str, Mapping[str, Field]] = {
+    "event": EVENT_FIELDS,
+    "partner": PARTNER_FIELDS,
+    "setup": SETUP_FIELDS,
+    "defaults": DEFAULTS_FIELDS,
+    "budget_range": BUDGET_RANGE_FIELDS,
+    "lookout_prediction_benchmark": PREDICTION_FIELDS,
+}
+"""The facts that are records, with the fields that the document names."""

@@ -1,0 +1,12 @@
+"""What may lead a write out of ``unknown``, for both judges. Shares no code with the worker, as they do not."""
+
+PROOFS = {
+    "confirmed": {"there", "person"},
+    "sending": {"not_there"},
+    "skipped": {"not_there"},
+    "cancelled": {"not_there", "person"},
+    "needs_human": {"not_there", "cannot_tell"},
+}
+"""By the record that follows: what was read last, or a person."""
+AT_ONCE = {"no_readback", "toggle", "ask"}
+"""Why a person is asked without a read."""
