@@ -12,13 +12,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, cast
 
-from sqlalchemy import Select, func, select, union
+from sqlalchemy import Select, func, literal_column, select, union
 
 from worker.ledger import chain, tables
 from worker.ledger.codec import decode, json_of, maybe_time, millis_text, time_of
 from worker.ledger.journal import ALL_RECORDS, FIELDS, printed
 from worker.ledger.mark import lost, read_mark
 from worker.ledger.places import LedgerPlace, place_of, sync_folder
+from worker.ledger.prepared import Prepared, given
 from worker.ledger.revisions import NOTHING, require_current, revision_of
 from worker.ledger.rows import ALL_WRITES, write_of
 from worker.ledger.sendings import active_halts, first_sendings, task_reads
@@ -34,6 +35,29 @@ from worker.model.trail import Evaluation, History, Observed
 from worker.model.writes import FINAL, State, Write
 
 PAGE_RECORDS = 500
+_M, _W, _L = rule_memory.c, writes.c, action_log.c
+_PARTNER = Prepared(select(partner_memory.c.body).where(partner_memory.c.partner == given("partner")))
+_RESTORED = Prepared(select(meta.c.restored_at))
+_MEMORIES = Prepared(select(_M.body).where(_M.partner == given("partner")).order_by(_M.event, _M.rule))
+_EVENT_MEMORIES = Prepared(
+    select(_M.body).where(_M.partner == given("partner"), _M.event == given("event")).order_by(_M.rule)
+)
+_WRITE = Prepared(ALL_WRITES.where(_W.id == given("this")))
+_NOT_FINAL = ALL_WRITES.where(_W.state.not_in(sorted(FINAL)))
+_OPEN = Prepared(_NOT_FINAL)
+_PARTNERS_OPEN = Prepared(_NOT_FINAL.where(_W.partner == given("partner")))
+_OF_EVENT = ALL_WRITES.where(_W.partner == given("partner"), _W.event == given("event"))
+_EPISODE = Prepared(_OF_EVENT.where(_W.rule == given("rule"), _W.episode == given("episode")))
+_TARGET = Prepared(_OF_EVENT.where(_W.target == given("target")))
+_FIRINGS = Prepared(
+    select(_L.rule, _L.event, _L.at)
+    .where(_L.partner == given("partner"), _L.kind == literal_column("'fired'"), _L.at >= given("since"))
+    .order_by(_L.seq)
+)
+_LAST_SEQ = Prepared(select(func.coalesce(func.max(_L.seq), 0)))
+_REOPENED = Prepared(
+    select(_L.seq).where(_L.seq > given("after"), _L.kind == "again", _L.partner == given("partner")).limit(1)
+)
 
 
 class LedgerReader:
@@ -58,49 +82,43 @@ class LedgerReader:
 
     def partner_memory(self, partner: PartnerId) -> PartnerMemory | None:
         """Memory of a partner. After a restored ledger was accepted, even an unknown partner's says so."""
-        query = select(partner_memory.c.body).where(partner_memory.c.partner == partner)
-        with self._store.reading() as connection:
-            body = connection.execute(query).scalar_one_or_none()
-            if body is not None:
-                return decode(PartnerMemory, body)
-            restored = connection.execute(select(meta.c.restored_at)).scalar_one_or_none()
+        found = self._store.rows(_PARTNER, {"partner": partner})
+        if found:
+            return decode(PartnerMemory, found[0][0])
+        restored = next((at for (at,) in self._store.rows(_RESTORED)), None)
         return None if restored is None else PartnerMemory(partner=partner, restored_at=maybe_time(restored))
 
     def rule_memories(self, partner: PartnerId, event: EventId | None = None) -> tuple[RuleMemory, ...]:
         """Memory of every (event, rule) of a partner, or of one event, in their order."""
-        m = rule_memory.c
-        query = select(m.body).where(m.partner == partner).order_by(m.event, m.rule)
-        query = query if event is None else query.where(m.event == event)
-        with self._store.reading() as connection:
-            return tuple(decode(RuleMemory, body) for body in connection.execute(query).scalars())
+        if event is None:
+            found = self._store.rows(_MEMORIES, {"partner": partner})
+        else:
+            found = self._store.rows(_EVENT_MEMORIES, {"partner": partner, "event": event})
+        return tuple(decode(RuleMemory, body) for (body,) in found)
 
     # writes
 
     def write(self, write_id: WriteId) -> Write | None:
         """One write by its number."""
-        return next(iter(self._writes(ALL_WRITES.where(writes.c.id == write_id))), None)
+        return next((write_of(row) for row in self._store.rows(_WRITE, {"this": write_id})), None)
 
     def open_writes(self, partner: PartnerId | None = None) -> tuple[Write, ...]:
         """Every write that is not final, oldest first."""
-        query = ALL_WRITES.where(writes.c.state.not_in(sorted(FINAL)))
-        return self._writes(query if partner is None else query.where(writes.c.partner == partner))
+        found = self._store.rows(_OPEN) if partner is None else self._store.rows(_PARTNERS_OPEN, {"partner": partner})
+        return tuple(map(write_of, found))
 
     def episode_writes(self, partner: PartnerId, event: EventId, rule: RuleId, episode: int) -> tuple[Write, ...]:
         """The writes of one episode, oldest first."""
-        w = writes.c
-        return self._writes(
-            ALL_WRITES.where(w.partner == partner, w.event == event, w.rule == rule, w.episode == episode)
-        )
+        found = self._store.rows(_EPISODE, {"partner": partner, "event": event, "rule": rule, "episode": episode})
+        return tuple(map(write_of, found))
 
     def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]:
         """Every write of a target, final ones too, oldest first."""
-        w = writes.c
-        return self._writes(ALL_WRITES.where(w.partner == partner, w.event == event, w.target == target))
+        return tuple(map(write_of, self._store.rows(_TARGET, {"partner": partner, "event": event, "target": target})))
 
     def task_reads(self, write: Write) -> int:
         """How often the service's task behind the write's last attempt was read."""
-        with self._store.reading() as connection:
-            return task_reads(connection, write)
+        return task_reads(self._store, write)
 
     def writes(
         self,
@@ -141,19 +159,12 @@ class LedgerReader:
         self, partner: PartnerId, since: datetime
     ) -> Mapping[tuple[EventId, RuleId], Sequence[datetime]]:
         """When the first attempt of each episode was recorded since a time; unsent ones do not count."""
-        with self._store.reading() as connection:
-            return first_sendings(connection, partner, since)
+        return first_sendings(self._store, partner, since)
 
     def firings(self, partner: PartnerId, since: datetime) -> Sequence[tuple[RuleId, EventId, datetime]]:
         """Firings since a time, oldest first, from the log itself."""
-        a = action_log.c
-        query = (
-            select(a.rule, a.event, a.at)
-            .where(a.partner == partner, a.kind == "fired", a.at >= millis_text(since))
-            .order_by(a.seq)
-        )
-        with self._store.reading() as connection:
-            return [(RuleId(rule), EventId(event), time_of(at)) for rule, event, at in connection.execute(query)]
+        found = self._store.rows(_FIRINGS, {"partner": partner, "since": millis_text(since)})
+        return [(RuleId(rule), EventId(event), time_of(at)) for rule, event, at in found]
 
     # the log
 
@@ -180,15 +191,11 @@ class LedgerReader:
 
     def last_seq(self) -> int:
         """The number of the newest record; 0 for an empty log."""
-        with self._store.reading() as connection:
-            return int(connection.execute(select(func.coalesce(func.max(action_log.c.seq), 0))).scalar_one())
+        return int(self._store.rows(_LAST_SEQ)[0][0])
 
     def reopened(self, partner: PartnerId, after_seq: int) -> bool:
         """Whether a person has reopened anything of the partner since that record, in the ledger's memory."""
-        a = action_log.c
-        query = select(a.seq).where(a.seq > after_seq, a.kind == "again", a.partner == partner).limit(1)
-        with self._store.reading() as connection:
-            return connection.execute(query).first() is not None
+        return bool(self._store.rows(_REOPENED, {"after": after_seq, "partner": partner}))
 
     def verify(self) -> ChainBreak | None:
         """Recomputes the whole chain; the mark shows whether its end was cut off."""

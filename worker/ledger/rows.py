@@ -4,10 +4,10 @@ Values that the worker compares later (what is wanted, what was there before) co
 and floats apart. Nothing here decides which row may change: see `worker.ledger.changes`.
 """
 
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
-from sqlalchemy import Row, select
+from sqlalchemy import select
 
 from worker.ledger.codec import json_of, json_text, maybe_text, maybe_time, millis_text, time_of, time_text
 from worker.ledger.tables import writes
@@ -17,6 +17,13 @@ from worker.model.writes import ConfirmedBy, Intent, State, Write, WriteKey
 
 ALL_WRITES = select(writes).order_by(writes.c.id)
 """Every write, oldest first; to be narrowed."""
+_COLUMNS = tuple(column.name for column in writes.c)
+LIFE: tuple[str, ...] = (
+    *("state", "reason", "why", "rules", "attempt", "uncounted", "changed_at", "due_since", "first_sent_at"),
+    *("last_sent_at", "unknown_since", "held_by", "held_until", "confirmed_by", "before", "before_known", "approved"),
+    *("extra_attempts", "denied", "absent_proved"),
+)
+"""The columns of `life_row`, which a move may change."""
 
 
 def key_row(key: WriteKey) -> dict[str, object]:
@@ -48,7 +55,7 @@ def intent_row(intent: Intent) -> dict[str, object]:
 
 
 def life_row(write: Write) -> dict[str, object]:
-    """The columns that a move may change."""
+    """The values of `LIFE`."""
     return {
         "state": write.state,
         "reason": write.reason,
@@ -78,9 +85,9 @@ def text_safe(text: str) -> str:
     return text.encode("utf-8", errors="replace").decode("utf-8")
 
 
-def write_of(row: Row[tuple[object, ...]]) -> Write:
-    """The write in a row of `ALL_WRITES`."""
-    at = row._mapping  # noqa: SLF001 - SQLAlchemy's public way to a row's columns by name
+def write_of(row: Sequence[Any]) -> Write:
+    """The write in a row of `ALL_WRITES`, as SQLAlchemy or as SQLite itself gives it."""
+    at = dict(zip(_COLUMNS, row, strict=True))
     return Write(
         id=WriteId(at["id"]),
         key=WriteKey(
@@ -98,8 +105,8 @@ def write_of(row: Row[tuple[object, ...]]) -> Write:
             wanted=_object(at["wanted"]),
             params=_object(at["params"]),
             order=at["order"],
-            spends=at["spends"],
-            stops=at["stops"],
+            spends=bool(at["spends"]),
+            stops=bool(at["stops"]),
             do_hash=at["do_hash"],
             context=_object(at["context"]),
         ),
@@ -119,11 +126,11 @@ def write_of(row: Row[tuple[object, ...]]) -> Write:
         held_until=maybe_time(at["held_until"]),
         confirmed_by=cast("ConfirmedBy | None", at["confirmed_by"]),
         before=json_of(at["before"]),
-        before_known=at["before_known"],
-        approved=at["approved"],
+        before_known=bool(at["before_known"]),
+        approved=bool(at["approved"]),
         extra_attempts=at["extra_attempts"],
         denied=at["denied"],
-        absent_proved=at["absent_proved"],
+        absent_proved=bool(at["absent_proved"]),
     )
 
 

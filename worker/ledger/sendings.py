@@ -12,7 +12,9 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import ColumnElement, Connection, exists, func, insert, or_, select, update
 
 from worker.ledger.codec import maybe_text, maybe_time, time_of, time_text
+from worker.ledger.prepared import Prepared, given
 from worker.ledger.rows import ALL_WRITES, write_of
+from worker.ledger.store import Store
 from worker.ledger.tables import attempts, halts, writes
 from worker.model.commits import Booking, Halt, Move, SendingView
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
@@ -27,7 +29,7 @@ OUTCOMES: Mapping[State, str] = {
     "confirmed": "accepted",
 }
 """By the state that follows ``sending``; any other is ``unknown``."""
-_EARLIER = attempts.alias("earlier")  # once: making its columns anew for every look took longer than asking
+_A, _EARLIER = attempts.c, attempts.alias("earlier").c
 WITHOUT_EFFECT = (NOT_SENT, REJECTED, ABSENT)
 PROVE_ABSENCE: frozenset[tuple[State, State]] = frozenset(
     {
@@ -39,6 +41,21 @@ PROVE_ABSENCE: frozenset[tuple[State, State]] = frozenset(
     }
 )
 """Moves that a write makes only where its unknown attempts are proved, or said by a person, to have done nothing."""
+_TASK_READS = Prepared(select(_A.task_reads).where(_A.write == given("this"), _A.attempt == given("attempt")))
+_BEGUN_BEFORE = exists().where(
+    _EARLIER.partner == _A.partner,
+    _EARLIER.event == _A.event,
+    _EARLIER.rule == _A.rule,
+    _EARLIER.episode == _A.episode,
+    _EARLIER.at < given("since"),
+    _EARLIER.outcome != NOT_SENT,
+)
+_FIRST = Prepared(
+    select(_A.event, _A.rule, func.min(_A.at))
+    .where(_A.partner == given("partner"), _A.at >= given("since"), _A.outcome != NOT_SENT, ~_BEGUN_BEFORE)
+    .group_by(_A.event, _A.rule, _A.episode)
+    .order_by(func.min(_A.at))
+)
 
 
 def view_for(connection: Connection, write: Write, now: datetime) -> SendingView:
@@ -103,34 +120,18 @@ def note_task_read(connection: Connection, write: Write) -> None:
     connection.execute(update(attempts).where(*this).values(task_reads=attempts.c.task_reads + 1))
 
 
-def task_reads(connection: Connection, write: Write) -> int:
+def task_reads(store: Store, write: Write) -> int:
     """How often the task behind the write's last attempt was read."""
-    this = (attempts.c.write == write.id, attempts.c.attempt == write.attempt)
-    return connection.execute(select(attempts.c.task_reads).where(*this)).scalar_one_or_none() or 0
+    found = store.rows(_TASK_READS, {"this": write.id, "attempt": write.attempt})
+    return int(found[0][0]) if found else 0
 
 
 def first_sendings(
-    connection: Connection, partner: PartnerId, since: datetime
+    store: Store, partner: PartnerId, since: datetime
 ) -> Mapping[tuple[EventId, RuleId], Sequence[datetime]]:
     """When each episode's first attempt was recorded, unsent ones left out, by (event, rule)."""
-    a, earlier = attempts.c, _EARLIER
-    begun_before = exists().where(
-        earlier.c.partner == a.partner,
-        earlier.c.event == a.event,
-        earlier.c.rule == a.rule,
-        earlier.c.episode == a.episode,
-        earlier.c.at < time_text(since),
-        earlier.c.outcome != NOT_SENT,
-    )
-    first = func.min(a.at)
-    query = (
-        select(a.event, a.rule, first)
-        .where(a.partner == partner, a.at >= time_text(since), a.outcome != NOT_SENT, ~begun_before)
-        .group_by(a.event, a.rule, a.episode)
-        .order_by(first)
-    )
     found: dict[tuple[EventId, RuleId], list[datetime]] = defaultdict(list)
-    for event, rule, at in connection.execute(query):
+    for event, rule, at in store.rows(_FIRST, {"partner": partner, "since": time_text(since)}):
         found[EventId(event), RuleId(rule)].append(time_of(at))
     return dict(found)
 

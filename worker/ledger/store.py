@@ -13,12 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, cast
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from worker.ledger.places import LedgerPlace
+from worker.ledger.prepared import NO_VALUES, Prepared, Values, cursor_of
 from worker.model.errors import LedgerUnwritable, NotSafe
 
 BUSY_TIMEOUT_S = 5.0
@@ -38,6 +40,10 @@ HINTS = {
 }
 
 
+Row = tuple[Any, ...]
+"""A row as SQLite gives it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """Which file it is, whatever its name: a ledger that was replaced under a running process is another one."""
@@ -53,7 +59,6 @@ class Store:
         self._engine = engine
         self.place = place
         self._identity = _identity(place.file) if watched and place is not None else None
-        event.listen(engine, "begin", _begin)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -67,6 +72,20 @@ class Store:
         self._check_in_place()
         with self._transaction(immediate=True) as connection:
             yield connection
+
+    def rows(self, asked: Prepared, values: Values = NO_VALUES) -> list[Row]:
+        """Every row of the answer to one question. It sees one state of the ledger, without a transaction around it."""
+        with self._translated():
+            pooled = self._engine.raw_connection()
+            try:
+                cursor = cast(sqlite3.Connection, pooled.driver_connection).cursor()
+                return asked.run_on(cursor, values).fetchall()
+            except sqlite3.Error:
+                if self.place is not None:
+                    pooled.invalidate()
+                raise
+            finally:
+                pooled.close()
 
     def run_alone(self, statement: str, *values: str) -> None:
         """Runs one statement outside a transaction, for what SQLite allows nowhere else."""
@@ -84,11 +103,12 @@ class Store:
     @contextmanager
     def _transaction(self, *, immediate: bool) -> Iterator[Connection]:
         with self._translated(), self._engine.connect() as connection:
-            chosen = connection.execution_options(ledger_begin="BEGIN IMMEDIATE" if immediate else "BEGIN")
             try:
-                with chosen.begin():
-                    yield chosen
-            except DBAPIError:
+                with connection.begin():
+                    # SQLAlchemy and Python's driver would begin late and deferred; each here says what it is at once.
+                    cursor_of(connection).execute("BEGIN IMMEDIATE" if immediate else "BEGIN")
+                    yield connection
+            except (DBAPIError, sqlite3.Error):
                 if self.place is not None:
                     connection.invalidate()
                 raise
@@ -197,11 +217,6 @@ def _engine(connect: Callable[[], sqlite3.Connection], *, pool: type[QueuePool] 
     if pool is StaticPool:
         return create_engine("sqlite://", creator=connect, poolclass=StaticPool)
     return create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=1, max_overflow=4)
-
-
-def _begin(connection: Connection) -> None:
-    """SQLAlchemy and Python's driver would begin late and deferred; here each transaction says what it is at once."""
-    connection.exec_driver_sql(connection.get_execution_options().get("ledger_begin", "BEGIN"))
 
 
 def _connector(place: LedgerPlace, query: str) -> Callable[[], sqlite3.Connection]:
