@@ -9,6 +9,7 @@ import pytest
 from tests.worlds import PARTNER, Town, draft, happening, town, world
 from worker.engine.calm import Calm
 from worker.model.ids import EventId
+from worker.rules.verdicts import Verdict
 
 MINUTE = 60.0
 RULES = """
@@ -31,7 +32,7 @@ rules:
 class NeverCalm(Calm):
     """Every event is looked at in every cycle."""
 
-    def keep(self, event: EventId, until: datetime) -> None:
+    def keep(self, event: EventId, until: datetime, verdict: Verdict | None = None) -> None:
         pass
 
 

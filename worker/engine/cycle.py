@@ -7,6 +7,7 @@ A ledger that cannot be written stops everything that writes: memory stays as it
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -28,6 +29,9 @@ from worker.model.writes import Write
 
 WATCHED_AGAIN = timedelta(minutes=2)
 """At least this often the target of a write that is before a person is read by itself."""
+
+
+Decide = Callable[[PartnerState, Seen], Decision | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +101,9 @@ class Cycle:
         tell(seen)
         if done.error is None:
             tell(await self._observer.facts(state, seen))
+        if done.error is None:
+            left = replace(seen, only=frozenset(), memory=state.memory, store=False, records=())
+            done = done.and_then(self._pass(state, left, self._decider.catch_up))
         took_s = self._clock.monotonic() - began
         if seen.complete:
             state.look_s = took_s
@@ -112,10 +119,10 @@ class Cycle:
             judged=done.judged,
         )
 
-    def _pass(self, state: PartnerState, seen: Seen) -> Done | None:
+    def _pass(self, state: PartnerState, seen: Seen, decide: Decide | None = None) -> Done | None:
         """Decides on what was seen, and starts what follows from it; None where nothing was learnt."""
         try:
-            decision = self._decider.decide(state, seen)
+            decision = (decide or self._decider.decide)(state, seen)
             if decision is None and seen.only is not None:
                 return None
             writes = self._ledger.open_writes(state.partner)

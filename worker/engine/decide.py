@@ -5,7 +5,7 @@ sort out the candidates, counts surges over all of them, and only then plans. Th
 simulation call this very function; what it gives is recorded in one transaction or not at all.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -68,7 +68,7 @@ def decide(rules: RuleSet, look: Look, settings: Settings) -> Decision:
     winners: list[Candidate] = []
     for event in look.observations:
         run.unknown(event, resting, off)
-        winners.extend(run.event(event, looking))
+        winners.extend(run.event(event, look.only.get(event, looking)))
     wanted = [write for write in look.writes if write.id not in run.ended]
     planner = Planner(look=look, rules=rules, settings=settings, writes=wanted)
     planner.plan(sorted(winners, key=lambda one: (one.event, order_of(one))))
@@ -111,7 +111,7 @@ class _Pass:
             unknown = tuple(sorted(rule.names))
             self._judged[(event, rule.id)] = Judgement(truth=Truth.UNKNOWN, why=off[rule.id], unknown=unknown)
 
-    def event(self, event: EventId, rules: list[Rule]) -> list[Candidate]:
+    def event(self, event: EventId, rules: Sequence[Rule]) -> list[Candidate]:
         """Glances at one event with every rule; the candidates that fire."""
         writes = self._writes.get(event, [])
         candidates: list[Candidate] = []
@@ -233,7 +233,7 @@ class _Pass:
 
     def _overrule(
         self,
-        rules: list[Rule],
+        rules: Sequence[Rule],
         memories: Mapping[RuleId, RuleMemory],
         writes: list[Write],
         standing: list[Standing],

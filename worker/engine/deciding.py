@@ -6,17 +6,19 @@ decision as one transaction with the records of what was seen, and only then tak
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from worker.engine.calm import horizon
 from worker.engine.decide import Decision, decide
-from worker.engine.due import Clocked, Glanced, clocked, next_due
+from worker.engine.due import Glanced, next_due
 from worker.engine.edits import Edited, edits_of, in_one, reopened_by
 from worker.engine.looks import Look, firings_reach, sendings_reach
 from worker.engine.observe import Seen
 from worker.engine.parts import Parts
 from worker.engine.products import shut
 from worker.engine.recording import Recorder, Sight
+from worker.engine.screening import Screen
 from worker.engine.state import PartnerState
 from worker.model.commits import Commit
 from worker.model.errors import LedgerUnwritable
@@ -28,6 +30,7 @@ from worker.model.replacing import replace
 from worker.model.rules import Rule, RuleSet
 from worker.model.trail import Trail
 from worker.model.writes import Write
+from worker.rules.verdicts import Verdict
 
 Memories = dict[tuple[EventId, RuleId], RuleMemory]
 
@@ -42,12 +45,14 @@ class Decider:
         self._rules = parts.rules
         self._recorder = recorder
         self._decided = parts.decided
-        self._clocked: tuple[str, dict[RuleId, Clocked]] = ("", {})
+        self._screened: RuleSet | None = None
+        self._screens: dict[tuple[RuleId, ...], Screen] = {}
 
-    def decide(self, state: PartnerState, seen: Seen) -> Decision | None:
+    def decide(self, state: PartnerState, seen: Seen, anyway: Collection[EventId] = ()) -> Decision | None:
         """Decides and stores; None where nothing was learnt that could be decided on. Raises `LedgerUnwritable` and
-        `StateConflict`; then this process's memory is as it was."""
-        if seen.only is not None and not seen.only:
+        `StateConflict`; then this process's memory is as it was. ``anyway``: events that every rule looks at, whatever
+        is known of them."""
+        if seen.only is not None and not (seen.only or anyway):
             return None
         self._take_up(state)
         rules, now, before = self._rules.current, self._clock.now(), state.memory
@@ -56,12 +61,10 @@ class Decider:
         if state.kept.rules is None:
             state.calm.stir_all()  # its trail is compared anew, of every event
         writes = self._ledger.open_writes(state.partner)
-        stirred = state.calm.stirred(seen.in_sight if seen.only is None else seen.only & seen.in_sight, now)
-        if seen.only is None:
-            stirred = sorted({*stirred, *self._recorder.next_due(state.kept, seen.in_sight, len(rules.rules))})
+        sorted_out = self._sort_out(state, seen, {write.key.event for write in writes}, anyway)
         edits = list(edits_of(rules, writes, state.memories, now))
         reopen = reopened_by(edits, state.memories)
-        look = self._look(state, seen, stirred, writes, edits, reopen)
+        look = self._look(state, seen, sorted_out, (writes, edits, reopen))
         decision = decide(rules, look, self._settings.deciding)
         off = shut((rule for rule in rules.rules if rule.looks_at(state.partner)), state.products_off)
         commit = replace(
@@ -72,16 +75,28 @@ class Decider:
             moves=in_one(edits, decision.commit.moves),
         )
         decision = replace(decision, commit=commit)
-        sight = Sight(observations=look.observations, memory=seen.memory, rules=rules, complete=seen.complete)
+        sight = Sight(
+            observations=sorted_out.observations,
+            whole=look.observations.keys() - look.only.keys(),
+            memory=seen.memory,
+            rules=rules,
+            complete=seen.complete,
+        )
         self._store(state, commit, self._recorder.trail(state.kept, sight, decision))
         state.memories.update(reopen)
         state.memories.update(decision.memories)
         state.frozen_under = _frozen_under(state, rules)
         state.shut = off
         state.memory = seen.memory if seen.store else replace(seen.memory, listed_at=before.listed_at)
-        self._keep_calm(state, look, decision, {write.key.event for write in writes})
+        self._keep_calm(state, look, decision, sorted_out)
         self._decided(decision)
         return decision
+
+    def catch_up(self, state: PartnerState, seen: Seen) -> Decision | None:
+        """Looks at the next few events whose trail in the ledger is older than what is known of them. It follows the
+        decisions and their writes, which do not wait for it."""
+        due = self._recorder.next_due(state.kept, seen.in_sight, len(self._rules.current.rules))
+        return self.decide(state, seen, due) if due else None
 
     def reload(self, state: PartnerState) -> None:
         """Memory as it is stored: what this process believed was decided on something that is no longer so."""
@@ -113,61 +128,109 @@ class Decider:
         if not commit.empty:
             self._ledger.apply(commit)
 
+    def _sort_out(
+        self, state: PartnerState, seen: Seen, busy: Collection[EventId], anyway: Collection[EventId]
+    ) -> "_SortedOut":
+        """Which of the events that were stirred are looked at, by which rules, and which stay calm after all."""
+        now, screen = self._clock.now(), self._screen(state)
+        stirred = state.calm.stirred(seen.in_sight if seen.only is None else seen.only & seen.in_sight, now)
+        found = _SortedOut(screen=screen, busy=busy)
+        for event in sorted({*stirred, *anyway}) if anyway else stirred:
+            observation = found.observations[event] = state.observation(event)
+            rest = state.calm.rest(event, now)
+            if rest is None or event in busy or event in anyway or event in seen.memory.returned:
+                found.looked_at.append(event)
+                continue
+            verdict = screen.verdict(observation, now)
+            rules = screen.needed(rest.verdict, verdict)
+            if rules:
+                found.looked_at.append(event)
+                found.only[event] = rules
+                found.until[event] = rest.until
+            else:
+                found.passed[event] = (rest.until, verdict)
+        return found
+
     def _look(
         self,
         state: PartnerState,
         seen: Seen,
-        stirred: list[EventId],
-        writes: tuple[Write, ...],
-        edits: list[Edited],
-        reopen: Memories,
+        found: "_SortedOut",
+        under_way: tuple[tuple[Write, ...], list[Edited], Memories],
     ) -> Look:
         rules, now = self._rules.current, self._clock.now()
+        writes, edits, reopen = under_way
         now_is = {one.write.id: one.change.after for one in edits}
         surges = firings_reach(rules.rules, self._settings.deciding)
         standing = (now_is.get(write.id, write) for write in writes)
+        any_ = bool(found.looked_at)
         return Look(
             partner=state.partner,
             now=now,
             memory=seen.memory,
-            observations={event: state.observation(event) for event in stirred},
-            memories={**_memories_for(state, rules, stirred), **reopen},
+            observations={event: found.observations[event] for event in found.looked_at},
+            memories={**_memories_for(state, rules, found), **reopen},
             writes=tuple(write for write in standing if not write.final),
-            sendings=self._ledger.first_sendings(state.partner, now - sendings_reach(rules.rules)) if stirred else {},
-            firings=self._ledger.firings(state.partner, now - surges) if stirred else (),
+            sendings=self._ledger.first_sendings(state.partner, now - sendings_reach(rules.rules)) if any_ else {},
+            firings=self._ledger.firings(state.partner, now - surges) if any_ else (),
+            only=found.only,
             ended=lambda event, rule, episode: self._ledger.episode_writes(state.partner, event, rule, episode),
         )
 
-    def _keep_calm(self, state: PartnerState, look: Look, decision: Decision, busy: Collection[EventId]) -> None:
+    def _keep_calm(self, state: PartnerState, look: Look, decision: Decision, found: "_SortedOut") -> None:
         """Marks the events for which this look changed nothing."""
-        commit = decision.commit
+        commit, screen = decision.commit, found.screen
         lively = {
-            *busy,
+            *found.busy,
             *(memory.event for memory in commit.memory),
             *(plan.key.event for plan in commit.plans),
             *(change.after.key.event for change in commit.moves),
         }
-        rules = [rule for rule in self._rules.current.rules if rule.enabled]
+        for event, (until, verdict) in found.passed.items():
+            state.calm.keep(event, until, verdict)
         for event, observation in look.observations.items():
-            if event not in lively:
-                state.calm.keep(event, self._due(rules, observation, state, look))
+            if event in lively:
+                state.calm.stir(event)
+                continue
+            verdict = screen.verdict(observation, look.now)
+            lasting = event not in look.memory.returned and screen.settled(verdict, event, state.memories)
+            state.calm.keep(event, self._due(found, observation, state, look), verdict if lasting else None)
 
-    def _due(self, rules: list[Rule], observation: Observation, state: PartnerState, look: Look) -> datetime:
-        clocks = self._clocks(self._rules.current)
-        first = horizon(observation.event, look.now)
-        for rule in rules:
-            pair = (observation.event, rule.id)
+    def _due(self, found: "_SortedOut", observation: Observation, state: PartnerState, look: Look) -> datetime:
+        event, screen = observation.event, found.screen
+        first = found.until.get(event) or horizon(event, look.now)
+        for rule in screen.timed(look.only.get(event, screen.rules)):
+            pair = (event, rule.id)
             glanced = Glanced(memory=state.memories.get(pair), sendings=look.sendings.get(pair, ()))
-            first = next_due(rule, clocks[rule.id], observation, glanced, (look.now, first))
+            first = next_due(rule, screen.clocks[rule.id], observation, glanced, (look.now, first))
         return first
 
-    def _clocks(self, rules: RuleSet) -> dict[RuleId, Clocked]:
-        """How each rule depends on the clock, found out once for a rule set."""
-        known, clocks = self._clocked
-        if known != rules.hash or not clocks:
-            clocks = {rule.id: clocked(rule) for rule in rules.rules}
-            self._clocked = (rules.hash, clocks)
-        return clocks
+    def _screen(self, state: PartnerState) -> Screen:
+        """The rules that look at this partner; partners with the same rules share what is known of their conditions."""
+        rules = self._rules.current
+        if self._screened is not rules:
+            self._screened, self._screens = rules, {}
+        off = shut(rules.rules, state.products_off) if state.products_off else {}
+        looking = tuple(rule for rule in rules.rules if rule.looks_at(state.partner) and rule.id not in off)
+        ids = tuple(rule.id for rule in looking)
+        if ids not in self._screens:
+            self._screens[ids] = Screen(looking)
+        return self._screens[ids]
+
+
+@dataclass(slots=True, kw_only=True)
+class _SortedOut:
+    """What a look is to look at. ``observations``: of all events that were stirred. ``only``: the rules that look at
+    an event, where not all do, and ``until`` when its calm would have ended; ``passed``: events that stay calm, until
+    when, and what their conditions are. ``busy``: events with writes under way."""
+
+    screen: Screen
+    busy: Collection[EventId]
+    observations: dict[EventId, Observation] = field(default_factory=dict)
+    looked_at: list[EventId] = field(default_factory=list)
+    only: dict[EventId, list[Rule]] = field(default_factory=dict)
+    until: dict[EventId, datetime] = field(default_factory=dict)
+    passed: dict[EventId, tuple[datetime, Verdict]] = field(default_factory=dict)
 
 
 def _shut_records(state: PartnerState, off: Mapping[RuleId, str], now: datetime) -> list[Record]:
@@ -189,15 +252,15 @@ def _frozen_under(state: PartnerState, rules: RuleSet) -> object:
     return rules, state.products_off
 
 
-def _memories_for(state: PartnerState, rules: RuleSet, events: list[EventId]) -> Memories:
+def _memories_for(state: PartnerState, rules: RuleSet, found: _SortedOut) -> Memories:
     """The memories of these events; and all of those that a change of rules or of the product now freezes."""
     memories: Memories = {}
     if state.frozen_under != _frozen_under(state, rules):
         off = shut(rules.rules, state.products_off)
         looking = {rule.id for rule in rules.rules if rule.looks_at(state.partner)} - off.keys()
         memories = {pair: memory for pair, memory in state.memories.items() if pair[1] not in looking}
-    for event in events:
-        for rule in rules.rules:
+    for event in found.looked_at:
+        for rule in found.only.get(event, rules.rules):
             pair = (event, rule.id)
             memory = state.memories.get(pair)
             if memory is not None:

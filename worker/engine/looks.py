@@ -42,7 +42,7 @@ class Look:
 
     ``writes``: every write of the partner that is not final. ``sendings``: first attempts of episodes, as far back as
     `sendings_reach` says. ``firings``: as far back as `firings_reach` says. ``ended``: the writes of one episode,
-    final ones too.
+    final ones too. ``only``: the rules that look at an event, where the others have nothing to do there.
     """
 
     partner: PartnerId
@@ -53,6 +53,7 @@ class Look:
     writes: tuple[Write, ...] = ()
     sendings: Mapping[tuple[EventId, RuleId], Sequence[datetime]] = field(default_factory=dict)
     firings: Sequence[tuple[RuleId, EventId, datetime]] = ()
+    only: Mapping[EventId, Sequence[Rule]] = field(default_factory=dict)
     ended: Callable[[EventId, RuleId, int], tuple[Write, ...]] = lambda _event, _rule, _episode: ()
 
 

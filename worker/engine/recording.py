@@ -6,6 +6,7 @@ once at start, so that most looks cost one comparison a fact.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -55,9 +56,11 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """One look, as far as it is recorded: the events that it looked at. ``complete``: the list was had as a whole."""
+    """One look, as far as it is recorded: the events of which it learnt anything, and those of them that every rule
+    looked at. ``complete``: the list was had as a whole."""
 
     observations: Mapping[EventId, Observation]
+    whole: AbstractSet[EventId]
     memory: PartnerMemory
     rules: RuleSet
     complete: bool
@@ -136,15 +139,14 @@ class Recorder:
         self, kept: Kept, sight: Sight, decision: Decision, urgent: Iterable[EventId]
     ) -> Iterator[Evaluation]:
         rules = [rule for rule in sight.rules.rules if rule.looks_at(sight.memory.partner)]
-        count = max(PAIRS_AT_ONCE // max(1, len(rules)), len(sight.observations) // SHARE_AT_ONCE)
-        looked_at = [event for event in kept.due if event in sight.observations]
+        count = max(PAIRS_AT_ONCE // max(1, len(rules)), len(sight.whole) // SHARE_AT_ONCE)
+        looked_at = [event for event in kept.due if event in sight.whole] if sight.whole else []
         events = list(dict.fromkeys((*urgent, *looked_at[: max(1, count)])))
         if not events:
             return
         stored = by_pair(self._ledger.evaluations(events, sight.memory.partner))
         ask = evaluated(sight.memory.partner, decision)
         for event in events:
-            kept.due.pop(event, None)
             waits = False
             for rule in rules if event in sight.observations else ():
                 new = ask.of(event, rule, kept.names[rule.id])
@@ -158,8 +160,10 @@ class Recorder:
                     yield found
             if waits:
                 kept.waited.add(event)
+                kept.due.pop(event, None)  # behind the others
                 kept.due[event] = None
-            else:
+            elif event not in sight.observations or event in sight.whole:
+                kept.due.pop(event, None)
                 kept.waited.discard(event)
 
     def _forget(self, kept: Kept, now: datetime) -> datetime | None:

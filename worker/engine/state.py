@@ -191,7 +191,7 @@ class PartnerState:
             return False
         if key in WATCHED:
             self._note_before(event, key, old)
-        self.calm.stir(event)
+        self.calm.learn(event)
         return True
 
     def _note_before(self, event: EventId, key: FactKey, old: Fact | None) -> None:

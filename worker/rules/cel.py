@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import cel
 
 from worker.rules.durations import parse_duration
+from worker.rules.placed import placed
 from worker.rules.syntax import MACROS, LiteralKind, Node, NodeKind, walk
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def _parsed(source: str) -> Node:
     from celpy.celparser import CELParseError  # noqa: PLC0415 - as above
 
     try:
-        return _Reader(source).node(_parser().parse(source))
+        return _Reader(source).node(placed(_parser().parse(source), source))
     except CELParseError as error:
         offset = _offset(source, error.line, error.column) if error.line and error.column else 0
         raise BadSyntax(offset, "this cannot be read here", "write it more simply") from None

@@ -181,3 +181,16 @@ def test_conditions_are_equal_if_their_texts_are() -> None:
 def test_a_value_that_the_engine_cannot_hold_is_unknown() -> None:
     judgement = condition("event.status == 'a'").judge(scope({"status": "\ud800"}))
     assert judgement.truth is Truth.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(event.flag == true) && (event.status == 'a')", ["event.flag == true", "event.status == 'a'"]),
+        ("event.status == 'true' || (event.flag == (false))", ["event.status == 'true'", "event.flag == (false)"]),
+        ("!(event.flag == false) && event['true'] == r'false'", ["event.flag == false", "event['true'] == r'false'"]),
+        ("true // or false\n && event.flag", ["true", "event.flag"]),
+    ],
+)
+def test_parts_that_end_with_a_truth_value_are_cut_out_where_they_end(text: str, expected: list[str]) -> None:
+    assert [leaf.source for leaf in leaves(parts(condition(text)))] == expected

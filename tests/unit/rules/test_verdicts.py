@@ -1,0 +1,178 @@
+"""Many conditions judged together are what each is by itself, whatever was asked before."""
+
+from datetime import UTC, datetime
+from typing import cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from worker.model.facts import Fact, FactKey, Json, Known, Observation, Unknown
+from worker.model.ids import EventId, PartnerId
+from worker.model.rules import Rule, Scope, Truth
+from worker.rules import verdicts
+from worker.rules.conditions import CelCondition, condition
+from worker.rules.contexts import Contexts
+from worker.rules.evaluate import keys_for
+from worker.rules.verdicts import Verdict, Verdicts, covers
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+QUESTIONS = (
+    "event.status == 'active'",
+    "'active' == event.status",
+    "event.status in ['active', 'gone']",
+    "event.status in ['active', 7.0, -1.0]",
+    "'a' in event.tags",
+    "event.status",
+    "event.title.startsWith('A')",
+    "event.share > 0.5",
+    "event.share >= 0.5",
+    "0.5 > event.share",
+    "event.share == 0.5",
+    "event.share < -1.5",
+    "event.share != 1",
+    "event.share > 9007199254740993",
+    "event.share == null",
+    "event.share in [event.other, 1.0]",
+    "event.share * 2.0 > 1.0",
+    "event.share > event.other",
+    "has(event.share)",
+    "has(event.deep.value)",
+    "event.deep.value > 0.5",
+    "event.deep == {'value': 1.0}",
+    "event.start_date_time > timestamp('2026-06-01T00:00:00Z')",
+    "event.tags.exists(t, t == 'a')",
+    "setup.state == 'DRAFT'",
+    "setup.state == event.status",
+    "expected_value > 5.0",
+    "event.flag == true",
+    "b'x' == event.status",
+    "true",
+)
+VALUES = st.one_of(
+    st.sampled_from(
+        ("active", "gone", "A show", "", None, True, False, 0.5, 0.49, 0.51, 1, 1.0, 0, -2, 2**53, 10**400)
+    ),
+    st.floats(-3, 3),
+    st.sampled_from(({"value": 1.0}, {"value": None}, {}, ["a"], [], "2026-07-01T00:00:00Z", "2026-05-01T00:00:00Z")),
+)
+FIELDS = ("status", "title", "share", "other", "deep", "tags", "start_date_time", "flag")
+RECORDS = st.dictionaries(st.sampled_from(FIELDS), VALUES)
+TEXTS = st.recursive(
+    st.sampled_from(QUESTIONS),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=2, max_size=3).map(lambda all_: " && ".join(f"({one})" for one in all_)),
+        st.lists(inner, min_size=2, max_size=3).map(lambda all_: " || ".join(f"({one})" for one in all_)),
+        inner.map(lambda one: f"!({one})"),
+    ),
+    max_leaves=5,
+)
+
+
+def rules_of(*texts: str) -> list[Rule]:
+    shared = Contexts()
+    return [Rule(id=f"r{index}", file="r.yaml", when=condition(text, shared)) for index, text in enumerate(texts)]  # type: ignore[arg-type]
+
+
+def seen(event: Json | Unknown, **others: Json | Unknown) -> Observation:
+    facts: dict[FactKey, Fact] = {
+        FactKey(name=name): value if isinstance(value, Unknown) else Known(value=value, read_at=NOW)
+        for name, value in {"event": event, **others}.items()
+    }
+    return Observation(partner=PartnerId("p"), event=EventId("e"), facts=facts)
+
+
+def one_by_one(rules: list[Rule], observation: Observation) -> Verdict:
+    true = unknown = 0
+    for index, rule in enumerate(rules):
+        assert isinstance(rule.when, CelCondition)
+        scope = Scope(observation=observation, keys=keys_for(rule, observation, NOW), now=NOW)
+        truth = rule.when.truth(scope)
+        true |= (truth is Truth.TRUE) << index
+        unknown |= (truth is Truth.UNKNOWN) << index
+    return true, unknown
+
+
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(TEXTS, min_size=1, max_size=5), records=st.lists(RECORDS, min_size=1, max_size=6), more=VALUES)
+def test_together_they_are_what_they_are_one_by_one(
+    texts: list[str], records: list[dict[str, Json]], more: Json
+) -> None:
+    rules = rules_of(*texts)
+    together = Verdicts(rules)
+    for record in [*records, *records]:
+        looked = seen(record, setup={"state": more}, expected_value=more)
+        assert together.of(looked, NOW) == one_by_one(rules, looked), record
+
+
+@pytest.mark.parametrize("text", QUESTIONS)
+def test_every_question_is_answered_for_every_value_that_is_like_one_met_before(text: str) -> None:
+    rules = rules_of(text, f"!({text})", f"{text} || event.status == 'gone'", f"{text} && event.share > 0.0")
+    together = Verdicts(rules)
+    values = (
+        "active",
+        "gone",
+        None,
+        True,
+        False,
+        0.4,
+        0.5,
+        0.6,
+        1,
+        2,
+        1.5,
+        -2.0,
+        2**53 + 1,
+        10**400,
+        -(10**400),
+        ["a"],
+    )
+    for value in cast("tuple[Json, ...]", (*values, *values)):
+        record: dict[str, Json] = dict.fromkeys(FIELDS, value)
+        for looked in (
+            seen(record, setup={"state": value}, expected_value=value),
+            seen({**record, "deep": {"value": value}}, setup=Unknown(code="unread", why="not read yet")),
+            seen(Unknown(code="gone", why="the service answered 404"), expected_value=value),
+            seen({}, setup={}),
+            seen("no record"),
+        ):
+            assert together.of(looked, NOW) == one_by_one(rules, looked), (text, value)
+
+
+def test_events_that_answer_alike_have_the_very_same_verdict_and_the_engine_is_asked_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rules = rules_of("event.share > 0.5 && event.status == 'active'", "event.share > 0.9")
+    together = Verdicts(rules)
+    first = together.of(seen({"share": 0.6, "status": "active", "title": "one"}), NOW)
+    monkeypatch.setattr(CelCondition, "truth", None)
+
+    assert together.of(seen({"share": 0.7, "status": "active", "title": "another"}), NOW) is first
+    assert first == (1, 0)
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verdicts, "KEPT_MAX", 3)
+    rules = rules_of("event.status == 'active'", "event.title == event.status")
+    together = Verdicts(rules)
+    for turn in range(20):
+        looked = seen({"status": f"s{turn}", "title": f"s{turn % 2}"})
+        assert together.of(looked, NOW) == one_by_one(rules, looked)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("event.status == 'active'", True),
+        ("setup.state == 'DRAFT'", True),
+        ("event.start_date_time > now", False),
+        ("added.size() > 0", False),
+        ("suggested_tcs.size() > 0", False),
+    ],
+)
+def test_what_follows_from_facts_alone_is_covered(text: str, expected: bool) -> None:
+    assert covers(rules_of(text)[0]) is expected
+
+
+def test_a_rule_without_a_condition_is_not_covered() -> None:
+    assert not covers(Rule(id="r", file="r.yaml"))  # type: ignore[arg-type]
