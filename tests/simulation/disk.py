@@ -4,6 +4,7 @@ A killed process leaves its files as the operating system would: what was commit
 tidied. A power cut is harder: of the write-ahead log only that survives which was synced, as SQLite's own setting says.
 """
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -50,6 +51,8 @@ class Disk:
         self.stamps: list[tuple[int, float]] = []
         self.moment: Callable[[], float] = lambda: 0.0
         self._left: tuple[bytes, bytes] | None = None
+        self._outside: sqlite3.Connection | None = None
+        self._wal = f"{self.file}-wal"
         for name, content in blank().items():
             (folder / name).write_bytes(content)
 
@@ -82,14 +85,22 @@ class Disk:
         wal = self.wal.read_bytes() if self.wal.exists() else b""
         return (self.file.read_bytes() if self.file.exists() else b"", wal)
 
+    def wal_bytes(self) -> int:
+        """How long the write-ahead log is; -1 where there is none."""
+        try:
+            return os.stat(self._wal).st_size  # noqa: PTH116 - at every commit: a path object takes as long as the commit
+        except FileNotFoundError:
+            return -1
+
     def power_cut(self) -> None:
         """Of what was written and never synced, no more than a torn part is there."""
-        size = self.wal.stat().st_size if self.wal.exists() else 0
+        size = max(0, self.wal_bytes())
         if size > self.synced:
             self.cut_to = self._chance.randint(self.synced, size - 1)
 
     def reap(self, owner: str) -> None:
         """Closes what the dead process had open, and puts the files back as it left them."""
+        self.look_away()
         for connection in self.open.pop(owner, []):
             with suppress(sqlite3.Error):
                 connection.close()
@@ -109,57 +120,60 @@ class Disk:
 
     def remove(self) -> None:
         """The ledger's file is gone, with what SQLite keeps beside it."""
+        self.look_away()
         for end in ("", "-wal", "-shm"):
             self.file.with_name(f"worker.db{end}").unlink(missing_ok=True)
+
+    def look_away(self) -> None:
+        """Those around the worker have the file open no longer: it is about to be another one."""
+        if self._outside is not None:
+            self._outside.close()
+            self._outside = None
+
+    def _asked(self, question: str) -> list[tuple[Any, ...]]:
+        """What any reader of the file is told. Opening it again for each question would take longer than the answer."""
+        if self._outside is None:
+            self._outside = sqlite3.connect(self.file)
+        try:
+            return self._outside.execute(question).fetchall()
+        except sqlite3.DatabaseError:
+            self.look_away()
+            raise
 
     def rows(self) -> list[dict[str, Any]]:
         """The action log as any reader of the file sees it, oldest first."""
         if not self.file.exists():
             return []
-        connection = sqlite3.connect(self.file)
-        connection.row_factory = sqlite3.Row
         try:
-            return [dict(row) for row in connection.execute("SELECT * FROM action_log ORDER BY seq")]
+            names = [str(column[1]) for column in self._asked("PRAGMA table_info(action_log)")]
+            return [dict(zip(names, row, strict=True)) for row in self._asked("SELECT * FROM action_log ORDER BY seq")]
         except sqlite3.DatabaseError:
             return []
-        finally:
-            connection.close()
 
     def writes(self) -> list[tuple[int, str, int]]:
         """Number, state and attempt of every write, as the table has them."""
         if not self.file.exists():
             return []
-        connection = sqlite3.connect(self.file)
-        try:
-            found = connection.execute("SELECT id, state, attempt FROM writes ORDER BY id").fetchall()
-            return [(int(number), str(state), int(attempt)) for number, state, attempt in found]
-        finally:
-            connection.close()
+        found = self._asked("SELECT id, state, attempt FROM writes ORDER BY id")
+        return [(int(number), str(state), int(attempt)) for number, state, attempt in found]
 
     def open_writes(self) -> list[tuple[str, str]]:
         """Event and state of every write that is not final, nor held for an hour by its cap; one that nobody has where
         the file cannot be read."""
-        names = ", ".join(f"'{one}'" for one in FINAL)
-        connection = sqlite3.connect(self.file)
         try:
-            found = connection.execute(
-                f"SELECT event, state FROM writes WHERE state NOT IN ({names}) "  # noqa: S608 - words of ours
-                "AND NOT (state = 'planned' AND coalesce(held_by, '') IN ('writes_per_hour', 'sequence'))"
-            )
-            return [(str(event), str(state)) for event, state in found]
+            return [(str(event), str(state)) for event, state in self._asked(_OPEN)]
         except sqlite3.DatabaseError:
             return [("", "unreadable")]
-        finally:
-            connection.close()
 
     def last_sending(self) -> int:
         """The number of the newest committed ``sending``, as another process would read it now."""
-        connection = sqlite3.connect(self.file)
-        try:
-            found = connection.execute("SELECT coalesce(max(seq), 0) FROM action_log WHERE kind = 'sending'")
-            return int(found.fetchone()[0])
-        finally:
-            connection.close()
+        return int(self._asked("SELECT coalesce(max(seq), 0) FROM action_log WHERE kind = 'sending'")[0][0])
+
+
+_OPEN = (  # noqa: S608 - words of ours
+    "SELECT event, state FROM writes WHERE state NOT IN ({}) "
+    "AND NOT (state = 'planned' AND coalesce(held_by, '') IN ('writes_per_hour', 'sequence'))"
+).format(", ".join(f"'{one}'" for one in FINAL))
 
 
 class SimCursor(sqlite3.Cursor):
@@ -208,14 +222,14 @@ class SimConnection(sqlite3.Connection):
             raise failing(sqlite3.SQLITE_FULL, "database or disk is full")
         if does == "kill_before":
             self.disk.die(self.owner)
-        before = self.disk.wal.stat().st_size if does == "torn" and self.disk.wal.exists() else 0
+        before = max(0, self.disk.wal_bytes())
         super().commit()
         self._synced()
         self._stamp()
         if does == "sync_fails":
             raise failing(sqlite3.SQLITE_IOERR, "disk I/O error")
         if does == "torn":
-            size = self.disk.wal.stat().st_size if self.disk.wal.exists() else 0
+            size = max(0, self.disk.wal_bytes())
             self.disk.cut_to = before + (size - before) * 2 // 3
         if does in ("kill_after", "torn"):
             self.disk.die(self.owner)
@@ -231,8 +245,9 @@ class SimConnection(sqlite3.Connection):
         """Notes how much of the write-ahead log would survive a power cut."""
         if not self.safe:
             self.safe = self.execute("PRAGMA synchronous").fetchone()[0] >= FULL
-        if self.safe and self.disk.wal.exists():
-            self.disk.synced = self.disk.wal.stat().st_size
+        size = self.disk.wal_bytes()
+        if self.safe and size >= 0:
+            self.disk.synced = size
 
 
 def failing(code: int, text: str) -> sqlite3.OperationalError:

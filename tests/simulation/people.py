@@ -121,6 +121,8 @@ class People:
         self._place.loop.call_later(seconds, self.resume)
 
     def resume(self) -> None:
+        if not self._place.halts:
+            return  # nobody has ever halted anything, so no backup that came back can hold a halt
         with self._ledger() as ledger:
             if ledger is None:
                 return

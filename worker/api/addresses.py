@@ -8,6 +8,7 @@ target is built here, byte by byte, and a library that would change it is refuse
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote
 
 import httpx
@@ -15,6 +16,7 @@ import httpx
 from worker.model.errors import UsageError
 
 _BASE = re.compile(r"https?://[^/?#@\s]+(?:/[^?#\s]*)?")
+URLS_KEPT = 4096
 _DOTS = {".": "%2E", "..": "%2E%2E"}
 
 
@@ -69,8 +71,11 @@ def target_of(path: str, query: Iterable[tuple[str, str]] = ()) -> str:
     return f"{path}?{text}" if text else path
 
 
+@lru_cache(maxsize=URLS_KEPT)
 def exact_url(base: str, target: str) -> httpx.URL:
-    """A URL whose target is sent as it stands. Raises `UsageError` where the library would send another one."""
+    """A URL whose target is sent as it stands. Raises `UsageError` where the library would send another one.
+
+    Reads ask for the same again and again, and taking an address apart and together takes longer than most answers."""
     root = httpx.URL(base)
     raw = root.raw_path.rstrip(b"/") + target.encode("ascii")
     url = root.copy_with(raw_path=raw)

@@ -10,22 +10,26 @@ from typing import Final
 
 from sqlalchemy import Connection, text
 
+from worker.ledger.prepared import Prepared
 from worker.ledger.tables import REVISION, REVISIONS
 from worker.model.errors import NotSafe
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 NOTHING: Final = ""
 """The revision of a file without tables: one whose creation was cut short."""
+_TABLES = Prepared(text("SELECT name FROM sqlite_master WHERE type = 'table'"))
+_REVISION = Prepared(text("SELECT version_num FROM alembic_version"))
 
 
 def revision_of(connection: Connection, name: str) -> str:
     """The revision stored in the file, `NOTHING` for an empty one. Raises `NotSafe` for somebody else's database."""
-    tables = set(connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'table'")).scalars())
+    tables = {name for (name,) in _TABLES.run(connection)}
     if not tables:
         return NOTHING
     if not {"alembic_version", "action_log", "meta"} <= tables:
         raise NotSafe(f"{name} is a database, but no ledger of campaign-worker", hint="check the path in `ledger:`")
-    return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one())
+    ((revision,),) = _REVISION.run(connection).fetchall()
+    return str(revision)
 
 
 def require_current(revision: str, name: str, known: tuple[str, ...] = REVISIONS) -> None:

@@ -21,6 +21,7 @@ from worker.ledger.codec import json_text, time_text
 from worker.ledger.journal import Journal
 from worker.ledger.mark import Mark, compare, lost, read_mark, write_mark
 from worker.ledger.places import LedgerPlace, place_of, sync_folder
+from worker.ledger.prepared import Prepared, given
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.ledger.revisions import NOTHING, migrate, require_current, revision_of
 from worker.ledger.sendings import active_halts, insert_halt, note_task_read, record_attempt, settle_attempt, view_for
@@ -34,6 +35,11 @@ from worker.model.records import Record, of_write
 from worker.model.writes import Write
 
 NowClock = Callable[[], datetime]
+
+_TOUCH = Prepared(update(meta).values(id=meta.c.id))
+_ID = Prepared(select(meta.c.ledger_id))
+_HELD = tuple(Prepared(select(1).select_from(table).limit(1)) for table in (action_log, writes, rule_memory))
+_HASH_AT = Prepared(select(action_log.c.hash).where(action_log.c.seq == given("at_seq")))
 
 
 class SqlLedger(LedgerReader):
@@ -244,7 +250,7 @@ def check_mark(store: Store, place: LedgerPlace) -> str:
     file, on which SQLite begins a transaction all the same.
     """
     with store.writing() as connection:
-        connection.execute(update(meta).values(id=meta.c.id))
+        _TOUCH.run(connection)
         mark = read_mark(place)
         ledger_id = compared(connection, place, mark)
         if mark is None:
@@ -254,23 +260,22 @@ def check_mark(store: Store, place: LedgerPlace) -> str:
 
 def compared(connection: Connection, place: LedgerPlace, mark: Mark | None) -> str:
     """The ledger's id, where ledger and mark belong together. Raises `NotSafe`; changes nothing."""
-    ledger_id = str(connection.execute(select(meta.c.ledger_id)).scalar_one())
+    ((ledger_id,),) = _ID.run(connection).fetchall()
     blank = _blank(connection)
     at_mark = None if mark is None else _hash_at(connection, mark.seq)
-    compare(place, mark, ledger_id=ledger_id, hash_at_mark=at_mark, blank=blank)
-    return ledger_id
+    compare(place, mark, ledger_id=str(ledger_id), hash_at_mark=at_mark, blank=blank)
+    return str(ledger_id)
 
 
 def _blank(connection: Connection) -> bool:
     """Nothing was ever recorded or remembered."""
-    held = [connection.execute(select(table).limit(1)).first() for table in (action_log, writes, rule_memory)]
-    return not any(held)
+    return not any(asked.run(connection).fetchone() for asked in _HELD)
 
 
 def _hash_at(connection: Connection, seq: int) -> str | None:
     if seq == 0:
         return GENESIS
-    return connection.execute(select(action_log.c.hash).where(action_log.c.seq == seq)).scalar_one_or_none()
+    return next((str(found) for (found,) in _HASH_AT.run(connection, {"at_seq": seq})), None)
 
 
 def _applied(connection: Connection, commit: Commit) -> tuple[Write, ...]:

@@ -166,14 +166,14 @@ def reading_store(place: LedgerPlace) -> Store:
     """
     connect = _connector(place, "mode=ro")
     try:
-        _probe(connect)
+        probed = [_probed(connect)]
     except sqlite3.OperationalError as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             raise unwritable(f"the ledger {place.file}", error) from error
         return _reading_without_shared_memory(place)
     except sqlite3.DatabaseError as error:
         raise NotSafe(f"{place.file} is not a ledger: {error}", hint="check the path in `ledger:`") from error
-    return Store(_engine(connect, pool=QueuePool), place)
+    return Store(_engine(lambda: probed.pop() if probed else connect(), pool=QueuePool), place)
 
 
 def memory_store() -> Store:
@@ -187,7 +187,7 @@ def _reading_without_shared_memory(place: LedgerPlace) -> Store:
             copied = _copied(place)
             return _in_memory(lambda: copied)
         connect = _connector(place, "mode=ro&immutable=1")
-        _probe(connect)
+        _probed(connect).close()
         return Store(_engine(connect, pool=QueuePool), place)
     except (sqlite3.Error, OSError) as error:
         hint = "check that this user may read the file and its folder"
@@ -232,12 +232,15 @@ def _connector(place: LedgerPlace, query: str) -> Callable[[], sqlite3.Connectio
     return connect
 
 
-def _probe(connect: Callable[[], sqlite3.Connection]) -> None:
+def _probed(connect: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
+    """A connection through which the file was read."""
     connection = connect()
     try:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    finally:
+    except sqlite3.Error:
         connection.close()
+        raise
+    return connection
 
 
 def _writable(place: LedgerPlace, *, mode: str) -> sqlite3.Connection:
