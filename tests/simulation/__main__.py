@@ -18,7 +18,18 @@ from contextlib import nullcontext
 from itertools import islice
 
 from tests.simulation.mutations import MUTANTS
-from tests.simulation.nemesis import BASE_SEED, Tally, Try, all_singles, pairs, singles, swarm, tally_of, tried
+from tests.simulation.nemesis import (
+    BASE_SEED,
+    Tally,
+    Try,
+    all_singles,
+    pairs,
+    seldom_collected,
+    singles,
+    swarm,
+    tally_of,
+    tried,
+)
 from tests.simulation.scenes import WALKED
 
 EVERY = 200
@@ -40,7 +51,8 @@ def main(arguments: list[str]) -> int:
             return _replay(Try(scene=asked.scene, seed=asked.first or BASE_SEED, harms=harms))
         if asked.digest:
             return _digests(_asked(asked))
-        return _many(_asked(asked), asked.stop_after)
+        with seldom_collected():
+            return _many(_asked(asked), asked.stop_after)
 
 
 def _parser() -> argparse.ArgumentParser:

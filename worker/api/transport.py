@@ -1,8 +1,9 @@
 """One request on the wire and the whole of its answer: pooled for reads, on a connection of its own for each write.
 
 A library that repeats a request or follows a redirect by itself would break the one promise of the worker, so nothing
-here is left to it: no retries, no redirects, no proxies or credentials from the environment, and for a write no
-connection that may have died unseen. Bodies are bounded and so is the time that one request may take.
+here is left to it: requests go straight to its transport, past the client that would keep cookies, follow redirects,
+and take proxies or credentials from the environment; and a write never meets a connection that may have died unseen.
+Bodies are bounded and so is the time that one request may take.
 
 It judges nothing: what an answer means is said elsewhere.
 """
@@ -21,6 +22,7 @@ WRITE_BYTES_MAX = 1024 * 1024
 WHOLE_REQUEST = 3.0
 """A request may take this many time-outs in all: each part of a dripping answer would be in time for ever."""
 AGENT = "campaign-worker"
+ALWAYS = {"Accept": "application/json", "Accept-Encoding": "gzip", "Connection": "keep-alive", "User-Agent": AGENT}
 
 TransportFactory = Callable[[], httpx.AsyncBaseTransport]
 
@@ -86,12 +88,13 @@ class Wire:
     def __init__(self, *, transports: Transports, timeout_s: float) -> None:
         self._transports = transports
         self._timeout_s = timeout_s
-        self._reads: httpx.AsyncClient | None = None
+        self._timeout = httpx.Timeout(timeout_s).as_dict()
+        self._reads: httpx.AsyncBaseTransport | None = None
 
     async def read(self, sending: Sending) -> Whole:
         """One request over a kept connection: reads and sign-in."""
         if self._reads is None:
-            self._reads = self._client(self._transports.reads)
+            self._reads = self._transports.reads()
         return await self._whole(self._reads, sending, READ_BYTES_MAX)
 
     async def write(self, sending: Sending, late: Callable[[], bool]) -> Whole:
@@ -106,8 +109,8 @@ class Wire:
         alone = replace(sending, headers=headers, extensions={"trace": before})
         if late():
             raise Stale
-        async with self._client(self._transports.writes) as client:
-            return await self._whole(client, alone, WRITE_BYTES_MAX)
+        async with self._transports.writes() as transport:
+            return await self._whole(transport, alone, WRITE_BYTES_MAX)
 
     async def aclose(self) -> None:
         """Closes the kept connections."""
@@ -115,25 +118,17 @@ class Wire:
             await self._reads.aclose()
             self._reads = None
 
-    def _client(self, factory: TransportFactory) -> httpx.AsyncClient:
-        return httpx.AsyncClient(
-            transport=factory(),
-            timeout=httpx.Timeout(self._timeout_s),
-            follow_redirects=False,
-            trust_env=False,
-            headers={"Accept": "application/json", "Accept-Encoding": "gzip", "User-Agent": AGENT},
-        )
-
-    async def _whole(self, client: httpx.AsyncClient, sending: Sending, bytes_max: int) -> Whole:
-        request = client.build_request(
+    async def _whole(self, transport: httpx.AsyncBaseTransport, sending: Sending, bytes_max: int) -> Whole:
+        request = httpx.Request(
             sending.method,
             sending.url,
-            headers=sending.headers,
+            headers={**ALWAYS, **sending.headers},
             content=sending.content,
-            extensions=dict(sending.extensions),
+            extensions={"timeout": self._timeout, **sending.extensions},
         )
         async with asyncio.timeout(self._timeout_s * WHOLE_REQUEST):
-            response = await client.send(request, stream=True)
+            response = await transport.handle_async_request(request)
+            response.request = request
             try:
                 content, broken = await _content(response, bytes_max)
             finally:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, TypeAlias
 from urllib.parse import unquote
 
@@ -48,7 +49,7 @@ class TwinRequest:
 
     @property
     def segments(self) -> tuple[str, ...]:
-        return tuple(unquote(part) for part in self.path.split("/")[1:])
+        return _segments(self.path)
 
     @property
     def resource(self) -> tuple[str, ...]:
@@ -59,6 +60,11 @@ class TwinRequest:
     def identity(self) -> str:
         """What makes two writes the same write. Spelling (encoding, order of keys) does not make them different."""
         return json.dumps([self.method, *self.resource, canonical_body(self.body)], ensure_ascii=False)
+
+
+@lru_cache(maxsize=1024)
+def _segments(path: str) -> tuple[str, ...]:
+    return tuple(unquote(part) for part in path.split("/")[1:])
 
 
 def canonical_body(body: bytes) -> str:
