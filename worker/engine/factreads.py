@@ -15,7 +15,7 @@ from worker.engine.state import EVENT, PartnerState, Wanted
 from worker.model.facts import FactKey, Known
 from worker.model.ids import EventId
 from worker.model.rules import Rule
-from worker.reading.plan import UNKNOWN_HABIT, Want, choose
+from worker.reading.plan import Want, choose
 
 ROUNDS = 4
 """Rounds of fact reads in one look: parameters first, then what they give the key to."""
@@ -76,7 +76,7 @@ class FactReader:
                 key=key,
                 read_at=_asked_at(state, event, key),
                 weight=wanted.weight,
-                habit=state.habits.get((event, key), UNKNOWN_HABIT),
+                rate=state.habits.rate((event, key)),
             )
             for event, wanted in state.wanted.items()
             if event in in_sight and not state.claimed[event]
@@ -98,7 +98,7 @@ class FactReader:
                     changed.add(want.event)
                 if known and isinstance(fact, Known) and want.read_at is not None and fact.trace is not None:
                     after_s = max(0.0, fact.trace.began - want.read_at)
-                    state.habits[want.place] = want.habit.visited(changed=says_else, after_s=after_s)
+                    state.habits.visited(want.place, changed=says_else, after_s=after_s)
 
         await asyncio.gather(*(one(want) for want in wants))
         return changed

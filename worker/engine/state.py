@@ -19,7 +19,8 @@ from worker.model.facts import Fact, FactKey, Json, Known, Observation, Unknown
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.writes import State, Write
-from worker.reading.plan import Delays, Habit
+from worker.reading.habits import Habits
+from worker.reading.plan import Delays
 from worker.rules.registry import BUILT_IN_REGISTRY
 from worker.writes.life import Settling
 
@@ -89,7 +90,7 @@ class PartnerState:
     shared: dict[FactKey, Fact] = field(default_factory=dict)
     calm: Calm = field(default_factory=Calm)
     wanted: dict[EventId, Wanted] = field(default_factory=dict)
-    habits: dict[tuple[EventId, FactKey], Habit] = field(default_factory=dict)
+    habits: Habits = field(default_factory=Habits)
     wanted_under: object = None
     frozen_under: object = None
     shut: Mapping[RuleId, str] = field(default_factory=dict)

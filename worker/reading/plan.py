@@ -6,8 +6,7 @@ the list leaves of the budget, and a third of it where the list alone would take
 What was never read comes first. Of the rest, each has an urgency: its age times the square root of how much a change
 of it matters and how often it changes. Reading the most urgent first visits each at a rate proportional to that root,
 which is the sharing that makes the mean delay from a change to its reading the smallest for a budget. An age grows
-without end and no root is zero, so nothing starves. How often a fact changes is learnt from whether it had changed at
-each visit; at the start all are taken to be alike.
+without end and no root is zero, so nothing starves. How often a fact changes is learnt (`worker.reading.habits`).
 """
 
 from collections.abc import Collection, Iterable
@@ -24,46 +23,20 @@ SPARED = 0.05
 they wait, they go first."""
 PAGES_PER_FACT = 2.0
 """However long the list is, while facts of single events are wanted one is read for so many of its pages."""
-CHANGES_AT_FIRST, SECONDS_AT_FIRST = 1.0, 3600.0
-"""What is taken to have been seen of a fact before its first visit: one change in an hour."""
-SECONDS_REMEMBERED = 24 * 3600.0
-"""Beyond this what was seen counts half, so that a fact which changes its habits is learnt anew."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Habit:
-    """How often a fact was found changed, and over how many seconds of visits."""
-
-    changes: float = CHANGES_AT_FIRST
-    seconds: float = SECONDS_AT_FIRST
-
-    @property
-    def rate(self) -> float:
-        """Changes a second. Several changes between two visits look like one, so a fact that is always found changed is
-        taken to change more often than it is visited."""
-        return self.changes / self.seconds
-
-    def visited(self, *, changed: bool, after_s: float) -> "Habit":
-        """The habit with one more visit, so long after the one before it. A change is taken to have come half way."""
-        changes = self.changes + (1.0 if changed else 0.0)
-        seconds = self.seconds + (after_s / 2.0 if changed else after_s)
-        half = 0.5 if seconds > SECONDS_REMEMBERED else 1.0
-        return Habit(changes=max(changes * half, CHANGES_AT_FIRST / 2.0), seconds=seconds * half)
-
-
-UNKNOWN_HABIT = Habit()
+RATE_AT_FIRST = 1.0 / 3600.0
+"""Changes a second of a fact of which nothing is known; only the proportion between facts counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Want:
     """A fact that some rule needs. ``read_at``: when it was last asked, in monotonic seconds; None for never.
-    ``weight``: how much a change of it matters, against 1."""
+    ``weight``: how much a change of it matters, against 1; ``rate``: how often it changes (`worker.reading.habits`)."""
 
     event: EventId
     key: FactKey
     read_at: float | None = None
     weight: float = 1.0
-    habit: Habit = UNKNOWN_HABIT
+    rate: float = RATE_AT_FIRST
 
     @property
     def place(self) -> tuple[EventId, FactKey]:
@@ -74,7 +47,7 @@ class Want:
         """How badly it should be read: what was never read beyond all measure."""
         if self.read_at is None:
             return float("inf")
-        return (now - self.read_at) * sqrt(self.weight * self.habit.rate)
+        return (now - self.read_at) * sqrt(self.weight * self.rate)
 
 
 def requests_in(interval: timedelta, per_minute: float) -> float:
@@ -109,8 +82,8 @@ def expected_delay_s(wants: Iterable[Want], reads_per_s: float, interval: timede
 
     By the same law as `choose`: each is visited at a rate proportional to its root, none more often than the interval.
     """
-    roots = [sqrt(want.weight * want.habit.rate) for want in wants]
-    rates = [want.habit.rate for want in wants]
+    roots = [sqrt(want.weight * want.rate) for want in wants]
+    rates = [want.rate for want in wants]
     total = sum(roots)
     if not roots or reads_per_s <= 0.0:
         return 0.0

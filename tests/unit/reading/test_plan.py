@@ -9,15 +9,14 @@ import pytest
 
 from worker.model.facts import FactKey
 from worker.model.ids import EventId
-from worker.reading.plan import Habit, Want, choose, delays, expected_delay_s, facts_per_look, look_s
+from worker.reading.plan import Want, choose, delays, expected_delay_s, facts_per_look, look_s
 
 INTERVAL = timedelta(seconds=3)
 SETUP = FactKey(name="setup")
 
 
 def want(name: str, read_at: float | None, weight: float = 1.0, per_hour: float = 1.0) -> Want:
-    habit = Habit(changes=per_hour, seconds=3600.0)
-    return Want(event=EventId(name), key=SETUP, read_at=read_at, weight=weight, habit=habit)
+    return Want(event=EventId(name), key=SETUP, read_at=read_at, weight=weight, rate=per_hour / 3600.0)
 
 
 def names(wants: list[Want]) -> list[str]:
@@ -79,18 +78,6 @@ def test_what_to_expect_of_a_list_and_its_facts() -> None:
     assert short.short
 
     assert delays([], 1, 300, INTERVAL).of_facts == 0.0
-
-
-def test_a_habit_is_learnt_and_unlearnt() -> None:
-    lively, still = Habit(), Habit()
-    for _ in range(20):
-        lively = lively.visited(changed=True, after_s=60.0)
-        still = still.visited(changed=False, after_s=600.0)
-    assert lively.rate > 10 * still.rate
-    for _ in range(400):
-        lively = lively.visited(changed=False, after_s=600.0)
-    assert lively.rate < 1.5 * still.rate, "it has been still for days"
-    assert lively.rate > 0.0, "and is never given up"
 
 
 def visits(wants: dict[str, tuple[float, float]], reads: int, room: int) -> Counter[str]:
