@@ -17,13 +17,12 @@ from worker.api.assumptions import Assumptions
 from worker.api.auth import Credentials, SignIn
 from worker.api.decoding import NO_SETUP, Asking, setup_without_record
 from worker.api.exchanges import Ask, Exchanges
-from worker.api.listing import listing_of
+from worker.api.lists import Lists, Query
 from worker.api.readings import CONFIRM, CustomFact, Question, decoded, question_for, readings_with
 from worker.api.replies import Reply
 from worker.api.requests import write_request
 from worker.api.secret import Secret
 from worker.api.transport import Transports, Wire
-from worker.api.unchanged import Pages
 from worker.api.wire import Malformed
 from worker.model.endpoints import endpoint
 from worker.model.errors import NotSafe, UsageError, WorkerError
@@ -130,7 +129,13 @@ class ApiService:
             operator_prefix=settings.operator_prefix,
         )
         self._clients: dict[PartnerId, str] = {}
-        self._pages: dict[PartnerId, Pages] = {}
+        self._lists = Lists(
+            ask=self._list_page,
+            clock=clock,
+            page_size=settings.page_size,
+            page_parameter=settings.assumptions.text("events.page_parameter"),
+            since=settings.assumptions.template("events.changed_since"),
+        )
         self._shut: dict[tuple[PartnerId, str], float] = {}
 
     async def partners(self) -> tuple[PartnerId, ...]:
@@ -142,19 +147,13 @@ class ApiService:
         return self._settings.partners
 
     async def listing(self, partner: PartnerId, told: TellPart = told_nobody) -> Listing:
-        """All pages of the list of events. The first needs no parameter whose name would have to be assumed.
+        """The list of events; see `worker.api.lists`. ``told``: hears what some pages showed while others are still to
+        be asked."""
+        found = await self._lists.listing(partner, told)
+        return replace(found, why=self.scrubbed(found.why), doubt=self.scrubbed(found.doubt))
 
-        ``told``: hears what some pages showed while others are still to be asked.
-        """
-        name = self._settings.assumptions.text("events.page_parameter")
-        limit = ("limit", str(self._settings.page_size))
-
-        def ask(number: int) -> Awaitable[Reply]:
-            query = (limit,) if number == 1 else (limit, (name, str(number)))
-            return self._read(partner, "listing", Ask(path=_LIST.path, query=query), Manner(urgency=Urgency.LISTING))
-
-        found = await listing_of(ask, self._clock.now, self._pages.setdefault(partner, Pages()), told)
-        return replace(found, why=self.scrubbed(found.why))
+    async def _list_page(self, partner: PartnerId, query: Query) -> Reply:
+        return await self._read(partner, "listing", Ask(path=_LIST.path, query=query), Manner(urgency=Urgency.LISTING))
 
     async def read(
         self,

@@ -118,6 +118,7 @@ class Assembly:
             code=self.code,
             began_at=began_at,
             ended_at=ended_at,
+            pages=self.pages_expected(),
         )
 
     def _page(self, number: int, reply: Reply) -> Page | None:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import Any
 
-from worker.api.addresses import path_of
+from worker.api.addresses import filled, path_of
 from worker.api.assumptions import Assumptions
 from worker.api.client import ApiService
 from worker.api.findings import UNSEEN, Finding
+from worker.api.lists import moment_asked
 from worker.api.probing import PAGE_PARAMETERS, campaigns_path, findings, is_second, page_of
 from worker.api.readings import READINGS
 from worker.api.replies import Reply
@@ -148,7 +149,12 @@ class _Probe:
                 pages[name] = await self.service.raw(self.partner, "/events/", query=(limit, (name, "2")))
                 if is_second(page, page_of(pages[name])):
                     break
-        return {"first": first, "pages": pages}
+        since = self.assumptions.template("events.changed_since")
+        future = None
+        if since is not None:
+            query = filled(since, {"value": moment_asked(self.clock.now() + timedelta(days=1))})
+            future = await self.service.raw(self.partner, "/events/", query=(limit, *query))
+        return {"first": first, "pages": pages, "future": future}
 
     async def _setups(self, events: Iterable[Mapping[str, Json]]) -> tuple[Setup, ...]:
         """Setups beside the campaigns of their events, until there is one with campaigns and one without."""

@@ -28,12 +28,13 @@ class Setup:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sights:
     """All that one probe has seen. ``pages``: answers for page 2 by the parameter that asked for it, in the order of
-    asking. ``refreshed``: None where it was not tried, empty where it worked, else why not. ``benchmarks``: with
-    ``type: capacity``. ``made_up``: our own record asked for with a token that is none. ``refusing``: a path that is
-    documented to turn partners away."""
+    asking. ``future``: what the list says has changed since a moment that is still to come. ``refreshed``: None where
+    it was not tried, empty where it worked, else why not. ``benchmarks``: with ``type: capacity``. ``made_up``: our own
+    record asked for with a token that is none. ``refusing``: a path that is documented to turn partners away."""
 
     first: Reply | None = None
     pages: Mapping[str, Reply] = field(default_factory=dict)
+    future: Reply | None = None
     setups: tuple[Setup, ...] = ()
     adplatform: Reply | None = None
     benchmarks: tuple[Reply, ...] = ()

@@ -13,7 +13,7 @@ from worker.sandbox.demo import DEMO_EVENTS, FIRST_DAY
 from worker.sandbox.dialects import DIALECTS
 from worker.sandbox.faults import FaultError
 from worker.sandbox.server import DEFAULT_PORT, SandboxError, Time, run_sandbox
-from worker.sandbox.settings import SettingsError
+from worker.sandbox.settings import SettingsError, changed_settings
 from worker.sandbox.start import STANDARD, built, start_from
 from worker.sandbox.story import StoryError
 from worker.system import SystemClock
@@ -49,6 +49,8 @@ def sandbox(
     try:
         start = start_from(dialect, [*limits, *(settings or ())], faults or ())
         service = built(story, events, FIRST_DAY, start)
+        zero = clock.now().timestamp() - clock.monotonic()
+        service.settings = changed_settings(service.settings, {"unix_time_of_zero": zero})
         tell_dialect(dialect)
         run_sandbox(time=Time(clock=clock.monotonic, sleep=clock.sleep), service=service, port=port)
     except (StoryError, SettingsError, FaultError) as error:

@@ -45,8 +45,8 @@ MEMORY_EVERY = timedelta(seconds=30)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """What one part of a look saw. ``in_sight``: the events whose facts count now; ``only``: those of which this part
-    learnt anything, None for all. ``memory`` is the partner's new memory; ``store`` says whether it is worth a commit.
-    ``denied``: the service refused our credentials."""
+    learnt anything, None for all. ``pages``: see `Listing`. ``memory`` is the partner's new memory; ``store`` says
+    whether it is worth a commit. ``denied``: the service refused our credentials."""
 
     in_sight: AbstractSet[EventId]
     memory: PartnerMemory
@@ -55,6 +55,7 @@ class Seen:
     complete: bool
     only: AbstractSet[EventId] | None = None
     room: int = 0
+    pages: int = 1
     denied: bool = False
     why: str = ""
 
@@ -114,7 +115,7 @@ class Observer:
                 state.observe(event, EVENT, fact)
         in_sight = set(listing.events)
         room = self._room(state, listing, course)
-        records: list[Record] = []
+        records = _doubts(state, listing, now)
         memory, replaced = self._replaced(state, memory, now)
         records.extend(replaced)
         if listing.complete:
@@ -139,6 +140,7 @@ class Observer:
             records=tuple(records),
             complete=listing.complete,
             room=room,
+            pages=listing.pages,
             denied=listing.code == "denied",
             why=listing.why,
         )
@@ -160,8 +162,7 @@ class Observer:
         if not seen.complete or now < state.expected_until:
             return
         wants = self._reader.wants(state, seen.in_sight, fresh=False)
-        pages = self._settings.pages(len(seen.in_sight))
-        state.expected = delays(wants, pages, self._service.budget(state.partner), self._settings.interval)
+        state.expected = delays(wants, seen.pages, self._service.budget(state.partner), self._settings.interval)
         state.expected_until = now + EXPECTED_EVERY.total_seconds()
 
     def _looking(self, state: PartnerState) -> list[Rule]:
@@ -212,8 +213,7 @@ class Observer:
 
     def _room(self, state: PartnerState, listing: Listing, course: Course) -> int:
         """How many facts are still to be read in this look. Those due while the list was read have been."""
-        pages = self._settings.pages(len(listing.events))
-        return max(1, floor(course.room + self._facts_per_look(state, pages) * (1.0 - course.heard)))
+        return max(1, floor(course.room + self._facts_per_look(state, listing.pages) * (1.0 - course.heard)))
 
     def _facts_per_look(self, state: PartnerState, pages: int) -> float:
         return facts_per_look(self._service.budget(state.partner), self._settings.interval, pages)
@@ -343,6 +343,12 @@ def _lost(state: PartnerState, memory: PartnerMemory, in_sight: set[EventId], no
 def _recent(at: datetime | None, now: datetime) -> bool:
     """A reset goes on for a while: its later waves belong to it."""
     return at is not None and now - at < timedelta(minutes=10)
+
+
+def _doubts(state: PartnerState, listing: Listing, now: datetime) -> list[Record]:
+    if not listing.doubt:
+        return []
+    return [Record(at=now, kind="observed", reason="not_as_assumed", why=listing.doubt, partner=state.partner)]
 
 
 def _worth_storing(old: PartnerMemory, new: PartnerMemory) -> bool:

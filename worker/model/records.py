@@ -59,6 +59,7 @@ REASONS: Mapping[str, str] = {
     "spend": "the budget allowed for sending is used up",
     "gap": "first look after a long silence",
     "reset": "most events vanished at once and came back",
+    "not_as_assumed": "the service showed that an assumption does not hold",
     "restored": "the ledger was restored",
     "delete": "a DELETE always waits for a person",
     "mode": "the mode asks for approval or is shadow",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from datetime import datetime
 
 from worker.sandbox.call import Call, Result
 from worker.sandbox.delivery import Json, Record
@@ -65,7 +66,7 @@ def events(call: Call, moved: Callable[[list[str], int, int], list[str]] | None 
             raise call.invalid(f"limit is at most {settings.max_page_limit}")
         limit = settings.max_page_limit
     page = call.whole(settings.page_parameter, 1)
-    found = list(call.world.order(call.partner, call.as_of_s))
+    found = [eid for eid in call.world.order(call.partner, call.as_of_s) if _changed(call, eid)]
     if (call.one("descending") or "false").lower() == "true":
         found.reverse()
     if moved is not None:
@@ -81,6 +82,21 @@ def events(call: Call, moved: Callable[[list[str], int, int], list[str]] | None 
         "items": [call.event(eid).record for eid in found[(page - 1) * limit : page * limit]],
     }
     return Result(body=body)
+
+
+def _changed(call: Call, eid: str) -> bool:
+    """Whether the event belongs to what was asked for: all, or what changed since a moment. That the list can be
+    filtered so is not shown (API section 4.6, gap 2); it is off unless a setting names the parameter."""
+    name = call.settings.changed_since_parameter
+    since = call.one(name) if name is not None else None
+    if since is None:
+        return True
+    try:
+        moment = datetime.fromisoformat(since)
+    except ValueError:
+        raise call.invalid(f"{name} is a time, as in 2031-05-01T18:00:00Z") from None
+    at_s = moment.timestamp() - call.settings.unix_time_of_zero
+    return call.world.changed_at_s(call.partner, eid, call.as_of_s) >= at_s
 
 
 def flagged(call: Call) -> Result:

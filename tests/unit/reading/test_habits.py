@@ -1,5 +1,6 @@
 """How often facts change is learnt from all of a name together, and of each for itself."""
 
+from collections.abc import Callable
 from random import Random
 from statistics import fmean
 
@@ -86,7 +87,11 @@ def _mean_delay(seed: int, how: str) -> float:
         while coming and coming[0][0] <= now:
             at, name = coming.pop(0)
             waiting.setdefault(name, []).append(at)
-        rates = {"learnt": lambda name: habits.rate(place(name)), "known": weights.__getitem__, "turn": lambda _: 1.0}
+        rates: dict[str, Callable[[str], float]] = {
+            "learnt": lambda name: habits.rate(place(name)),
+            "known": weights.__getitem__,
+            "turn": lambda _: 1.0,
+        }
         wants = [Want(event=EventId(name), key=SETUP, read_at=read_at[name], rate=rates[how](name)) for name in weights]
         name = str(choose(wants, 1, now, INTERVAL)[0].event)
         found = waiting.pop(name, [])
