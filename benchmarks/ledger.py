@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script, from anywhere
 
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Commit
+from worker.model.commits import Commit, Sending
 from worker.model.ids import EventId, PartnerId, RuleId
 from worker.model.outcomes import Accepted, Answered
 from worker.model.writes import Intent, Plan, Write, WriteKey
@@ -62,7 +62,7 @@ def intent_and_outcome(ledger: SqlLedger, number: int) -> tuple[float, float, fl
     sending = move(
         planned, "sending", at=now, reason="condition", why="attempt 1", attempt=1, last_sent_at=now, before="RUNNING"
     )
-    assert ledger.record_sending(sending, lambda _view: None, amount=None) is None
+    assert ledger.record_sendings([Sending(move=sending, check=lambda _view: None, amount=None)]) == (None,)
     times.append(time.perf_counter())
     _accepted(ledger, sending.after, now)
     times.append(time.perf_counter())

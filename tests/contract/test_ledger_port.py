@@ -21,6 +21,7 @@ from tests.unit.ledger.examples import (
     open_ledger,
     plan,
     planned,
+    record,
     sent,
     to_sending,
 )
@@ -92,9 +93,9 @@ def test_a_brake_lets_nothing_be_recorded_and_is_handed_back(port: Ledger) -> No
     (write,) = port.apply(Commit(at=NOW, plans=(plan(),)))
     brake = Brake(reason="spend", why="used up")
 
-    assert port.record_sending(to_sending(write, after(1)), lambda _: brake, amount=None) is brake
+    assert record(port, to_sending(write, after(1)), lambda _: brake, amount=None) is brake
     assert port.write(write.id) == write
-    assert port.record_sending(to_sending(write, after(2)), no_brake, amount=None) is None
+    assert record(port, to_sending(write, after(2)), no_brake, amount=None) is None
     assert list(port.first_sendings(ACME, NOW)[E1, RULE]) == [after(2)]
 
 

@@ -40,7 +40,7 @@ for episode in range(100_000):
 DIE_IN_THE_CHECK = """
 ledger = open_ledger(folder)
 (write,) = planned(ledger)
-ledger.record_sending(to_sending(write, after(1)), lambda _: os.kill(os.getpid(), signal.SIGKILL), amount=None)
+record(ledger, to_sending(write, after(1)), lambda _: os.kill(os.getpid(), signal.SIGKILL), amount=None)
 """
 DIE_WITH_ROWS_WRITTEN = """
 ledger = open_ledger(folder)

@@ -35,9 +35,12 @@ def test_one_refusal_is_answered_by_signing_in_anew_and_sending_again(tmp_path: 
 def test_attempts_under_way_together_are_one_refusal(tmp_path: Path) -> None:
     async def script(here: Town) -> None:
         await here.run(10)
-        here.fault("answer_before", "PUT", CAMPAIGN, status=401, times=3)
+        here.fault("answer_before", "PUT", CAMPAIGN, status=401, times=2)
         cancel(here, "e1", "e2", "e3")
         await here.run(MINUTE)
+        refused = [one["at"] for one in here.log("planned") if one["reason"] == "denied"]
+        assert len(refused) == 2, here.story()
+        assert len(set(refused)) == 1, here.story()
         assert here.states() == ["confirmed"] * 3, "they were refused with one and the same token" + here.story()
 
     with town(tmp_path, world(*(happening(f"e{number}") for number in range(1, 4)))) as (_, play):

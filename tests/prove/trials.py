@@ -6,7 +6,7 @@ is started on the same ledger. Whoever is asked looks at the twin's books and te
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -19,7 +19,7 @@ from tests.worlds import QUICK, Notebook, Town, rule_set, world
 from worker.engine.operators import approved, rejected, resolved
 from worker.ledger.sql import SqlLedger
 from worker.model.actions import ACTIONS
-from worker.model.commits import Brake, Commit, Move, SendingView
+from worker.model.commits import Brake, Commit, Move, Sending
 from worker.model.exchange import Message
 from worker.model.writes import Write
 from worker.sandbox.delivery import Delivery, TwinRequest
@@ -141,17 +141,15 @@ class MortalLedger(SqlLedger):
             fate.at(after)
         return made
 
-    def record_sending(
-        self, move: Move, check: Callable[[SendingView], Brake | None], *, amount: float | None
-    ) -> Brake | None:
-        """The attempt's record, with a death before and after it."""
+    def record_sendings(self, group: Sequence[Sending]) -> tuple[Brake | None, ...]:
+        """The attempts' record, with a death before and after it."""
         self.trial.fate.alive()
-        if not self.trial.concerns(move.after):
-            return super().record_sending(move, check, amount=amount)
+        if not any(self.trial.concerns(one.move.after) for one in group):
+            return super().record_sendings(group)
         self.trial.fate.at("recording")
-        brake = super().record_sending(move, check, amount=amount)
+        brakes = super().record_sendings(group)
         self.trial.fate.at("recorded")
-        return brake
+        return brakes
 
     def _steps(self, commit: Commit) -> list[tuple[Step, Step]]:
         found: list[tuple[Step, Step]] = []

@@ -118,14 +118,44 @@ _ALL: tuple[Mutant, ...] = (
         name="send before the record",
         why="the request leaves before its sending is on disk",
         applied=flaw(
-            "worker.engine.execute:Executor.attempt",
+            "worker.engine.execute:Executor._make",
             (
-                "    amount, limits = ",
-                "    outcome = await self._outward.send(write, request, not_after=recorded + 9)\n    amount, limits = ",
+                "    try:\n",
+                "    outcome = await self._outward.send(write, request, not_after=9e9)\n    try:\n",
             ),
             ("outcome = await self._outward.send(write, request, not_after=not_after)\n", "pass\n"),
         ),
         shown_by=(plain("pause"),),
+    ),
+    Mutant(
+        name="one of a group before its commit",
+        why="a write that is to be recorded together with others is sent before that commit is on the disk",
+        applied=flaw(
+            "worker.engine.together:Together.sending",
+            (
+                "return await told",
+                "return await told if len(self._asked) < 2 else Recorded(sending=ready(), began_s=9e9)",
+            ),
+        ),
+        shown_by=(plain("many at once"),),
+    ),
+    Mutant(
+        name="a group whose commit failed",
+        why="writes are sent although the commit of their group failed",
+        applied=flaw(
+            "worker.engine.together:Together._record",
+            (
+                "for one in group:\n            _fail(one.told, problem)",
+                "for one, sending in zip(group, sendings): _tell(one.told, Recorded(sending=sending, began_s=began_s))",
+            ),
+        ),
+        shown_by=(at("many at once", "mark", "disk full"),),
+    ),
+    Mutant(
+        name="a group counts as none",
+        why="a cap does not see those that are recorded in the same commit",
+        applied=flaw("worker.ledger.views:Views.recorded", ("insort(known.sent, at)", "pass")),
+        shown_by=(Try(scene="few at once", seed=5), Try(scene="few at once", seed=9)),
     ),
     Mutant(
         name="429 is a no",
@@ -244,7 +274,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="caps count only successes",
         why="attempts whose outcome is unknown cost nothing",
-        applied=flaw("worker.ledger.sendings:view_for", ("a.outcome != NOT_SENT", "a.outcome == 'accepted'")),
+        applied=flaw("worker.ledger.views:Views._known", ("outcome != NOT_SENT", "outcome == 'accepted'")),
         shown_by=(at("few an hour", "write", "429 applied"),),
     ),
     Mutant(
@@ -400,7 +430,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="a sending without a record",
         why="the row says sending and the log does not",
-        applied=flaw("worker.ledger.sql:SqlLedger.record_sending", ("journal.add(move.records)", "journal.add(())")),
+        applied=flaw("worker.ledger.sql:_recorded", ("journal.add(move.records)", "journal.add(())")),
         shown_by=(plain("pause"),),
     ),
     Mutant(

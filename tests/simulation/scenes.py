@@ -45,10 +45,14 @@ class Turn:
         return f"{self.at:6.2f} {self.does} {dict(self.details)}"
 
 
+LATENCIES_S = (0.01, 0.03, 0.03, 0.1, 0.4)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
     """A whole world. ``rates``: what goes wrong at how many of the points of a kind; ``down_s``: how long a killed
-    worker stays away; ``settings``: other numbers than the usual."""
+    worker stays away; ``settings``: other numbers than the usual; ``latencies_s``: how long answers are under way,
+    drawn for each. Where all take equally long, writes are ready in the same moment."""
 
     name: str
     laws: tuple[Law, ...]
@@ -60,6 +64,7 @@ class Scene:
     down_s: float = 1.0
     kill_steps: tuple[int, ...] = ()
     lasts_s: float = SCRIPT_S
+    latencies_s: tuple[float, ...] = LATENCIES_S
 
     @property
     def rules(self) -> str:
@@ -170,6 +175,13 @@ NAMED: tuple[Scene, ...] = (
         events=({"id": "e1"}, OTHER),
         turns=(_set(5.0, "e1", status="cancelled"), LATER),
     ),
+    Scene(
+        name="many at once",
+        laws=(PAUSE,),
+        events=tuple({"id": f"e{number}"} for number in range(1, 5)),
+        turns=tuple(_set(5.0, f"e{number}", status="cancelled") for number in range(1, 5)),
+        latencies_s=(0.03,),
+    ),
     _scene(
         "boost", (BOOST,), {"category": "party", "setup": DRAFT, "status": "idle"}, _set(5.0, "e1", status="active")
     ),
@@ -247,6 +259,17 @@ NAMED: tuple[Scene, ...] = (
         ),
         settings={"writes_per_hour": 1},
     ),
+    Scene(
+        name="few at once",
+        laws=(RUN,),
+        events=tuple({"id": f"e{number}"} for number in range(1, 5)),
+        turns=(
+            *(_set(1.0, f"e{number}", client_campaign_status="PAUSED") for number in range(1, 5)),
+            *(_set(5.0, f"e{number}", frontend_status="FLAGGED") for number in range(1, 5)),
+        ),
+        settings={"writes_per_hour": 1},
+        latencies_s=(0.03,),
+    ),
     _scene(
         "approve",
         (PAUSE,),
@@ -301,6 +324,7 @@ def drawn(seed: int) -> Scene:
         settings=settings,
         down_s=chance.choice([0.2, 1.0, 4.0, 15.0]),
         kill_steps=kills,
+        latencies_s=(0.03,) if Random(f"latencies {seed}").random() < 0.2 else LATENCIES_S,
     )
 
 

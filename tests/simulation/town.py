@@ -51,7 +51,6 @@ USUAL: EngineSettings = replace(
     confirm_within=timedelta(minutes=1),
     requests_per_minute=600,
 )
-LATENCIES_S = (0.01, 0.03, 0.03, 0.1, 0.4)
 HEAL_S = 1500.0
 """The longest that a healed world is given."""
 TOKEN_S = 60.0
@@ -154,7 +153,7 @@ class Town:
 
     def latency(self) -> float:
         """How long this answer is under way."""
-        return round(self.chance.choice(LATENCIES_S), 3)
+        return round(self.chance.choice(self.scene.latencies_s), 3)
 
     def wall(self) -> datetime:
         return EPOCH + timedelta(seconds=self.loop.now - START_S) + self.skew

@@ -19,6 +19,7 @@ from worker.engine.settings import policy_for, unvouched_for
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
 from worker.engine.times import momentary
+from worker.engine.together import Together
 from worker.guards.checks import (
     AFTER_READING,
     BEFORE_READING,
@@ -29,7 +30,7 @@ from worker.guards.checks import (
 )
 from worker.guards.situation import No, Situation
 from worker.guards.target import budget_of
-from worker.model.commits import Commit, Move
+from worker.model.commits import Commit, Move, Sending
 from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.exchange import WriteRequest
 from worker.model.facts import Json
@@ -75,6 +76,7 @@ class Executor:
         self._stopping = parts.stopping
         self._preflight = Preflight(parts)
         self._asking = Asking(parts)
+        self._together = Together(parts.ledger, parts.clock)
 
     async def attempt(self, state: PartnerState, write: Write) -> None:
         """Brings a planned write, or an unknown one proved absent, to its next attempt, or says what holds it."""
@@ -96,44 +98,59 @@ class Executor:
             ready = await self._ready(state, write, rules, earlier, places)
         if no is not None:
             self._rest(state, write, BRAKED_AGAIN)
-        if no is not None or ready is None or self._stopping() or state.left:
             return
-        current = self._ledger.write(write.id)
-        if current is None or (current.state, current.attempt, current.changed_at) != _life(write):
-            return  # somebody moved it meanwhile; the next cycle goes by what it is now
-        if self._doubted(state, current):
+        if ready is None:
             return
-        ready = replace(ready, write=current)
-        request = self._outward.request_for(write)
-        recorded = self._clock.monotonic()
-        recorded_as = self._sending(ready, request)
-        amount, limits = budget_of(ready.situation), self._settings.limits
         try:
-            brake = self._ledger.record_sending(
-                recorded_as,
-                lambda view: brake_in_transaction(write, amount, limits, self._clock.now(), view),
-                amount=amount,
-            )
-        except SendingUnmarked as problem:
-            await self._record(state, recorded_as.after, NotSent(cause="ledger", why=str(problem)))
-            return
-        if brake is not None:
-            self._object(state, write, braked(ready.situation, brake))
-            self._rest(state, write, BRAKED_AGAIN)
-            return
-        not_after = recorded + self._settings.timeout.total_seconds()
-        state.in_flight.add(write.id)
-        state.did(write)  # before the answer: a look may see the effect sooner
-        try:
-            outcome = await self._outward.send(write, request, not_after=not_after)
-            await self._record(state, recorded_as.after, outcome)
+            await self._make(state, ready)
         finally:
             state.in_flight.discard(write.id)
+
+    async def _make(self, state: PartnerState, ready: Ready) -> None:
+        """The attempt itself: recorded together with all others that are ready in this turn, then sent."""
+        write = ready.write
+        request = self._outward.request_for(write)
+        try:
+            recorded = await self._together.sending(lambda: self._last_look(state, ready, request))
+        except SendingUnmarked as problem:
+            unsent = next((one for one in problem.writes if one.id == write.id), None)
+            if unsent is not None:
+                await self._record(state, unsent, NotSent(cause="ledger", why=str(problem)))
+            return
+        if recorded.sending is None:
+            return
+        if recorded.brake is not None:
+            self._object(state, write, braked(ready.situation, recorded.brake))
+            self._rest(state, write, BRAKED_AGAIN)
+            return
+        state.did(write)  # before the answer: a look may see the effect sooner
+        not_after = recorded.began_s + self._settings.timeout.total_seconds()
+        outcome = await self._outward.send(write, request, not_after=not_after)
+        await self._record(state, recorded.sending.move.after, outcome)
+
+    def _last_look(self, state: PartnerState, ready: Ready, request: WriteRequest) -> Sending | None:
+        """What is recorded, right before it is: nothing where the world moved on while the write waited its turn."""
+        write = ready.write
+        if self._stopping() or state.left or not self._preflight.still(ready.fresh.facts):
+            return None
+        current = self._ledger.write(write.id)
+        if current is None or (current.state, current.attempt, current.changed_at) != _life(write):
+            return None  # somebody moved it meanwhile; the next cycle goes by what it is now
+        if self._doubted(state, current):
+            return None
+        amount, limits = budget_of(ready.situation), self._settings.limits
+        state.in_flight.add(write.id)
+        return Sending(
+            move=self._sending(replace(ready, write=current), request),
+            check=lambda view: brake_in_transaction(write, amount, limits, self._clock.now(), view),
+            amount=amount,
+        )
 
     def _doubted(self, state: PartnerState, write: Write) -> bool:
         """Whether the partner's credentials are in doubt: held, or tried by another write just now. One tries at a
         time, and the others wait for what it hears."""
-        no = credentials(self._situation(state, write, (), None))
+        now, until = self._clock.now(), state.memory.denied_until
+        no = credentials(Situation(write=write, now=now, limits=self._settings.limits, credentials_until=until))
         if no is None and (state.memory.denied_at is None or not state.in_flight):
             return False
         why = "the service refused the credentials, and another write of the partner is trying them now"
@@ -164,11 +181,14 @@ class Executor:
             now = self._clock.now()
             memory = after_outcome(state.memory, sending, outcome, now)
             try:
-                self._ledger.apply(Commit(at=now, moves=(told,), partner=None if memory == state.memory else memory))
+                if memory == state.memory:
+                    await self._together.outcome(told)
+                else:
+                    self._ledger.apply(Commit(at=now, moves=(told,), partner=memory))
+                    state.memory = memory
                 break
             except LedgerUnwritable:
                 await self._clock.sleep(RECORD_AGAIN.total_seconds())
-        state.memory = memory
         self._remember(state, told.after, step.settling, outcome)
 
     def _remember(self, state: PartnerState, write: Write, settling: Settling | None, outcome: Outcome) -> None:

@@ -3,11 +3,11 @@
 Only `worker.cli.wiring` and the simulation build the real ones. A port says nothing of httpx, SQL or files.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from worker.model.commits import Brake, Commit, DaemonStatus, Halt, Move, SendingView
+from worker.model.commits import Brake, Commit, DaemonStatus, Halt, Sending, SendingView
 from worker.model.exchange import (
     Clock,
     Listing,
@@ -94,15 +94,14 @@ class Ledger(Protocol):
         """One transaction; returns the new writes in the order of ``plans``. `StateConflict` undoes all of it."""
         ...
 
-    def record_sending(
-        self, move: Move, check: Callable[[SendingView], Brake | None], *, amount: float | None
-    ) -> Brake | None:
-        """Records ``sending`` durably unless ``check``, called inside the transaction, names a brake; then nothing is
-        changed. ``amount`` is what the attempt books. The mark beside the ledger is replaced before this returns."""
+    def record_sendings(self, group: Sequence[Sending]) -> tuple[Brake | None, ...]:
+        """Records each as ``sending``, in this order and in one transaction, unless its check, called inside of it,
+        names a brake; then nothing is changed of that write. Returns the brakes. All are durable, and the mark beside
+        the ledger is replaced, before this returns. Whatever it raises, none may be sent."""
         ...
 
     def sending_view(self, write: Write, now: datetime) -> SendingView:
-        """What `record_sending` would show its check now: for a first opinion before anything is read for a write."""
+        """What `record_sendings` would show its check now: for a first opinion before anything is read for a write."""
         ...
 
     def partner_memory(self, partner: PartnerId) -> PartnerMemory | None: ...

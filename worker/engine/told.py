@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from worker.engine.ports import Ledger
-from worker.model.commits import Brake, Commit, DaemonStatus, Halt, Move, SendingView
+from worker.model.commits import Brake, Commit, DaemonStatus, Halt, Sending, SendingView
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.records import Record, of_write
@@ -48,15 +48,14 @@ class ToldLedger:
             self._tell(replace(record, by=commit.by))
         return made
 
-    def record_sending(
-        self, move: Move, check: Callable[[SendingView], Brake | None], *, amount: float | None
-    ) -> Brake | None:
-        """Stores the attempt, then tells it; a brake tells nothing."""
-        brake = self._ledger.record_sending(move, check, amount=amount)
-        if brake is None:
-            for record in move.records:
-                self._tell(record)
-        return brake
+    def record_sendings(self, group: Sequence[Sending]) -> tuple[Brake | None, ...]:
+        """Stores the attempts, then tells them; one that a brake held tells nothing."""
+        brakes = self._ledger.record_sendings(group)
+        for one, brake in zip(group, brakes, strict=True):
+            if brake is None:
+                for record in one.move.records:
+                    self._tell(record)
+        return brakes
 
     def sending_view(self, write: Write, now: datetime) -> SendingView:
         """See `Ledger`."""

@@ -17,9 +17,12 @@ GENESIS = "0" * 64
 """``prev`` of the first record."""
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
 def canonical(value: Json) -> str:
     """The one spelling of a JSON value that is hashed and stored."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _CANONICAL(value)
 
 
 def hash_of(record: Mapping[str, Json]) -> str:

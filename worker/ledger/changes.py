@@ -5,16 +5,18 @@ changed meanwhile are refused with `StateConflict`, and the caller's transaction
 begins or ends a transaction.
 """
 
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import cast
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
-from sqlalchemy.exc import IntegrityError
 
 from worker.ledger.codec import decode, encode, time_text
-from worker.ledger.rows import intent_row, key_row, life_row, text_safe
+from worker.ledger.prepared import Prepared, given
+from worker.ledger.rows import LIFE, intent_row, key_row, life_row, text_safe
 from worker.ledger.tables import partner_memory, rule_memory, writes
 from worker.model.commits import Move
 from worker.model.errors import StateConflict
@@ -30,13 +32,16 @@ _SAVE_MEMORY = _MEMORY.on_conflict_do_update(
 )
 _PARTNER = upsert(partner_memory)
 _SAVE_PARTNER = _PARTNER.on_conflict_do_update(index_elements=["partner"], set_={"body": _PARTNER.excluded.body})
-_PLAN = insert(writes).returning(writes.c.id)
-_MOVE = update(writes).where(
-    writes.c.id == bindparam("was_id"),
-    writes.c.state == bindparam("was_state"),
-    writes.c.attempt == bindparam("was_attempt"),
-    writes.c.changed_at == bindparam("was_changed_at"),
+_SAVE_MEMORIES = Prepared(_SAVE_MEMORY, ("partner", "event", "rule", "episode", "body"))
+_PLAN = Prepared(insert(writes), [column.name for column in writes.c if column.name != "id"])
+_IF_UNMOVED = update(writes).where(
+    writes.c.id == given("was_id"),
+    writes.c.state == given("was_state"),
+    writes.c.attempt == given("was_attempt"),
+    writes.c.changed_at == given("was_changed_at"),
 )
+_MOVE = Prepared(_IF_UNMOVED, LIFE)
+_MOVE_BUT_RULES = Prepared(_IF_UNMOVED, [name for name in LIFE if name != "rules"])
 
 
 def save_memories(connection: Connection, memories: Sequence[RuleMemory]) -> None:
@@ -47,7 +52,7 @@ def save_memories(connection: Connection, memories: Sequence[RuleMemory]) -> Non
         {"partner": one.partner, "event": one.event, "rule": one.rule, "episode": one.episode, "body": encode(one)}
         for one in memories
     ]
-    if connection.execute(_SAVE_MEMORY, rows).rowcount == len(rows):
+    if _SAVE_MEMORIES.run_many(connection, rows).rowcount == len(rows):
         return
     stored = {
         (row.partner, row.event, row.rule): row.episode
@@ -82,15 +87,15 @@ def insert_plan(connection: Connection, plan: Plan, at: datetime) -> Write:
     write = replace(plan, why=text_safe(plan.why)).write(0, at)
     row = {**key_row(write.key), **intent_row(write.intent), **life_row(write), "planned_at": time_text(at)}
     try:
-        number = connection.execute(_PLAN, row).scalar_one()
-    except IntegrityError as error:
+        number = _PLAN.run(connection, row).lastrowid
+    except sqlite3.IntegrityError as error:
         key = plan.key
         raise StateConflict(
             f"a write of rule {key.rule} for event {key.event}, episode {key.episode}, position {key.position}"
             f"{f', item {key.item}' if key.item else ''} exists already",
             hint="a decision is made once; read the memory anew and decide again",
         ) from error
-    return replace(write, id=WriteId(number))
+    return replace(write, id=WriteId(cast(int, number)))
 
 
 def update_write(connection: Connection, move: Move) -> None:
@@ -104,10 +109,8 @@ def update_write(connection: Connection, move: Move) -> None:
         "was_attempt": before.attempt,
         "was_changed_at": time_text(before.changed_at),
     }
-    row = life_row(after)
-    if after.rules == before.rules:
-        del row["rules"]  # a rule may have joined since the move was decided; it stays
-    if connection.execute(_MOVE, {**row, **was}).rowcount == 1:
+    same_rules = after.rules == before.rules  # a rule may have joined since the move was decided; then it stays
+    if (_MOVE_BUT_RULES if same_rules else _MOVE).run(connection, {**life_row(after), **was}).rowcount == 1:
         return
     found = connection.execute(select(writes.c.state, writes.c.attempt).where(writes.c.id == before.id)).one_or_none()
     now = "does not exist" if found is None else f"is {found.state} (attempt {found.attempt}), changed meanwhile"

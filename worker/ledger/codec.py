@@ -47,9 +47,12 @@ def maybe_time(text: str | None) -> datetime | None:
     return None if text is None else time_of(text)
 
 
+_COMPACT = json.JSONEncoder(separators=(",", ":")).encode  # once: `json.dumps` would make one for every value
+
+
 def json_text(value: object) -> str:
     """Compact JSON in ASCII: whatever text a service sends, lone surrogates included, can be stored and comes back."""
-    return json.dumps(value, separators=(",", ":"))
+    return _COMPACT(value)
 
 
 def json_of(text: str) -> Json:

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Row, insert, select
 
 from worker.ledger.chain import GENESIS, canonical, hash_of
 from worker.ledger.codec import millis_text
+from worker.ledger.prepared import Prepared
 from worker.ledger.tables import action_log
 from worker.model.facts import Json
 from worker.model.records import Record
@@ -25,7 +26,8 @@ FIELDS: tuple[str, ...] = (
 """In the order in which they are printed."""
 JSON_FIELDS: tuple[str, ...] = ("request", "before", "response", "evidence", "facts")
 
-_LAST = select(action_log.c.seq, action_log.c.hash).order_by(action_log.c.seq.desc()).limit(1)
+_LAST = Prepared(select(action_log.c.seq, action_log.c.hash).order_by(action_log.c.seq.desc()).limit(1))
+_ADD = Prepared(insert(action_log), FIELDS)
 _COLUMNS = tuple(action_log.c[name] for name in FIELDS)
 ALL_RECORDS = select(*_COLUMNS).order_by(action_log.c.seq)
 """Every record, oldest first; to be narrowed."""
@@ -50,14 +52,14 @@ class Journal:
     def flush(self) -> None:
         """Writes what was added."""
         if self._rows:
-            self._connection.execute(insert(action_log), self._rows)
+            _ADD.run_many(self._connection, self._rows)
             self._rows = []
 
 
 def end_of_chain(connection: Connection) -> tuple[int, str]:
     """The last seq and its hash; 0 and `GENESIS` for an empty log."""
-    row = connection.execute(_LAST).one_or_none()
-    return (0, GENESIS) if row is None else (row.seq, row.hash)
+    row = _LAST.run(connection).fetchone()
+    return (0, GENESIS) if row is None else (row[0], row[1])
 
 
 def printed(row: Row[tuple[object, ...]]) -> dict[str, Json]:

@@ -22,10 +22,11 @@ from worker.ledger.places import LedgerPlace, place_of, sync_folder
 from worker.ledger.prepared import Prepared, given
 from worker.ledger.revisions import NOTHING, require_current, revision_of
 from worker.ledger.rows import ALL_WRITES, write_of
-from worker.ledger.sendings import active_halts, first_sendings, task_reads
+from worker.ledger.sendings import first_sendings, task_reads
 from worker.ledger.store import Store, memory_store, reading_store
 from worker.ledger.tables import action_log, daemon_status, meta, metadata, partner_memory, rule_memory, writes
 from worker.ledger.trail import load_evaluations, load_history, load_observed, load_text
+from worker.ledger.views import active_halts
 from worker.model.commits import ChainBreak, DaemonStatus, Halt, LogFilter
 from worker.model.errors import NotFound, NotSafe
 from worker.model.facts import Json

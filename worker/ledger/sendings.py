@@ -7,18 +7,17 @@ a sending; it only shows what the brakes judge by.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, Connection, exists, func, insert, or_, select, update
+from sqlalchemy import Connection, exists, func, insert, select, update
 
-from worker.ledger.codec import maybe_text, maybe_time, time_of, time_text
+from worker.ledger.codec import maybe_text, time_of, time_text
 from worker.ledger.prepared import Prepared, given
-from worker.ledger.rows import ALL_WRITES, write_of
 from worker.ledger.store import Store
-from worker.ledger.tables import attempts, halts, writes
-from worker.model.commits import Booking, Halt, Move, SendingView
-from worker.model.ids import EventId, PartnerId, RuleId, WriteId
-from worker.model.writes import UNSETTLED, State, Write
+from worker.ledger.tables import attempts, halts
+from worker.model.commits import Halt, Move
+from worker.model.ids import EventId, PartnerId, RuleId
+from worker.model.writes import State, Write
 
 HOUR = timedelta(hours=1)
 OPEN, NOT_SENT, REJECTED, UNKNOWN, ABSENT = "open", "not_sent", "rejected", "unknown", "absent"
@@ -41,6 +40,10 @@ PROVE_ABSENCE: frozenset[tuple[State, State]] = frozenset(
     }
 )
 """Moves that a write makes only where its unknown attempts are proved, or said by a person, to have done nothing."""
+_RECORD = Prepared(insert(attempts), [column.name for column in _A if column.name != "task_reads"])
+_OF_WRITE = update(attempts).where(_A.write == given("this"))
+_SETTLE = Prepared(_OF_WRITE.where(_A.attempt == given("last")), ("outcome",))
+_LOST = Prepared(_OF_WRITE.where(_A.outcome == given("was")), ("outcome",))
 _TASK_READS = Prepared(select(_A.task_reads).where(_A.write == given("this"), _A.attempt == given("attempt")))
 _BEGUN_BEFORE = exists().where(
     _EARLIER.partner == _A.partner,
@@ -58,32 +61,6 @@ _FIRST = Prepared(
 )
 
 
-def view_for(connection: Connection, write: Write, now: datetime) -> SendingView:
-    """What a brake may look at before ``write`` is recorded as sending at ``now``. Its own attempts count nowhere."""
-    key, a = write.key, attempts.c
-    others = ALL_WRITES.where(
-        writes.c.partner == key.partner,
-        writes.c.event == key.event,
-        writes.c.target == write.intent.target,
-        writes.c.state.in_(UNSETTLED),
-        writes.c.id != write.id,
-    )
-    last_hour = select(a.at).where(
-        a.partner == key.partner,
-        a.at > time_text(now - HOUR),
-        a.at <= time_text(now + HOUR),  # what is stamped further ahead was stamped by a clock that was wrong
-        ~a.stops,
-        a.outcome != NOT_SENT,
-    )
-    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return SendingView(
-        halts=active_halts(connection, now),
-        on_target=tuple(write_of(row) for row in connection.execute(others)),
-        sent_last_hour=tuple(time_of(at) for at in connection.execute(last_hour.order_by(a.at)).scalars()),
-        booked=_booked(connection, write, or_(a.at >= time_text(midnight), a.event == key.event)),
-    )
-
-
 def record_attempt(connection: Connection, write: Write, at: datetime, amount: float | None) -> None:
     """Stores the attempt that a write in ``sending`` is about to make, with the money that its brake was judged by."""
     row = {
@@ -99,7 +76,7 @@ def record_attempt(connection: Connection, write: Write, at: datetime, amount: f
         "amount": amount,
         "outcome": OPEN,
     }
-    connection.execute(insert(attempts), row)
+    _RECORD.run(connection, row)
 
 
 def settle_attempt(connection: Connection, move: Move) -> None:
@@ -107,11 +84,9 @@ def settle_attempt(connection: Connection, move: Move) -> None:
     before, after = move.before, move.after
     if before.state == "sending" and after.state != "sending":
         outcome = OUTCOMES.get(after.state, UNKNOWN)
-        this = (attempts.c.write == before.id, attempts.c.attempt == before.attempt)
-        connection.execute(update(attempts).where(*this).values(outcome=outcome))
+        _SETTLE.run(connection, {"outcome": outcome, "this": before.id, "last": before.attempt})
     if (before.state, after.state) in PROVE_ABSENCE:
-        lost = (attempts.c.write == before.id, attempts.c.outcome == UNKNOWN)
-        connection.execute(update(attempts).where(*lost).values(outcome=ABSENT))
+        _LOST.run(connection, {"outcome": ABSENT, "this": before.id, "was": UNKNOWN})
 
 
 def note_task_read(connection: Connection, write: Write) -> None:
@@ -136,24 +111,6 @@ def first_sendings(
     return dict(found)
 
 
-def active_halts(connection: Connection, now: datetime) -> tuple[Halt, ...]:
-    """Halts that nobody resumed and that have not run out."""
-    holds = or_(halts.c.until.is_(None), halts.c.until > time_text(now))
-    query = select(halts).where(halts.c.resumed_at.is_(None), holds).order_by(halts.c.id)
-    return tuple(
-        Halt(
-            id=row.id,
-            partner=row.partner,
-            rule=row.rule,
-            until=maybe_time(row.until),
-            because=row.because,
-            by=row.by,
-            at=time_of(row.at),
-        )
-        for row in connection.execute(query)
-    )
-
-
 def insert_halt(connection: Connection, halt: Halt) -> int:
     """Stores a halt and gives it its number."""
     row = {
@@ -165,26 +122,3 @@ def insert_halt(connection: Connection, halt: Halt) -> int:
         "at": time_text(halt.at),
     }
     return int(connection.execute(insert(halts).returning(halts.c.id), row).scalar_one())
-
-
-def _booked(connection: Connection, write: Write, narrowed: ColumnElement[bool]) -> tuple[Booking, ...]:
-    """The money of other writes' attempts, but for those that are known to have had no effect."""
-    a = attempts.c
-    query = (
-        select(a.write, a.event, writes.c.action, writes.c.target, a.at, a.amount)
-        .join(writes, writes.c.id == a.write)
-        .where(a.partner == write.key.partner, narrowed, a.amount.is_not(None))
-        .where(a.outcome.not_in(WITHOUT_EFFECT), a.write != write.id)
-        .order_by(a.at, a.write, a.attempt)
-    )
-    return tuple(
-        Booking(
-            write=WriteId(row.write),
-            event=EventId(row.event),
-            action=row.action,
-            target=row.target,
-            at=time_of(row.at),
-            amount=row.amount,
-        )
-        for row in connection.execute(query)
-    )

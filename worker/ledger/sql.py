@@ -1,9 +1,9 @@
 """The ledger for those who write: the daemon, and operators' commands in short transactions of their own.
 
-One commit is one transaction and one sync. `record_sending` is the only door to ``sending``: halts and brakes are read,
-the row is stored and the mark is replaced before it returns, and only then may a byte leave. Opening refuses a ledger
-that was restored, is newer or older, or cannot be made durable. It never takes the sender's lock (see ``lock``), and
-never decides what a write's next state is.
+One commit is one transaction and one sync, for one write or for many at once. `record_sendings` is the only door to
+``sending``: halts and brakes are read, the rows are stored and the mark is replaced before it returns, and only then
+may a byte leave. Opening refuses a ledger that was restored, is newer or older, or cannot be made durable. It never
+takes the sender's lock (see ``lock``), and never decides what a write's next state is.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,11 +24,12 @@ from worker.ledger.places import LedgerPlace, place_of, sync_folder
 from worker.ledger.prepared import Prepared, given
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.ledger.revisions import NOTHING, migrate, require_current, revision_of
-from worker.ledger.sendings import active_halts, insert_halt, note_task_read, record_attempt, settle_attempt, view_for
+from worker.ledger.sendings import insert_halt, note_task_read, record_attempt, settle_attempt
 from worker.ledger.store import Store, create_file, reading_store, writing_store
 from worker.ledger.tables import action_log, daemon_status, halts, meta, rule_memory, writes
 from worker.ledger.trail import save_trail
-from worker.model.commits import Brake, Commit, DaemonStatus, Halt, MemoryChange, Move, SendingView
+from worker.ledger.views import Views, active_halts
+from worker.model.commits import Brake, Commit, DaemonStatus, Halt, MemoryChange, Sending, SendingView
 from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.ids import PartnerId, RuleId
 from worker.model.records import Record, of_write
@@ -75,41 +76,36 @@ class SqlLedger(LedgerReader):
             return ()
         for move in commit.moves:
             if move.after.state == "sending" and move.before.state != "sending":
-                raise ValueError(f"write {move.before.id}: only record_sending records sending")
+                raise ValueError(f"write {move.before.id}: only record_sendings records sending")
         with self._store.writing() as connection:
             return _applied(connection, commit)
 
-    def record_sending(
-        self, move: Move, check: Callable[[SendingView], Brake | None], *, amount: float | None
-    ) -> Brake | None:
-        """Records ``sending`` durably unless ``check`` names a brake; then nothing is changed. ``amount``: the money
-        that the attempt carries or commits, as ``check`` judges it; None where there is none.
+    def record_sendings(self, group: Sequence[Sending]) -> tuple[Brake | None, ...]:
+        """Records ``sending`` of each durably, in this order, unless its check names a brake; then nothing is changed
+        of that write. One transaction, one sync and one mark for all; returns the brakes, None where there was none.
 
-        ``check`` runs inside the transaction and may look at nothing but the view. Whatever this raises, nothing may be
-        sent. After `SendingUnmarked` the row does say ``sending``, because only the mark could not be written: move it
-        back to planned, as not sent, once the ledger can be written. Any other error left the row as it was, or, after
-        a failing disk and a crash, in ``sending``, where recovery takes it for unknown.
+        Whatever this raises, nothing of the group may be sent. After `SendingUnmarked` the rows that it names do say
+        ``sending``, because only the mark could not be written: move them back to planned, as not sent, once the ledger
+        can be written. Any other error left all rows as they were, or, after a failing disk and a crash, in
+        ``sending``, where recovery takes them for unknown.
         """
-        before, after = move.before, move.after
-        if after.state != "sending" or after.attempt != before.attempt + 1:
-            raise ValueError(f"write {before.id}: a sending is a move to sending with the next attempt")
+        for one in group:
+            before, after = one.move.before, one.move.after
+            if after.state != "sending" or after.attempt != before.attempt + 1:
+                raise ValueError(f"write {before.id}: a sending is a move to sending with the next attempt")
         with self._store.writing() as connection:
-            brake = check(view_for(connection, after, after.changed_at))
-            if brake is not None:
-                return brake
-            update_write(connection, move)
-            settle_attempt(connection, move)
-            record_attempt(connection, after, after.changed_at, amount)
-            journal = Journal(connection)
-            journal.add(move.records)
+            views, journal = Views(connection), Journal(connection)
+            brakes = tuple(_recorded(connection, one, views, journal) for one in group)
             journal.flush()
-        self._replace_mark(after, Mark(ledger_id=self._ledger_id, seq=journal.seq, hash=journal.hash))
-        return None
+        sent = tuple(one.move.after for one, brake in zip(group, brakes, strict=True) if brake is None)
+        if sent:
+            self._replace_mark(sent, Mark(ledger_id=self._ledger_id, seq=journal.seq, hash=journal.hash))
+        return brakes
 
     def sending_view(self, write: Write, now: datetime) -> SendingView:
-        """What `record_sending` would show its check now; by the time of the sending it may be otherwise."""
+        """What `record_sendings` would show its check now; by the time of the sending it may be otherwise."""
         with self._store.reading() as connection:
-            return view_for(connection, write, now)
+            return Views(connection).of(write, now)
 
     def note_task_read(self, write: Write) -> None:
         """Counts a read of the service's task behind the write's last attempt, before it is made."""
@@ -189,13 +185,13 @@ class SqlLedger(LedgerReader):
             journal.flush()
         return ended
 
-    def _replace_mark(self, write: Write, mark: Mark) -> None:
+    def _replace_mark(self, sent: tuple[Write, ...], mark: Mark) -> None:
         if self._store.place is None:
             return
         try:
             write_mark(self._store.place, mark)
         except LedgerUnwritable as error:
-            raise SendingUnmarked(str(error), write=write, hint=error.hint) from error
+            raise SendingUnmarked(str(error), writes=sent, hint=error.hint) from error
 
 
 def stored_revision(place: LedgerPlace) -> str:
@@ -276,6 +272,20 @@ def _hash_at(connection: Connection, seq: int) -> str | None:
     if seq == 0:
         return GENESIS
     return next((str(found) for (found,) in _HASH_AT.run(connection, {"at_seq": seq})), None)
+
+
+def _recorded(connection: Connection, one: Sending, views: Views, journal: Journal) -> Brake | None:
+    """One attempt of a group, on its way to the disk unless a brake holds it."""
+    move, after = one.move, one.move.after
+    brake = one.check(views.of(after, after.changed_at))
+    if brake is not None:
+        return brake
+    update_write(connection, move)
+    settle_attempt(connection, move)
+    record_attempt(connection, after, after.changed_at, one.amount)
+    journal.add(move.records)
+    views.recorded(move, one.amount)
+    return None
 
 
 def _applied(connection: Connection, commit: Commit) -> tuple[Write, ...]:

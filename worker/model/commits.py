@@ -1,6 +1,6 @@
 """What goes into the ledger in one transaction: memory, new writes, moves of writes and records, or none of them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -98,6 +98,17 @@ class Brake:
     reason: str
     why: str
     until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """An attempt to be recorded: the move to ``sending``, the brake that has the last word, called within the
+    transaction and looking at nothing but the view, and the money that the attempt carries or commits, None where there
+    is none."""
+
+    move: Move
+    check: Callable[[SendingView], Brake | None]
+    amount: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ the operator's own making (partners, rules) and closed sets of words; an event n
 without end.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar, cast
 
@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from worker.engine.ports import Ledger
 from worker.engine.report import CycleReport
 from worker.ledger.browsing import LedgerBrowser
-from worker.model.commits import Commit, Move
+from worker.model.commits import Brake, Commit, Move, Sending
 from worker.model.errors import LedgerUnwritable
 from worker.model.facts import Json
 from worker.model.records import Record
@@ -146,10 +146,9 @@ class _TimedLedger:
             else self._timed(lambda: self._ledger.apply(commit), commit.moves)
         )
 
-    def record_sending(self, *given: object, **named: object) -> object:
-        """Timed; what it is given is the ledger's affair."""
-        record: Callable[..., object] = self._ledger.record_sending
-        return self._timed(lambda: record(*given, **named), ())
+    def record_sendings(self, group: Sequence[Sending]) -> tuple[Brake | None, ...]:
+        """Timed as the one commit that it is, however many attempts it records."""
+        return self._timed(lambda: self._ledger.record_sendings(group), ())
 
     def _timed(self, work: Callable[[], T], moves: Iterable[Move]) -> T:
         began = self._seconds()

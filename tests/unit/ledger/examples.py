@@ -1,13 +1,14 @@
 """Writes, plans and moves for the ledger's tests: one place that knows how little a test has to say."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from worker.engine.ports import Ledger
 from worker.ledger.places import LedgerPlace
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Brake, Commit, Move, SendingView
+from worker.model.commits import Brake, Commit, Move, Sending, SendingView
 from worker.model.facts import Json
 from worker.model.ids import EventId, PartnerId, RuleId
 from worker.model.memory import RuleMemory
@@ -67,10 +68,18 @@ def to_sending(write: Write, at: datetime) -> Move:
     return moved(write, "sending", at, attempt=write.attempt + 1, last_sent_at=at)
 
 
+def record(
+    ledger: Ledger, move: Move, check: Callable[[SendingView], Brake | None], *, amount: float | None
+) -> Brake | None:
+    """One attempt as a group of its own."""
+    (brake,) = ledger.record_sendings([Sending(move=move, check=check, amount=amount)])
+    return brake
+
+
 def sent(ledger: SqlLedger, write: Write, at: datetime, amount: float | None = None) -> Write:
     """Records the next attempt of a write and returns the row as it then stands."""
     move = to_sending(write, at)
-    assert ledger.record_sending(move, no_brake, amount=amount) is None
+    assert record(ledger, move, no_brake, amount=amount) is None
     return move.after
 
 

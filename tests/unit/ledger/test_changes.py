@@ -129,7 +129,7 @@ def test_memory_of_the_same_episode_is_replaced(ledger: SqlLedger) -> None:
 def test_apply_is_no_door_to_sending(ledger: SqlLedger) -> None:
     (write,) = planned(ledger)
 
-    with pytest.raises(ValueError, match="only record_sending"):
+    with pytest.raises(ValueError, match="only record_sendings"):
         ledger.apply(Commit(at=NOW, moves=(to_sending(write, after(1)),)))
 
 

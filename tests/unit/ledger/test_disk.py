@@ -16,6 +16,7 @@ from tests.unit.ledger.examples import (
     place_in,
     plan,
     planned,
+    record,
     sent,
     to_sending,
 )
@@ -53,9 +54,7 @@ def test_on_a_full_disk_nothing_is_recorded_as_sending_and_the_mark_stays(ledger
     fill_disk(ledger)
 
     with pytest.raises(LedgerUnwritable):
-        ledger.record_sending(
-            type(big)(before=big.before, after=big.after, records=(fired(why=LONG),)), no_brake, amount=None
-        )
+        record(ledger, type(big)(before=big.before, after=big.after, records=(fired(why=LONG),)), no_brake, amount=None)
 
     assert ledger.write(write.id) == write
     assert read_mark(place_in(tmp_path)) == before
@@ -69,7 +68,7 @@ def test_an_error_raised_by_the_check_leaves_nothing_behind(ledger: SqlLedger) -
         raise RuntimeError("a defect in a brake")
 
     with pytest.raises(RuntimeError):
-        ledger.record_sending(to_sending(write, after(1)), broken, amount=None)
+        record(ledger, to_sending(write, after(1)), broken, amount=None)
 
     assert ledger.write(write.id) == write
     sent(ledger, write, after(2))
@@ -102,14 +101,14 @@ def test_a_ledger_taken_away_under_a_running_worker_is_written_to_no_more(
         (tmp_path / "backup.db").rename(tmp_path / "worker.db")
 
     with pytest.raises(LedgerUnwritable, match="replaced or removed"):
-        ledger.record_sending(to_sending(write, after(1)), no_brake, amount=None)
+        record(ledger, to_sending(write, after(1)), no_brake, amount=None)
 
 
 UNDER_A_LIMIT = """
 import resource, sys
 sys.path.insert(0, sys.argv[2])
 from pathlib import Path
-from tests.unit.ledger.examples import NOW, fired, no_brake, open_ledger, planned, to_sending, after
+from tests.unit.ledger.examples import NOW, fired, no_brake, open_ledger, planned, to_sending, after, record
 from worker.model.commits import Commit
 from worker.model.errors import LedgerUnwritable
 ledger = open_ledger(Path(sys.argv[1]))
@@ -117,7 +116,7 @@ ledger = open_ledger(Path(sys.argv[1]))
 hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 resource.setrlimit(resource.RLIMIT_FSIZE, (1024, hard))
 for action in (
-    lambda: ledger.record_sending(to_sending(write, after(1)), no_brake, amount=None),
+    lambda: record(ledger, to_sending(write, after(1)), no_brake, amount=None),
     lambda: ledger.apply(Commit(at=NOW, records=(fired(why="x" * 100_000),))),
 ):
     try:
@@ -126,7 +125,7 @@ for action in (
         print("unwritable", bool(error.hint))
 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
 print(ledger.write(write.id) == write, ledger.last_seq(), ledger.verify())
-ledger.record_sending(to_sending(write, after(2)), no_brake, amount=None)
+record(ledger, to_sending(write, after(2)), no_brake, amount=None)
 print(ledger.write(write.id).state, ledger.last_seq(), ledger.verify())
 """
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.unit.ledger.examples import ACME, NOW, RULE, Look, after, kinds, open_ledger, planned, to_sending
+from tests.unit.ledger.examples import ACME, NOW, RULE, Look, after, kinds, open_ledger, planned, record, to_sending
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import LogFilter
 from worker.model.ids import PartnerId, RuleId
@@ -14,7 +14,7 @@ def test_a_halt_is_seen_by_the_next_sending_of_another_process(ledger: SqlLedger
         halt = operator.append_halt(because="prices are wrong", by="ann", at=after(1))
     look = Look()
 
-    ledger.record_sending(to_sending(write, after(2)), look, amount=None)
+    record(ledger, to_sending(write, after(2)), look, amount=None)
 
     assert look.view.halts == (halt,)
     assert ledger.halts(after(2)) == (halt,)

@@ -22,6 +22,7 @@ from tests.unit.ledger.examples import (
     place_in,
     plan,
     planned,
+    record,
     sent,
     to_sending,
 )
@@ -51,7 +52,7 @@ def test_a_brake_changes_nothing(ledger: SqlLedger, tmp_path: Path) -> None:
     before = read_mark(place_in(tmp_path))
     brake = Brake(reason="halt", why="a person halted writes")
 
-    assert ledger.record_sending(to_sending(write, after(1)), lambda _: brake, amount=None) == brake
+    assert record(ledger, to_sending(write, after(1)), lambda _: brake, amount=None) == brake
 
     assert ledger.write(write.id) == write
     assert ledger.last_seq() == 1
@@ -64,7 +65,7 @@ def test_a_write_that_changed_meanwhile_is_not_recorded_as_sending(ledger: SqlLe
     become(ledger, write, "cancelled", after(1))
 
     with pytest.raises(StateConflict):
-        ledger.record_sending(to_sending(write, after(2)), no_brake, amount=None)
+        record(ledger, to_sending(write, after(2)), no_brake, amount=None)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_only_the_next_attempt_is_a_sending(ledger: SqlLedger, to: State, attemp
     bent = Move(before=write, after=replace(move.after, state=to, attempt=attempt))
 
     with pytest.raises(ValueError, match="next attempt"):
-        ledger.record_sending(bent, no_brake, amount=None)
+        record(ledger, bent, no_brake, amount=None)
 
     assert ledger.write(write.id) == write, reason
 
@@ -90,13 +91,13 @@ def test_a_mark_that_cannot_be_written_says_so_and_the_write_can_go_back_as_not_
     obstacle.mkdir()
 
     with pytest.raises(SendingUnmarked) as caught:
-        ledger.record_sending(to_sending(write, after(1)), no_brake, amount=None)
+        record(ledger, to_sending(write, after(1)), no_brake, amount=None)
 
-    assert caught.value.write == ledger.write(write.id)
+    assert caught.value.writes == (ledger.write(write.id),)
     assert caught.value.exit_code == 3
     assert "space" in caught.value.hint
     obstacle.rmdir()
-    back = become(ledger, caught.value.write, "planned", after(2), uncounted=1)
+    back = become(ledger, caught.value.writes[0], "planned", after(2), uncounted=1)
     assert ledger.first_sendings(ACME, NOW) == {}, "an attempt proven unsent counts nowhere"
     assert sent(ledger, back, after(3)).attempt == 2
     ledger.close()
@@ -116,7 +117,7 @@ def test_other_unsettled_writes_of_the_target_are_shown_and_no_others(ledger: Sq
     become(ledger, rows[2], "rejected", after(9))
     look = Look()
 
-    ledger.record_sending(to_sending(mine, after(10)), look, amount=None)
+    record(ledger, to_sending(mine, after(10)), look, amount=None)
 
     assert look.view.on_target == (rows[0],)
 
@@ -138,7 +139,7 @@ def test_sends_of_the_last_hour_leave_out_what_only_stops_and_what_was_not_sent(
     sent(ledger, counts, after(-3599))
     look = Look()
 
-    ledger.record_sending(to_sending(mine, NOW), look, amount=None)
+    record(ledger, to_sending(mine, NOW), look, amount=None)
 
     assert look.view.sent_last_hour == (after(-3599),)
 
