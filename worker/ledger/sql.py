@@ -37,6 +37,13 @@ from worker.model.writes import Write
 
 NowClock = Callable[[], datetime]
 
+_STATUS = upsert(daemon_status)
+_SAVE_STATUS = Prepared(
+    _STATUS.on_conflict_do_update(
+        index_elements=["id"], set_={name: _STATUS.excluded[name] for name in ("pid", "since", "seen_at", "body")}
+    ),
+    [column.name for column in daemon_status.c],
+)
 _TOUCH = Prepared(update(meta).values(id=meta.c.id))
 _ID = Prepared(select(meta.c.ledger_id))
 _HELD = tuple(Prepared(select(1).select_from(table).limit(1)) for table in (action_log, writes, rule_memory))
@@ -133,14 +140,14 @@ class SqlLedger(LedgerReader):
     def save_status(self, status: DaemonStatus) -> None:
         """What the daemon says of itself, in place of what it said before."""
         row = {
+            "id": 1,
             "pid": status.pid,
             "since": time_text(status.since),
             "seen_at": time_text(status.seen_at),
             "body": json_text(dict(status.body)),
         }
         with self._store.writing() as connection:
-            statement = upsert(daemon_status).values(id=1, **row)
-            connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=row))
+            _SAVE_STATUS.run(connection, row)
 
     def append_halt(
         self,

@@ -7,13 +7,15 @@ part of the action log or its chain: it explains decisions, it proves none.
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import cast
+from operator import itemgetter
+from typing import Any, cast
 
 from sqlalchemy import Connection, Row, delete, insert, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from worker.ledger.codec import json_of, json_text, maybe_text, maybe_time, time_of, time_text
 from worker.ledger.facts import Body, dated_body, difference, fact_body, fact_of, key_of, params_body, put_back
+from worker.ledger.prepared import Prepared, given
 from worker.ledger.rows import text_safe
 from worker.ledger.tables import conditions, evaluations, observations, observed
 from worker.model.facts import Fact, FactKey, Json
@@ -25,50 +27,63 @@ Place = tuple[EventId, str]
 FORGET_AT_ONCE = 2_000
 """How many old changes one transaction drops at most, so that none takes long."""
 
+_E, _O = evaluations.c, observations.c
 _EVALUATION = upsert(evaluations)
 _PAIR = ("partner", "event", "rule", "ending")
-_SAVE_EVALUATION = _EVALUATION.on_conflict_do_update(
-    index_elements=list(_PAIR),
-    set_={column.name: _EVALUATION.excluded[column.name] for column in evaluations.c if column.name not in _PAIR},
+_SAVE_EVALUATION = Prepared(
+    _EVALUATION.on_conflict_do_update(
+        index_elements=list(_PAIR),
+        set_={column.name: _EVALUATION.excluded[column.name] for column in evaluations.c if column.name not in _PAIR},
+    ),
+    [column.name for column in evaluations.c],
 )
-_SAVE_TEXT = upsert(conditions).on_conflict_do_nothing()
+_SAVE_TEXT = Prepared(upsert(conditions).on_conflict_do_nothing(), ["when_hash", "source"])
+_SAVE_CHANGE = Prepared(insert(observations), ["partner", "event", "fact", "at", "before"])
 _OBSERVED = upsert(observed)
-_SAVE_OBSERVED = _OBSERVED.on_conflict_do_update(
-    index_elements=["partner", "event", "fact"],
-    set_={name: _OBSERVED.excluded[name] for name in ("params", "at", "body")},
+_SAVE_OBSERVED = Prepared(
+    _OBSERVED.on_conflict_do_update(
+        index_elements=["partner", "event", "fact"],
+        set_={name: _OBSERVED.excluded[name] for name in ("params", "at", "body")},
+    ),
+    [column.name for column in observed.c],
 )
+_OLD = select(_O.id).where(_O.partner == given("of_partner"), _O.at < given("before_that")).limit(FORGET_AT_ONCE)
+_FORGET = Prepared(delete(observations).where(_O.id.in_(_OLD)))
+_TEXT = Prepared(select(conditions.c.source).where(conditions.c.when_hash == given("of_hash")))
+_EVALUATED = tuple(column.name for column in _E)
+_EVALUATIONS = select(evaluations).where(_E.event == given("of_event")).order_by(_E.partner, _E.rule, _E.at)
+_OF_EVENT = Prepared(_EVALUATIONS)
+_OF_PARTNER = Prepared(_EVALUATIONS.where(_E.partner == given("of_partner")))
 
 
 def save_trail(connection: Connection, trail: Trail) -> None:
     """Stores what a look leaves behind, within the caller's transaction."""
     if trail.texts:
         rows = [{"when_hash": one, "source": text_safe(source)} for one, source in trail.texts.items()]
-        connection.execute(_SAVE_TEXT, rows)
+        _SAVE_TEXT.run_many(connection, rows)
     if trail.evaluations:
-        connection.execute(_SAVE_EVALUATION, [_evaluation_row(one) for one in trail.evaluations])
+        _SAVE_EVALUATION.run_many(connection, [_evaluation_row(one) for one in trail.evaluations])
     if trail.changes:
-        connection.execute(insert(observations), [_change_row(trail.partner, one) for one in trail.changes])
-        connection.execute(_SAVE_OBSERVED, [_observed_row(trail.partner, one.now) for one in trail.changes])
+        _SAVE_CHANGE.run_many(connection, [_change_row(trail.partner, one) for one in trail.changes])
+        _SAVE_OBSERVED.run_many(connection, [_observed_row(trail.partner, one.now) for one in trail.changes])
     if trail.forget is not None:
-        o = observations.c
-        old = select(o.id).where(o.partner == trail.partner, o.at < time_text(trail.forget)).limit(FORGET_AT_ONCE)
-        connection.execute(delete(observations).where(o.id.in_(old)))
+        _FORGET.run(connection, {"of_partner": trail.partner, "before_that": time_text(trail.forget)})
 
 
 def load_evaluations(
     connection: Connection, events: Sequence[EventId], partner: PartnerId | None
 ) -> tuple[Evaluation, ...]:
     """The evaluations of these events, by partner, event, rule and then time."""
-    e = evaluations.c
-    query = select(evaluations).where(e.event.in_(events)).order_by(e.partner, e.event, e.rule, e.at)
-    found = connection.execute(query if partner is None else query.where(e.partner == partner))
-    return tuple(_evaluation(row) for row in found)
+    asked = _OF_EVENT if partner is None else _OF_PARTNER
+    owner = {} if partner is None else {"of_partner": partner}
+    each = (asked.run(connection, {"of_event": event, **owner}) for event in sorted(set(events)))
+    found = sorted((row for rows in each for row in rows), key=itemgetter(0))  # by partner, and so on as they came
+    return tuple(_evaluation(dict(zip(_EVALUATED, row, strict=True))) for row in found)
 
 
 def load_text(connection: Connection, when_hash: str) -> str | None:
     """The condition of that hash."""
-    query = select(conditions.c.source).where(conditions.c.when_hash == when_hash)
-    return connection.execute(query).scalar_one_or_none()
+    return next((str(source) for (source,) in _TEXT.run(connection, {"of_hash": when_hash})), None)
 
 
 def load_observed(connection: Connection, partner: PartnerId, event: EventId | None) -> tuple[Observed, ...]:
@@ -136,8 +151,7 @@ def _evaluation_row(one: Evaluation) -> dict[str, object]:
     }
 
 
-def _evaluation(row: Row[tuple[object, ...]]) -> Evaluation:
-    at = row._mapping  # noqa: SLF001 - SQLAlchemy's public way to a row's columns by name
+def _evaluation(at: Mapping[str, Any]) -> Evaluation:
     stored = cast("Mapping[str, Mapping[str, Json]]", json_of(at["facts"]))
     read = cast("Mapping[str, str | None]", json_of(at["read"]))
     seen: dict[str, SeenFact] = {}
@@ -185,7 +199,7 @@ def _observed_row(partner: PartnerId, one: Observed) -> dict[str, object]:
 
 
 def _observed(row: Row[tuple[object, ...]]) -> Observed:
-    at = row._mapping  # noqa: SLF001 - as above
+    at = row._mapping  # noqa: SLF001 - SQLAlchemy's public way to a row's columns by name
     key = cast("Mapping[str, Json]", json_of(at["params"]))
     seen_at = time_of(at["at"])
     fact = fact_of(cast("Mapping[str, Json]", json_of(at["body"])), seen_at)
