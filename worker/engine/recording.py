@@ -7,12 +7,12 @@ once at start, so that most looks cost one comparison a fact.
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 
 from worker.engine.decide import Decision
-from worker.engine.evaluations import by_pair, evaluated, same, too_early, worth_storing
+from worker.engine.evaluations import by_pair, evaluated, same, too_early, undated, worth_storing
 from worker.engine.parts import Parts
 from worker.model.errors import LedgerUnwritable
 from worker.model.facts import Fact, FactKey, Json, Known, Observation
@@ -208,7 +208,7 @@ def _changed(kept: Kept, place: Place, fact: Fact, now: datetime) -> Iterator[Ch
     if same(before, new):
         known[key] = fact
         return
-    yield Change(now=Observed(event=event, key=key, fact=replace(new, trace=None), at=now), before=before)
+    yield Change(now=Observed(event=event, key=key, fact=undated(new), at=now), before=before)
 
 
 def _touched(kept: Kept, decision: Decision, changes: Iterable[Change], events: Iterable[EventId]) -> list[EventId]:

@@ -7,6 +7,7 @@ part of the action log or its chain: it explains decisions, it proves none.
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, cast
 
@@ -182,7 +183,7 @@ def _change_row(partner: PartnerId, change: Change) -> dict[str, object]:
         "partner": partner,
         "event": change.now.event,
         "fact": change.now.key.text,
-        "at": time_text(change.now.at),
+        "at": _moment_text(change.now.at),
         "before": None if before is None else json_text(before),
     }
 
@@ -192,10 +193,19 @@ def _observed_row(partner: PartnerId, one: Observed) -> dict[str, object]:
         "partner": partner,
         "event": one.event,
         "fact": one.key.text,
-        "params": json_text({"name": one.key.name, "params": params_body(one.key)}),
-        "at": time_text(one.at),
+        "params": _key_text(one.key),
+        "at": _moment_text(one.at),
         "body": json_text(dated_body(one.fact)),
     }
+
+
+_moment_text = lru_cache(maxsize=64)(time_text)
+"""The changes of one look share their moment."""
+
+
+@lru_cache(maxsize=1024)
+def _key_text(key: FactKey) -> str:
+    return json_text({"name": key.name, "params": params_body(key)})
 
 
 def _observed(row: Row[tuple[object, ...]]) -> Observed:

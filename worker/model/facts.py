@@ -32,6 +32,10 @@ class FactKey:
     name: str
     params: tuple[tuple[str, Scalar], ...] = ()
 
+    def __hash__(self) -> int:
+        """Of the name alone, which is quick and nearly always enough: every fact of every look is found by it."""
+        return hash(self.name)
+
     @property
     def text(self) -> str:
         """A stable spelling, used as the key in the ledger: ``suggested_tcs?budget=500.0&goal=ROAS``."""

@@ -5,6 +5,7 @@ with all of its fields. Nothing is evaluated.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from worker.model.facts import Fact, Json, Known
 from worker.model.rules import Computed, Condition, Rule
@@ -54,9 +55,15 @@ def narrowed(fact: Fact, fields: Fields) -> Fact:
     """The fact with these fields only. What is no record, and what is unknown, stays as it is."""
     if fields is None or not isinstance(fact, Known) or not isinstance(fact.value, dict):
         return fact
-    value: dict[str, Json] = {name: fact.value[name] for name in sorted(fields) if name in fact.value}
-    gaps = {name: why for name, why in fact.gaps.items() if name in fields}
+    whole = fact.value
+    value: dict[str, Json] = {name: whole[name] for name in _in_order(fields) if name in whole}
+    gaps = {name: why for name, why in fact.gaps.items() if name in fields} if fact.gaps else fact.gaps
     return Known(value=value, read_at=fact.read_at, gaps=gaps)
+
+
+@lru_cache(maxsize=256)
+def _in_order(fields: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted(fields))
 
 
 def _paths(text: Condition | Computed) -> Iterable[Path]:
