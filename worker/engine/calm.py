@@ -13,6 +13,7 @@ import heapq
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 from zlib import crc32
 
 from worker.model.ids import EventId
@@ -22,8 +23,7 @@ LOOKED_AT_AGAIN = timedelta(minutes=30)
 """A calm event is looked at again after this time, and at the latest after twice as long, not all at once."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rest:
+class Rest(NamedTuple):
     """What an event was that a fact has stirred: calm until then, its conditions so."""
 
     until: datetime
@@ -78,6 +78,10 @@ class Calm:
         if len(self._ends) > 2 * len(self.until) + 64:
             self._ends = [(at, one) for one, at in self.until.items()]
             heapq.heapify(self._ends)
+
+    def stay(self, event: EventId) -> None:
+        """The event is as calm as it was before a fact of it changed, and its conditions are the same."""
+        self.until[event] = self.learnt.pop(event)
 
     def rest(self, event: EventId, now: datetime) -> Rest | None:
         """What the event was, if nothing but a fact of it has changed since."""

@@ -30,7 +30,6 @@ from worker.model.replacing import replace
 from worker.model.rules import Rule, RuleSet
 from worker.model.trail import Trail
 from worker.model.writes import Write
-from worker.rules.verdicts import Verdict
 
 Memories = dict[tuple[EventId, RuleId], RuleMemory]
 
@@ -148,7 +147,7 @@ class Decider:
                 found.only[event] = rules
                 found.until[event] = rest.until
             else:
-                found.passed[event] = (rest.until, verdict)
+                found.passed.append(event)
         return found
 
     def _look(
@@ -186,8 +185,8 @@ class Decider:
             *(plan.key.event for plan in commit.plans),
             *(change.after.key.event for change in commit.moves),
         }
-        for event, (until, verdict) in found.passed.items():
-            state.calm.keep(event, until, verdict)
+        for event in found.passed:
+            state.calm.stay(event)
         for event, observation in look.observations.items():
             if event in lively:
                 state.calm.stir(event)
@@ -221,8 +220,8 @@ class Decider:
 @dataclass(slots=True, kw_only=True)
 class _SortedOut:
     """What a look is to look at. ``observations``: of all events that were stirred. ``only``: the rules that look at
-    an event, where not all do, and ``until`` when its calm would have ended; ``passed``: events that stay calm, until
-    when, and what their conditions are. ``busy``: events with writes under way."""
+    an event, where not all do, and ``until`` when its calm would have ended; ``passed``: events that stay calm.
+    ``busy``: events with writes under way."""
 
     screen: Screen
     busy: Collection[EventId]
@@ -230,7 +229,7 @@ class _SortedOut:
     looked_at: list[EventId] = field(default_factory=list)
     only: dict[EventId, list[Rule]] = field(default_factory=dict)
     until: dict[EventId, datetime] = field(default_factory=dict)
-    passed: dict[EventId, tuple[datetime, Verdict]] = field(default_factory=dict)
+    passed: list[EventId] = field(default_factory=list)
 
 
 def _shut_records(state: PartnerState, off: Mapping[RuleId, str], now: datetime) -> list[Record]:

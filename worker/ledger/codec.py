@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from worker.model.facts import Json
@@ -20,6 +20,7 @@ T = TypeVar("T")
 Decoder = Callable[[object], object]
 
 
+@lru_cache(maxsize=512)  # what is stored together shares its moments
 def time_text(moment: datetime) -> str:
     """``2026-01-31T12:00:00.000000Z``: always the same width, so that texts sort as times do."""
     if moment.tzinfo is None:

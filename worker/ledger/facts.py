@@ -40,7 +40,7 @@ def fact_of(body: Body, otherwise: datetime) -> Fact:
 
 def difference(older: Fact, newer: Fact) -> Body:
     """What brings ``older`` back, put on ``newer``."""
-    if not isinstance(older, Known) or not isinstance(newer, Known) or dict(older.gaps) != dict(newer.gaps):
+    if not isinstance(older, Known) or not isinstance(newer, Known) or older.gaps != newer.gaps:
         return {"whole": fact_body(older)}
     old, new = older.value, newer.value
     if not isinstance(old, dict) or not isinstance(new, dict):

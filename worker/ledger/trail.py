@@ -183,7 +183,7 @@ def _change_row(partner: PartnerId, change: Change) -> dict[str, object]:
         "partner": partner,
         "event": change.now.event,
         "fact": change.now.key.text,
-        "at": _moment_text(change.now.at),
+        "at": time_text(change.now.at),
         "before": None if before is None else json_text(before),
     }
 
@@ -194,13 +194,9 @@ def _observed_row(partner: PartnerId, one: Observed) -> dict[str, object]:
         "event": one.event,
         "fact": one.key.text,
         "params": _key_text(one.key),
-        "at": _moment_text(one.at),
+        "at": time_text(one.at),
         "body": json_text(dated_body(one.fact)),
     }
-
-
-_moment_text = lru_cache(maxsize=64)(time_text)
-"""The changes of one look share their moment."""
 
 
 @lru_cache(maxsize=1024)

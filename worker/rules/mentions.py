@@ -52,8 +52,10 @@ def worth_keeping(rules: Iterable[Rule]) -> Mapping[str, Fields]:
 
 
 def narrowed(fact: Fact, fields: Fields) -> Fact:
-    """The fact with these fields only. What is no record, and what is unknown, stays as it is."""
+    """The fact with these fields only. What is no record, what is unknown, and what has no others stays as it is."""
     if fields is None or not isinstance(fact, Known) or not isinstance(fact.value, dict):
+        return fact
+    if fields.issuperset(fact.value) and fields.issuperset(fact.gaps):
         return fact
     whole = fact.value
     value: dict[str, Json] = {name: whole[name] for name in _in_order(fields) if name in whole}
