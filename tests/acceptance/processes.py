@@ -97,7 +97,8 @@ def sandbox(folder: Path, *options: str, story: str | None = "story: []\n") -> I
         control = re.sub(r"/api/v3$", "", found["base_url"])
         running = Sandbox(base_url=found["base_url"], cr_url=found["cr_url"], control=control, process=process)
         yield running
-        assert running.get("violations") == [], "the worker broke a rule of the service's document"
+        broken = running.get("violations")
+        assert broken == [], f"the worker broke a rule of the service's document: {broken}"
     finally:
         process.terminate()
         process.wait(timeout=20)

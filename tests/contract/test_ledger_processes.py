@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.ledger.examples import NOW, URL, after, become, key, open_ledger, place_in, plan, planned
+from tests.unit.ledger.examples import NOW, URL, after, become, key, older_mark, open_ledger, place_in, plan, planned
 from worker.ledger.mark import read_mark
 from worker.ledger.reading import open_reading
 from worker.model.commits import LogFilter
@@ -115,6 +115,7 @@ def test_a_kill_between_commit_and_mark_leaves_a_ledger_ahead_of_its_mark(tmp_pa
     with open_ledger(tmp_path):
         pass
     before = read_mark(place_in(tmp_path))
+    older_mark(tmp_path)
     gate = tmp_path / "worker.db.mark.new"
     os.mkfifo(gate)
     with process(WRITE, tmp_path) as writer:

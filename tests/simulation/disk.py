@@ -99,6 +99,16 @@ class Disk:
         if size > self.synced:
             self.cut_to = self._chance.randint(self.synced, size - 1)
 
+    def torn(self, before: bytes, after: bytes) -> bytes:
+        """A file of which only a part of what is new got to the disk; a new file is there as a whole, or not at all."""
+        if len(before) != len(after):
+            return before or after
+        changed = [at for at in range(len(after)) if before[at] != after[at]]
+        if not changed:
+            return after
+        cut = changed[self._chance.randrange(len(changed))]
+        return after[:cut] + before[cut:]
+
     def reap(self, owner: str) -> None:
         """Closes what the dead process had open, and puts the files back as it left them."""
         self.look_away()
@@ -287,8 +297,11 @@ def mounted(disk: Disk) -> Iterator[None]:
             raise LedgerUnwritable(f"the ledger's mark {place.mark.name} cannot be written: no space left", hint="")
         if harm is not None and harm.does == "kill_before":
             disk.die(owner)
+        before = place.mark.read_bytes() if place.mark.exists() else b""
         real_mark(place, mark)
-        if harm is not None and harm.does == "kill_after":
+        if harm is not None and harm.does == "torn":
+            place.mark.write_bytes(disk.torn(before, place.mark.read_bytes()))
+        if harm is not None and harm.does in ("kill_after", "torn"):
             disk.die(owner)
 
     with (

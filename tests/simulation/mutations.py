@@ -105,9 +105,9 @@ def plain(scene: str) -> Try:
 HIDDEN = at("pause", "write", "429 applied")
 CLEAN = at("pause", "write", "429 clean")
 TWICE = """        try:
-            return await self._whole(client, alone, WRITE_BYTES_MAX)
+            return await self._whole(transport, alone, WRITE_BYTES_MAX)
         except httpx.TransportError:
-            return await self._whole(client, alone, WRITE_BYTES_MAX)"""
+            return await self._whole(transport, alone, WRITE_BYTES_MAX)"""
 AS_IF_NOT_SENT = """back = move(write, "planned", at=now, reason="not_sent", why=why)
         return Step(move=back, settling=None, then="send")"""
 LIFE = "worker.writes.life"
@@ -265,7 +265,7 @@ _ALL: tuple[Mutant, ...] = (
         applied=flaw(
             "worker.api.transport:Wire.write",
             (
-                "        return await self._whole(client, alone, WRITE_BYTES_MAX)",
+                "        return await self._whole(transport, alone, WRITE_BYTES_MAX)",
                 TWICE,
             ),
         ),

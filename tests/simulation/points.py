@@ -151,6 +151,7 @@ MARK: tuple[Harm, ...] = (
     Harm(name="disk full", does="full"),
     Harm(name="killed before", does="kill_before"),
     Harm(name="killed after", does="kill_after"),
+    Harm(name="torn", does="torn"),
 )
 MENU: Mapping[str, tuple[Harm, ...]] = {
     "write": WRITE,

@@ -5,7 +5,6 @@ disk said at that moment, and when its sender heard the end of it.
 """
 
 import asyncio
-import json
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,8 @@ from tests.simulation.disk import Disk
 from tests.simulation.history import Read
 from tests.simulation.loop import OWNER, Killed, SimLoop
 from tests.simulation.points import Harm, Points
+from worker.ledger.mark import read_mark
+from worker.ledger.places import LedgerPlace
 from worker.sandbox.delivery import Delivery, Hang, TwinRequest
 from worker.sandbox.faults import Fault, FaultPlan, Match
 from worker.sandbox.service import Service
@@ -155,7 +156,7 @@ class SimTransport(TwinTransport):
 
     def _tap(self, asked: TwinRequest, owner: str, harm: Harm | None) -> Tapped:
         around = self._around
-        mark = json.loads(around.disk.mark.read_bytes())["seq"] if around.disk.mark.exists() else -1
+        mark = read_mark(LedgerPlace(file=around.disk.file))
         host = next(str(base) for name, base in self._bases if name == asked.host)
         query = "&".join(f"{key}={value}" for key, value in asked.query)
         tapped = Tapped(
@@ -166,7 +167,7 @@ class SimTransport(TwinTransport):
             request_id="",
             reached=True,
             sending_seq=around.disk.last_sending(),
-            mark_seq=int(mark),
+            mark_seq=-1 if mark is None else mark.seq,
             life=around.life,
             harm="" if harm is None else harm.name,
         )

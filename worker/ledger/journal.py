@@ -8,6 +8,7 @@ hold (half a surrogate pair, infinity) is replaced before hashing. Records are o
 import json
 import math
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import cast
 
 from sqlalchemy import Connection, Row, insert, select
@@ -24,6 +25,9 @@ FIELDS: tuple[str, ...] = (
     *("request", "before", "response", "evidence", "facts", "by", "prev", "hash"),
 )
 """In the order in which they are printed."""
+_SAID = FIELDS[2:-2]
+"""Those that the record itself says, but for its time."""
+_said = attrgetter(*_SAID)
 JSON_FIELDS: tuple[str, ...] = ("request", "before", "response", "evidence", "facts")
 
 _LAST = Prepared(select(action_log.c.seq, action_log.c.hash).order_by(action_log.c.seq.desc()).limit(1))
@@ -80,7 +84,7 @@ def _body(record: Record, *, seq: int, prev: str) -> dict[str, Json]:
     return {
         "seq": seq,
         "at": millis_text(record.at),
-        **{name: _clean(getattr(record, name)) for name in FIELDS[2:-2]},
+        **dict(zip(_SAID, map(_clean, _said(record)), strict=True)),
         "prev": prev,
     }
 
@@ -91,12 +95,14 @@ def _text(value: Json) -> str | None:
 
 def _clean(value: object) -> Json:
     """The value as any JSON reader can take it."""
+    if value is None:
+        return None
     match value:
         case str():
             return value.encode("utf-8", errors="replace").decode("utf-8") if _broken(value) else value
         case float():
             return value if math.isfinite(value) else str(value)
-        case None | bool() | int():
+        case bool() | int():
             return value
         case Mapping():
             return {str(_clean(str(name))): _clean(item) for name, item in value.items()}
@@ -107,4 +113,4 @@ def _clean(value: object) -> Json:
 
 
 def _broken(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text)
+    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)

@@ -4,8 +4,13 @@ A ledger that was restored from a backup has forgotten sends, and would make the
 forget: replaced atomically after each commit of ``sending`` and before the byte, it names the ledger, the last seq and
 its hash. A ledger that is behind its mark, belongs to another, or lacks one of the two is not safe to send from. The
 mark never replaces the ledger: it holds no decision.
+
+The file has two slots in two blocks of the disk. A new mark overwrites the older slot, so that one sync is enough and
+the newest one is never touched: wherever a write is cut off, the file says what it said before, or the new mark. Only a
+file that has no such slots yet, or a mark that does not follow the one that stands there, is written as a new file.
 """
 
+import hashlib
 import json
 import os
 from dataclasses import dataclass
@@ -17,6 +22,9 @@ ACCEPT_HINT = (
     "find out what happened to the file; if this ledger is the one to go on with, run `campaign-worker ledger "
     "accept-restore`: open writes are then put before a person, and nothing is taken for new without approval"
 )
+SLOTS = 2
+SLOT_BYTES = 4096
+"""A block of the disk: what a power cut spoils of one slot is never part of the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +39,9 @@ class Mark:
 def read_mark(place: LedgerPlace) -> Mark | None:
     """The mark, or None where there is none. Raises `NotSafe` where it cannot be read."""
     try:
-        body = json.loads(place.mark.read_text("utf-8"))
-        return Mark(ledger_id=str(body["ledger"]), seq=int(body["seq"]), hash=str(body["hash"]))
+        body = place.mark.read_bytes()
+        newest = _newest(body)
+        return newest.mark if newest is not None else _of_one_line(body)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -41,20 +50,89 @@ def read_mark(place: LedgerPlace) -> Mark | None:
 
 def write_mark(place: LedgerPlace, mark: Mark) -> None:
     """Replaces the mark durably: whole, or not at all."""
-    text = json.dumps({"ledger": mark.ledger_id, "seq": mark.seq, "hash": mark.hash}) + "\n"
-    fresh = place.mark.with_name(place.mark.name + ".new")
     try:
-        with fresh.open("w", encoding="utf-8") as handle:
-            handle.write(text)
-            handle.flush()
-            os.fsync(handle.fileno())
-        fresh.replace(place.mark)
-        sync_folder(place.mark.parent)
+        if not _written_in_place(place, mark):
+            _write_anew(place, mark)
     except OSError as error:
         raise LedgerUnwritable(
             f"the ledger's mark {place.mark} cannot be written: {error.strerror or error}",
             hint="free some space, or make the ledger's folder writable; nothing is sent meanwhile",
         ) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Slot:
+    number: int
+    mark: Mark
+
+
+def _newest(body: bytes) -> _Slot | None:
+    """The newest whole slot; None where there is none."""
+    if len(body) != SLOTS * SLOT_BYTES:
+        return None
+    slots = [_slot(body, number) for number in range(SLOTS)]
+    return max((one for one in slots if one is not None), key=lambda one: one.mark.seq, default=None)
+
+
+def _slot(body: bytes, number: int) -> _Slot | None:
+    """One slot; None where it was not written whole: nothing was sent by it."""
+    try:
+        found = json.loads(body[number * SLOT_BYTES : (number + 1) * SLOT_BYTES])
+        mark = Mark(ledger_id=str(found["ledger"]), seq=int(found["seq"]), hash=str(found["hash"]))
+        whole = found["check"] == _check(mark)
+    except (ValueError, TypeError, KeyError):
+        return None
+    return _Slot(number=number, mark=mark) if whole else None
+
+
+def _of_one_line(body: bytes) -> Mark:
+    """The mark as a program before the slots wrote it."""
+    found = json.loads(body)
+    return Mark(ledger_id=str(found["ledger"]), seq=int(found["seq"]), hash=str(found["hash"]))
+
+
+def _written_in_place(place: LedgerPlace, mark: Mark) -> bool:
+    """Overwrites the older slot, and leaves the newest as it is. False where the file does not allow that."""
+    try:
+        file = os.open(place.mark, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+    except FileNotFoundError:
+        return False
+    try:
+        newest = _newest(os.pread(file, SLOTS * SLOT_BYTES + 1, 0))
+        if newest is None or newest.mark.ledger_id != mark.ledger_id or newest.mark.seq >= mark.seq:
+            return False
+        text = _text(mark)
+        if os.pwrite(file, text, (SLOTS - 1 - newest.number) * SLOT_BYTES) != len(text):
+            return False  # what was cut off has no check, and the other slot still stands
+        _sync(file)
+    finally:
+        os.close(file)
+    return True
+
+
+def _write_anew(place: LedgerPlace, mark: Mark) -> None:
+    """A new file in the place of whatever is there."""
+    fresh = place.mark.with_name(place.mark.name + ".new")
+    with fresh.open("wb") as handle:
+        handle.write(_text(mark) * SLOTS)
+        handle.flush()
+        os.fsync(handle.fileno())
+    fresh.replace(place.mark)
+    sync_folder(place.mark.parent)
+
+
+def _text(mark: Mark) -> bytes:
+    """A slot: a line that people can read, as long as a block of a disk."""
+    body = {"ledger": mark.ledger_id, "seq": mark.seq, "hash": mark.hash, "check": _check(mark)}
+    return json.dumps(body).encode().ljust(SLOT_BYTES - 1) + b"\n"
+
+
+def _check(mark: Mark) -> str:
+    """Shows that a slot was written to its end."""
+    return hashlib.sha256(f"{mark.ledger_id} {mark.seq} {mark.hash}".encode()).hexdigest()[:16]
+
+
+_sync = getattr(os, "fdatasync", os.fsync)  # the file never changes its length, so its data is all there is to sync
 
 
 def lost(place: LedgerPlace) -> NotSafe:

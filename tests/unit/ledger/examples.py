@@ -1,11 +1,13 @@
 """Writes, plans and moves for the ledger's tests: one place that knows how little a test has to say."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from worker.engine.ports import Ledger
+from worker.ledger.mark import read_mark
 from worker.ledger.places import LedgerPlace
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Brake, Commit, Move, Sending, SendingView
@@ -32,6 +34,14 @@ def place_in(folder: Path) -> LedgerPlace:
 
 def open_ledger(folder: Path, now: datetime = NOW) -> SqlLedger:
     return SqlLedger.open(URL, clock_now=lambda: now, folder=folder)
+
+
+def older_mark(folder: Path) -> None:
+    """The mark in the form of an older program: the next one is then written as a new file."""
+    mark = read_mark(place_in(folder))
+    assert mark is not None
+    body = {"ledger": mark.ledger_id, "seq": mark.seq, "hash": mark.hash}
+    place_in(folder).mark.write_text(json.dumps(body) + "\n")
 
 
 def key(episode: int = 1, *, event: str = E1, rule: str = RULE, partner: str = ACME, position: int = 0) -> WriteKey:

@@ -18,6 +18,7 @@ from tests.unit.ledger.examples import (
     kinds,
     memory,
     no_brake,
+    older_mark,
     open_ledger,
     place_in,
     plan,
@@ -114,6 +115,7 @@ def test_without_its_mark_every_write_of_the_group_is_named_and_none_that_was_he
     first, held, last = many(ledger, 3)
     wanted = group([first, held, last], after(1))
     wanted[1] = replace(wanted[1], check=lambda _: FULL)
+    older_mark(tmp_path)
     (tmp_path / "worker.db.mark.new").mkdir()
 
     with pytest.raises(SendingUnmarked) as caught:

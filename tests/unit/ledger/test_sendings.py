@@ -18,6 +18,7 @@ from tests.unit.ledger.examples import (
     key,
     kinds,
     no_brake,
+    older_mark,
     open_ledger,
     place_in,
     plan,
@@ -87,6 +88,7 @@ def test_a_mark_that_cannot_be_written_says_so_and_the_write_can_go_back_as_not_
     ledger: SqlLedger, tmp_path: Path
 ) -> None:
     (write,) = planned(ledger)
+    older_mark(tmp_path)
     obstacle = tmp_path / "worker.db.mark.new"
     obstacle.mkdir()
 

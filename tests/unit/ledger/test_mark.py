@@ -1,0 +1,119 @@
+"""The mark: replaced with one sync, without touching what stands: the old or the new one at any moment."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.ledger.examples import older_mark, open_ledger, place_in, planned, sent
+from worker.ledger.mark import SLOT_BYTES, SLOTS, Mark, read_mark, write_mark
+from worker.ledger.places import LedgerPlace
+from worker.model.errors import LedgerUnwritable, NotSafe
+
+OLD, NEW = (Mark(ledger_id="a" * 32, seq=seq, hash=f"{seq:064x}") for seq in (7, 8))
+NEXT = Mark(ledger_id=OLD.ledger_id, seq=9, hash="9" * 64)
+
+
+def place_with(folder: Path, *marks: Mark) -> LedgerPlace:
+    place = place_in(folder)
+    for mark in marks:
+        write_mark(place, mark)
+    return place
+
+
+def identity(place: LedgerPlace) -> int:
+    return place.mark.stat().st_ino
+
+
+def test_marks_follow_one_another_in_the_same_file(tmp_path: Path) -> None:
+    place = place_with(tmp_path, OLD)
+    file = identity(place)
+
+    for mark in (NEW, NEXT):
+        write_mark(place, mark)
+        assert read_mark(place) == mark
+
+    assert identity(place) == file
+    assert place.mark.stat().st_size == SLOTS * SLOT_BYTES
+
+
+@pytest.mark.parametrize("which", [(OLD, NEW), (OLD, NEW, NEXT)])
+@pytest.mark.parametrize("end_first", [False, True], ids=["its beginning", "its end"])
+def test_a_mark_of_which_only_a_part_got_to_the_disk_is_the_old_or_the_new_one(
+    tmp_path: Path, which: tuple[Mark, ...], end_first: bool
+) -> None:
+    *_, before, after = which
+    place = place_with(tmp_path, *which[:-1])
+    old = place.mark.read_bytes()
+    write_mark(place, after)
+    new = place.mark.read_bytes()
+    seen = set()
+
+    for cut in range(0, len(new), 13):
+        place.mark.write_bytes(old[:cut] + new[cut:] if end_first else new[:cut] + old[cut:])
+        found = read_mark(place)
+        assert found in (before, after), f"cut after {cut} bytes"
+        seen.add(found)
+
+    assert seen == {before, after}
+
+
+def test_a_spoilt_block_leaves_the_mark_before_it_and_can_be_written_over(tmp_path: Path) -> None:
+    place = place_with(tmp_path, OLD, NEW)
+    body = bytearray(place.mark.read_bytes())
+    newest = body.index(NEW.hash.encode()) // SLOT_BYTES
+    body[newest * SLOT_BYTES : (newest + 1) * SLOT_BYTES] = bytes(SLOT_BYTES)
+    place.mark.write_bytes(body)
+    file = identity(place)
+
+    assert read_mark(place) == OLD
+    write_mark(place, NEXT)
+
+    assert read_mark(place) == NEXT
+    assert identity(place) == file
+    assert OLD.hash.encode() in place.mark.read_bytes(), "the one that was whole was not touched"
+
+
+@pytest.mark.parametrize(
+    ("mark", "reason"),
+    [
+        (OLD, "an older one: the ledger was restored, and that was accepted"),
+        (Mark(ledger_id="b" * 32, seq=99, hash="c" * 64), "another ledger's"),
+    ],
+)
+def test_a_mark_that_does_not_follow_is_a_new_file_without_the_one_before(
+    tmp_path: Path, mark: Mark, reason: str
+) -> None:
+    place = place_with(tmp_path, OLD, NEW)
+
+    write_mark(place, mark)
+
+    assert read_mark(place) == mark, reason
+    assert NEW.hash.encode() not in place.mark.read_bytes()
+
+
+def test_without_a_whole_slot_it_cannot_be_read(tmp_path: Path) -> None:
+    place = place_with(tmp_path, OLD)
+    place.mark.write_bytes(bytes(SLOTS * SLOT_BYTES))
+
+    with pytest.raises(NotSafe, match="cannot be read"):
+        read_mark(place)
+
+
+def test_the_mark_of_an_older_program_is_read_and_then_replaced(tmp_path: Path) -> None:
+    with open_ledger(tmp_path) as ledger:
+        (write,) = planned(ledger)
+        older_mark(tmp_path)
+
+    with open_ledger(tmp_path) as ledger:
+        sent(ledger, write, write.planned_at)
+        mark = read_mark(place_in(tmp_path))
+        assert mark is not None
+        assert mark.seq == ledger.last_seq()
+
+
+def test_a_mark_that_cannot_be_opened_is_an_unwritable_ledger(tmp_path: Path) -> None:
+    place = place_in(tmp_path)
+    place.mark.mkdir()
+
+    with pytest.raises(LedgerUnwritable, match="mark"):
+        write_mark(place, OLD)
