@@ -169,8 +169,8 @@ class Disk:
         return [(int(number), str(state), int(attempt)) for number, state, attempt in found]
 
     def open_writes(self) -> list[tuple[str, str]]:
-        """Event and state of every write that is not final, nor held for an hour by its cap; one that nobody has where
-        the file cannot be read."""
+        """Event and state of every write that is not final, nor held by its cap or a standing wish for as long as that
+        lasts; one that nobody has where the file cannot be read."""
         try:
             return [(str(event), str(state)) for event, state in self._asked(_OPEN)]
         except sqlite3.DatabaseError:
@@ -183,7 +183,7 @@ class Disk:
 
 _OPEN = (  # noqa: S608 - words of ours
     "SELECT event, state FROM writes WHERE state NOT IN ({}) "
-    "AND NOT (state = 'planned' AND coalesce(held_by, '') IN ('writes_per_hour', 'sequence'))"
+    "AND NOT (state = 'planned' AND coalesce(held_by, '') IN ('writes_per_hour', 'sequence', 'conflict'))"
 ).format(", ".join(f"'{one}'" for one in FINAL))
 
 

@@ -74,12 +74,14 @@ class Wish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """One read as it came to the service. ``whole``: nothing went wrong with its answer."""
+    """One read as it came to the service. ``whole``: nothing went wrong with its answer; ``lie``: a 404 for something
+    that is there."""
 
     at_s: float
     owner: str
     path: str
     whole: bool
+    lie: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,3 +126,8 @@ class History:
     disturbed: bool = False
     edited: frozenset[str] = frozenset()
     defects: list[str] = field(default_factory=list)
+
+    def lies(self, event: str) -> int:
+        """How often the service said of something of the event that it was not there, though it was: whoever is told so
+        sees a condition end, and begin anew with the next read."""
+        return sum(one.lie and event in one.path.split("/") for one in self.reads)

@@ -387,6 +387,12 @@ _ALL: tuple[Mutant, ...] = (
         shown_by=(plain("task fails"),),
     ),
     Mutant(
+        name="overtaken and forgotten",
+        why="an opposite write that a pause had overtaken lands after it, and the pause is not sent anew",
+        applied=flaw(f"{LIFE}:_after_look", ('look.overtook == "landed"', "False")),
+        shown_by=(at("overtaken", "write", "504 after 8 s, applied after 11 s"),),
+    ),
+    Mutant(
         name="presence is not believed",
         why="a read that shows the effect confirms nothing",
         applied=flaw(

@@ -58,6 +58,7 @@ WRITE: tuple[Harm, ...] = (
     _twin("503 clean", "answer_before", status=503),
     _twin("500 applied", "answer_after", status=500),
     _twin("504 applied after 8 s", "late_effect", status=504, after_s=8.0),
+    _twin("504 after 8 s, applied after 11 s", "late_effect", status=504, delay_s=8.0, after_s=11.0),
     _twin("408 clean", "answer_before", status=408),
     _twin("409 applied", "answer_after", status=409),
     _twin("302 applied", "answer_after", status=302),

@@ -202,6 +202,14 @@ NAMED: tuple[Scene, ...] = (
         _set(4.5, "e1", frontend_status="FLAGGED"),
         _set(9.5, "e1", status="cancelled"),
     ),
+    _scene(  # a person has set it meanwhile, so that the pause has something to do while the run is under way
+        "overtaken",
+        (PAUSE, RUN),
+        {"client_campaign_status": "PAUSED"},
+        _set(4.5, "e1", frontend_status="FLAGGED"),
+        _set(8.0, "e1", by="person", client_campaign_status="RUNNING"),
+        _set(8.5, "e1", status="cancelled"),
+    ),
     _scene(
         "enforce",
         (KEEP,),

@@ -55,6 +55,25 @@ def test_where_nothing_goes_wrong_the_judge_has_nothing_to_say(scene: str) -> No
     assert wrong == []
 
 
+@pytest.mark.parametrize(
+    ("scene", "harm", "reason"),
+    [
+        ("boost", (28, "404"), "a draft that is said not to be there ends its episode, and the judge must know that"),
+        ("clusters", (25, "404"), "and consumes the change"),
+        ("stop overtakes", (26, "hang after"), "what a person granted went out against a stronger wish"),
+        (
+            "stop overtakes",
+            (26, "stalled 5 s before the first byte"),
+            "two writes read one task, each by waits of its own",
+        ),
+        ("overtaken", (26, "504 after 8 s, applied after 11 s"), "a run that lands after its pause is paused again"),
+    ],
+)
+def test_what_was_found_stays_mended(scene: str, harm: tuple[int, str], reason: str) -> None:
+    _, wrong, _ = tried(Try(scene=scene, harms=(harm,)))
+    assert wrong == [], reason
+
+
 def test_a_world_follows_from_its_seed_to_the_byte_whatever_python_hashes_by() -> None:
     def told(hash_seed: str) -> bytes:
         command = [sys.executable, "-m", "tests.simulation", "--seeds", "5", "--from", "300", "--digest"]

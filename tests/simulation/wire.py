@@ -152,7 +152,8 @@ class SimTransport(TwinTransport):
             self._around.throttled.append(now)
         if asked.is_read:
             whole = status in (200, 404) and harm is None  # a 404 says that there is none
-            self._around.reads.append(Read(at_s=now, owner=owner, path=asked.path, whole=whole))
+            lie = status == 404 and harm is not None
+            self._around.reads.append(Read(at_s=now, owner=owner, path=asked.path, whole=whole, lie=lie))
 
     def _tap(self, asked: TwinRequest, owner: str, harm: Harm | None) -> Tapped:
         around = self._around

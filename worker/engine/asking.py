@@ -71,20 +71,23 @@ class Asking:
 
 
 def _overruled(write: Write, asked: Asked) -> No | None:
-    """A write is not sent again against a stronger standing wish; unsent ones end when that wish arises.
+    """A write is not sent again against a stronger standing wish: an unknown one ends, and one to which a person has
+    granted another attempt waits until that wish is gone. Those that were never sent end when the wish arises.
 
     An undo bows to no wish of a rule that fires once: it is there to go against what that rule did. One that
     enforces its wish would only set it back again, so against that it is held.
     """
     if write.undo:
         return _enforced_against(write, asked)
-    if write.state != "unknown":
+    if write.state != "unknown" and not write.sent:
         return None
     mine = [
         one for rule in rules_for(write, asked.rules, asked.memories) for one in wishes_in_force(rule, asked.deciding)
     ]
     why = overruled(mine, _standing(write, asked))
-    return None if why is None else No(way="drop", reason="conflict", why=why)
+    if why is None:
+        return None
+    return No(way="drop" if write.state == "unknown" else "hold", reason="conflict", why=why)
 
 
 def _standing(write: Write, asked: Asked) -> list[Standing]:

@@ -142,6 +142,9 @@ class Settler:
         over = watch.reads >= TASK_READS or watch.verdict not in ("unread", "running", "unreadable")
         if over or self._clock.monotonic() < watch.due:
             return
+        if self._superseded(write):
+            watch.reads = TASK_READS
+            return
         self._ledger.note_task_read(write)
         watch.reads += 1
         task = await self._service.task_state(write.key.partner, write.key.event)
@@ -150,6 +153,13 @@ class Settler:
         if task.verdict == "failed":
             step = self._advanced(state, write, TaskFailed(state=task.state))
             self._store(state, write, step, None)
+
+    def _superseded(self, write: Write) -> bool:
+        """Whether another write's PUT came after it on the target: the service's task is that one's now, with waits of
+        its own."""
+        others = self._ledger.target_writes(write.key.partner, write.key.event, write.intent.target)
+        sent = [other.last_sent_at for other in others if other.last_sent_at is not None]
+        return write.last_sent_at is not None and max(sent, default=write.last_sent_at) > write.last_sent_at
 
     def _evidence_record(
         self, state: PartnerState, write: Write, fact: Fact, evidence: Evidence, step: Step

@@ -1,0 +1,96 @@
+"""Replaying the action log gives the ledger's state, whatever happened to its writes, and in which order."""
+
+from dataclasses import replace
+from functools import lru_cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.builders import a_policy
+from tests.unit.ledger.examples import NOW, key, no_brake, plan
+from tests.unit.writes.course import Course
+from tests.unit.writes.test_properties import LOOKS, OTHERS, ROWS, VERDICTS, Happening, Life
+from worker.ledger.memory import in_memory_ledger
+from worker.ledger.sql import SqlLedger
+from worker.model.commits import Commit, LogFilter, Sending
+from worker.model.facts import Json
+from worker.model.writes import FINAL, Write
+from worker.writes.life import Input, Policy, Step
+from worker.writes.states import MOVES, move
+
+pytestmark = pytest.mark.timeout(60)
+
+STATES = frozenset(state for states in MOVES.items() for state in (states[0], *states[1]))
+POLICY = a_policy(max_attempts=3, evidence_reads=2)
+ALONE = st.tuples(st.integers(0, 2), (LOOKS | OTHERS | OTHERS | VERDICTS).map(lambda one: [one]) | ROWS)
+"""Which of the writes, and what happens to it."""
+
+
+@lru_cache(maxsize=1)
+def one_ledger() -> SqlLedger:
+    """Every story has events of its own in it: making the tables anew for each would take longer than the stories."""
+    return in_memory_ledger(NOW)
+
+
+class Kept(Life):
+    """A life whose every move goes to a ledger, as the shells commit it."""
+
+    def __init__(self, ledger: SqlLedger, write: Write, policy: Policy) -> None:
+        super().__init__(policy)
+        self.ledger, self.write = ledger, write
+
+    def take(self, event: Input) -> Step:
+        step = super().take(event)
+        if step.move is not None:
+            self.ledger.apply(Commit(at=NOW, moves=(step.move,)))
+        return step
+
+    def send(self) -> Course:
+        made = move(self.write, "sending", at=NOW, reason="condition", why="sent", attempt=self.write.attempt + 1)
+        made = replace(made, after=replace(made.after, before="RUNNING", before_known=True))
+        assert self.ledger.record_sendings([Sending(move=made, check=no_brake, amount=None)]) == (None,)
+        self.write = made.after
+        return self
+
+
+def replayed(rows: list[dict[str, Json]]) -> dict[Json, tuple[Json, int]]:
+    """State and attempt of each write, told by nothing but the log."""
+    found: dict[Json, tuple[Json, int]] = {}
+    for row in rows:
+        if row["write"] is not None and row["kind"] in STATES:
+            sent = found.get(row["write"], ("", 0))[1] + (row["kind"] == "sending")
+            found[row["write"]] = row["kind"], sent
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(ALONE, max_size=14))
+def test_replaying_the_log_gives_the_state_and_the_attempts_of_every_write(
+    story: list[tuple[int, list[Happening]]],
+) -> None:
+    ledger = one_ledger()
+    began = ledger.last_seq()
+    writes = ledger.apply(Commit(at=NOW, plans=tuple(plan(key(event=f"e{began}-{number}")) for number in range(3))))
+    lives = [Kept(ledger, write, POLICY) for write in writes]
+    for which, happenings in story:
+        for happening in happenings:
+            if lives[which].state() not in FINAL:
+                lives[which].meets(happening)
+
+    told = replayed(list(ledger.log(LogFilter(after_seq=began))))
+    assert told == {life.write.id: (life.write.state, life.write.attempt) for life in lives}
+    assert [ledger.write(life.write.id) for life in lives] == [life.write for life in lives]
+
+
+def test_a_record_that_is_missing_is_noticed() -> None:
+    ledger = one_ledger()
+    began = ledger.last_seq()
+    (write,) = ledger.apply(Commit(at=NOW, plans=(plan(key(event="missing")),)))
+    life = Kept(ledger, write, POLICY)
+    life.meets(Happening(what="answer", wait=0.0))
+
+    rows = list(ledger.log(LogFilter(after_seq=began)))
+    assert replayed(rows) == {write.id: ("unknown", 1)}
+    for index, row in enumerate(rows[1:], 1):
+        assert replayed(rows[:index] + rows[index + 1 :]) != replayed(rows), row["kind"]
