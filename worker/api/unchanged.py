@@ -1,30 +1,37 @@
 """Decodes answers, and none twice: what comes back byte for byte the same gives the very same objects again.
 
 Most looks find nothing new, and decoding a list of ten thousand events costs more than all the rest of such a look. The
-objects are shared from then on; nobody may change them, and nobody does: what is made of them is made anew.
+objects are shared from then on; nobody may change them, and nobody does: what is made of them is made anew. Of an
+answer only a digest is kept beside its objects, and of a page that has changed the events that have not stay the
+objects that they were: a list of ten thousand is in memory once.
 """
 
+import marshal
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
-from worker.api.wire import Malformed, Page, page_from, parsed
+from worker.api.wire import Malformed, Page, Record, event_from, page_from, parsed
 from worker.model.facts import Json
 
 KEPT_MAX = 4_000
 """Answers kept; those asked for longest ago go first."""
+DIGEST_BYTES = 16
+WITHOUT_REFERENCES = 2
+"""The newest way of `marshal` in which equal values are the same bytes, whoever else holds them."""
 
 
 @dataclass(slots=True)
 class Decoder:
-    """The last answer of each place, as bytes and as JSON."""
+    """The last answer of each place, as a digest of its bytes and as JSON."""
 
     _kept: OrderedDict[Hashable, tuple[bytes, Json | Malformed]] = field(default_factory=OrderedDict)
 
     def content(self, place: Hashable, raw: bytes) -> Json | Malformed:
         """The JSON of an answer, or how it is malformed."""
-        known = self._kept.get(place)
-        if known is not None and known[0] == raw:
+        known, digest = self._kept.get(place), blake2b(raw, digest_size=DIGEST_BYTES).digest()
+        if known is not None and known[0] == digest:
             self._kept.move_to_end(place)
             return known[1]
         content: Json | Malformed
@@ -32,7 +39,7 @@ class Decoder:
             content = parsed(raw)
         except Malformed as error:
             content = error
-        self._kept[place] = (raw, content)
+        self._kept[place] = (digest, content)
         self._kept.move_to_end(place)
         if len(self._kept) > KEPT_MAX:
             self._kept.popitem(last=False)
@@ -45,12 +52,40 @@ class Pages:
 
     whole: int = 0
     _last: dict[int, tuple[Json, Page]] = field(default_factory=dict)
+    _items: dict[str, tuple[Json, Record]] = field(default_factory=dict)
 
     def page(self, number: int, content: Json) -> Page:
         """The page that this content is. Raises `Malformed`."""
         last = self._last.get(number)
         if last is not None and last[0] is content:
             return last[1]
-        page = page_from(content)
+        items = content.get("items") if isinstance(content, dict) else None
+        if isinstance(items, list):
+            items[:] = [self._as_before(item) for item in items]
+        page = page_from(content, self._event)
         self._last[number] = (content, page)
+        listed = [eid for _, one in self._last.values() for eid in one.records]
+        if len(self._items) > 2 * len(listed):
+            self._items = {eid: self._items[eid] for eid in listed}
         return page
+
+    def _as_before(self, item: Json) -> Json:
+        """The same item as it was answered before, if there is one."""
+        eid = item.get("id") if isinstance(item, dict) else None
+        known = self._items.get(eid) if isinstance(eid, str) else None
+        return known[0] if known is not None and _alike(known[0], item) else item
+
+    def _event(self, item: Json) -> tuple[str, Record]:
+        """As `event_from`, with the record that was made of the very same item before."""
+        eid = item.get("id") if isinstance(item, dict) else None
+        known = self._items.get(eid) if isinstance(eid, str) else None
+        if known is not None and known[0] is item and isinstance(eid, str):
+            return eid, known[1]
+        made = event_from(item)
+        self._items[made[0]] = (item, made[1])
+        return made
+
+
+def _alike(one: Json, other: Json) -> bool:
+    """Whether two values are the same to the last type: ``True``, ``1`` and ``1.0`` are equal, and not alike."""
+    return one == other and marshal.dumps(one, WITHOUT_REFERENCES) == marshal.dumps(other, WITHOUT_REFERENCES)

@@ -19,7 +19,7 @@ import jmespath
 from jmespath.exceptions import JMESPathError
 
 from worker.model.document import EVENT_FIELDS, Field, FieldType
-from worker.model.facts import Json
+from worker.model.facts import NO_GAPS, Json
 
 LONGEST_NUMBER = 300
 """Digits. A longer number is beyond what a double can hold, and every number is a double in conditions."""
@@ -84,10 +84,11 @@ def found_at(path: str, value: Json) -> Json:
 
 
 def record_from(value: Json, fields: Mapping[str, Field], what: str) -> Record:
-    """An object, checked against a table of the document. Raises `Malformed` where it is no object."""
+    """An object, checked against a table of the document. Raises `Malformed` where it is no object. What is well-formed
+    as a whole is not copied."""
     if not isinstance(value, dict):
         raise Malformed(f"{what} is {_kind(value)}, not an object")
-    kept: dict[str, Json] = dict(value)
+    changed: dict[str, Json] = {}
     gaps: dict[str, str] = {}
     for name, field in fields.items():
         if name not in value:
@@ -96,10 +97,12 @@ def record_from(value: Json, fields: Mapping[str, Field], what: str) -> Record:
         fault = ill_typed(value[name], field)
         if fault is not None:
             gaps[name] = fault
-            del kept[name]
         elif field.type == "integer" and isinstance(value[name], float):
-            kept[name] = integer_from(value[name])
-    return Record(value=kept, gaps=gaps)
+            changed[name] = integer_from(value[name])
+    if not gaps and not changed:
+        return Record(value=value, gaps=NO_GAPS)
+    kept = {name: part for name, part in value.items() if name not in gaps}
+    return Record(value={**kept, **changed}, gaps=gaps)
 
 
 def ill_typed(value: Json, field: Field) -> str | None:
@@ -164,8 +167,9 @@ def event_from(value: Json) -> tuple[str, Record]:
     return eid, record
 
 
-def page_from(value: Json) -> Page:
-    """One page of events. Ill-formed items are left out and named; a page without items is `Malformed`."""
+def page_from(value: Json, event_of: Callable[[Json], tuple[str, Record]] = event_from) -> Page:
+    """One page of events. Ill-formed items are left out and named; a page without items is `Malformed`. ``event_of``:
+    as `event_from`."""
     if not isinstance(value, dict):
         raise Malformed(f"the page is {_kind(value)}, not an object")
     items = value.get("items")
@@ -176,7 +180,7 @@ def page_from(value: Json) -> Page:
     ids: list[str] = []
     for number, item in enumerate(items, start=1):
         try:
-            eid, record = event_from(item)
+            eid, record = event_of(item)
         except Malformed as error:
             faults.append(f"item {number}: {error}")
             continue

@@ -19,7 +19,8 @@ Scalar: TypeAlias = str | int | float
 UnknownCode = Literal["unreadable", "malformed", "gone", "not_computed", "denied", "product_off", "unread"]
 """Why a fact is unknown. ``gone``: a 404 where one is not an answer; ``unread``: nobody has asked yet."""
 
-_NO_GAPS: Mapping[str, str] = MappingProxyType({})
+NO_GAPS: Mapping[str, str] = MappingProxyType({})
+"""Nothing is missing; one for all facts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ class Known:
 
     value: Json
     read_at: datetime
-    gaps: Mapping[str, str] = field(default_factory=lambda: _NO_GAPS)
+    gaps: Mapping[str, str] = field(default_factory=lambda: NO_GAPS)
     trace: Trace | None = field(default=None, compare=False)
 
 

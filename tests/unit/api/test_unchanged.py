@@ -7,6 +7,7 @@ import pytest
 from worker.api import unchanged
 from worker.api.unchanged import Decoder, Pages
 from worker.api.wire import Malformed, Page
+from worker.model.facts import Json
 
 
 def bytes_of(status: str) -> bytes:
@@ -60,3 +61,47 @@ def test_the_same_content_is_the_same_page() -> None:
     assert page("active") is first
     assert page("cancelled") is not first
     assert page("cancelled").records["e1"].value["status"] == "cancelled"
+
+
+def listed(*items: dict[str, Json]) -> bytes:
+    return json.dumps({"total": len(items), "limit": 100, "page": 1, "items": items}).encode()
+
+
+def test_of_a_page_that_has_changed_the_events_that_have_not_are_the_objects_that_they_were() -> None:
+    decoder, pages = Decoder(), Pages()
+
+    def page(number: int, *items: dict[str, Json]) -> tuple[Json, Page]:
+        content = decoder.content(number, listed(*items))
+        assert not isinstance(content, Malformed)
+        return content, pages.page(number, content)
+
+    same: dict[str, Json] = {"id": "e1", "status": "active", "capacity": 5}
+    _, before = page(1, same, {"id": "e2", "status": "active"})
+    content, after = page(1, same, {"id": "e2", "status": "over"})
+    assert after.records["e1"] is before.records["e1"]
+    assert isinstance(content, dict)
+    assert isinstance(content["items"], list)
+    assert content["items"][0] is before.records["e1"].value or before.records["e1"].gaps, "nor is it kept twice"
+    assert after.records["e2"].value["status"] == "over"
+
+    _, moved = page(2, same)
+    assert moved.records["e1"] is before.records["e1"], "another page of the same list"
+
+
+@pytest.mark.parametrize(("was", "now_is"), [(1, True), (1, 1.0), (0, False), (2.0, 2)])
+def test_what_is_equal_and_of_another_type_is_another_value(was: Json, now_is: Json) -> None:
+    decoder, pages = Decoder(), Pages()
+    for value in (was, now_is):
+        content = decoder.content("/events/", listed({"id": "e1", "unheard_of": [value]}))
+        assert not isinstance(content, Malformed)
+        found = pages.page(1, content).records["e1"].value["unheard_of"]
+        assert json.dumps(found) == json.dumps([value])
+
+
+def test_events_that_are_no_longer_listed_are_forgotten() -> None:
+    decoder, pages = Decoder(), Pages()
+    for number in range(10):
+        content = decoder.content("/events/", listed({"id": f"e{number}"}))
+        assert not isinstance(content, Malformed)
+        pages.page(1, content)
+    assert len(pages._items) <= 2
