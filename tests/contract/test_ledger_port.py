@@ -53,7 +53,7 @@ def port(made: SqlLedger) -> Ledger:
 
 def test_a_new_ledger_knows_nothing(port: Ledger) -> None:
     assert port.partner_memory(ACME) is None
-    assert port.rule_memories(ACME) == ()
+    assert tuple(port.all_rule_memories(ACME)) == ()
     assert port.write(WriteId(1)) is None
     assert port.open_writes() == ()
     assert port.episode_writes(ACME, E1, RULE, 1) == ()
@@ -70,7 +70,7 @@ def test_a_commit_is_there_as_a_whole(port: Ledger) -> None:
     )
 
     assert port.partner_memory(ACME) == partner
-    assert port.rule_memories(ACME) == (memory(1),)
+    assert tuple(port.all_rule_memories(ACME)) == (memory(1),)
     assert port.open_writes(ACME) == (write,)
     assert port.open_writes(PartnerId("other")) == ()
     assert list(port.firings(ACME, NOW)) == [(RULE, E1, NOW)]

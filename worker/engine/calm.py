@@ -10,6 +10,7 @@ Of an event that was calm until a fact said something else it is still known wha
 """
 
 import heapq
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -95,6 +96,20 @@ class Calm:
             if self.until.get(event) == at:
                 del self.until[event]
         return sorted(events - self.until.keys())
+
+    def portions(self, events: Sequence[EventId], rules: int, pairs: int, now: datetime) -> list[list[EventId]]:
+        """The events in portions of at most so many pairs of a rule and an event to judge. One that only a fact has
+        stirred counts as one pair: mostly it is passed over once its conditions were glanced at."""
+        found: list[list[EventId]] = []
+        room = 0
+        for event in events:
+            weight = rules if self.rest(event, now) is None else 1
+            if room < weight:
+                found.append([])
+                room = max(pairs, weight)
+            room -= weight
+            found[-1].append(event)
+        return found
 
 
 def horizon(event: EventId, now: datetime) -> datetime:

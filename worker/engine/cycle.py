@@ -11,10 +11,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from itertools import chain
 
 from worker.engine.decide import Decision
 from worker.engine.deciding import Decider
 from worker.engine.execute import Executor
+from worker.engine.memories import Memories
 from worker.engine.observe import Observer, Seen
 from worker.engine.parts import Parts
 from worker.engine.recording import Recorder
@@ -22,13 +24,15 @@ from worker.engine.report import CycleReport
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
 from worker.model.errors import LedgerUnwritable, StateConflict
-from worker.model.ids import PartnerId, RuleId
+from worker.model.ids import EventId, PartnerId, RuleId
 from worker.model.memory import PartnerMemory
 from worker.model.rules import Truth
 from worker.model.writes import Write
 
 WATCHED_AGAIN = timedelta(minutes=2)
 """At least this often the target of a write that is before a person is read by itself."""
+BREATH = timedelta(milliseconds=20)
+"""How long everything else has between two portions of a long look."""
 
 
 Decide = Callable[[PartnerState, Seen], Decision | None]
@@ -71,11 +75,11 @@ class Cycle:
     def load(self, partner: PartnerId) -> PartnerState:
         """What the ledger remembers of the partner; rows found in ``sending`` become unknown."""
         read_up_to = self._ledger.last_seq()
-        memories = {(memory.event, memory.rule): memory for memory in self._ledger.rule_memories(partner)}
+        memories = Memories(self._ledger.all_rule_memories(partner))
         memory = self._ledger.partner_memory(partner) or PartnerMemory(partner=partner)
         kept = self._recorder.load(partner, memory)
         state = PartnerState(partner=partner, memory=memory, memories=memories, read_up_to=read_up_to, kept=kept)
-        state.known = {event for event, _ in memories} | set(memory.gone)
+        state.known = {*memories.events, *memory.gone}
         for write in self._ledger.open_writes(partner):
             if write.sent:
                 state.did(write)
@@ -98,9 +102,9 @@ class Cycle:
             return done.fired
 
         seen = await self._observer.events(state, tell)
-        tell(seen)
+        done = done.and_then(await self._whole(state, seen, began))
         if done.error is None:
-            tell(await self._observer.facts(state, seen))
+            done = done.and_then(await self._whole(state, await self._observer.facts(state, seen), began))
         if done.error is None:
             left = replace(seen, only=frozenset(), memory=state.memory, store=False, records=())
             done = done.and_then(self._pass(state, left, self._decider.catch_up))
@@ -119,23 +123,53 @@ class Cycle:
             judged=done.judged,
         )
 
+    async def _whole(self, state: PartnerState, seen: Seen, began: float) -> Done | None:
+        """Decides on all that a look has seen. Where that is much to judge, what fires nothing is decided and stored in
+        portions, and everything else that this process does goes on between them; what fires is decided at the end, all
+        of it at once, because a surge is counted over a whole look. A look that is left in between has lost nothing:
+        what it has not decided on is looked at by the next."""
+        portions = self._decider.portions(state, seen) if seen.only is None else []
+        if len(portions) < 2:
+            return self._pass(state, seen)
+        rules, complete, done = self._rules.current, seen.complete, Done()
+        shown, together = chain.from_iterable(portions), set[EventId]()
+        for portion in portions:
+            try:
+                decision, others = self._decider.decide_apart(state, seen, portion, shown)
+                self._act(state, self._ledger.open_writes(state.partner))
+            except (LedgerUnwritable, StateConflict) as problem:
+                return done.and_then(self._failed(state, problem))
+            done = done.and_then(Done(judged=_judged(decision)))
+            together |= others
+            seen, shown = replace(seen, records=(), store=False, complete=False), chain()
+            if complete:
+                state.look_s = max(state.look_s, self._clock.monotonic() - began)
+            await self._clock.sleep(BREATH.total_seconds())
+            if self._stopping() or self._rules.current is not rules:
+                return done
+        return done.and_then(self._pass(state, replace(seen, only=frozenset(together))))
+
     def _pass(self, state: PartnerState, seen: Seen, decide: Decide | None = None) -> Done | None:
         """Decides on what was seen, and starts what follows from it; None where nothing was learnt."""
         try:
             decision = (decide or self._decider.decide)(state, seen)
-            if decision is None and seen.only is not None:
+            if decision is None:
                 return None
             writes = self._ledger.open_writes(state.partner)
             self._act(state, writes)
-        except LedgerUnwritable as problem:
-            state.last_error = str(problem)
-            self._glance_all(state)
-            return Done(error=str(problem))
-        except StateConflict as problem:
+        except (LedgerUnwritable, StateConflict) as problem:
+            return self._failed(state, problem)
+        fired = sum(1 for one in decision.commit.records if one.kind == "fired")
+        return Done(fired=fired, open_writes=len(writes), judged=_judged(decision))
+
+    def _failed(self, state: PartnerState, problem: LedgerUnwritable | StateConflict) -> Done:
+        """Nothing of a decision was stored."""
+        if isinstance(problem, StateConflict):
             self._decider.reload(state)
             return Done(error=f"decided anew in the next cycle: {problem}")
-        fired = 0 if decision is None else sum(1 for one in decision.commit.records if one.kind == "fired")
-        return Done(fired=fired, open_writes=len(writes), judged=_judged(decision))
+        state.last_error = str(problem)
+        self._glance_all(state)
+        return Done(error=str(problem))
 
     def _glance_all(self, state: PartnerState) -> None:
         """What this look shows of unsettled writes is seen also while nothing can be stored, and stored later."""
@@ -196,7 +230,6 @@ class Cycle:
         await self._executor.attempt(state, current)
 
 
-def _judged(decision: Decision | None) -> Counter[tuple[RuleId, Truth]]:
+def _judged(decision: Decision) -> Counter[tuple[RuleId, Truth]]:
     """How many conditions were evaluated, by rule and by what they were."""
-    found = {} if decision is None else decision.judged
-    return Counter((rule, judgement.truth) for (_, rule), judgement in found.items())
+    return Counter((rule, judgement.truth) for (_, rule), judgement in decision.judged.items())

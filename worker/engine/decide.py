@@ -5,7 +5,8 @@ sort out the candidates, counts surges over all of them, and only then plans. Th
 simulation call this very function; what it gives is recorded in one transaction or not at all.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -56,25 +57,28 @@ class Decision:
 
 def decide(rules: RuleSet, look: Look, settings: Settings) -> Decision:
     """Judges every rule for every observed event. Raises nothing for bad facts: those are unknown."""
+    run = _begun(rules, look, settings)
+    return run.planned(rules, [one for event in look.observations for one in run.event(event)])
+
+
+def decide_apart(rules: RuleSet, look: Look, settings: Settings) -> tuple[Decision, frozenset[EventId]]:
+    """Decides on the events that can be decided on without the others of their look, and names those that cannot be:
+    what fires is counted over a whole look, and a time that was missed is said once for all events. Of these nothing is
+    decided here; it is as if they had not been looked at."""
+    run = _begun(rules, look, settings)
+    together = run.forget({one.event for event in look.observations for one in run.event(event)})
+    return run.planned(rules, []), together
+
+
+def _begun(rules: RuleSet, look: Look, settings: Settings) -> "_Pass":
+    """A pass in which nothing was judged yet."""
     active = [rule for rule in rules.rules if rule.looks_at(look.partner)]
-    writes: dict[EventId, list[Write]] = {}
-    for write in look.writes:
-        writes.setdefault(write.key.event, []).append(write)
-    run = _Pass(look=look, settings=settings, writes=writes)
     off = shut(active, _products_off(look))
-    looking = [rule for rule in active if rule.id not in off]
-    resting = [rule for rule in active if rule.id in off]
-    run.freeze({rule.id for rule in looking})
-    winners: list[Candidate] = []
+    run = _Pass(look=look, settings=settings, rules=[rule for rule in active if rule.id not in off])
+    run.freeze()
     for event in look.observations:
-        run.unknown(event, resting, off)
-        winners.extend(run.event(event, look.only.get(event, looking)))
-    wanted = [write for write in look.writes if write.id not in run.ended]
-    planner = Planner(look=look, rules=rules, settings=settings, writes=wanted)
-    planner.plan(sorted(winners, key=lambda one: (one.event, order_of(one))))
-    for candidate in winners:
-        run.remember(candidate.glimpse, candidate.fired)
-    return run.decision(planner)
+        run.unknown(event, [rule for rule in active if rule.id in off], off)
+    return run
 
 
 def _products_off(look: Look) -> frozenset[str]:
@@ -87,20 +91,24 @@ def _products_off(look: Look) -> frozenset[str]:
 class _Pass:
     """The state of one pass: what was remembered, held and ended so far."""
 
-    def __init__(self, *, look: Look, settings: Settings, writes: Mapping[EventId, list[Write]]) -> None:
+    def __init__(self, *, look: Look, settings: Settings, rules: Sequence[Rule]) -> None:
         self._look = look
         self._settings = settings
-        self._writes = writes
+        self._rules = rules
+        self._writes: dict[EventId, list[Write]] = {}
+        for write in look.writes:
+            self._writes.setdefault(write.key.event, []).append(write)
         self._memories: dict[tuple[EventId, RuleId], RuleMemory] = {}
         self._stored: dict[tuple[EventId, RuleId], RuleMemory] = {}
         self._judged: dict[tuple[EventId, RuleId], Judgement] = {}
         self._held: dict[tuple[EventId, RuleId], Brake] = {}
         self._records: list[Record] = []
         self._missed: dict[tuple[RuleId, datetime], list[EventId]] = {}
-        self.ended: dict[WriteId, Move] = {}
+        self._ended: dict[WriteId, Move] = {}
 
-    def freeze(self, active: Collection[RuleId]) -> None:
+    def freeze(self) -> None:
         """Marks the memory of rules that do not look now."""
+        active = {rule.id for rule in self._rules}
         for key, memory in self._look.memories.items():
             if key[1] not in active and frozen(memory) != memory:
                 self._memories[key] = self._stored[key] = frozen(memory)
@@ -111,8 +119,9 @@ class _Pass:
             unknown = tuple(sorted(rule.names))
             self._judged[(event, rule.id)] = Judgement(truth=Truth.UNKNOWN, why=off[rule.id], unknown=unknown)
 
-    def event(self, event: EventId, rules: Sequence[Rule]) -> list[Candidate]:
-        """Glances at one event with every rule; the candidates that fire."""
+    def event(self, event: EventId) -> list[Candidate]:
+        """Glances at one event with every rule that is to; the candidates that fire."""
+        rules = self._look.only.get(event, self._rules)
         writes = self._writes.get(event, [])
         candidates: list[Candidate] = []
         ends: list[End] = []
@@ -125,7 +134,7 @@ class _Pass:
         for end in ends:
             if not _wanting(end.write, memories):
                 self._end(end)
-        open_writes = [write for write in writes if write.id not in self.ended]
+        open_writes = [write for write in writes if write.id not in self._ended]
         if not candidates and not any(write.state in UNSENT for write in open_writes):
             return []
         standing = standing_wishes(rules, memories, open_writes, self._settings)
@@ -135,7 +144,27 @@ class _Pass:
         self._overrule(rules, memories, open_writes, [*standing, *in_force(winners)])
         return winners
 
-    def remember(self, glimpse: Glimpse, memory: RuleMemory) -> None:
+    def forget(self, firing: AbstractSet[EventId]) -> frozenset[EventId]:
+        """As if events that fire, or whose time was missed, had not been judged. Which they are."""
+        gone, rules = frozenset(firing).union(*self._missed.values()), {rule.id for rule in self._rules}
+        for places in (self._memories, self._stored, self._judged, self._held):
+            for pair in [pair for pair in places if pair[0] in gone and pair[1] in rules]:
+                del places[pair]
+        self._records = [one for one in self._records if one.event not in gone]
+        self._ended = {number: one for number, one in self._ended.items() if one.before.key.event not in gone}
+        self._missed = {}
+        return gone
+
+    def planned(self, rules: RuleSet, winners: Sequence[Candidate]) -> Decision:
+        """The decision, with a plan for every firing."""
+        wanted = [write for write in self._look.writes if write.id not in self._ended]
+        planner = Planner(look=self._look, rules=rules, settings=self._settings, writes=wanted)
+        planner.plan(sorted(winners, key=lambda one: (one.event, order_of(one))))
+        for candidate in winners:
+            self._remember(candidate.glimpse, candidate.fired)
+        return self._decision(planner)
+
+    def _remember(self, glimpse: Glimpse, memory: RuleMemory) -> None:
         """Keeps the memory; it is stored if it says more than when the rule was last looked at."""
         key = (memory.event, memory.rule)
         known = self._look.memories.get(key)
@@ -147,13 +176,13 @@ class _Pass:
             return
         self._stored[key] = memory
 
-    def decision(self, planner: Planner) -> Decision:
+    def _decision(self, planner: Planner) -> Decision:
         """Everything, as one commit."""
         commit = Commit(
             at=self._look.now,
             records=(*self._records, *self._times_missed(), *planner.records),
             memory=tuple(self._stored.values()),
-            moves=(*self.ended.values(), *planner.moves),
+            moves=(*self._ended.values(), *planner.moves),
             plans=tuple(planner.plans),
         )
         return Decision(commit=commit, memories=self._memories, judged=self._judged, held=self._held, scope=self.scope)
@@ -204,7 +233,7 @@ class _Pass:
         if held is not None:
             self._hold(glimpse, glance.memory, held)
         else:
-            self.remember(glimpse, glance.memory)
+            self._remember(glimpse, glance.memory)
         return candidate, glance.ends
 
     def _glimpse(self, rule: Rule, event: EventId, writes: list[Write]) -> Glimpse:
@@ -256,14 +285,14 @@ class _Pass:
                 )
 
     def _end(self, end: End) -> None:
-        self.ended[end.write.id] = move(end.write, "skipped", at=self._look.now, reason=end.reason, why=end.why)
+        self._ended[end.write.id] = move(end.write, "skipped", at=self._look.now, reason=end.reason, why=end.why)
 
     def _hold(self, glimpse: Glimpse, memory: RuleMemory, brake: Brake) -> None:
         """Remembers what holds the firing; a record is made only when the reason changes."""
         self._held[(memory.event, memory.rule)] = brake
         if memory.held != brake.reason:
             self._records.append(_held_record(glimpse, memory, brake, self._look.now))
-        self.remember(glimpse, replace(memory, held=brake.reason))
+        self._remember(glimpse, replace(memory, held=brake.reason))
 
 
 def _looked_at(glimpse: Glimpse, watched: Watched | None) -> Glance:

@@ -4,16 +4,17 @@ The shell around the pure core. It collects what the core may know, leaves out t
 decision as one transaction with the records of what was seen, and only then takes it over into this process's memory.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from worker.engine.calm import horizon
-from worker.engine.decide import Decision, decide
+from worker.engine.decide import Decision, decide, decide_apart
 from worker.engine.due import Glanced, next_due
 from worker.engine.edits import Edited, edits_of, in_one, reopened_by
-from worker.engine.looks import Look, firings_reach, sendings_reach
+from worker.engine.looks import Look, firings_reach, sendings_reach, silence_before
 from worker.engine.observe import Seen
 from worker.engine.parts import Parts
 from worker.engine.products import shut
@@ -27,7 +28,7 @@ from worker.model.ids import EventId, RuleId
 from worker.model.memory import RuleMemory
 from worker.model.records import Record
 from worker.model.replacing import replace
-from worker.model.rules import Rule, RuleSet
+from worker.model.rules import Rule, RuleSet, Truth
 from worker.model.trail import Trail
 from worker.model.writes import Write
 
@@ -53,41 +54,79 @@ class Decider:
         is known of them."""
         if seen.only is not None and not (seen.only or anyway):
             return None
+        begun = self._begin(state, seen, anyway)
+        decision = decide(begun.rules, begun.look, self._settings.deciding)
+        whole = begun.look.observations.keys() - begun.look.only.keys()
+        return self._finish(state, begun, decision, self._sight(begun, begun.found.observations, whole))
+
+    def portions(self, state: PartnerState, seen: Seen) -> list[list[EventId]]:
+        """The events that a whole look has to judge, in portions that hold up nobody for long. One is all of them."""
+        self._prepare(state, seen)
+        now = self._clock.now()
+        stirred = state.calm.stirred(seen.in_sight, now)
+        return state.calm.portions(stirred, len(self._rules.current.rules), self._settings.pairs_at_once, now)
+
+    def decide_apart(
+        self, state: PartnerState, seen: Seen, portion: list[EventId], shown: Iterable[EventId]
+    ) -> tuple[Decision, frozenset[EventId]]:
+        """Decides and stores what can be decided of a portion alone; see `worker.engine.decide.decide_apart`. Raises as
+        `decide` does. ``shown``: more events whose facts are recorded as seen now. With the first portion those are all
+        that the look stirred, because one look is one moment to whoever plays it again; and what can wait is not
+        evaluated for the trail."""
+        begun = self._begin(state, replace(seen, only=frozenset(portion)), ())
+        decision, together = decide_apart(begun.rules, begun.look, self._settings.deciding)
+        begun.found.busy = {*begun.found.busy, *together}
+        observations = {**{event: state.observation(event) for event in shown}, **begun.found.observations}
+        return self._finish(state, begun, decision, self._sight(begun, observations, frozenset())), together
+
+    def _prepare(self, state: PartnerState, seen: Seen) -> None:
+        """Takes up what makes more of the events worth a look."""
         self._take_up(state)
-        rules, now, before = self._rules.current, self._clock.now(), state.memory
-        seen = replace(seen, memory=replace(seen.memory, denied_at=before.denied_at, denied_until=before.denied_until))
-        state.calm.only_under(_circumstances(state, seen, rules))
+        state.calm.only_under(_circumstances(state, seen, self._rules.current))
         if state.kept.rules is None:
             state.calm.stir_all()  # its trail is compared anew, of every event
+
+    def _begin(self, state: PartnerState, seen: Seen, anyway: Collection[EventId]) -> "_Begun":
+        before, rules = state.memory, self._rules.current
+        seen = replace(seen, memory=replace(seen.memory, denied_at=before.denied_at, denied_until=before.denied_until))
+        self._prepare(state, seen)
         writes = self._ledger.open_writes(state.partner)
-        sorted_out = self._sort_out(state, seen, {write.key.event for write in writes}, anyway)
-        edits = list(edits_of(rules, writes, state.memories, now))
+        found = self._sort_out(state, seen, {write.key.event for write in writes}, anyway)
+        edits = list(edits_of(rules, writes, state.memories, self._clock.now()))
         reopen = reopened_by(edits, state.memories)
-        look = self._look(state, seen, sorted_out, (writes, edits, reopen))
-        decision = decide(rules, look, self._settings.deciding)
+        look = self._look(state, seen, found, (writes, edits, reopen))
+        return _Begun(seen=seen, rules=rules, found=found, look=look, edits=edits, reopen=reopen)
+
+    def _sight(
+        self, begun: "_Begun", observations: Mapping[EventId, Observation], whole: AbstractSet[EventId]
+    ) -> Sight:
+        return Sight(
+            observations=observations,
+            whole=whole,
+            memory=begun.seen.memory,
+            rules=begun.rules,
+            complete=begun.seen.complete,
+        )
+
+    def _finish(self, state: PartnerState, begun: "_Begun", decision: Decision, sight: Sight) -> Decision:
+        """Stores what was decided, and takes it over."""
+        seen, rules, reopen, before = begun.seen, begun.rules, begun.reopen, state.memory
         off = shut((rule for rule in rules.rules if rule.looks_at(state.partner)), state.products_off)
         commit = replace(
             decision.commit,
-            records=(*seen.records, *_shut_records(state, off, now), *decision.commit.records),
+            records=(*seen.records, *_shut_records(state, off, begun.look.now), *decision.commit.records),
             memory=tuple({**reopen, **{(one.event, one.rule): one for one in decision.commit.memory}}.values()),
             partner=seen.memory if seen.store else None,
-            moves=in_one(edits, decision.commit.moves),
+            moves=in_one(begun.edits, decision.commit.moves),
         )
         decision = replace(decision, commit=commit)
-        sight = Sight(
-            observations=sorted_out.observations,
-            whole=look.observations.keys() - look.only.keys(),
-            memory=seen.memory,
-            rules=rules,
-            complete=seen.complete,
-        )
         self._store(state, commit, self._recorder.trail(state.kept, sight, decision))
-        state.memories.update(reopen)
-        state.memories.update(decision.memories)
+        state.memories.take(reopen.values())
+        state.memories.take(decision.memories.values())
         state.frozen_under = _frozen_under(state, rules)
         state.shut = off
         state.memory = seen.memory if seen.store else replace(seen.memory, listed_at=before.listed_at)
-        self._keep_calm(state, look, decision, sorted_out)
+        self._keep_calm(state, begun.look, decision, begun.found)
         self._decided(decision)
         return decision
 
@@ -110,8 +149,7 @@ class Decider:
         state.read_up_to = newest
 
     def _read_memories(self, state: PartnerState) -> None:
-        stored = {(memory.event, memory.rule): memory for memory in self._ledger.rule_memories(state.partner)}
-        state.memories.update(stored)
+        state.memories.take(self._ledger.all_rule_memories(state.partner))
         state.calm.stir_all()
 
     def _store(self, state: PartnerState, commit: Commit, trail: Trail | None) -> None:
@@ -178,10 +216,10 @@ class Decider:
 
     def _keep_calm(self, state: PartnerState, look: Look, decision: Decision, found: "_SortedOut") -> None:
         """Marks the events for which this look changed nothing."""
-        commit, screen = decision.commit, found.screen
+        commit, screen, rules = decision.commit, found.screen, self._rules.current
         lively = {
             *found.busy,
-            *(memory.event for memory in commit.memory),
+            *(memory.event for memory in commit.memory if not _at_rest(rules.get(memory.rule), memory, look, decision)),
             *(plan.key.event for plan in commit.plans),
             *(change.after.key.event for change in commit.moves),
         }
@@ -232,6 +270,27 @@ class _SortedOut:
     passed: list[EventId] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """What a decision is made from."""
+
+    seen: Seen
+    rules: RuleSet
+    found: _SortedOut
+    look: Look
+    edits: list[Edited]
+    reopen: Memories
+
+
+def _at_rest(rule: Rule | None, memory: RuleMemory, look: Look, decision: Decision) -> bool:
+    """Whether the next look at the same facts would leave this new memory as it is: its condition is false, which says
+    the same however often it is said. Anything else is looked at once more."""
+    judged = decision.judged.get((memory.event, memory.rule))
+    if rule is None or rule.on_change or rule.at is not None or judged is None or judged.truth is not Truth.FALSE:
+        return False
+    return silence_before(look.memory, memory, memory.event) is None
+
+
 def _shut_records(state: PartnerState, off: Mapping[RuleId, str], now: datetime) -> list[Record]:
     """What is said once of each rule that a product keeps from looking."""
     new = {rule: why for rule, why in off.items() if state.shut.get(rule) != why}
@@ -257,7 +316,7 @@ def _memories_for(state: PartnerState, rules: RuleSet, found: _SortedOut) -> Mem
     if state.frozen_under != _frozen_under(state, rules):
         off = shut(rules.rules, state.products_off)
         looking = {rule.id for rule in rules.rules if rule.looks_at(state.partner)} - off.keys()
-        memories = {pair: memory for pair, memory in state.memories.items() if pair[1] not in looking}
+        memories = state.memories.others(looking)
     for event in found.looked_at:
         for rule in found.only.get(event, rules.rules):
             pair = (event, rule.id)

@@ -190,9 +190,11 @@ class Observer:
             course.handled[event] = fact
             if state.observe(event, EVENT, fact):
                 changed.add(event)
-        self._reader.want(state, course.rules, sorted(changed))
-        records = changes_seen(state, course.rules, self._clock.now(), changed)
-        self._tell(state, course, changed, tuple(records))
+        at_once = self._settings.pairs_at_once
+        if len(state.calm.portions(sorted(changed), len(course.rules), at_once, self._clock.now())) < 2:  # else later
+            self._reader.want(state, course.rules, sorted(changed))
+            records = changes_seen(state, course.rules, self._clock.now(), changed)
+            self._tell(state, course, changed, tuple(records))
         share = part.pages / part.of_pages
         course.heard += share
         course.room += self._facts_per_look(state, part.of_pages) * share

@@ -25,7 +25,8 @@ class EngineSettings:
     per partner, from which it is estimated how often facts can be read. ``page_size``: events on one page of the list;
     ``by_change``: most looks ask only for what changed of it.
     ``shared``: the facts that are the whole partner's, the config's own among them; one read serves all events.
-    ``observations_kept``: how long changes of facts are kept for `backtest`.
+    ``observations_kept``: how long changes of facts are kept for `backtest`. ``pairs_at_once``: a look that has more
+    rules to judge for events than this lets everything else go on between portions of so many.
     """
 
     deciding: Settings
@@ -49,6 +50,7 @@ class EngineSettings:
     only_partners: frozenset[PartnerId] | None = None
     shared: frozenset[str] = BUILT_IN_REGISTRY.shared
     observations_kept: timedelta = timedelta(days=7)
+    pairs_at_once: int = 2_000
 
     def pages(self, events: int) -> int:
         """How many pages a list of so many events has."""

@@ -12,12 +12,13 @@ from datetime import datetime
 
 from worker.engine.calm import Calm
 from worker.engine.effects import effect_of
+from worker.engine.memories import Memories
 from worker.engine.products import products_off
 from worker.engine.recording import Kept
 from worker.model.actions import ACTIONS
 from worker.model.facts import Fact, FactKey, Json, Known, Observation, Unknown
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
-from worker.model.memory import PartnerMemory, RuleMemory
+from worker.model.memory import PartnerMemory
 from worker.model.writes import State, Write
 from worker.reading.habits import Habits
 from worker.reading.plan import Delays
@@ -84,7 +85,7 @@ class PartnerState:
 
     partner: PartnerId
     memory: PartnerMemory
-    memories: dict[tuple[EventId, RuleId], RuleMemory]
+    memories: Memories
     kept: Kept = field(default_factory=Kept)
     facts: dict[EventId, dict[FactKey, Fact]] = field(default_factory=dict)
     shared: dict[FactKey, Fact] = field(default_factory=dict)

@@ -4,7 +4,7 @@ The log lines of the daemon and the progress of the demo are made from the very 
 a person sees and what an auditor reads cannot differ. Nothing is told of a transaction that failed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -65,9 +65,9 @@ class ToldLedger:
         """See `Ledger`."""
         return self._ledger.partner_memory(partner)
 
-    def rule_memories(self, partner: PartnerId) -> tuple[RuleMemory, ...]:
+    def all_rule_memories(self, partner: PartnerId) -> Iterable[RuleMemory]:
         """See `Ledger`."""
-        return self._ledger.rule_memories(partner)
+        return self._ledger.all_rule_memories(partner)
 
     def write(self, write_id: WriteId) -> Write | None:
         """See `Ledger`."""

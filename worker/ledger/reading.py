@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, cast
 
-from sqlalchemy import Select, func, literal_column, select, union
+from sqlalchemy import Select, func, literal_column, select, tuple_, union
 
 from worker.ledger import chain, tables
 from worker.ledger.codec import decode, json_of, maybe_time, millis_text, time_of
@@ -36,6 +36,7 @@ from worker.model.trail import Evaluation, History, Observed
 from worker.model.writes import FINAL, State, Write
 
 PAGE_RECORDS = 500
+PAGE_MEMORIES = 2_000
 _M, _W, _L = rule_memory.c, writes.c, action_log.c
 _PARTNER = Prepared(select(partner_memory.c.body).where(partner_memory.c.partner == given("partner")))
 _RESTORED = Prepared(select(meta.c.restored_at))
@@ -96,6 +97,20 @@ class LedgerReader:
         else:
             found = self._store.rows(_EVENT_MEMORIES, {"partner": partner, "event": event})
         return tuple(decode(RuleMemory, body) for (body,) in found)
+
+    def all_rule_memories(self, partner: PartnerId) -> Iterator[RuleMemory]:
+        """Memory of every (event, rule) of a partner, in their order, a page at a time: there may be very many."""
+        last = ("", "")
+        query = select(_M.event, _M.rule, _M.body).where(_M.partner == partner).order_by(_M.event, _M.rule)
+        while True:
+            page = query.where(tuple_(_M.event, _M.rule) > last).limit(PAGE_MEMORIES)
+            with self._store.reading() as connection:
+                rows = connection.execute(page).all()
+            for row in rows:
+                yield decode(RuleMemory, row.body)
+            if len(rows) < PAGE_MEMORIES:
+                return
+            last = (rows[-1].event, rows[-1].rule)
 
     # writes
 

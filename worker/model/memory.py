@@ -7,12 +7,17 @@ plain and frozen; `worker.engine.decide` returns a new one.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
+from typing import Never
 
 from worker.model.facts import Json
 from worker.model.ids import EventId, PartnerId, RuleId
 
 EPISODE_JUMP = 1_000_000
 """How far episode numbers jump over a restored ledger: past any that its lost part may have used."""
+
+_NOTHING: Mapping[str, Never] = MappingProxyType({})
+"""One for all: most memories have nothing in any of their lists, and there are very many of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +56,14 @@ class RuleMemory:
     true_since: datetime | None = None
     looked_at: datetime | None = None
     fired_at: datetime | None = None
-    baselines: Mapping[str, Baseline] = field(default_factory=dict)
-    pending: Mapping[str, Json] = field(default_factory=dict)
+    baselines: Mapping[str, Baseline] = field(default_factory=lambda: _NOTHING)
+    pending: Mapping[str, Json] = field(default_factory=lambda: _NOTHING)
     pending_since: datetime | None = None
     pending_unheld_since: datetime | None = None
     forced: str | None = None
     waited: str | None = None
     asked: str | None = None
-    before_firing: Mapping[str, Baseline] = field(default_factory=dict)
+    before_firing: Mapping[str, Baseline] = field(default_factory=lambda: _NOTHING)
     stopped: str | None = None
     cleared: int = 0
     held: str | None = None

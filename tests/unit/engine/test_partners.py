@@ -3,6 +3,7 @@
 import asyncio
 from datetime import UTC, datetime
 
+from worker.engine.memories import Memories
 from worker.engine.partners import Partners
 from worker.engine.state import PartnerState
 from worker.model.ids import PartnerId, WriteId
@@ -13,7 +14,7 @@ NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
 def loaded(partner: PartnerId) -> PartnerState:
-    return PartnerState(partner=partner, memory=PartnerMemory(partner=partner), memories={})
+    return PartnerState(partner=partner, memory=PartnerMemory(partner=partner), memories=Memories())
 
 
 def watched(partners: Partners) -> list[PartnerId]:

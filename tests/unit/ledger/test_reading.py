@@ -27,6 +27,7 @@ from tests.unit.ledger.examples import (
     planned,
     sent,
 )
+from worker.ledger import reading
 from worker.ledger.lock import holder
 from worker.ledger.reading import open_reading
 from worker.ledger.rows import writes_json
@@ -54,6 +55,18 @@ def test_what_does_not_exist_reads_as_empty_and_is_not_made(tmp_path: Path) -> N
             reader.backup(tmp_path / "b.db")
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_memories_of_a_partner_come_a_page_at_a_time_and_each_once(
+    ledger: SqlLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "PAGE_MEMORIES", 3)
+    events, rules = ("e1", "e2", "e10", "e3"), ("r2", "r1")
+    stored = [memory(event=event, rule=rule) for event in events for rule in rules]
+    ledger.apply(Commit(at=NOW, memory=tuple(stored)))
+    found = list(ledger.all_rule_memories(ACME))
+    assert found == list(ledger.rule_memories(ACME))
+    assert len(found) == len(stored)
 
 
 def test_a_reader_sees_what_a_daemon_commits_while_it_reads(ledger: SqlLedger, tmp_path: Path) -> None:
