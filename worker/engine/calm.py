@@ -103,7 +103,7 @@ class Calm:
         found: list[list[EventId]] = []
         room = 0
         for event in events:
-            weight = rules if self.rest(event, now) is None else 1
+            weight = max(1, rules) if self.rest(event, now) is None else 1
             if room < weight:
                 found.append([])
                 room = max(pairs, weight)

@@ -40,19 +40,26 @@ Decide = Callable[[PartnerState, Seen], Decision | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What one pass of a cycle came to."""
+    """What one pass of a cycle came to. ``left``: the cycle is over before its end, and the next begins anew."""
 
     fired: int = 0
     open_writes: int = 0
     error: str | None = None
+    left: bool = False
     judged: Counter[tuple[RuleId, Truth]] = field(default_factory=Counter)
 
     def and_then(self, later: "Done | None") -> "Done":
         """This pass and a later one as one; None is a pass that had nothing to decide on."""
         if later is None:
             return self
+        error, left = self.error or later.error, self.left or later.left
         judged = self.judged + later.judged
-        return replace(later, fired=self.fired + later.fired, error=self.error or later.error, judged=judged)
+        return replace(later, fired=self.fired + later.fired, error=error, left=left, judged=judged)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the cycle has its next step."""
+        return self.error is None and not self.left
 
 
 class Cycle:
@@ -103,9 +110,9 @@ class Cycle:
 
         seen = await self._observer.events(state, tell)
         done = done.and_then(await self._whole(state, seen, began))
-        if done.error is None:
+        if done.goes_on:
             done = done.and_then(await self._whole(state, await self._observer.facts(state, seen), began))
-        if done.error is None:
+        if done.goes_on:
             left = replace(seen, only=frozenset(), memory=state.memory, store=False, records=())
             done = done.and_then(self._pass(state, left, self._decider.catch_up))
         took_s = self._clock.monotonic() - began
@@ -136,17 +143,18 @@ class Cycle:
         for portion in portions:
             try:
                 decision, others = self._decider.decide_apart(state, seen, portion, shown)
-                self._act(state, self._ledger.open_writes(state.partner))
+                writes = self._ledger.open_writes(state.partner)
+                self._act(state, writes)
             except (LedgerUnwritable, StateConflict) as problem:
                 return done.and_then(self._failed(state, problem))
-            done = done.and_then(Done(judged=_judged(decision)))
+            done = done.and_then(Done(open_writes=len(writes), judged=_judged(decision)))
             together |= others
             seen, shown = replace(seen, records=(), store=False, complete=False), chain()
             if complete:
                 state.look_s = max(state.look_s, self._clock.monotonic() - began)
             await self._clock.sleep(BREATH.total_seconds())
             if self._stopping() or self._rules.current is not rules:
-                return done
+                return replace(done, left=True)
         return done.and_then(self._pass(state, replace(seen, only=frozenset(together))))
 
     def _pass(self, state: PartnerState, seen: Seen, decide: Decide | None = None) -> Done | None:
