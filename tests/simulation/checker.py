@@ -157,7 +157,8 @@ def _left(case: Case, deed: Deed, row: Row, proof: str, since_s: float) -> Itera
     if kind != "sending":
         return
     attempt = next(one for one in deed.attempts if one.row["hash"] == row["hash"])
-    began_s = max([since_s, *(life.from_s for life in case.history.lives if life.from_s <= attempt.at_s)])
+    senders = [one for one in case.history.lives if "is held by" not in one.how]  # one that was refused sends nothing
+    began_s = max([since_s, *(life.from_s for life in senders if life.from_s <= attempt.at_s)])
     if attempt.at_s - began_s < case.history.settle_s - TICK_S:
         yield f"write {number} was sent again {attempt.at_s - began_s:.3f} s after its attempt, before settle was over"
 

@@ -182,7 +182,7 @@ def _seen_before_the_change(case: Case, mine: list[Version]) -> bool:
     owners = Counter(
         one.owner
         for one in case.history.reads
-        if one.whole and one.path.endswith("/suggested_tcs") and one.at_s < at_s - 0.5
+        if one.whole and one.path.endswith(f"/{mine[0].event}/suggested_tcs") and one.at_s < at_s - 0.5
     )
     return any(count > 1 for count in owners.values())  # a process that reads it again has stored what it saw first
 

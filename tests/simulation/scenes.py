@@ -289,7 +289,7 @@ NAMED: tuple[Scene, ...] = (
 )
 
 
-WALKED = ("pause", "boost", "launch", "clusters", "hide", "stop overtakes", "enforce", "approve")
+WALKED = ("pause", "boost", "launch", "clusters", "hide", "stop overtakes", "overtaken", "enforce", "approve")
 """The scenes that are walked through fault by fault; the others are for single claims."""
 
 
