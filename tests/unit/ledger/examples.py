@@ -22,6 +22,8 @@ ACME = PartnerId("partner-id-acme")
 E1 = EventId("e1")
 RULE = RuleId("pause-cancelled")
 URL = "sqlite:///worker.db"
+FRAME, PAGE_AT = 24, 8
+"""Of a write-ahead log: bytes of a frame's head, and where the file's head says how long a page is."""
 
 
 def after(seconds: float) -> datetime:
@@ -34,6 +36,15 @@ def place_in(folder: Path) -> LedgerPlace:
 
 def open_ledger(folder: Path, now: datetime = NOW) -> SqlLedger:
     return SqlLedger.open(URL, clock_now=lambda: now, folder=folder)
+
+
+def commits(folder: Path) -> int:
+    """How many commits stand in the write-ahead log: each ends with a frame that says how long the file is after it."""
+    log = (folder / "worker.db-wal").read_bytes()
+    page = int.from_bytes(log[PAGE_AT : PAGE_AT + 4], "big")
+    salt = log[16:24]
+    frames = [log[at : at + FRAME] for at in range(32, len(log) - page, FRAME + page)]
+    return sum(1 for one in frames if one[8:16] == salt and int.from_bytes(one[4:8], "big"))
 
 
 def older_mark(folder: Path) -> None:

@@ -12,6 +12,7 @@ from tests.unit.ledger.examples import (
     NOW,
     after,
     become,
+    commits,
     fired,
     intent,
     key,
@@ -33,18 +34,7 @@ from worker.model.commits import Brake, Commit, LogFilter, Sending, SendingView
 from worker.model.errors import SendingUnmarked, StateConflict
 from worker.model.writes import Write
 
-FRAME, PAGE_AT = 24, 8
-"""Of a write-ahead log: bytes of a frame's head, and where the file's head says how long a page is."""
 FULL = Brake(reason="writes_per_hour", why="full")
-
-
-def commits(folder: Path) -> int:
-    """How many commits stand in the write-ahead log: each ends with a frame that says how long the file is after it."""
-    log = (folder / "worker.db-wal").read_bytes()
-    page = int.from_bytes(log[PAGE_AT : PAGE_AT + 4], "big")
-    salt = log[16:24]
-    frames = [log[at : at + FRAME] for at in range(32, len(log) - page, FRAME + page)]
-    return sum(1 for one in frames if one[8:16] == salt and int.from_bytes(one[4:8], "big"))
 
 
 def group(

@@ -1,0 +1,49 @@
+"""Many writes at once: recorded in a few commits, each before its own first byte, and then under way side by side."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.unit.ledger.examples import commits
+from tests.worlds import Town, happening, town, world
+from worker.guards.situation import Limits
+
+MANY = 20
+EVENTS = [f"e{number}" for number in range(1, MANY + 1)]
+
+
+def records(here: Town, kind: str) -> list[dict[str, Any]]:
+    return [one for one in here.log(kind) if one["write"] is not None]
+
+
+def test_writes_that_are_ready_together_are_recorded_in_one_commit_and_their_answers_in_another(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(10)
+        before = commits(tmp_path)
+        for event in EVENTS:
+            here.set(event, status="cancelled")
+        await here.until(lambda: here.states().count("applied") == MANY, "all accepted")
+        assert commits(tmp_path) - before <= 6, "decided, sent, answered, and what a look itself stores"
+        seqs = [one["seq"] for one in records(here, "sending")]
+        assert seqs == list(range(seqs[0], seqs[0] + MANY)), here.story()
+        await here.until(lambda: here.states() == ["confirmed"] * MANY, "all confirmed")
+        assert all(one.attempt == 1 for one in here.writes())
+
+    with town(tmp_path, world(*map(happening, EVENTS)), requests_per_minute=20_000) as (_, play):
+        play(script)
+
+
+def test_a_cap_stops_the_group_where_it_would_stop_one_after_the_other(tmp_path: Path) -> None:
+    run = "rules:\n  - {id: run-again, when: event.frontend_status == 'FLAGGED', do: [run]}\n"
+
+    async def script(here: Town) -> None:
+        await here.run(10)
+        for event in EVENTS:
+            here.set(event, frontend_status="FLAGGED")
+        await here.run(60)
+        assert len(records(here, "sending")) == 5, here.story()
+        assert {one.held_by for one in here.writes() if one.state == "planned"} == {"writes_per_hour"}
+
+    places = [happening(event, client_campaign_status="PAUSED") for event in EVENTS]
+    limits = Limits(writes_per_hour=5)
+    with town(tmp_path, world(*places), run, requests_per_minute=20_000, limits=limits) as (_, play):
+        play(script)
