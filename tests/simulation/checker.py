@@ -211,14 +211,17 @@ def nothing_leaves_without_its_approval(case: Case) -> Iterator[str]:
 
 
 def a_lost_ledger_is_noticed(case: Case) -> Iterator[str]:
-    """A ledger that has forgotten a ``sending`` is not gone on with, unless a person has accepted it; but for one that
-    never left, because its mark could not be written."""
+    """A ledger that has forgotten a ``sending`` of an earlier life is not gone on with, unless a person has accepted
+    it; but for one that never left, because its mark could not be written."""
     left = {one.row["hash"] for deed in case.deeds.values() for one in deed.attempts if one.wire}
-    for before, after in pairwise(case.history.logs):
-        kept = {row["hash"] for row in after}
-        lost = [row for row in before if row["hash"] in left and row["hash"] not in kept]
-        if lost and after and not any(row["kind"] == "ledger_restored" for row in after):
+    known: dict[str, Row] = {}
+    for rows in case.history.logs:
+        kept = {row["hash"] for row in rows}
+        lost = [row for hashed, row in known.items() if hashed in left and hashed not in kept]
+        gone_on_with = not kept <= known.keys()
+        if lost and gone_on_with and not any(row["kind"] == "ledger_restored" for row in rows):
             yield f"the sending of write {lost[0]['write']} was forgotten, and nobody was asked"
+        known.update((row["hash"], row) for row in rows)
 
 
 def the_log_gives_the_state(case: Case) -> Iterator[str]:

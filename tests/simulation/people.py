@@ -18,6 +18,7 @@ from worker.model.writes import Write
 from worker.sandbox.world import Happening
 
 WHO = "somebody"
+FOR_EVER_S = 1e9
 
 
 class Place(Protocol):
@@ -117,7 +118,7 @@ class People:
             now = self._place.wall()
             ledger.append_halt(partner=PARTNER, because="let me look", by=WHO, at=now, until=now + timedelta(days=400))
             began = self._place.loop.now
-            self._place.halts.append((began, began + 1e9))
+            self._place.halts.append((began, began + FOR_EVER_S))
         self._place.loop.call_later(seconds, self.resume)
 
     def resume(self) -> None:
@@ -130,6 +131,10 @@ class People:
         ended = self._place.loop.now
         halts = self._place.halts
         halts[:] = [(began, min(until, ended)) for began, until in halts]
+
+    def still_halted(self) -> bool:
+        """Whether a halt could not be ended, because nobody could open the ledger."""
+        return any(until >= FOR_EVER_S for _, until in self._place.halts)
 
     def accept_restore(self) -> None:
         """Somebody has looked at what happened to the ledger, and says to go on with this one."""

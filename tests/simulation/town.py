@@ -439,6 +439,8 @@ class Town:
         quiet = 0
         while quiet < 1 and self.loop.now < ends:
             await asyncio.sleep(LOOK_S)
+            if self.people.still_halted():
+                self.people.resume()
             if self.loop.now - self.healed_s > 6 * LOOK_S:
                 self.people.decide(approve=True)
                 self.people.resolve_all()
