@@ -3,6 +3,7 @@
 ``--seeds N --from S``   drawn worlds, one a seed
 ``--singles [SCENE]``    every single fault at every point, of one named scene or of all
 ``--pairs [SCENE]``      every pair of faults in the life of one write; with ``--part K/N`` only every N-th of them
+``--skip N``             with these two: goes on where one that was stopped had played N worlds
 ``--replay SEED``        one drawn world, with its trace, its log and its verdict
 ``--scene S --harm 'N:NAME' …``   one named scene with harms at points, as a failure names it
 ``--mutant NAME``        with any of these: the worker with this flaw put into it
@@ -15,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
-from itertools import islice
+from itertools import chain, islice
 
 from tests.simulation.mutations import MUTANTS
 from tests.simulation.nemesis import (
@@ -62,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--singles", nargs="?", const="all")
     parser.add_argument("--pairs", nargs="?", const="all")
     parser.add_argument("--part", default="0/1")
+    parser.add_argument("--skip", type=int, default=0)
     parser.add_argument("--replay", type=int)
     parser.add_argument("--scene")
     parser.add_argument("--harm", action="append")
@@ -79,9 +81,11 @@ def _asked(asked: argparse.Namespace) -> Iterator[Try]:
         yield from swarm(asked.first, asked.seeds)
     if asked.singles:
         found = all_singles() if asked.singles == "all" else singles(asked.singles)
-        yield from islice(found, part, None, parts)
-    for scene in list(WALKED) if asked.pairs == "all" else [asked.pairs] if asked.pairs else []:
-        yield from islice(pairs(scene), part, None, parts)
+        yield from islice(found, part + asked.skip * parts, None, parts)
+    if asked.pairs:
+        scenes = WALKED if asked.pairs == "all" else (asked.pairs,)
+        both = chain.from_iterable(pairs(scene) for scene in scenes)
+        yield from islice(both, part + asked.skip * parts, None, parts)
 
 
 def _many(tries: Iterator[Try], stop_after: float) -> int:
