@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,15 @@ from tests.simulation.nemesis import Tally, Try, all_singles, pairs, swarm, tall
 from tests.simulation.scenes import NAMED, WALKED
 
 ROOT = Path(__file__).resolve().parents[2]
-SEEDS = int(os.environ.get("SEEDS", "80"))
+SEEDS = int(os.environ.get("SEEDS", "60"))
 SEEDS_FROM = int(os.environ.get("SEEDS_FROM", "0"))
-SINGLES = int(os.environ.get("SINGLES", "75"))
+SINGLES = int(os.environ.get("SINGLES", "100"))
 LONG = int(os.environ.get("SEEDS_LONG", "4000"))
 LONG_FROM = int(os.environ.get("SEEDS_LONG_FROM", "100000"))
 PAIRS = int(os.environ.get("PAIRS", "40"))
 GROUP = 500
+PARTS = 3
+"""What a test run plays comes in so many parts, which several processes share."""
 
 
 def say(what: str) -> None:
@@ -40,13 +43,15 @@ def judged(tries: Iterable[Try]) -> Tally:
     return found
 
 
-def test_nothing_is_repeated_or_lost_in_a_few_drawn_worlds() -> None:
-    seen = judged(swarm(SEEDS_FROM, SEEDS)).seen
+@pytest.mark.parametrize("part", range(PARTS))
+def test_nothing_is_repeated_or_lost_in_a_few_drawn_worlds(part: int) -> None:
+    seen = judged(islice(swarm(SEEDS_FROM, SEEDS), part, None, PARTS)).seen
     assert seen["sending"] > 0, "worlds in which nothing is sent prove nothing"
 
 
-def test_a_single_fault_anywhere_is_survived() -> None:
-    judged(one for number, one in enumerate(all_singles()) if number % SINGLES == 0)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_single_fault_anywhere_is_survived(part: int) -> None:
+    judged(islice(all_singles(), part * SINGLES, None, PARTS * SINGLES))
 
 
 @pytest.mark.parametrize("scene", [one.name for one in NAMED])
