@@ -3,14 +3,19 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import cast
 
-from tests.worlds import PARTNER, Town, happening, town, world
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from tests.worlds import PARTNER, Town, happening, tenant, town, world
 from worker.engine.daemon import Daemon
 from worker.engine.parts import Parts
 from worker.engine.ports import Service
 from worker.engine.report import CycleReport
+from worker.ledger.sql import SqlLedger
+from worker.model.commits import DaemonStatus
 from worker.model.facts import Json
 from worker.model.ids import PartnerId
 from worker.model.rules import RuleSet
@@ -191,4 +196,73 @@ def test_what_a_defect_says_is_told_without_the_secrets_that_the_client_has_in_h
         assert [state.last_error for state in daemon._partners] == told.errors, "which status would show"
 
     with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+class Due:
+    """A scheduler that only notes when a partner is due again."""
+
+    def __init__(self) -> None:
+        self.at: datetime | None = None
+
+    def modify_job(self, _name: str, *, next_run_time: datetime) -> None:
+        self.at = next_run_time
+
+
+def test_a_look_is_due_when_the_list_may_be_asked_again_so_that_none_waits_and_none_is_skipped(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        told, due = Told(), Due()
+        parts = Parts(clock=here.clock, service=here.worker.service, ledger=here.worker.ledger, settings=here.settings)
+        daemon = Daemon(parts, source=NoRules(), reporter=told, pid=1, budgets=no_budget)
+        daemon._partners.renew((PARTNER,))
+        here.fault("slow", "GET", "^/events/", times=1000, delay_s=0.4)
+        await here.clock.sleep(4)
+        for _ in range(20):
+            await daemon._looks(cast("AsyncIOScheduler", due), PARTNER)
+            assert due.at is not None
+            left = due.at - here.clock.now()
+            assert timedelta(0) < left <= here.settings.interval
+            await here.clock.sleep(left.total_seconds())
+        assert len(told.reports) == 20
+        assert max(one.took_ms for one in told.reports[1:]) < 500, "what the answer takes, and no wait before it"
+
+    with town(tmp_path, world(happening("e1")), requests_per_minute=600) as (_, play):
+        play(script)
+
+
+class Counting(SqlLedger):
+    """Counts how often the daemon's word of itself is stored."""
+
+    saved = 0
+
+    def save_status(self, status: DaemonStatus) -> None:
+        type(self).saved += 1
+        super().save_status(status)
+
+
+def test_with_many_partners_not_every_look_is_a_commit_and_the_last_word_is_stored_all_the_same(tmp_path: Path) -> None:
+    partners = [PartnerId(f"partner-id-{number}") for number in range(30)]
+
+    async def script(here: Town) -> None:
+        parts = Parts(clock=here.clock, service=here.worker.service, ledger=here.worker.ledger, settings=here.settings)
+        daemon = Daemon(parts, source=NoRules(), reporter=Told(), pid=1, budgets=no_budget)
+        daemon._partners.renew(partners)
+        Counting.saved = 0
+        keeping = asyncio.ensure_future(daemon._keep_time(AsyncIOScheduler(timezone="UTC")))
+        await asyncio.gather(*(daemon._one_cycle(partner) for partner in partners))
+        assert Counting.saved <= 4
+        await here.clock.sleep(2 * here.settings.interval.total_seconds())
+        said = here.ledger.status()
+        assert said is not None
+        found = said.body["partners"]
+        assert isinstance(found, dict)
+        assert all(isinstance(one, dict) and one["last_ok_at"] is not None for one in found.values())
+        before = Counting.saved
+        await here.clock.sleep(2 * here.settings.interval.total_seconds())
+        assert Counting.saved > before, "it is alive, whatever its looks do"
+        keeping.cancel()
+
+    more = tuple(tenant(partner, happening(f"e-{partner}")) for partner in partners)
+    with town(tmp_path, world(happening("e1"), more=more)) as (here, play):
+        here.start(ledger=Counting)
         play(script)

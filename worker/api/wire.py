@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import jmespath
@@ -27,6 +28,10 @@ EXACT_MAX = float(1 << 53)
 """Up to here every whole number is a double; beyond it a number with an exponent names none exactly."""
 DEEPEST = 64
 """Levels of nesting. The document's records have four; a deeper answer is no record of it."""
+
+WORD_MAX = 40
+WORDS_KEPT = 4096
+"""Words of answers that are kept once however often they occur: states, cities, genres. Most values are such words."""
 
 _DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?", re.ASCII)
@@ -241,13 +246,20 @@ def _int(text: str) -> int:
     return int(text)
 
 
+@lru_cache(maxsize=WORDS_KEPT)
+def _once(word: str) -> str:
+    """The same word, as the object that it was when it last occurred."""
+    return word
+
+
 def _clean(value: object, depth: int) -> Json:
     """The value as `Json`. Halves of characters, which no store can keep, become the replacement character."""
     if depth > DEEPEST:
         raise Malformed("the answer is nested too deeply")
     match value:
         case str():
-            return _SURROGATE.sub("\ufffd", value)
+            text = _SURROGATE.sub("\ufffd", value)
+            return _once(text) if len(text) <= WORD_MAX else text
         case dict():
             return {_SURROGATE.sub("\ufffd", str(name)): _clean(part, depth + 1) for name, part in value.items()}
         case list():

@@ -8,10 +8,11 @@ records nothing new and waits for what is in flight.
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 
@@ -21,12 +22,12 @@ from worker.engine.health import RELOAD_EVERY
 from worker.engine.partners import Partners, held_while_gone, said_of
 from worker.engine.parts import Parts
 from worker.engine.report import CycleReport
+from worker.engine.rulesource import RuleSource, RulesStatus
 from worker.engine.state import PartnerState
 from worker.model.commits import Commit, DaemonStatus
 from worker.model.errors import LedgerUnwritable, NotSafe, StateConflict, WorkerError
 from worker.model.facts import Json
 from worker.model.ids import PartnerId
-from worker.model.moments import spelled
 from worker.model.records import Record
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
@@ -38,6 +39,8 @@ LATE = 3
 """A job due later than this many intervals from now is due because the wall clock was set back."""
 JOB_OPTIONS = {"max_instances": 1, "coalesce": True, "misfire_grace_time": None}
 """No two runs of one job overlap, missed ones run once, and none is dropped for being late."""
+SAID_EVERY = timedelta(seconds=1)
+"""How often at the most the daemon saves what it says of itself."""
 SIGN_IN_AGAIN = timedelta(seconds=5)
 SIGN_IN_AGAIN_MAX = timedelta(seconds=60)
 
@@ -56,31 +59,12 @@ class Every(BaseTrigger):  # type: ignore[misc]  # the scheduler has no types
         return previous_fire_time + self.interval
 
 
-class RuleSource(Protocol):
-    """Where rules come from. ``changed`` is cheap; ``load`` raises `InputErrors` and changes nothing."""
-
-    def files_hash(self) -> str: ...
-    def load(self) -> RuleSet: ...
-
-
 class Reporter(Protocol):
     """Who is told of what happens beside the records."""
 
     def cycle(self, report: CycleReport) -> None: ...
     def note(self, message: str, **keys: object) -> None: ...
     def alarm(self, message: str, **keys: object) -> None: ...
-
-
-@dataclass(slots=True)
-class RulesStatus:
-    """Which rule set is in force, since when, and why the files on disk are not, and since when not."""
-
-    hash: str
-    files_hash: str
-    loaded_at: datetime
-    ids: tuple[str, ...] = ()
-    error: str | None = None
-    refused_at: datetime | None = None
 
 
 class Daemon:
@@ -113,6 +97,7 @@ class Daemon:
         self._since = parts.clock.now()
         self._failing = Failing()
         self._cycle_ms = 0
+        self._said_at, self._unsaid = float("-inf"), False
         self._unreachable: str | None = None
         self._ended: str | None = None
 
@@ -181,9 +166,9 @@ class Daemon:
             scheduler.remove_job(f"cycle {partner}")
         for partner in found:
             scheduler.add_job(
-                self._cycles,
+                self._looks,
                 Every(self._settings.interval),
-                args=[partner],
+                args=(scheduler, partner),
                 id=f"cycle {partner}",
                 next_run_time=self._clock.now(),
                 **JOB_OPTIONS,
@@ -197,6 +182,16 @@ class Daemon:
         with suppress(LedgerUnwritable, StateConflict):
             moves = held_while_gone(self._ledger.open_writes(), named, now)
             self._ledger.apply(Commit(at=now, moves=moves))
+
+    async def _looks(self, scheduler: AsyncIOScheduler, partner: PartnerId) -> None:
+        """One look, or as many as follow each other at once. The next is due when the list may be asked again, which is
+        an interval after its answer: one that began sooner would wait for that, and the one after it for longer."""
+        await self._cycles(partner)
+        state = self._partners.get(partner)
+        left_s = 0.0 if state is None else self._settings.interval.total_seconds() - self._listed_for_s(state)
+        if left_s > 0.0:
+            with suppress(JobLookupError):
+                scheduler.modify_job(f"cycle {partner}", next_run_time=self._clock.now() + timedelta(seconds=left_s))
 
     async def _cycles(self, partner: PartnerId) -> None:
         """One look; and another at once after one that took longer than the interval, because the list is long."""
@@ -233,8 +228,11 @@ class Daemon:
         elif turned == "well":
             self._reporter.note("partner_well", partner=partner)
         self._say_if_short(state, before=short)
-        self._save_status()
-        return report.complete and report.took_ms >= self._settings.interval.total_seconds() * 1000
+        self._say()
+        return report.complete and self._listed_for_s(state) >= self._settings.interval.total_seconds()
+
+    def _listed_for_s(self, state: PartnerState) -> float:
+        return self._clock.monotonic() - state.listed_at
 
     def _say_if_short(self, state: PartnerState, *, before: bool) -> None:
         """Says once that the rules want more than the budget gives, with what to expect; and once that it is over."""
@@ -321,9 +319,15 @@ class Daemon:
         except LedgerUnwritable as problem:
             self._reporter.alarm("ledger_unwritable", error=str(problem), hint=problem.hint)
 
+    def _say(self) -> None:
+        """Saves the status soon. It holds all partners, so of many of them not every look is worth a commit."""
+        if self._clock.monotonic() - self._said_at >= SAID_EVERY.total_seconds():
+            self._save_status()
+        else:
+            self._unsaid = True
+
     def _save_status(self) -> None:
-        now = self._clock.now()
-        rules = self._rules_status
+        now, self._said_at, self._unsaid = self._clock.now(), self._clock.monotonic(), False
         partners: dict[str, Json] = {
             str(state.partner): {**said_of(state, now), **self._budgets(state.partner)} for state in self._partners
         }
@@ -331,14 +335,7 @@ class Daemon:
             "cycle_ms": self._cycle_ms,
             "unreachable": self._unreachable,
             "interval_s": self._settings.interval.total_seconds(),
-            "rules": {
-                "hash": rules.hash,
-                "files_hash": rules.files_hash,
-                "loaded_at": spelled(rules.loaded_at),
-                "error": rules.error,
-                "ids": list(rules.ids),
-                "refused_at": spelled(rules.refused_at),
-            },
+            "rules": self._rules_status.said(),
             "partners": partners,
             "ended": self._ended,
         }
@@ -356,10 +353,13 @@ class Daemon:
             one.cancel()
 
     async def _keep_time(self, scheduler: AsyncIOScheduler) -> None:
-        """The scheduler goes by the wall clock; where that was set back, its jobs are brought back to now."""
+        """The scheduler goes by the wall clock; where that was set back, its jobs are brought back to now. And that the
+        daemon is alive is said also while a look takes long."""
         while not self._stop.is_set():
             await self._clock.sleep(self._settings.interval.total_seconds())
             now = self._clock.now()
+            if self._unsaid or self._clock.monotonic() - self._said_at >= self._settings.interval.total_seconds():
+                self._save_status()
             for job in scheduler.get_jobs():
                 every = job.trigger.interval
                 if job.next_run_time is not None and job.next_run_time - now > LATE * every:

@@ -17,7 +17,7 @@ from worker.engine.parts import Parts
 from worker.engine.ports import Listing, Urgency
 from worker.engine.products import shut
 from worker.engine.state import EVENT, PARTNER, PartnerState
-from worker.model.exchange import PartOfList, told_nobody
+from worker.model.exchange import PartOfList
 from worker.model.facts import Fact, FactKey, Known, Unknown
 from worker.model.ids import EventId
 from worker.model.memory import PartnerMemory
@@ -68,7 +68,7 @@ Tell = Callable[[Seen], int]
 class Course:
     """One look while it is under way. ``handled``: what its pages showed so far of events that were decided on before
     the list is whole. ``heard``: the share of the pages that was; ``room``: fact reads that are due since;
-    ``fired``: firings so far."""
+    ``fired``: firings so far; ``listed_at``: when its first pages were answered."""
 
     began: datetime
     rules: list[Rule]
@@ -77,6 +77,7 @@ class Course:
     heard: float = 0.0
     fired: int = 0
     room: float = 0.0
+    listed_at: float | None = None
 
 
 class Observer:
@@ -105,10 +106,12 @@ class Observer:
         course = Course(began=self._clock.now(), rules=rules, tell=tell)
 
         async def hear(part: PartOfList) -> None:
-            await self._hear(state, course, part)
+            course.listed_at = course.listed_at or self._clock.monotonic()
+            if same_rules:
+                await self._hear(state, course, part)
 
-        listing = await self._service.listing(state.partner, hear if same_rules else told_nobody)
-        now = self._clock.now()
+        listing = await self._service.listing(state.partner, hear)
+        now, state.listed_at = self._clock.now(), course.listed_at or self._clock.monotonic()
         memory = self._gap(state.memory, course.began)
         for event, fact in listing.events.items():
             if course.handled.get(event) is not fact:

@@ -77,8 +77,9 @@ class PartnerState:
     ``habits``: how often those facts were found changed. ``frozen_under``: for which rules memories were frozen.
     ``shut``: rules that a product of the partner keeps from looking, with why, as it was last said. ``claimed``: events
     whose facts a pre-flight is about to read. ``in_flight``: writes whose attempt is recorded and whose outcome is not.
-    ``quiet_until``: monotonic second before which the partner is left in peace. ``look_s``: how long the last complete
-    look took; ``expected``: how soon changes are seen now, as found out last, good until ``expected_until``.
+    ``quiet_until``: monotonic second before which the partner is left in peace. ``listed_at``: when its list, or the
+    first pages of a long one, was answered last, in monotonic seconds; ``look_s``: how long the last complete look
+    took; ``expected``: how soon changes are seen now, as found out last, good until ``expected_until``.
     ``left``: the service no longer names it; nothing more is sent. ``read_up_to``: the newest record when a person's
     changes of the ledger's memory were last looked for.
     """
@@ -109,6 +110,7 @@ class PartnerState:
     forgotten: set[EventId] = field(default_factory=set)
     in_flight: set[WriteId] = field(default_factory=set)
     quiet_until: float = float("-inf")
+    listed_at: float = float("-inf")
     look_s: float = 0.0
     expected: Delays | None = None
     expected_until: float = float("-inf")

@@ -105,3 +105,13 @@ def test_events_that_are_no_longer_listed_are_forgotten() -> None:
         assert not isinstance(content, Malformed)
         pages.page(1, content)
     assert len(pages._items) <= 2
+
+
+def test_a_word_that_occurs_again_is_kept_once_and_a_long_text_is_not() -> None:
+    cities: list[Json] = [{"city": "Leipzig"}, {"city": "Leipzig"}, {"city": "x" * 100}, {"city": "x" * 100}]
+    content = Decoder().content("/", json.dumps(cities).encode())
+    assert isinstance(content, list)
+    first, second, long, longer = (one["city"] for one in content if isinstance(one, dict))
+    assert first is second
+    assert long is not longer
+    assert (first, long) == ("Leipzig", "x" * 100)
