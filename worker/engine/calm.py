@@ -69,20 +69,24 @@ class Calm:
     def keep(self, event: EventId, until: datetime, verdict: Verdict | None = None) -> None:
         """The event need not be looked at before then, as long as nothing stirs it. ``verdict``: what its conditions
         are, if nothing but that can matter when a fact of it changes."""
-        self.until[event] = until
         self.learnt.pop(event, None)
         if verdict is None:
             self._verdicts.pop(event, None)
         else:
             self._verdicts[event] = verdict
+        self._calm(event, until)
+
+    def stay(self, event: EventId) -> None:
+        """The event is as calm as it was before a fact of it changed, and its conditions are the same."""
+        self._calm(event, self.learnt.pop(event))
+
+    def _calm(self, event: EventId, until: datetime) -> None:
+        """Calm until then, and no longer: its end is noted each time, because that of what was stirred is dropped."""
+        self.until[event] = until
         heapq.heappush(self._ends, (until, event))
         if len(self._ends) > 2 * len(self.until) + 64:
             self._ends = [(at, one) for one, at in self.until.items()]
             heapq.heapify(self._ends)
-
-    def stay(self, event: EventId) -> None:
-        """The event is as calm as it was before a fact of it changed, and its conditions are the same."""
-        self.until[event] = self.learnt.pop(event)
 
     def rest(self, event: EventId, now: datetime) -> Rest | None:
         """What the event was, if nothing but a fact of it has changed since."""

@@ -95,8 +95,8 @@ def _written_in_place(place: LedgerPlace, mark: Mark) -> bool:
     """Overwrites the older slot, and leaves the newest as it is. False where the file does not allow that."""
     try:
         file = os.open(place.mark, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
-    except FileNotFoundError:
-        return False
+    except (FileNotFoundError, PermissionError):
+        return False  # one that another user made, as `sudo` does: its folder may be ours all the same
     try:
         newest = _newest(os.pread(file, SLOTS * SLOT_BYTES + 1, 0))
         if newest is None or newest.mark.ledger_id != mark.ledger_id or newest.mark.seq >= mark.seq:
@@ -104,7 +104,10 @@ def _written_in_place(place: LedgerPlace, mark: Mark) -> bool:
         text = _text(mark)
         if os.pwrite(file, text, (SLOTS - 1 - newest.number) * SLOT_BYTES) != len(text):
             return False  # what was cut off has no check, and the other slot still stands
-        _sync(file)
+        try:
+            _sync(file)
+        except OSError:
+            return False  # reads show it from now on, and the disk may not have it: the other slot must not be next
     finally:
         os.close(file)
     return True

@@ -117,3 +117,21 @@ def test_how_often_an_event_was_calm_leaves_nothing_behind() -> None:
         calm.keep(E1, NOW + timedelta(seconds=turn))
     assert calm.stirred({E1}, NOW + timedelta(seconds=998)) == []
     assert calm.stirred({E1}, NOW + timedelta(seconds=999)) == [E1]
+
+
+def test_calm_that_goes_on_ends_when_it_would_have_however_many_others_were_looked_at_meanwhile() -> None:
+    calm, later = Calm(), NOW + timedelta(minutes=5)
+    events = [EventId(f"e{number}") for number in range(200)]
+    looked_at, passed = events[:100], events[100:]
+    for one in events:
+        calm.keep(one, later, (0, 0))
+    for one in events:
+        calm.learn(one)
+
+    for one in looked_at:  # the portion of a long look that comes first
+        calm.keep(one, later, (0, 0))
+    for one in passed:
+        calm.stay(one)
+
+    assert calm.stirred(frozenset(events), NOW) == []
+    assert calm.stirred(frozenset(events), later) == sorted(events)

@@ -1,10 +1,12 @@
 """The mark: replaced with one sync, without touching what stands: the old or the new one at any moment."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.unit.ledger.examples import older_mark, open_ledger, place_in, planned, sent
+from worker.ledger import mark as marks
 from worker.ledger.mark import SLOT_BYTES, SLOTS, Mark, read_mark, write_mark
 from worker.ledger.places import LedgerPlace
 from worker.model.errors import LedgerUnwritable, NotSafe
@@ -117,3 +119,35 @@ def test_a_mark_that_cannot_be_opened_is_an_unwritable_ledger(tmp_path: Path) ->
 
     with pytest.raises(LedgerUnwritable, match="mark"):
         write_mark(place, OLD)
+
+
+def test_a_mark_that_another_user_made_is_replaced_where_its_folder_allows_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = place_with(tmp_path, OLD)
+    really_open = os.open
+
+    def refuse(path: str | Path, flags: int, *more: int) -> int:
+        if path == place.mark and flags & os.O_RDWR:
+            raise PermissionError(13, "Permission denied")
+        return really_open(path, flags, *more)
+
+    monkeypatch.setattr(os, "open", refuse)
+    write_mark(place, NEW)
+
+    assert read_mark(place) == NEW
+
+
+def test_a_mark_whose_sync_failed_is_written_as_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = place_with(tmp_path, OLD)
+    file = identity(place)
+
+    def fail(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(marks, "_sync", fail)
+    write_mark(place, NEW)
+
+    assert read_mark(place) == NEW
+    assert identity(place) != file, "what reads show of the old one may not be on the disk"
+    assert OLD.hash.encode() not in place.mark.read_bytes()
