@@ -13,6 +13,7 @@ from worker.engine.cycle import BREATH
 from worker.engine.daemon import Daemon
 from worker.engine.parts import Parts
 from worker.model.commits import Commit
+from worker.model.errors import LedgerUnwritable
 
 HOUR = 3600.0
 EVENTS = [f"e{number}" for number in range(10, 50)]
@@ -171,4 +172,23 @@ def test_rules_that_change_in_the_middle_of_a_long_look_are_those_of_the_next(tm
     states = {"e48": "cancelled", "e49": "archived"}
     events = [happening(one, status=states.get(one, "active")) for one in EVENTS]
     with town(tmp_path, world(*events), PAUSE, pairs_at_once=FEW) as (_, play):
+        play(script)
+
+
+def test_a_ledger_that_cannot_even_be_read_is_said_in_the_report_of_the_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> int:
+        raise LedgerUnwritable("the disk is failing")
+
+    async def script(here: Town) -> None:
+        await here.run(4)
+        with monkeypatch.context() as patch:
+            patch.setattr(here.ledger, "last_seq", fail)
+            await here.run(3)
+        assert here.reports[-1].error == "the disk is failing"
+        await here.run(4)
+        assert here.reports[-1].error is None
+
+    with town(tmp_path, world(happening("e1")), PAUSE) as (_, play):
         play(script)

@@ -135,7 +135,10 @@ class Cycle:
         portions, and everything else that this process does goes on between them; what fires is decided at the end, all
         of it at once, because a surge is counted over a whole look. A look that is left in between has lost nothing:
         what it has not decided on is looked at by the next."""
-        portions = self._decider.portions(state, seen) if seen.only is None else []
+        try:
+            portions = self._decider.portions(state, seen) if seen.only is None else []
+        except LedgerUnwritable as problem:
+            return self._failed(state, problem)
         if len(portions) < 2:
             return self._pass(state, seen)
         rules, complete, done = self._rules.current, seen.complete, Done()
