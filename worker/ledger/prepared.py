@@ -78,4 +78,4 @@ class Order:
 
 def cursor_of(connection: Connection) -> sqlite3.Cursor:
     """A cursor of the driver's connection beneath."""
-    return cast(sqlite3.Connection, connection.connection.driver_connection).cursor()
+    return cast(sqlite3.Connection, connection.connection.dbapi_connection).cursor()
