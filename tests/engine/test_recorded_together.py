@@ -25,7 +25,12 @@ def test_writes_that_are_ready_together_are_recorded_in_one_commit_and_their_ans
         assert commits(tmp_path) - before <= 6, "decided, sent, answered, and what a look itself stores"
         seqs = [one["seq"] for one in records(here, "sending")]
         assert seqs == list(range(seqs[0], seqs[0] + MANY)), here.story()
+        answered = commits(tmp_path)
         await here.until(lambda: here.states() == ["confirmed"] * MANY, "all confirmed")
+        assert commits(tmp_path) - answered <= 3, "what one look shows is one commit"
+        assert [one["kind"] for one in records(here, "evidence") + records(here, "confirmed")].count("evidence") == MANY
+        shown = {one["write"]: one["seq"] for one in records(here, "evidence")}
+        assert all(one["seq"] == shown[one["write"]] + 1 for one in records(here, "confirmed")), here.story()
         assert all(one.attempt == 1 for one in here.writes())
 
     with town(tmp_path, world(*map(happening, EVENTS)), requests_per_minute=20_000) as (_, play):

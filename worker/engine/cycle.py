@@ -187,7 +187,7 @@ class Cycle:
         with suppress(LedgerUnwritable):
             for write in self._ledger.open_writes(state.partner):
                 with suppress(LedgerUnwritable):
-                    self._settler.glance(state, write)
+                    self._settler.glance(state, (write,))
 
     async def drain(self, state: PartnerState) -> None:
         """Waits for the running attempts and rounds of evidence."""
@@ -199,8 +199,8 @@ class Cycle:
         if self._stopping():
             return
         state.keep_only({write.id for write in writes})
+        self._settler.glance(state, writes)
         for write in writes:
-            self._settler.glance(state, write)
             if write.state == "sending" and write.id not in state.running:
                 self._settler.found_sending(state, write)
             elif write.id not in state.running and self._needs_tending(state, write):

@@ -6,7 +6,9 @@ a PUT that has one, with waits that double, a few times, and proves nothing by i
 ledger: another process goes on with the next wait, and takes the task for running until it has read it itself.
 """
 
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from worker.engine.outward import as_judged
 from worker.engine.parts import Parts
@@ -14,9 +16,10 @@ from worker.engine.ports import Urgency
 from worker.engine.settings import policy_for
 from worker.engine.state import EVENT, PartnerState, TaskWatch
 from worker.model.actions import ACTIONS
-from worker.model.commits import Commit
+from worker.model.commits import Commit, Move
 from worker.model.errors import LedgerUnwritable, StateConflict
 from worker.model.facts import Fact, Json, Known
+from worker.model.ids import EventId
 from worker.model.moments import spelled
 from worker.model.records import Record, of_write
 from worker.model.writes import Write
@@ -61,6 +64,17 @@ class Settler:
 
         ``event``: the event itself, as read in the same round; it counts where it was begun after ``fact``.
         """
+        weighed = self._weighed(state, write, fact, event)
+        if not isinstance(weighed, _Weighed):
+            return weighed
+        self._store(state, weighed)
+        state.shown.pop(write.id, None)
+        return weighed.step.then
+
+    def _weighed(
+        self, state: PartnerState, write: Write, fact: Fact | None, event: Fact | None
+    ) -> "_Weighed | Literal['rest', 'read']":
+        """What a read comes to, not stored yet; or what to do where it says nothing."""
         settling = state.settling.get(write.id)
         current = self._ledger.write(write.id)
         if settling is None or current is None or current.state != write.state:
@@ -77,21 +91,39 @@ class Settler:
         step = self._advanced(state, write, look)
         if look.evidence.says == "there":
             state.shown[write.id] = fact  # until the ledger has taken it: another read may not show it any more
-        self._store(state, write, step, self._evidence_record(state, write, fact, look.evidence, step))
-        state.shown.pop(write.id, None)
-        return step.then
+        record = self._evidence_record(state, write, fact, look.evidence, step)
+        return _Weighed(write=write, step=step, record=record)
 
-    def glance(self, state: PartnerState, write: Write) -> None:
-        """Presence in an ordinary look confirms at once, whatever else is being waited for. Never waits itself."""
+    def glance(self, state: PartnerState, writes: Iterable[Write]) -> None:
+        """Presence in an ordinary look confirms at once, whatever else is being waited for. Never waits itself.
+
+        What one look confirms is one commit; but writes of one target are stored one after the other, because each is
+        judged by what became of the others.
+        """
+        group: dict[tuple[EventId, str], _Weighed] = {}
+        for write in writes:
+            fact = self._seen(state, write)
+            if fact is None:
+                continue
+            target = (write.key.event, write.intent.target)
+            if target in group:
+                self._store_together(state, tuple(group.values()))
+                group = {}
+            weighed = self._weighed(state, write, fact, None)
+            if isinstance(weighed, _Weighed):
+                group[target] = weighed
+        self._store_together(state, tuple(group.values()))
+
+    def _seen(self, state: PartnerState, write: Write) -> Fact | None:
+        """The look's own read of a write's target, where it shows that the effect is there."""
         settling = state.settling.get(write.id)
         if write.state not in ("applied", "unknown", "needs_human") or settling is None:
-            return
+            return None
         fact = state.fact(write.key.event, fact_key(write.intent))
         policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
         if not policy.reads_back or not isinstance(fact, Known) or fact.trace is None or needs_event(write, fact):
-            return
-        if fact.trace.began >= settling.ended and judge(write, fact).says == "there":
-            self.weigh(state, write, fact, None)
+            return None
+        return fact if fact.trace.began >= settling.ended and judge(write, fact).says == "there" else None
 
     def _runs(self, state: PartnerState, write: Write) -> bool:
         """Whether the service's task of this write is known to be still running."""
@@ -101,7 +133,7 @@ class Settler:
     def found_sending(self, state: PartnerState, write: Write) -> None:
         """A row in ``sending`` at start: the process ended while it was being sent."""
         step = self._advanced(state, write, FoundSending())
-        self._store(state, write, step, None)
+        self._store(state, _Weighed(write=write, step=step, record=None))
 
     def _advanced(self, state: PartnerState, write: Write, event: Input) -> Step:
         policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
@@ -152,7 +184,7 @@ class Settler:
         watch.verdict = task.verdict
         if task.verdict == "failed":
             step = self._advanced(state, write, TaskFailed(state=task.state))
-            self._store(state, write, step, None)
+            self._store(state, _Weighed(write=write, step=step, record=None))
 
     def _superseded(self, write: Write) -> bool:
         """Whether another write's PUT came after it on the target: the service's task is that one's now, with waits of
@@ -172,21 +204,63 @@ class Settler:
         record = of_write(write, at=self._clock.now(), kind="evidence", reason=None, why=evidence.why)
         return replace(record, evidence=_spelled(fact, evidence))
 
-    def _store(self, state: PartnerState, write: Write, step: Step, record: Record | None) -> None:
-        moves = (step.move,) if step.move is not None else ()
-        records = (record,) if record is not None else ()
+    def _store_together(self, state: PartnerState, group: Sequence["_Weighed"]) -> None:
+        """One commit for all of them, each write's evidence before its move; one by one where one is in the way."""
+        moves = [move for one in group if (move := one.with_evidence) is not None]
+        together = len(moves) == len(group) > 1
+        if together:
+            try:
+                self._ledger.apply(Commit(at=self._clock.now(), moves=tuple(moves)))
+            except StateConflict:
+                together = False
+            except LedgerUnwritable:
+                for one in group:
+                    state.said.pop(one.write.id, None)
+                raise
+        for one in group:
+            if together:
+                _take_over(state, one)
+            else:
+                self._store(state, one)
+            state.shown.pop(one.write.id, None)
+
+    def _store(self, state: PartnerState, one: "_Weighed") -> None:
+        moves = (one.step.move,) if one.step.move is not None else ()
+        records = (one.record,) if one.record is not None else ()
         if moves or records:
             try:
                 self._ledger.apply(Commit(at=self._clock.now(), records=records, moves=moves))
             except StateConflict:
                 return  # a person's verdict came first; it stands
             except LedgerUnwritable:
-                state.said.pop(write.id, None)  # nothing was said after all
+                state.said.pop(one.write.id, None)  # nothing was said after all
                 raise
-        if step.settling is not None:
-            state.settling[write.id] = step.settling
-        else:
-            state.settling.pop(write.id, None)
+        _take_over(state, one)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Weighed:
+    """What a read means for a write: the step, and the record of the evidence where it says something new."""
+
+    write: Write
+    step: Step
+    record: Record | None
+
+    @property
+    def with_evidence(self) -> Move | None:
+        """The move with the evidence in front of its own records; None where nothing moves."""
+        move = self.step.move
+        if move is None or self.record is None:
+            return move
+        return Move(before=move.before, after=move.after, records=(self.record, *move.records))
+
+
+def _take_over(state: PartnerState, one: _Weighed) -> None:
+    """The ledger has it."""
+    if one.step.settling is not None:
+        state.settling[one.write.id] = one.step.settling
+    else:
+        state.settling.pop(one.write.id, None)
 
 
 def _spelled(fact: Fact, evidence: Evidence) -> dict[str, Json]:
