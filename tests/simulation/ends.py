@@ -128,7 +128,24 @@ def _explained(case: Case, rule: str, event: str) -> bool:
         since_s = max((one.at_s for one in deed.effects), default=0.0)
         if ended or held_by_the_hour(case, deed) or _by_others(case, event, target_of(deed), since_s):
             return True
+        if _taken_for_another_hands(case, event, target_of(deed), since_s):
+            case.forgiven["a late effect, for which another hand's was taken"] += 1
+            return True
     return case.history.stale
+
+
+def _taken_for_another_hands(case: Case, event: str, target: str, since_s: float) -> bool:
+    """Whether a write of our own landed late and last, after another hand had set the target meanwhile: presence was
+    its proof, and nobody waited for it any more. No read can tell the two apart."""
+    for deed in case.deeds.values():
+        if deed.event != event or target_of(deed) != target:
+            continue
+        for effect in deed.effects:
+            sent_s = max((one.at_s for one in deed.attempts if one.at_s <= effect.at_s), default=effect.at_s)
+            others = (one for one in case.history.others if one.event == event and one.target == target)
+            if effect.at_s > since_s and any(sent_s <= one.at_s <= effect.at_s for one in others):
+                return True
+    return False
 
 
 def _by_others(case: Case, event: str, target: str, since_s: float) -> bool:

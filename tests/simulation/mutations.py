@@ -393,6 +393,18 @@ _ALL: tuple[Mutant, ...] = (
         shown_by=(at("overtaken", "write", "504 after 8 s, applied after 11 s"),),
     ),
     Mutant(
+        name="a granted attempt asks no rule",
+        why="what a person granted another attempt is sent against a stronger wish",
+        applied=flaw("worker.engine.asking:_overruled", (" and not write.sent", "")),
+        shown_by=(at("stop overtakes", "write", "hang after"),),
+    ),
+    Mutant(
+        name="two read one task",
+        why="an overtaken write goes on reading the task of the one that came after it",
+        applied=flaw("worker.engine.settle:Settler._task", ("if self._superseded(write):", "if False:")),
+        shown_by=(at("stop overtakes", "write", "stalled 5 s before the first byte"),),
+    ),
+    Mutant(
         name="presence is not believed",
         why="a read that shows the effect confirms nothing",
         applied=flaw(
