@@ -106,7 +106,7 @@ bench: $(READY) ## every benchmark, one table each
 
 docs: $(READY) ## write anew what docs/ has from the code: reference, coverage, the pictures for the night
 	@$(BIN)/python -m tests.reference
-	@echo '==> docs/reference.md docs/api-coverage.md docs/operating.md'
+	@echo '==> docs/reference.md docs/api-coverage.md docs/operating.md docs/delays.svg'
 
 schema: $(READY) ## write the JSON Schemas that editors read, into docs/schema/
 	@mkdir -p docs/schema

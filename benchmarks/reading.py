@@ -11,8 +11,11 @@ its four facts in turn, at the same budget, for the same changes.
 - ``soon``: 1,000 events and a budget that is not short, up to the first byte of the write. The bound is half the
   interval, and the requests on the way.
 
-``REQUESTS`` changes how many requests each world lasts (default 12,000); ``--plot FILE`` draws delay against budget as
-an SVG. Deterministic. Beyond the tables, the script ends with 1 where a target is missed.
+*Requests a change* is what it took to find one change, and what the poller in turn would need to find it as soon.
+
+``REQUESTS`` changes how many requests each world lasts (default 12,000); arguments name the questions that are asked.
+``--record`` keeps the figures in benchmarks/recorded/delays.json, of which `make docs` draws docs/delays.svg.
+Deterministic. Beyond the tables, the script ends with 1 where a target is missed.
 """
 
 import json
@@ -28,6 +31,7 @@ from math import sqrt
 from pathlib import Path
 from random import Random
 from statistics import fmean
+from typing import NamedTuple
 
 import httpx
 
@@ -69,6 +73,7 @@ class Seen:
 
     facts: dict[str, list[float]] = field(default_factory=dict)
     writes: dict[str, float] = field(default_factory=dict)
+    requests: int = 0
 
 
 class Shortened(TwinTransport):
@@ -81,6 +86,7 @@ class Shortened(TwinTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         parts = request.url.path.split("/")
+        self._seen.requests += 1
         if request.method == "PUT":
             self._seen.writes.setdefault(parts[-2], self._town.at)
         if parts[-1] == "suggested_tcs":
@@ -134,10 +140,13 @@ Happening = tuple[float, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What one world gave: the mean delay in seconds, of how many changes, and what it cost."""
+    """What one world gave: the mean delay in seconds, of how many changes, and what it cost. ``happened``: all changes,
+    those included that happened before any was measured."""
 
     delay_s: float
     changes: int
+    happened: int
+    requests: int
     facts_per_s: float
     cpu_s: float
 
@@ -177,9 +186,10 @@ class Script:
         self.happenings, self.lasting_s = happenings, lasting_s
         self.measured = happenings
         self.zero = 0.0
+        self.asked_before = 0
 
     async def __call__(self, town: Hall) -> None:
-        self.zero = town.at
+        self.zero, self.asked_before = town.at, town.seen.requests
         for at, event in self.happenings:
             town.loop.call_at(town.loop.time() + at, self.happen, town, event)
         await town.run(self.lasting_s)
@@ -197,6 +207,8 @@ class Script:
         return Found(
             delay_s=fmean(delays),
             changes=len(delays),
+            happened=len(self.happenings),
+            requests=town.seen.requests - self.asked_before,
             facts_per_s=sum(at > self.zero for each in town.seen.facts.values() for at in each) / lasted,
             cpu_s=cpu_s,
         )
@@ -269,7 +281,7 @@ def list_world(budget: int) -> list[str]:
     happenings = sorted((chance.uniform(0.0, lasting - 4 * sweep), event) for event in hits)
     found = play(EVENTS, PAUSE, budget, Cancelled(happenings, lasting))
     bound = max(1.5, sweep / 2.0)
-    return row("list", budget, found, (bound, in_turn(happenings, budget, EVENTS)), (1.15, 100.0))
+    return row("list", budget, found, Marks(bound, in_turn(happenings, budget, EVENTS)), (1.15, 100.0))
 
 
 def fact_world(budget: int) -> list[str]:
@@ -284,7 +296,8 @@ def fact_world(budget: int) -> list[str]:
     script = Clustered(happenings, lasting)
     found = play(EVENTS, WATCH, budget, script)
     bound = square_root_bound(found.facts_per_s, weights)
-    return row("fact", budget, found, (bound, in_turn(script.measured, budget, EVENTS)), (1.15, 15.0))
+    naive, evenly = in_turn(script.measured, budget, EVENTS), len(able) / found.facts_per_s / 2.0
+    return row("fact", budget, found, Marks(bound, naive, evenly), (1.15, 15.0))
 
 
 def soon_world(latency_s: float) -> list[str]:
@@ -296,24 +309,56 @@ def soon_world(latency_s: float) -> list[str]:
     found = play(1000, PAUSE, 1200, Paused(happenings, lasting), latency_s=latency_s, mode="live")
     bound = 1.5 + 2 * latency_s
     what = f"soon, answers after {latency_s * 1000:.0f} ms"
-    return row(what, 1200, found, (bound, in_turn(happenings, 1200, 1000)), (1.1, 1.0))
+    return row(what, 1200, found, Marks(bound, in_turn(happenings, 1200, 1000)), (1.1, 1.0))
 
 
 MISSED: list[str] = []
+RECORDED: list[dict[str, str | float | None]] = []
+RECORD = Path(__file__).resolve().parent / "recorded" / "delays.json"
 
 
-def row(what: str, budget: int, found: Found, marks: tuple[float, float], targets: tuple[float, float]) -> list[str]:
+class Marks(NamedTuple):
+    """What a delay is measured against, in seconds. ``evenly``: the list first, and then those events in turn that can
+    still meet the condition."""
+
+    bound: float
+    in_turn: float
+    evenly: float | None = None
+
+
+def row(what: str, budget: int, found: Found, marks: Marks, targets: tuple[float, float]) -> list[str]:
     """A line of the table; what misses its target is noted."""
-    bound, naive = marks
-    over, sooner = found.delay_s / bound, naive / found.delay_s
+    over, sooner = found.delay_s / marks.bound, marks.in_turn / found.delay_s
     if over > targets[0] or sooner < targets[1]:
         MISSED.append(f"{what} at {budget}: {over:.2f} x the bound (at most {targets[0]}), {sooner:.0f} x sooner")
-    cells = [what, f"{budget:,}", f"{found.changes}", f"{found.delay_s:.1f}", f"{bound:.1f}", f"{over:.2f}"]
-    return [*cells, f"{naive:,.0f}", f"{sooner:,.0f}", f"{budget * sooner:,.0f}", f"{found.cpu_s:.0f}"]
+    each = found.requests / found.happened
+    RECORDED.append(
+        {
+            "what": what,
+            "budget": budget,
+            "delay_s": round(found.delay_s, 2),
+            "bound_s": round(marks.bound, 2),
+            "in_turn_s": round(marks.in_turn, 1),
+            "evenly_s": None if marks.evenly is None else round(marks.evenly, 1),
+        }
+    )
+    cells = [what, f"{budget:,}", f"{found.changes}", f"{found.delay_s:.1f}", f"{marks.bound:.1f}", f"{over:.2f}"]
+    cells += [f"{marks.in_turn:,.0f}", f"{sooner:,.0f}", f"{each:,.1f}", f"{each * sooner:,.0f}", f"1/{sooner:,.0f}"]
+    return [*cells, f"{found.cpu_s:.0f}"]
 
 
 HEAD = ("what", "budget", "changes", "mean delay s", "bound s", "ratio", "in turn s", "sooner",
-        "in turn, requests a minute for the same delay", "CPU s")  # fmt: skip
+        "requests a change", "in turn, as soon", "share", "CPU s")  # fmt: skip
+
+
+def record() -> None:
+    """Keeps the figures beside those of other questions."""
+    stands = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else []
+    fresh = {(one["what"], one["budget"]) for one in RECORDED}
+    kept = [one for one in stands if (one["what"], one["budget"]) not in fresh]
+    RECORD.parent.mkdir(exist_ok=True)
+    lines = sorted(json.dumps(one) for one in (*kept, *RECORDED))
+    RECORD.write_text("[\n  " + ",\n  ".join(lines) + "\n]\n", encoding="utf-8")
 
 
 def main() -> None:
@@ -324,13 +369,15 @@ def main() -> None:
         (soon_world, (0.0,)),
         (soon_world, (0.2,)),
     ]
-    wanted = sys.argv[1:]
+    wanted = [one for one in sys.argv[1:] if one != "--record"]
     print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}", flush=True)
     for make, arguments in worlds:
         if not wanted or make.__name__.split("_")[0] in wanted:
             print(f"| {' | '.join(make(*arguments))} |", flush=True)
     for one in MISSED:
         print(f"missed: {one}")
+    if "--record" in sys.argv:
+        record()
     sys.exit(1 if MISSED else 0)
 
 
