@@ -12,9 +12,15 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+import msgspec
+
 from worker.api.wire import Malformed, Page, Record, event_from, page_from, parsed
 from worker.model.facts import Json
 
+_PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+ITEM_DEPTH = 2
+"""How deep in an answer its items stand."""
 KEPT_MAX = 4_000
 """Answers kept; those asked for longest ago go first."""
 DIGEST_BYTES = 16
@@ -27,23 +33,47 @@ class Decoder:
     """The last answer of each place, as a digest of its bytes and as JSON."""
 
     _kept: OrderedDict[Hashable, tuple[bytes, Json | Malformed]] = field(default_factory=OrderedDict)
+    _items: dict[Hashable, dict[bytes, Json]] = field(default_factory=dict)
 
     def content(self, place: Hashable, raw: bytes) -> Json | Malformed:
         """The JSON of an answer, or how it is malformed."""
-        known, digest = self._kept.get(place), blake2b(raw, digest_size=DIGEST_BYTES).digest()
+        known, digest = self._kept.get(place), _digest(raw)
         if known is not None and known[0] == digest:
             self._kept.move_to_end(place)
             return known[1]
         content: Json | Malformed
         try:
-            content = parsed(raw)
+            content = self._in_items(place, raw)
         except Malformed as error:
             content = error
         self._kept[place] = (digest, content)
         self._kept.move_to_end(place)
         if len(self._kept) > KEPT_MAX:
-            self._kept.popitem(last=False)
+            gone, _ = self._kept.popitem(last=False)
+            self._items.pop(gone, None)
         return content
+
+    def _in_items(self, place: Hashable, raw: bytes) -> Json:
+        """The JSON of an answer; of one that has items, those that are as they were are not decoded again. What cannot
+        be taken apart is read as a whole, which says what is wrong with it. Raises `Malformed`."""
+        if b'"items"' not in raw:
+            return parsed(raw)
+        try:
+            parts = _PARTS.decode(raw)
+            items = _ITEMS.decode(parts.pop("items"))
+            before, now = self._items.get(place, {}), dict[bytes, Json]()
+            listed = []
+            for item in items:
+                digest = _digest(item)
+                value = before[digest] if digest in before else parsed(bytes(item), ITEM_DEPTH)
+                now[digest] = value
+                listed.append(value)
+            content: dict[str, Json] = {name: parsed(bytes(part), 1) for name, part in parts.items()}
+        except (msgspec.MsgspecError, KeyError, ValueError, RecursionError):
+            self._items.pop(place, None)
+            return parsed(raw)
+        self._items[place] = now
+        return {**content, "items": listed}
 
 
 @dataclass(slots=True)
@@ -86,6 +116,12 @@ class Pages:
         return made
 
 
+def _digest(raw: bytes | msgspec.Raw) -> bytes:
+    return blake2b(raw, digest_size=DIGEST_BYTES).digest()
+
+
 def _alike(one: Json, other: Json) -> bool:
     """Whether two values are the same to the last type: ``True``, ``1`` and ``1.0`` are equal, and not alike."""
-    return one == other and marshal.dumps(one, WITHOUT_REFERENCES) == marshal.dumps(other, WITHOUT_REFERENCES)
+    return one is other or (
+        one == other and marshal.dumps(one, WITHOUT_REFERENCES) == marshal.dumps(other, WITHOUT_REFERENCES)
+    )

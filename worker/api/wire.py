@@ -65,8 +65,9 @@ class Page:
     faults: tuple[str, ...] = ()
 
 
-def parsed(content: bytes) -> Json:
-    """The JSON of an answer. Raises `Malformed` for anything that is not JSON, NaN and Infinity included."""
+def parsed(content: bytes, depth: int = 0) -> Json:
+    """The JSON of an answer, or of a part of one, ``depth`` levels down. Raises `Malformed` for anything that is not
+    JSON, NaN and Infinity included."""
     try:
         value: Any = json.loads(
             content.decode("utf-8-sig"), parse_constant=_no_constant, parse_float=_float, parse_int=_int
@@ -76,7 +77,7 @@ def parsed(content: bytes) -> Json:
     except ValueError as error:
         why = str(error) if isinstance(error, Malformed) else "the answer is not JSON"
         raise Malformed(why) from None
-    return _clean(value, 0)
+    return _clean(value, depth)
 
 
 def found_at(path: str, value: Json) -> Json:
@@ -256,12 +257,12 @@ def _clean(value: object, depth: int) -> Json:
     """The value as `Json`. Halves of characters, which no store can keep, become the replacement character."""
     if depth > DEEPEST:
         raise Malformed("the answer is nested too deeply")
+    if isinstance(value, str):  # most values are, and most of these are plain
+        text = value if value.isascii() else _SURROGATE.sub("\ufffd", value)
+        return _once(text) if len(text) <= WORD_MAX else text
     match value:
-        case str():
-            text = _SURROGATE.sub("\ufffd", value)
-            return _once(text) if len(text) <= WORD_MAX else text
         case dict():
-            return {_SURROGATE.sub("\ufffd", str(name)): _clean(part, depth + 1) for name, part in value.items()}
+            return {str(_clean(str(name), depth)): _clean(part, depth + 1) for name, part in value.items()}
         case list():
             return [_clean(part, depth + 1) for part in value]
         case bool() | int() | float() | None:
