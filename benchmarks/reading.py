@@ -275,7 +275,9 @@ def square_root_bound(budget_per_s: float, rates: list[float]) -> float:
 def list_world(budget: int) -> list[str]:
     """A field of the list."""
     chance = Random(budget)
-    lasting = REQUESTS / 3 * 60.0 / budget
+    lasting = (
+        REQUESTS * 60.0 / budget
+    )  # three or four in a sweep: more than five are a burst, for which the whole counts
     sweep = EVENTS / PAGE * 60.0 / budget
     hits = chance.sample(range(EVENTS), 400)
     happenings = sorted((chance.uniform(0.0, lasting - 4 * sweep), event) for event in hits)

@@ -14,7 +14,7 @@ from tests.reference.pages import ROOT
 RECORDED: Final = ROOT / "benchmarks" / "recorded" / "delays.json"
 FILE: Final = ROOT / "docs" / "delays.svg"
 
-WIDTH, HEIGHT, LEFT, TOP, GAP = 400, 300, 60, 50, 40
+WIDTH, HEIGHT, LEFT, TOP, GAP = 390, 300, 64, 50, 30
 LEAST_S, MOST_S = 1.0, 100_000.0
 LEAST_BUDGET, MOST_BUDGET = 40.0, 1_800.0
 Row = Mapping[str, str | float | None]
@@ -35,7 +35,7 @@ def text() -> str:
     """The picture."""
     rows: Sequence[Row] = json.loads(RECORDED.read_text("utf-8"))
     panels = [part for index, (what, title) in enumerate(PANELS) for part in _panel(index, title, _of(rows, what))]
-    width, height = 2 * (WIDTH + LEFT) + GAP, TOP + HEIGHT + 90
+    width, height = 2 * (WIDTH + LEFT) + GAP + 20, TOP + HEIGHT + 90
     return "\n".join(
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',

@@ -94,8 +94,8 @@ class Pages:
             items[:] = [self._as_before(item) for item in items]
         page = page_from(content, self._event)
         self._last[number] = (content, page)
-        listed = [eid for _, one in self._last.values() for eid in one.records]
-        if len(self._items) > 2 * len(listed):
+        if len(self._items) > 2 * sum(len(one.records) for _, one in self._last.values()):
+            listed = [eid for _, one in self._last.values() for eid in one.records]
             self._items = {eid: self._items[eid] for eid in listed}
         return page
 

@@ -6,7 +6,7 @@ import pytest
 
 from worker.api import unchanged
 from worker.api.unchanged import Decoder, Pages
-from worker.api.wire import Malformed, Page
+from worker.api.wire import Malformed, Page, parsed
 from worker.model.facts import Json
 
 
@@ -115,3 +115,52 @@ def test_a_word_that_occurs_again_is_kept_once_and_a_long_text_is_not() -> None:
     assert first is second
     assert long is not longer
     assert (first, long) == ("Leipzig", "x" * 100)
+
+
+def a_page(*items: str, more: str = '"total": 2') -> bytes:
+    return f'{{"items": [{", ".join(items)}], {more}}}'.encode()
+
+
+def test_of_an_answer_with_items_only_those_that_changed_are_decoded_anew() -> None:
+    decoder = Decoder()
+    first = decoder.content("here", a_page('{"id": "a", "x": 1}', '{"id": "b", "x": 1}'))
+    second = decoder.content("here", a_page('{"id": "b", "x": 1}', '{"id": "a", "x": 1.0}', more='"total": 3'))
+    elsewhere = decoder.content("there", a_page('{"id": "b", "x": 1}'))
+
+    assert isinstance(first, dict)
+    assert isinstance(second, dict)
+    assert isinstance(elsewhere, dict)
+    assert second == {"items": [{"id": "b", "x": 1}, {"id": "a", "x": 1.0}], "total": 3}
+    assert second["items"][0] is first["items"][1]  # type: ignore[index, call-overload]
+    assert isinstance(second["items"][1]["x"], float)  # type: ignore[index, call-overload]
+    assert elsewhere["items"][0] is not first["items"][1]  # type: ignore[index, call-overload]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        a_page('{"id": "a", "x": NaN}'),
+        a_page('{"id": "a", "x": 1e999}'),
+        a_page('{"id": "a"}', more='"total": 1e999'),
+        a_page('{"id": "a"}', more='"total": 2} {'),
+        a_page('{"id": "\\x"}'),
+        b'{"items": {"id": "a"}, "total": 1}',
+        b'{"items": [{"id": "\xff"}]}',
+        b'{"items": [{"id": "\\ud800"}]}',
+        b'{"it\xffems": 1, "items": []}',
+        b'\xef\xbb\xbf{"items": [{"id": "a"}]}',
+        b'["items"]',
+        b'{"say": "items", "\\"items\\"": 1}',
+        b'{"items": [1], "items": [null, "a"]}',
+        b'{"items": ' + b"[" * 70 + b"]" * 70 + b"}",
+        b'{"items": [' + b"[" * 100_000 + b"]" * 100_000 + b"]}",
+    ],
+)
+def test_taken_apart_or_as_a_whole_an_answer_says_the_same(raw: bytes) -> None:
+    whole: object
+    try:
+        whole = parsed(raw)
+    except Malformed as error:
+        whole = str(error)
+    apart = Decoder().content("here", raw)
+    assert (str(apart) if isinstance(apart, Malformed) else apart) == whole
