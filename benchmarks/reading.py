@@ -54,6 +54,9 @@ LIVELY, OFTEN = 10, 20.0
 CHANGES_A_REQUEST = 1 / 12
 """Changes of facts in the whole world for each request of the budget, so that each budget meets the same task. One that
 changes often does so about once between two of its readings."""
+FACT_LASTS = 6.0
+"""A fact's world lasts so many times ``REQUESTS``: two dozen visits to each event that is wanted, so that most of what
+is measured comes after most has been learnt."""
 LEARNING = 0.5
 """The share of a fact's world that is only for finding out how often each changes; what changes later is measured."""
 FACTS_OF_EACH = 4
@@ -289,10 +292,10 @@ def list_world(budget: int) -> list[str]:
 def fact_world(budget: int) -> list[str]:
     """A fact of single events."""
     chance = Random(budget)
-    lasting = REQUESTS * 1.5 * 60.0 / budget
+    lasting = REQUESTS * FACT_LASTS * 60.0 / budget
     able = range(0, EVENTS, 10)
     weights = [OFTEN if chance.random() < 1.0 / LIVELY else 1.0 for _ in able]
-    count = round(REQUESTS * 1.5 * CHANGES_A_REQUEST)
+    count = round(REQUESTS * FACT_LASTS * CHANGES_A_REQUEST)
     hits = chance.choices(able, weights, k=count)
     happenings = sorted((chance.uniform(0.0, lasting), event) for event in hits)
     script = Clustered(happenings, lasting)
