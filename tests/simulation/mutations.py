@@ -302,10 +302,10 @@ _ALL: tuple[Mutant, ...] = (
         name="baseline outside the transaction",
         why="memory moves although the decision was not stored",
         applied=flaw(
-            "worker.engine.deciding:Decider.decide",
+            "worker.engine.deciding:Decider._finish",
             (
                 "    self._store(state, commit,",
-                "    state.memories.update(decision.memories)\n    self._store(state, commit,",
+                "    state.memories.take(decision.memories.values())\n    self._store(state, commit,",
             ),
         ),
         shown_by=(Try(scene="clusters", full_s=(8.0, 13.0)),),
