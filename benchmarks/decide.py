@@ -37,6 +37,7 @@ from rivals import origin, python, versions
 from tests.worlds import PARTNER, QUICK
 from worker.engine.deciding import Decider
 from worker.engine.looks import Settings as Deciding
+from worker.engine.memories import Memories
 from worker.engine.observe import Seen
 from worker.engine.parts import Parts, RulesInUse
 from worker.engine.recording import Recorder
@@ -135,7 +136,7 @@ class Worker:
             rules=RulesInUse(rules),
         )
         self.decider = Decider(parts, Recorder(parts))
-        self.state = PartnerState(partner=PARTNER, memory=PartnerMemory(partner=PARTNER), memories={})
+        self.state = PartnerState(partner=PARTNER, memory=PartnerMemory(partner=PARTNER), memories=Memories())
         self.rules = rules
         self.listed: dict[EventId, Known] = {}
 
