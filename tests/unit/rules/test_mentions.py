@@ -91,6 +91,8 @@ def test_a_record_is_narrowed_to_fields(fields: Fields, expected: Known, reason:
     assert narrowed(whole, fields) == expected, reason
 
 
-@pytest.mark.parametrize("fact", [Known(value=[1], read_at=NOW), Unknown(code="gone", why="404")])
-def test_what_is_no_record_is_left_as_it_is(fact: Known | Unknown) -> None:
+@pytest.mark.parametrize(
+    "fact", [Known(value=[1], read_at=NOW), Unknown(code="gone", why="404"), Known(value={"a": 1}, read_at=NOW)]
+)
+def test_what_is_no_record_or_has_no_other_fields_is_left_as_it_is(fact: Known | Unknown) -> None:
     assert narrowed(fact, frozenset({"a"})) is fact
