@@ -9,7 +9,9 @@ import pytest
 
 from tests.virtual import EPOCH
 from tests.worlds import PARTNER, QUICK, Script, Town, happening, town, world
-from worker.engine.state import PartnerState
+from worker.engine.state import EVENT, PartnerState
+from worker.model.exchange import Urgency
+from worker.model.ids import EventId
 from worker.sandbox.changes import EventChange
 from worker.sandbox.settings import Settings as Twin
 
@@ -66,6 +68,20 @@ def test_the_whole_list_is_read_now_and_then_and_shows_what_has_vanished(tmp_pat
         now = asked(here) - before
         assert 1 <= now["whole"] <= 3, "twenty times as long as it takes lies between two"
         assert doubts(here) == []
+
+    play(tmp_path, script)
+
+
+def test_an_event_that_answers_404_by_itself_is_out_of_sight_although_no_short_answer_says_so(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(60)
+        before = asked(here)
+        here.twin.change(EventChange(event="e007", partner=PARTNER, remove=True), here.loop.time())
+        fact = await here.worker.service.read(PARTNER, EventId("e007"), EVENT, urgency=Urgency.PREFLIGHT)
+        state_of(here).observe(EventId("e007"), EVENT, fact)
+        await here.run(12)
+        assert "e007" in state_of(here).memory.gone
+        assert asked(here) - before == {"changed": 4}
 
     play(tmp_path, script)
 

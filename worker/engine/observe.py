@@ -116,7 +116,7 @@ class Observer:
         for event, fact in listing.events.items():
             if course.handled.get(event) is not fact:
                 state.observe(event, EVENT, fact)
-        in_sight = set(listing.events)
+        in_sight = {event for event in listing.events if not _is_gone(state.fact(event, EVENT))}
         room = self._room(state, listing, course)
         records = _doubts(state, listing, now)
         memory, replaced = self._replaced(state, memory, now)
@@ -282,7 +282,7 @@ class Observer:
         gone, returned = dict(memory.gone), dict(memory.returned)
         for event in state.known - in_sight:
             fact = state.fact(event, EVENT)
-            if isinstance(fact, Unknown) and fact.code == "gone" and event not in gone:
+            if _is_gone(fact) and event not in gone:
                 gone[event] = now
         for event in in_sight:
             if event in gone:
@@ -335,6 +335,11 @@ def _is_another(old: Fact | None, new: Fact | None) -> bool:
     if not (isinstance(was, dict) and isinstance(now_is, dict)):
         return False
     return all(name in was and name in now_is and was[name] != now_is[name] for name in ("title", "start_date_time"))
+
+
+def _is_gone(fact: Fact | None) -> bool:
+    """Whether the event answered 404 by itself; a list that was read before does not bring it back."""
+    return isinstance(fact, Unknown) and fact.code == "gone"
 
 
 def _lost(state: PartnerState, memory: PartnerMemory, in_sight: set[EventId], now: datetime) -> PartnerMemory:

@@ -230,7 +230,9 @@ def _value(fact: Fact | None) -> Json:
 
 
 def _older(new: Fact, old: Fact) -> bool:
-    return isinstance(old, Known) and isinstance(new, Known) and _began(new) < _began(old)
+    """Whether what was read before says nothing against what was read after it: a value, or that there is none."""
+    told = isinstance(old, Known) or old.code == "gone"
+    return told and isinstance(new, Known) and _began(new) < _began(old)
 
 
 def _says_the_same(old: Fact, new: Fact) -> bool:
@@ -242,5 +244,5 @@ def _says_the_same(old: Fact, new: Fact) -> bool:
     return False
 
 
-def _began(fact: Known) -> float:
+def _began(fact: Fact) -> float:
     return fact.trace.began if fact.trace is not None else 0.0
