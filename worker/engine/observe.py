@@ -332,6 +332,8 @@ def _is_another(old: Fact | None, new: Fact | None) -> bool:
     if not (isinstance(old, Known) and isinstance(new, Known)):
         return False
     was, now_is = old.value, new.value
+    if was is now_is:
+        return False
     if not (isinstance(was, dict) and isinstance(now_is, dict)):
         return False
     return all(name in was and name in now_is and was[name] != now_is[name] for name in ("title", "start_date_time"))

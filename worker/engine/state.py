@@ -184,7 +184,7 @@ class PartnerState:
     def observe(self, event: EventId, key: FactKey, fact: Fact) -> bool:
         """Keeps a fact, of the event or of the partner; an older answer never replaces a newer one. Whether it says
         something else than before."""
-        if key in self.shared or key.name in _SHARED:
+        if key is not EVENT and (key in self.shared or key.name in _SHARED):
             return self.observe_shared(key, fact)
         store = self.facts.setdefault(event, {})
         old = store.get(key)
