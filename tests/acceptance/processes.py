@@ -65,6 +65,15 @@ class Sandbox:
         answer.raise_for_status()
         return answer.json()
 
+    def await_look(self) -> None:
+        """Returns when the list of events has just been asked for once more: nearly an interval is left until it is
+        again, so that what is changed now is seen together."""
+        seen = self._lists()
+        until(lambda: self._lists() > seen, "another look")
+
+    def _lists(self) -> int:
+        return sum(1 for one in self.get("requests") if one["path"].endswith("/events/"))
+
     def post(self, what: str, body: Mapping[str, Any]) -> None:
         answer = httpx.post(f"{self.control}/_sandbox/{what}", json=body, timeout=10)
         assert answer.is_success, answer.text

@@ -78,7 +78,7 @@ def test_a_burst_is_dropped_reopened_and_let_go_by_one_command_each_beside_a_bac
     with sandbox(tmp_path) as box:
         where = home(tmp_path, box, surge="{events: 1, within: 10m}")
         with where.worker() as running:
-            until(lambda: where.json("status")["partners"], "it watches")
+            box.await_look()
             cancelled(box, "e3")
             cancelled(box, "e5")
             until(lambda: states(where).count("waiting") == 2 and len(where.writes()) == 2, "the burst waits")

@@ -1,5 +1,6 @@
 """The page as people meet it: in a real Chromium, with a mouse, with a keyboard, on a phone, without a script."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -208,7 +209,7 @@ def test_why_an_event_was_paused_is_still_said_when_nothing_is_left_to_do(browse
         card = page.locator(".card").filter(has=page.get_by_role("link", name="pause-cancelled", exact=True)).last
         said = card.inner_text()
         assert "true, nothing to do" in said
-        assert "fired 2026-03-01 12:00:13" in " ".join(said.split())
+        assert re.search(r"fired 2026-03-01 12:00:1\d", " ".join(said.split())), said
         card.get_by_text("Its condition, part by part").click()
         assert "event.status == 'cancelled'" in card.inner_text()
 
