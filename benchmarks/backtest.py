@@ -24,6 +24,7 @@ from tests.virtual import VirtualLoop, run_virtually
 from tests.worlds import PARTNER, QUICK, Town, happening, world
 from worker.cli.app import main as campaign_worker
 from worker.cli.commands import register
+from worker.model.facts import Json
 from worker.rules.load import read_rules
 from worker.sandbox.changes import EventChange
 from worker.sandbox.service import Service
@@ -62,16 +63,15 @@ OTHER = RULES.replace("0.9", "0.8").replace("for: 1h", "for: 2h").replace("for: 
 
 def drawn(chance: Random, number: int) -> tuple[float, EventChange]:
     """One change of one event, at a second of the day."""
-    name, values = chance.choice(
-        [
-            ("status", ["active", "active", "active", "cancelled", "archived"]),
-            ("frontend_status", ["DEFAULT", "DEFAULT", "FLAGGED", "CANCELLED"]),
-            ("predicted_sales_share", [round(chance.random(), 2)]),
-            ("predicted_sales_share", [round(chance.random(), 2)]),
-            ("capacity", [chance.randint(100, 900)]),
-            ("title", [f"Title {chance.randint(1, 99)}"]),
-        ]
-    )
+    kinds: list[tuple[str, list[Json]]] = [
+        ("status", ["active", "active", "active", "cancelled", "archived"]),
+        ("frontend_status", ["DEFAULT", "DEFAULT", "FLAGGED", "CANCELLED"]),
+        ("predicted_sales_share", [round(chance.random(), 2)]),
+        ("predicted_sales_share", [round(chance.random(), 2)]),
+        ("capacity", [chance.randint(100, 900)]),
+        ("title", [f"Title {chance.randint(1, 99)}"]),
+    ]
+    name, values = chance.choice(kinds)
     change = EventChange(event=f"e{number:05}", partner=PARTNER, set={name: chance.choice(values)})
     return chance.uniform(60.0, DAY_S - 60.0), change
 

@@ -25,10 +25,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import rivals
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script, from anywhere
 
+from benchmarks import rivals
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Brake, Commit, Move, Sending, SendingView
 from worker.model.ids import EventId, PartnerId, RuleId

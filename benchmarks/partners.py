@@ -114,7 +114,7 @@ async def played(folder: Path) -> tuple[Heard, float, float, int]:
     clock = SystemClock()
     here = Town(VirtualLoop(), twin(), folder, rule_set(RULES), replace(QUICK, requests_per_minute=600))
     here.clock = clock  # type: ignore[assignment] # real time
-    here.wire = lambda service: TwinTransport(service, clock=clock.monotonic, sleep=clock.sleep)  # type: ignore[method-assign]
+    here.wire = lambda twin: TwinTransport(twin, clock=clock.monotonic, sleep=clock.sleep)  # type: ignore[method-assign]
     service, gate, pacer = here.client(here.twin)
     heard = Heard()
     with SqlLedger.open(f"sqlite:///{folder / 'worker.db'}", clock_now=clock.now) as ledger:

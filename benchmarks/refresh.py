@@ -26,8 +26,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script, from anywhere
 
-from rivals import origin
-
+from benchmarks.rivals import origin
 from tests.virtual import VirtualLoop, run_virtually
 from tests.worlds import PARTNER, QUICK, Town, happening, rule_set, world
 from worker.engine.looks import Settings as Deciding
