@@ -16,19 +16,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script, from anywhere
 
+from benchmarks.idle import CONDITIONS
 from tests.virtual import VirtualLoop, run_virtually
 from tests.worlds import PARTNER, QUICK, Town, happening, rule_set, world
 from worker.sandbox.service import Service
 
 EVENTS = int(os.environ.get("EVENTS", "10000"))
 RULES = int(os.environ.get("RULES", "20"))
-CONDITIONS = (
-    "event.status == 'cancelled'",
-    "event.frontend_status == 'FLAGGED' && event.predicted_sales_share > 0.9",
-    "event.status == 'active' && event.capacity > 100000",
-    "event.category == 'none of these' && event.predicted_sales_share < 0.1",
-    "event.city.startsWith('Nowhere') || event.venue_name == 'Nowhere'",
-)
 TEXT = "rules:\n" + "".join(
     f"  - id: rule-{number}\n    when: {CONDITIONS[number % len(CONDITIONS)]}\n    do: [pause]\n"
     for number in range(RULES)

@@ -153,4 +153,5 @@ def main() -> None:
     print(f"| the daemon | {own[0]:.1f} | {own[0] / bare[0]:.1f} | {own[1]:.0f} |")
 
 
-main()
+if __name__ == "__main__":
+    main()
