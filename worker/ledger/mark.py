@@ -13,7 +13,9 @@ file that has no such slots yet, or a mark that does not follow the one that sta
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from worker.ledger.places import LedgerPlace, sync_folder
 from worker.model.errors import LedgerUnwritable, NotSafe
@@ -78,7 +80,7 @@ def _slot(body: bytes, number: int) -> _Slot | None:
     """One slot; None where it was not written whole: nothing was sent by it."""
     try:
         found = json.loads(body[number * SLOT_BYTES : (number + 1) * SLOT_BYTES])
-        mark = Mark(ledger_id=str(found["ledger"]), seq=int(found["seq"]), hash=str(found["hash"]))
+        mark = _mark_of(found)
         whole = found["check"] == _check(mark)
     except (ValueError, TypeError, KeyError):
         return None
@@ -87,7 +89,11 @@ def _slot(body: bytes, number: int) -> _Slot | None:
 
 def _of_one_line(body: bytes) -> Mark:
     """The mark as a program before the slots wrote it."""
-    found = json.loads(body)
+    return _mark_of(json.loads(body))
+
+
+def _mark_of(found: Mapping[str, Any]) -> Mark:
+    """The mark that a line says. Raises `ValueError`, `TypeError` or `KeyError` where it says none."""
     return Mark(ledger_id=str(found["ledger"]), seq=int(found["seq"]), hash=str(found["hash"]))
 
 
