@@ -247,7 +247,7 @@ class Decider:
         rules = self._rules.current
         if self._screened is not rules:
             self._screened, self._screens = rules, {}
-        off = shut(rules.rules, state.products_off) if state.products_off else {}
+        off = shut(rules.rules, state.products_off)
         looking = tuple(rule for rule in rules.rules if rule.looks_at(state.partner) and rule.id not in off)
         ids = tuple(rule.id for rule in looking)
         if ids not in self._screens:
@@ -314,9 +314,7 @@ def _memories_for(state: PartnerState, rules: RuleSet, found: _SortedOut) -> Mem
     """The memories of these events; and all of those that a change of rules or of the product now freezes."""
     memories: Memories = {}
     if state.frozen_under != _frozen_under(state, rules):
-        off = shut(rules.rules, state.products_off)
-        looking = {rule.id for rule in rules.rules if rule.looks_at(state.partner)} - off.keys()
-        memories = state.memories.others(looking)
+        memories = state.memories.others({rule.id for rule in found.screen.rules})
     for event in found.looked_at:
         for rule in found.only.get(event, rules.rules):
             pair = (event, rule.id)

@@ -55,9 +55,8 @@ class Preflight:
     async def together(self, state: PartnerState, write: Write, rules: tuple[Rule, ...]) -> AsyncIterator[Places]:
         """Within, the reads of this write's pre-flight and the write itself need not wait for floors or budget; and
         looks leave the facts of its event alone, which would raise the floors anew."""
-        first = (
-            write.intent.stops or write.state == "unknown"
-        )  # behind many first sends its evidence would grow too old
+        # Behind many first sends the evidence of one that is sent again would grow too old.
+        first = write.intent.stops or write.state == "unknown"
         urgency = Urgency.STOPPING if first else Urgency.PREFLIGHT
         keys = self.keys(state, write, rules)
         event = write.key.event
