@@ -67,7 +67,7 @@ def event_changes(here: Town, event: str = "e1") -> list[Any]:
 
 def count_evaluations(here: Town) -> int:
     with here.ledger._store.reading() as connection:
-        return int(connection.exec_driver_sql("SELECT count(*) FROM evaluations").scalar_one())
+        return int(connection.raw.execute("SELECT count(*) FROM evaluations").fetchone()[0])
 
 
 def stored_bytes(folder: Path) -> bytes:

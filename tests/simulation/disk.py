@@ -15,14 +15,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-from sqlalchemy import Connection, Engine, create_engine
-from sqlalchemy.pool import QueuePool, StaticPool
+from sqlalchemy import Engine, create_engine
+from sqlalchemy.pool import StaticPool
 
 from tests.simulation.loop import OWNER, Killed
 from tests.simulation.points import Harm
 from tests.virtual import EPOCH
+from worker.ledger import connections, sql, store
 from worker.ledger import mark as marks
-from worker.ledger import sql, store
+from worker.ledger.connections import Connection
 from worker.ledger.mark import Mark
 from worker.ledger.places import LedgerPlace
 from worker.ledger.sql import SqlLedger
@@ -187,17 +188,6 @@ _OPEN = (  # noqa: S608 - words of ours
 ).format(", ".join(f"'{one}'" for one in FINAL))
 
 
-class SimCursor(sqlite3.Cursor):
-    """Knows when a writing transaction begins."""
-
-    def execute(self, statement: str, *values: Any) -> "SimCursor":
-        connection = self.connection
-        if isinstance(connection, SimConnection) and statement == "BEGIN IMMEDIATE":
-            connection.begins()
-        super().execute(statement, *values)
-        return self
-
-
 class SimConnection(sqlite3.Connection):
     """A connection whose commits can fail."""
 
@@ -206,8 +196,10 @@ class SimConnection(sqlite3.Connection):
     writes = False
     safe = False
 
-    def cursor(self, factory: Any = None) -> Any:
-        return super().cursor(SimCursor)
+    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        if statement == "BEGIN IMMEDIATE":
+            self.begins()
+        return super().execute(statement, *values)
 
     def begins(self) -> None:
         """BEGIN IMMEDIATE: here another process may be in the way, or the disk is full."""
@@ -306,7 +298,7 @@ def mounted(disk: Disk) -> Iterator[None]:
 
     with (
         patch.object(store, "_connector", connector),
-        patch.object(store, "_engine", shared_engine),
+        patch.object(connections, "_engine", shared_engine),
         patch.object(sql, "write_mark", write_mark),
         patch.object(sql, "migrate", tables_of_a_new_one),
     ):
@@ -321,11 +313,10 @@ def _dialect_of() -> Engine:
     return engine
 
 
-def shared_engine(connect: Callable[[], Any], *, pool: type[QueuePool] | type[StaticPool]) -> Engine:
-    """An engine as the store makes it; compiling its statements anew for every world would take longer than most."""
+def shared_engine(connect: Callable[[], Any]) -> Engine:
+    """An engine as the ledger makes it; compiling its statements anew for every world would take longer than most."""
     first = _dialect_of()
-    pooled = StaticPool(connect) if pool is StaticPool else QueuePool(connect, pool_size=1, max_overflow=4)
-    engine = Engine(pooled, first.dialect, first.url)
+    engine = Engine(StaticPool(connect), first.dialect, first.url)
     engine._compiled_cache = first._compiled_cache
     return engine
 
@@ -333,8 +324,8 @@ def shared_engine(connect: Callable[[], Any], *, pool: type[QueuePool] | type[St
 def tables_of_a_new_one(connection: Connection) -> None:
     """What the migrations make in an empty file, without running them: that takes longer than most worlds."""
     for statement in blank_tables():
-        connection.exec_driver_sql(statement)
-    connection.exec_driver_sql(f"INSERT INTO alembic_version VALUES ('{REVISION}')")  # noqa: S608 - a word of ours
+        connection.raw.execute(statement)
+    connection.raw.execute(f"INSERT INTO alembic_version VALUES ('{REVISION}')")  # noqa: S608 - a word of ours
 
 
 @lru_cache(maxsize=1)

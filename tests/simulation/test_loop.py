@@ -114,7 +114,7 @@ def test_a_power_cut_takes_what_was_not_synced_and_nothing_else(tmp_path: Path, 
         with store._connector(place_of(disk.url), "mode=rw")() as connection:
             assert isinstance(connection, SimConnection)
             connection.execute(f"PRAGMA synchronous={level}")
-            connection.cursor().execute("BEGIN IMMEDIATE")
+            connection.execute("BEGIN IMMEDIATE")
             connection.execute("CREATE TABLE kept (number)")
             connection.execute("INSERT INTO kept VALUES (1)")
             connection.commit()

@@ -1,16 +1,15 @@
 """What machines ask of the page, what is too much for it, and that it lets the daemon live."""
 
 import asyncio
-import sqlite3
 import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from unittest.mock import patch
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from sqlalchemy import event
 
 from tests.builders import NOW, a_write
 from tests.crowded import crowded, last_moment
@@ -18,6 +17,7 @@ from tests.web.scene import FixedClock, Scene, scene
 from worker.cli.page import rules_shown
 from worker.cli.pulse import Pulse
 from worker.engine.report import CycleReport
+from worker.ledger.connections import Connection
 from worker.ledger.exporting import Head, read_export, verified
 from worker.ledger.memory import in_memory_ledger
 from worker.model.commits import Commit, Move
@@ -194,19 +194,22 @@ def steps(folder: Path, records: int) -> dict[str, int]:
     def tick() -> None:
         taken[0] += 10
 
-    def counting(connection: sqlite3.Connection, *_: object) -> None:
-        connection.set_progress_handler(tick, 10)
+    def counting() -> Connection:
+        connection = take()
+        connection.raw.set_progress_handler(tick, 10)
+        return connection
 
     found = {}
     with (
         scene(folder, clock=FixedClock(last_moment(records))) as page,
         httpx.Client(base_url=page.address, trust_env=False) as client,
     ):
-        event.listen(page.ledger._source._engine, "checkout", counting)
-        for path in EVERY_PAGE:
-            taken[0] = 0
-            assert client.get(path).status_code == 200
-            found[path] = taken[0]
+        take = page.ledger._source.connections.take
+        with patch.object(page.ledger._source.connections, "take", counting):
+            for path in EVERY_PAGE:
+                taken[0] = 0
+                assert client.get(path).status_code == 200
+                found[path] = taken[0]
     return found
 
 

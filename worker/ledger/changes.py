@@ -11,10 +11,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import cast
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from worker.ledger.codec import decode, encode, time_text
+from worker.ledger.connections import Connection
 from worker.ledger.prepared import Prepared, given
 from worker.ledger.rows import LIFE, intent_row, key_row, life_row, text_safe
 from worker.ledger.tables import partner_memory, rule_memory, writes

@@ -10,9 +10,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, exists, func, insert, or_, select
+from sqlalchemy import ColumnElement, Table, and_, exists, func, insert, or_, select
 
 from worker.ledger.codec import millis_text, time_text
+from worker.ledger.connections import Connection
 from worker.ledger.mark import lost, read_mark
 from worker.ledger.places import LedgerPlace, place_of
 from worker.ledger.revisions import NOTHING, require_current, revision_of
@@ -52,7 +53,7 @@ def draft_of(url: str, *, now: datetime, reach: timedelta, folder: Path | None =
     place = place_of(url, folder)
     store = memory_store()
     with store.writing() as target:
-        metadata.create_all(target)
+        metadata.create_all(target.core)
     if place.file.exists():
         _copy(place, store, now=now, reach=reach)
     elif place.mark.exists():

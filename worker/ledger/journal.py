@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from typing import cast
 
-from sqlalchemy import Connection, Row, insert, select
+from sqlalchemy import Row, insert, select
 
 from worker.ledger.chain import GENESIS, canonical, hash_of
 from worker.ledger.codec import millis_text
+from worker.ledger.connections import Connection
 from worker.ledger.prepared import Prepared
 from worker.ledger.tables import action_log
 from worker.model.facts import Json

@@ -7,16 +7,17 @@ SQLite's plain values: a boolean is 0 or 1.
 """
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, cast
 
-from sqlalchemy import BindParameter, Connection, Executable, bindparam
+from sqlalchemy import BindParameter, Executable, bindparam
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql.compiler import SQLCompiler
 
-Values = Mapping[str, object]
+from worker.ledger.connections import Connection, Values
+
 NO_VALUES: Values = {}
 _WANTED = object()
 
@@ -35,17 +36,13 @@ class Prepared:
 
     def run(self, connection: Connection, values: Values = NO_VALUES) -> sqlite3.Cursor:
         """Runs it in the connection's transaction. Raises `KeyError` where a value is missing, and SQLite's errors."""
-        return self.run_on(cursor_of(connection), values)
-
-    def run_on(self, cursor: sqlite3.Cursor, values: Values = NO_VALUES) -> sqlite3.Cursor:
-        """The same with a cursor of one's own, in a transaction or in none."""
         text, order = self._compiled
-        return cursor.execute(text, order(values))
+        return connection.raw.execute(text, order(values))
 
     def run_many(self, connection: Connection, rows: Iterable[Values]) -> sqlite3.Cursor:
         """Runs it once for each row."""
         text, order = self._compiled
-        return cursor_of(connection).executemany(text, [order(row) for row in rows])
+        return connection.raw.executemany(text, [order(row) for row in rows])
 
     @cached_property
     def _compiled(self) -> tuple[str, "Order"]:
@@ -74,8 +71,3 @@ class Order:
         if self._pick is None:
             return tuple(given[name] for name in self._names)
         return cast("tuple[object, ...]", self._pick(given))
-
-
-def cursor_of(connection: Connection) -> sqlite3.Cursor:
-    """A cursor of the driver's connection beneath."""
-    return cast(sqlite3.Connection, connection.connection.dbapi_connection).cursor()

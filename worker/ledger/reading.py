@@ -337,7 +337,7 @@ def _nothing(place: LedgerPlace) -> LedgerReader:
         raise lost(place)
     store = memory_store()
     with store.writing() as connection:
-        metadata.create_all(connection)
+        metadata.create_all(connection.core)
     return LedgerReader(store)
 
 

@@ -8,8 +8,9 @@ Alembic runs from the package itself, without an ini file, inside a transaction 
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
+from worker.ledger.connections import Connection
 from worker.ledger.prepared import Prepared
 from worker.ledger.tables import REVISION, REVISIONS
 from worker.model.errors import NotSafe
@@ -54,5 +55,5 @@ def migrate(connection: Connection) -> None:
 
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    config.attributes["connection"] = connection
+    config.attributes["connection"] = connection.core
     command.upgrade(config, REVISION)

@@ -9,9 +9,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, exists, func, insert, select, update
+from sqlalchemy import exists, func, insert, select, update
 
 from worker.ledger.codec import maybe_text, time_of, time_text
+from worker.ledger.connections import Connection
 from worker.ledger.prepared import Prepared, given
 from worker.ledger.store import Store
 from worker.ledger.tables import attempts, halts

@@ -12,12 +12,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from worker.ledger.chain import GENESIS
 from worker.ledger.changes import insert_plan, save_memories, save_partner, stored_memory, update_write
 from worker.ledger.codec import json_text, time_text
+from worker.ledger.connections import Connection
 from worker.ledger.journal import Journal
 from worker.ledger.mark import Mark, compare, lost, read_mark, write_mark
 from worker.ledger.places import LedgerPlace, place_of, sync_folder

@@ -7,20 +7,19 @@ there is room. A commit whose sync failed was reported as failed and may yet be 
 because nothing was sent for it. Nothing here knows a table.
 """
 
+import os
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from types import TracebackType
+from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import QueuePool, StaticPool
 
+from worker.ledger.connections import Connection, Connections, Kept, Sole, Values
 from worker.ledger.places import LedgerPlace
-from worker.ledger.prepared import NO_VALUES, Prepared, Values, cursor_of
+from worker.ledger.prepared import NO_VALUES, Prepared
 from worker.model.errors import LedgerUnwritable, NotSafe
 
 BUSY_TIMEOUT_S = 5.0
@@ -44,97 +43,99 @@ Row = tuple[Any, ...]
 """A row as SQLite gives it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """Which file it is, whatever its name: a ledger that was replaced under a running process is another one."""
-
-    device: int
-    inode: int
-
-
 class Store:
     """Transactions on one ledger. ``place`` is None for one in memory."""
 
-    def __init__(self, engine: Engine, place: LedgerPlace | None, *, watched: bool = False) -> None:
-        self._engine = engine
+    def __init__(self, connections: Connections, place: LedgerPlace | None, *, watched: bool = False) -> None:
+        self.connections = connections
         self.place = place
-        self._identity = _identity(place.file) if watched and place is not None else None
+        self._file = "" if place is None else str(place.file)
+        self._identity = _identity(self._file) if watched else None
 
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self) -> "Turn":
         """A transaction that sees one state of the ledger and changes nothing."""
-        with self._transaction(immediate=False) as connection:
-            yield connection
+        return Turn(self, "BEGIN")
 
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self) -> "Turn":
         """A transaction that nobody else writes in between; all of it is durable on leaving, or none of it."""
-        self._check_in_place()
-        with self._transaction(immediate=True) as connection:
-            yield connection
+        if self._identity is not None and _identity(self._file) != self._identity:
+            raise LedgerUnwritable(
+                f"{self.name} was replaced or removed while it was in use",
+                hint="stop the worker, see which file is the right one, and start again",
+            )
+        return Turn(self, "BEGIN IMMEDIATE")
 
     def rows(self, asked: Prepared, values: Values = NO_VALUES) -> list[Row]:
         """Every row of the answer to one question. It sees one state of the ledger, without a transaction around it."""
-        with self._translated():
-            pooled = self._engine.raw_connection()
-            try:
-                cursor = cast(sqlite3.Connection, pooled.driver_connection).cursor()
-                return asked.run_on(cursor, values).fetchall()
-            except sqlite3.Error:
-                if self.place is not None:
-                    pooled.invalidate()
-                raise
-            finally:
-                pooled.close()
+        with Turn(self) as connection:
+            return asked.run(connection, values).fetchall()
 
     def run_alone(self, statement: str, *values: str) -> None:
         """Runs one statement outside a transaction, for what SQLite allows nowhere else."""
-        with self._translated():
-            pooled = self._engine.raw_connection()
-            try:
-                pooled.cursor().execute(statement, values)
-            finally:
-                pooled.close()
+        with Turn(self) as connection:
+            connection.raw.execute(statement, values)
 
     def close(self) -> None:
-        """Closes every connection; the next transaction opens one again."""
-        self._engine.dispose()
-
-    @contextmanager
-    def _transaction(self, *, immediate: bool) -> Iterator[Connection]:
-        with self._translated(), self._engine.connect() as connection:
-            try:
-                with connection.begin():
-                    # SQLAlchemy and Python's driver would begin late and deferred; each here says what it is at once.
-                    cursor_of(connection).execute("BEGIN IMMEDIATE" if immediate else "BEGIN")
-                    yield connection
-            except (DBAPIError, sqlite3.Error):
-                if self.place is not None:
-                    connection.invalidate()
-                raise
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except DBAPIError as error:
-            original = error.orig if isinstance(error.orig, sqlite3.Error) else None
-            raise unwritable(self._name, original or sqlite3.OperationalError(str(error))) from error
-        except sqlite3.Error as error:
-            raise unwritable(self._name, error) from error
+        """Closes every connection; a later transaction opens one again."""
+        self.connections.close()
 
     @property
-    def _name(self) -> str:
-        return "the ledger in memory" if self.place is None else f"the ledger {self.place.file}"
+    def name(self) -> str:
+        """As errors name it."""
+        return f"the ledger {self._file}" if self._file else "the ledger in memory"
 
-    def _check_in_place(self) -> None:
-        if self.place is None or self._identity is None:
+
+class Turn:
+    """One use of a connection: a transaction, or without ``begin`` a single statement.
+
+    SQLAlchemy and Python's driver would begin late and deferred; each here says what it is at once. A class and no
+    generator, because two of those around each transaction take as long as the connection itself.
+    """
+
+    __slots__ = ("_begin", "_connection", "_store")
+
+    def __init__(self, store: Store, begin: str = "") -> None:
+        self._store = store
+        self._begin = begin
+
+    def __enter__(self) -> Connection:
+        try:
+            self._connection = connection = self._store.connections.take()
+        except sqlite3.Error as error:
+            raise unwritable(self._store.name, error) from error
+        if self._begin:
+            try:
+                connection.raw.execute(self._begin)
+            except BaseException as error:
+                self._undo(error)
+                raise
+        return connection
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._undo(error)
             return
-        if _identity(self.place.file) != self._identity:
-            raise LedgerUnwritable(
-                f"{self._name} was replaced or removed while it was in use",
-                hint="stop the worker, see which file is the right one, and start again",
-            )
+        if self._begin:
+            try:
+                self._connection.raw.commit()
+            except BaseException as failure:
+                self._undo(failure)
+                raise
+        self._store.connections.give(self._connection, failed=False)
+
+    def _undo(self, error: BaseException) -> None:
+        """Nothing of it stays. SQLite's own errors are raised in the ledger's words, and end the connection."""
+        found = error.orig if isinstance(error, DBAPIError) else error
+        failed = isinstance(found, sqlite3.Error)
+        try:
+            self._connection.raw.rollback()
+        except sqlite3.Error:
+            failed = True
+        self._store.connections.give(self._connection, failed=failed)
+        if isinstance(found, sqlite3.Error):
+            raise unwritable(self._store.name, found) from error
 
 
 def unwritable(name: str, error: sqlite3.Error) -> LedgerUnwritable:
@@ -146,8 +147,7 @@ def unwritable(name: str, error: sqlite3.Error) -> LedgerUnwritable:
 
 def writing_store(place: LedgerPlace) -> Store:
     """For the file of a ledger that exists; a connection never makes one, or a deleted ledger would come back empty."""
-    engine = _engine(lambda: _writable(place, mode="rw"), pool=QueuePool)
-    return Store(engine, place, watched=True)
+    return Store(Kept(lambda: _writable(place, mode="rw")), place, watched=True)
 
 
 def create_file(place: LedgerPlace) -> None:
@@ -166,29 +166,27 @@ def reading_store(place: LedgerPlace) -> Store:
     """
     connect = _connector(place, "mode=ro")
     try:
-        probed = [_probed(connect)]
+        probed = _probed(connect)
     except sqlite3.OperationalError as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             raise unwritable(f"the ledger {place.file}", error) from error
         return _reading_without_shared_memory(place)
     except sqlite3.DatabaseError as error:
         raise NotSafe(f"{place.file} is not a ledger: {error}", hint="check the path in `ledger:`") from error
-    return Store(_engine(lambda: probed.pop() if probed else connect(), pool=QueuePool), place)
+    return Store(Kept(connect, probed), place)
 
 
 def memory_store() -> Store:
     """One that lives as long as the object, for tests and for what does not exist yet."""
-    return _in_memory(lambda: sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
+    return Store(Sole(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)), None)
 
 
 def _reading_without_shared_memory(place: LedgerPlace) -> Store:
     try:
         if place.wal.exists() and place.wal.stat().st_size > 0:
-            copied = _copied(place)
-            return _in_memory(lambda: copied)
+            return Store(Sole(_copied(place)), None)
         connect = _connector(place, "mode=ro&immutable=1")
-        _probed(connect).close()
-        return Store(_engine(connect, pool=QueuePool), place)
+        return Store(Kept(connect, _probed(connect)), place)
     except (sqlite3.Error, OSError) as error:
         hint = "check that this user may read the file and its folder"
         raise NotSafe(f"the ledger {place.file} cannot be read: {error}", hint=hint) from error
@@ -207,16 +205,6 @@ def _copied(place: LedgerPlace) -> sqlite3.Connection:
         finally:
             connection.close()
     return memory
-
-
-def _in_memory(connect: Callable[[], sqlite3.Connection]) -> Store:
-    return Store(_engine(connect, pool=StaticPool), None)
-
-
-def _engine(connect: Callable[[], sqlite3.Connection], *, pool: type[QueuePool] | type[StaticPool]) -> Engine:
-    if pool is StaticPool:
-        return create_engine("sqlite://", creator=connect, poolclass=StaticPool)
-    return create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=1, max_overflow=4)
 
 
 def _connector(place: LedgerPlace, query: str) -> Callable[[], sqlite3.Connection]:
@@ -267,9 +255,10 @@ def make_durable(connection: sqlite3.Connection, place: LedgerPlace) -> None:
         )
 
 
-def _identity(file: Path) -> Identity | None:
+def _identity(file: str) -> tuple[int, int] | None:
+    """Which file it is, whatever its name: a ledger that was replaced under a running process is another one."""
     try:
-        stat = file.stat()
+        stat = os.stat(file)  # noqa: PTH116 - at every commit: a path object takes ten times as long
     except OSError:
         return None
-    return Identity(device=stat.st_dev, inode=stat.st_ino)
+    return stat.st_dev, stat.st_ino

@@ -11,10 +11,11 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, cast
 
-from sqlalchemy import Connection, Row, delete, insert, select
+from sqlalchemy import Row, delete, insert, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from worker.ledger.codec import json_of, json_text, maybe_text, maybe_time, time_of, time_text
+from worker.ledger.connections import Connection
 from worker.ledger.facts import Body, dated_body, difference, fact_body, fact_of, key_of, params_body, put_back
 from worker.ledger.prepared import Prepared, given
 from worker.ledger.rows import text_safe

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import select, update
 
 from worker.ledger.changes import update_write
 from worker.ledger.codec import decode, encode, time_text
+from worker.ledger.connections import Connection
 from worker.ledger.journal import Journal, end_of_chain
 from worker.ledger.lock import SenderLock
 from worker.ledger.mark import Mark, write_mark

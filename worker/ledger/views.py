@@ -9,9 +9,10 @@ from bisect import insort
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import or_, select
 
 from worker.ledger.codec import maybe_time, time_of, time_text
+from worker.ledger.connections import Connection
 from worker.ledger.prepared import Prepared, given
 from worker.ledger.rows import ALL_WRITES, write_of
 from worker.ledger.sendings import HOUR, NOT_SENT, WITHOUT_EFFECT

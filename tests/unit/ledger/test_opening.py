@@ -61,8 +61,8 @@ def test_two_ledgers_never_share_an_id(tmp_path: Path) -> None:
 
 def test_the_file_is_durable_by_its_own_word(tmp_path: Path) -> None:
     with open_ledger(tmp_path) as ledger, ledger._store.reading() as connection:
-        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
-        assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == 2
+        assert connection.raw.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.raw.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
 def test_a_place_that_cannot_hold_a_wal_is_refused(tmp_path: Path) -> None:

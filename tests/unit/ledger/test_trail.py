@@ -142,9 +142,9 @@ def test_a_change_of_one_field_stores_one_field() -> None:
         (1, E1, EVENT, known({"status": "cancelled", "title": "A" * 1000})),
     )
     with ledger._store.reading() as connection:
-        stored = connection.exec_driver_sql("SELECT before FROM observations ORDER BY id").scalars().all()
+        stored = connection.raw.execute("SELECT before FROM observations ORDER BY id").fetchall()
 
-    assert stored == [None, '{"set":{"status":"active"},"unset":[]}']
+    assert stored == [(None,), ('{"set":{"status":"active"},"unset":[]}',)]
 
 
 def test_the_history_is_played_forwards_from_its_beginning() -> None:

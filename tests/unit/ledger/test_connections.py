@@ -1,0 +1,150 @@
+"""Who has which connection: never two threads one, never one that failed, and SQLAlchemy's view ends nothing."""
+
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier, Event, get_ident
+
+import pytest
+from sqlalchemy import func, select
+
+from tests.unit.ledger.examples import open_ledger, planned
+from worker.ledger.connections import Kept
+from worker.ledger.store import Store, memory_store
+from worker.ledger.tables import writes
+from worker.model.errors import LedgerUnwritable
+from worker.model.ids import WriteId
+
+COUNT = select(func.count()).select_from(writes)
+
+
+def connecting(file: Path) -> tuple[Callable[[], sqlite3.Connection], list[sqlite3.Connection]]:
+    made: list[sqlite3.Connection] = []
+
+    def connect() -> sqlite3.Connection:
+        made.append(sqlite3.connect(file, isolation_level=None, check_same_thread=False))
+        return made[-1]
+
+    return connect, made
+
+
+def closed(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.execute("SELECT 1")
+    except sqlite3.ProgrammingError:
+        return True
+    return False
+
+
+def test_one_connection_serves_one_transaction_after_the_other(tmp_path: Path) -> None:
+    connect, made = connecting(tmp_path / "any.db")
+    store = Store(Kept(connect), None)
+    for _ in range(3):
+        with store.reading():
+            pass
+        store.run_alone("SELECT 1")
+    assert len(made) == 1
+    store.close()
+    assert closed(made[0])
+    with store.reading():
+        pass
+    assert [closed(one) for one in made] == [True, True], "after the end nothing is kept"
+
+
+def test_threads_at_once_have_a_connection_each_and_one_of_those_is_kept(tmp_path: Path) -> None:
+    connect, made = connecting(tmp_path / "any.db")
+    store, all_in = Store(Kept(connect), None), Barrier(4)
+
+    def read(_: int) -> sqlite3.Connection:
+        with store.reading() as connection:
+            all_in.wait(5)
+            return connection.raw
+
+    with ThreadPoolExecutor(4) as pool:
+        used = list(pool.map(read, range(4)))
+    assert len(set(map(id, used))) == len(made) == 4
+    assert sorted(closed(one) for one in made) == [False, True, True, True]
+
+
+def test_threads_take_turns_on_a_database_in_memory() -> None:
+    store, inside, go_on = memory_store(), Event(), Event()
+    order: list[int] = []
+
+    def first() -> int:
+        with store.reading():
+            inside.set()
+            assert go_on.wait(5)
+            order.append(get_ident())
+        return get_ident()
+
+    def second() -> int:
+        assert inside.wait(5)
+        go_on.set()
+        with store.reading():
+            order.append(get_ident())
+        return get_ident()
+
+    with ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(work) for work in (first, second)]
+    assert order == [one.result() for one in asked]
+
+
+def test_a_connection_that_failed_is_not_used_again_and_nothing_of_it_stays(tmp_path: Path) -> None:
+    used: list[sqlite3.Connection] = []
+
+    def fail(store: Store) -> None:
+        with store.writing() as connection:
+            used.append(connection.raw)
+            connection.raw.execute("DELETE FROM writes")
+            connection.raw.execute("SELECT * FROM no_table")
+
+    with open_ledger(tmp_path) as ledger:
+        planned(ledger)
+        with pytest.raises(LedgerUnwritable, match="no_table"):
+            fail(ledger._store)
+        assert closed(used[0])
+        assert ledger.write(WriteId(1)) is not None
+
+
+def test_an_error_of_the_program_undoes_its_transaction_and_keeps_the_connection(tmp_path: Path) -> None:
+    used: list[sqlite3.Connection] = []
+
+    def stop(store: Store) -> None:
+        with store.writing() as connection:
+            used.append(connection.raw)
+            connection.raw.execute("DELETE FROM writes")
+            raise ZeroDivisionError
+
+    with open_ledger(tmp_path) as ledger:
+        planned(ledger)
+        with pytest.raises(ZeroDivisionError):
+            stop(ledger._store)
+        with ledger._store.reading() as connection:
+            assert connection.raw is used[0]
+            assert connection.execute(COUNT).scalar_one() == 1
+
+
+def test_what_sqlalchemy_does_is_part_of_the_transaction_and_ends_neither_it_nor_the_connection(tmp_path: Path) -> None:
+    def stop(store: Store) -> None:
+        with store.writing() as connection:
+            connection.execute(writes.delete())
+            connection.core.commit()
+            connection.core.close()
+            raise ZeroDivisionError
+
+    with open_ledger(tmp_path) as ledger:
+        planned(ledger)
+        with pytest.raises(ZeroDivisionError):
+            stop(ledger._store)
+        assert ledger.write(WriteId(1)) is not None
+
+
+def test_an_error_that_sqlalchemy_wraps_is_said_in_the_ledgers_words(tmp_path: Path) -> None:
+    with open_ledger(tmp_path) as ledger:
+        ledger._store.run_alone("ALTER TABLE writes RENAME TO elsewhere")
+        with pytest.raises(LedgerUnwritable, match="no such table"), ledger._store.reading() as connection:
+            connection.execute(COUNT)
+        ledger._store.run_alone("ALTER TABLE elsewhere RENAME TO writes")
+        with ledger._store.reading() as connection:
+            assert connection.execute(COUNT).scalar_one() == 0
