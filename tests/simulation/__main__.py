@@ -14,7 +14,7 @@ import hashlib
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from itertools import chain, islice
 
@@ -52,8 +52,8 @@ def main(arguments: list[str]) -> int:
             return _replay(Try(scene=asked.scene, seed=asked.first or BASE_SEED, harms=harms))
         if asked.digest:
             return _digests(_asked(asked))
-        with seldom_collected():
-            return _many(_asked(asked), asked.stop_after)
+        with seldom_collected() as collected:
+            return _many(_asked(asked), asked.stop_after, collected)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -88,11 +88,12 @@ def _asked(asked: argparse.Namespace) -> Iterator[Try]:
         yield from islice(both, part + asked.skip * parts, None, parts)
 
 
-def _many(tries: Iterator[Try], stop_after: float) -> int:
+def _many(tries: Iterator[Try], stop_after: float, collected: Callable[[], None]) -> int:
     total, began, used = Tally(), time.monotonic(), time.process_time()
     for one in tries:
         played = tally_of(one)
         total.add(played)
+        collected()
         for _, wrong in played.failures:
             say(f"{one}\n    " + "\n    ".join(wrong[:4]))
         if total.seen["worlds"] % EVERY == 0:

@@ -7,7 +7,7 @@ played again alone.
 
 import gc
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -16,7 +16,8 @@ from tests.simulation.points import MENU, Harm
 from tests.simulation.scenes import WALKED, Scene, Turn, drawn, named
 from tests.simulation.town import Played, play
 
-COLLECTED_AT = 20_000
+COLLECTED_AFTER = 20
+"""So many worlds leave some forty megabytes behind them."""
 BASE_SEED = 1
 """The seed under which named scenes are walked through."""
 
@@ -113,24 +114,32 @@ def crossed(scene: str, seed: int) -> list[str]:
 def tally(tries: Iterable[Try]) -> Tally:
     """Plays them all."""
     found = Tally()
-    with seldom_collected():
+    with seldom_collected() as collected:
         for one in tries:
             found.add(tally_of(one))
+            collected()
     return found
 
 
 @contextmanager
-def seldom_collected() -> Iterator[None]:
-    """While the block lasts, the garbage of many worlds is collected at once: a world makes much of it, and each
-    collection looks through all that was imported."""
-    usual = gc.get_threshold()
+def seldom_collected() -> Iterator[Callable[[], None]]:
+    """While the block lasts, garbage is collected after every so many worlds: a world makes much of it, and each look for
+    it goes through all that is still in use. Call what is handed in after each world."""
+    played = 0
+
+    def collected() -> None:
+        nonlocal played
+        played += 1
+        if played % COLLECTED_AFTER == 0:
+            gc.collect()
+
     gc.collect()
     gc.freeze()
-    gc.set_threshold(COLLECTED_AT, usual[1], usual[2])
+    gc.disable()
     try:
-        yield
+        yield collected
     finally:
-        gc.set_threshold(*usual)
+        gc.enable()
         gc.unfreeze()
 
 
