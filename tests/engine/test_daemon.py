@@ -258,7 +258,7 @@ def test_with_many_partners_not_every_look_is_a_commit_and_the_last_word_is_stor
         assert isinstance(found, dict)
         assert all(isinstance(one, dict) and one["last_ok_at"] is not None for one in found.values())
         before = Counting.saved
-        await here.clock.sleep(2 * here.settings.interval.total_seconds())
+        await here.clock.sleep(4 * here.settings.interval.total_seconds())
         assert Counting.saved > before, "it is alive, whatever its looks do"
         keeping.cancel()
 

@@ -212,11 +212,14 @@ def nothing_leaves_without_its_approval(case: Case) -> Iterator[str]:
 
 def a_lost_ledger_is_noticed(case: Case) -> Iterator[str]:
     """A ledger that has forgotten a ``sending`` of an earlier life is not gone on with, unless a person has accepted
-    it; but for one that never left, because its mark could not be written."""
+    it; but for one that never left, because its mark could not be written, and where ledger and mark were lost both:
+    nothing on the machine is left then to notice it by."""
     left = {one.row["hash"] for deed in case.deeds.values() for one in deed.attempts if one.wire}
     known: dict[str, Row] = {}
-    for rows in case.history.logs:
+    for life, rows in enumerate(case.history.logs):
         kept = {row["hash"] for row in rows}
+        if life in case.history.blank:
+            known = {}
         lost = [row for hashed, row in known.items() if hashed in left and hashed not in kept]
         gone_on_with = not kept <= known.keys()
         if lost and gone_on_with and not any(row["kind"] == "ledger_restored" for row in rows):

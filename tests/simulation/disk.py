@@ -145,7 +145,7 @@ class Disk:
     def _asked(self, question: str) -> list[tuple[Any, ...]]:
         """What any reader of the file is told. Opening it again for each question would take longer than the answer."""
         if self._outside is None:
-            self._outside = sqlite3.connect(self.file)
+            self._outside = sqlite3.connect(f"file:{self.file}?mode=rw", uri=True)  # whoever looks makes no file
         try:
             return self._outside.execute(question).fetchall()
         except sqlite3.DatabaseError:

@@ -125,6 +125,7 @@ class History:
     harmed: bool = False
     disturbed: bool = False
     edited: frozenset[str] = frozenset()
+    blank: frozenset[int] = frozenset()
     defects: list[str] = field(default_factory=list)
 
     def lies(self, event: str) -> int:

@@ -76,6 +76,7 @@ def told_history(town: Town, ended_s: float) -> history.History:
         harmed=bool(town.points.done) or any(not _ordinary(turn) for turn in town.scene.turns),
         disturbed=town.disturbed,
         edited=frozenset(town.edited),
+        blank=frozenset(town.blank),
         defects=town.defects,
     )
 

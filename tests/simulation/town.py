@@ -120,6 +120,7 @@ class Town:
         self.halts: list[tuple[float, float]] = []
         self.defects: list[str] = []
         self.edited: set[str] = set()
+        self.blank: set[int] = set()
         self.disturbed = False
         self.skew = timedelta(0)
         self.healed_s = 0.0
@@ -362,6 +363,11 @@ class Town:
     def _room(self) -> None:
         self.disk.full = False
 
+    def _nothing_left(self) -> None:
+        """Where ledger and mark are gone together, this machine looks to everybody as if no worker had ever run on it."""
+        if not self.disk.file.exists() and not self.disk.mark.exists():
+            self.blank.add(self.life)
+
     def _ledger_lost(self, does: str) -> None:
         """The machine is down, and its ledger or mark is not what it was when it comes back."""
         if self.running:
@@ -370,6 +376,7 @@ class Town:
         self.disturbed = True
         if does == "lose mark":
             self.disk.mark.unlink(missing_ok=True)
+            self._nothing_left()
             return
         left = self.disk.content()  # before anybody looks into it: the last reader would tidy up
         self.logs.append(self.disk.rows())
@@ -378,6 +385,7 @@ class Town:
         self.life += 1
         if does == "lose ledger":
             self.disk.remove()
+            self._nothing_left()
             return
         content, wal = self.chance.choice(self._backups[-4:]) if does == "restore" else left
         if does == "flip a bit" and wal:

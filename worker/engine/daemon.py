@@ -41,6 +41,8 @@ JOB_OPTIONS = {"max_instances": 1, "coalesce": True, "misfire_grace_time": None}
 """No two runs of one job overlap, missed ones run once, and none is dropped for being late."""
 SAID_EVERY = timedelta(seconds=1)
 """How often at the most the daemon saves what it says of itself."""
+SILENT_FOR = 3
+"""So many intervals after its last word the daemon says that it is alive, where no look has said so."""
 SIGN_IN_AGAIN = timedelta(seconds=5)
 SIGN_IN_AGAIN_MAX = timedelta(seconds=60)
 
@@ -358,7 +360,8 @@ class Daemon:
         while not self._stop.is_set():
             await self._clock.sleep(self._settings.interval.total_seconds())
             now = self._clock.now()
-            if self._unsaid or self._clock.monotonic() - self._said_at >= self._settings.interval.total_seconds():
+            silent_s = self._clock.monotonic() - self._said_at
+            if self._unsaid or silent_s >= SILENT_FOR * self._settings.interval.total_seconds():
                 self._save_status()
             for job in scheduler.get_jobs():
                 every = job.trigger.interval
