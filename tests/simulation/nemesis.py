@@ -123,8 +123,8 @@ def tally(tries: Iterable[Try]) -> Tally:
 
 @contextmanager
 def seldom_collected() -> Iterator[Callable[[], None]]:
-    """While the block lasts, garbage is collected after every so many worlds: a world makes much of it, and each look for
-    it goes through all that is still in use. Call what is handed in after each world."""
+    """While the block lasts, garbage is collected after every so many worlds: a world makes much of it, and each look
+    for it goes through all that is still in use. Call what is handed in after each world."""
     played = 0
 
     def collected() -> None:

@@ -83,7 +83,7 @@ class Job:
 
     def modify(self, *, next_run_time: datetime) -> None:
         self.next_run_time = next_run_time
-        self.owner.wake()
+        self.owner.wakeup()
 
 
 class SimScheduler:
@@ -100,7 +100,7 @@ class SimScheduler:
         now = self._clock.now()
         first = options.get("next_run_time") or trigger.get_next_fire_time(None, now)
         self._jobs[id] = Job(id=id, work=work, args=tuple(args), trigger=trigger, next_run_time=first, owner=self)
-        self.wake()
+        self.wakeup()
 
     def remove_job(self, id: str) -> None:  # noqa: A002 - as above
         del self._jobs[id]
@@ -110,7 +110,7 @@ class SimScheduler:
 
     def start(self) -> None:
         self.running = True
-        self.wake()
+        self.wakeup()
 
     def shutdown(self, *, wait: bool) -> None:
         assert not wait
@@ -121,7 +121,7 @@ class SimScheduler:
         if self._timer is not None:
             self._timer.cancel()
 
-    def wake(self) -> None:
+    def wakeup(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         if self.running:

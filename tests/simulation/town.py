@@ -364,7 +364,7 @@ class Town:
         self.disk.full = False
 
     def _nothing_left(self) -> None:
-        """Where ledger and mark are gone together, this machine looks to everybody as if no worker had ever run on it."""
+        """Where ledger and mark are gone together, the machine looks as if no worker had ever run on it."""
         if not self.disk.file.exists() and not self.disk.mark.exists():
             self.blank.add(self.life)
 

@@ -355,8 +355,8 @@ class Daemon:
             one.cancel()
 
     async def _keep_time(self, scheduler: AsyncIOScheduler) -> None:
-        """The scheduler goes by the wall clock; where that was set back, its jobs are brought back to now. And that the
-        daemon is alive is said also while a look takes long."""
+        """The scheduler goes by the wall clock; where that was set back, its jobs are brought back to now, and where
+        they are overdue, it is woken. And that the daemon is alive is said also while a look takes long."""
         while not self._stop.is_set():
             await self._clock.sleep(self._settings.interval.total_seconds())
             now = self._clock.now()
@@ -364,10 +364,12 @@ class Daemon:
             if self._unsaid or silent_s >= SILENT_FOR * self._settings.interval.total_seconds():
                 self._save_status()
             for job in scheduler.get_jobs():
-                every = job.trigger.interval
-                if job.next_run_time is not None and job.next_run_time - now > LATE * every:
+                due, late = job.next_run_time, LATE * job.trigger.interval
+                if due is not None and due - now > late:
                     self._reporter.note("clock_set_back", job=job.id)
                     job.modify(next_run_time=now)
+                elif due is not None and now - due > late:
+                    scheduler.wakeup()  # it sleeps until then by a clock that was set back, and forth again since
 
     async def _end_after(self, lasting: timedelta) -> None:
         await self._clock.sleep(lasting.total_seconds())
