@@ -30,12 +30,20 @@ def manners_are_kept(case: Case) -> Iterator[str]:
             case.forgiven["a wait that a killed process took along"] += 1
         elif kind == "retry_after" and any(one <= at_s <= one + UNDER_WAY_S for one in case.history.throttled):
             case.forgiven["left before the 429 was heard"] += 1
+        elif kind == "retry_after" and _asked_of_another(case, at_s):
+            case.forgiven["a Retry-After that a process before had heard"] += 1
         elif kind == "retry_after" and _waited_long_enough(what):
             case.forgiven["a Retry-After of years, cut to a quarter of an hour"] += 1
         elif kind == "task_without_put" and any(_lost(deed) for deed in case.deeds.values()):
             case.forgiven["a task read after an attempt that never left"] += 1
         else:
             yield f"{kind} at {at_s - 1000:.3f}: {what}"
+
+
+def _asked_of_another(case: Case, at_s: float) -> bool:
+    """Whether all that was ever asked to wait had ended before the process began that lives now."""
+    heard_s = max((one for one in case.history.throttled if one <= at_s), default=at_s)
+    return any(heard_s < life.from_s <= at_s for life in case.history.lives)
 
 
 def _waited_long_enough(what: str) -> bool:
