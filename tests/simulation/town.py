@@ -56,6 +56,7 @@ HEAL_S = 1500.0
 TOKEN_S = 60.0
 """Short, so that renewing it happens."""
 LOOK_S = 3.0
+_THIS_PROCESS = f"process {os.getpid()}"
 WHOLE_LOOKS = 3
 LATER_S = 7200.0
 """How far the end of time lies behind the end of a world."""
@@ -132,6 +133,7 @@ class Town:
         self._kill_steps = list(scene.kill_steps)
         self._back_s = 0.0
         self._seed = seed
+        self._folder = str(folder)
 
     def _recorded(self, twin: Service) -> Service:
         """The twin, with every version of its events kept: it forgets them after an hour itself."""
@@ -149,7 +151,7 @@ class Town:
 
     def tell(self, text: str) -> None:
         if not self.buried:
-            said = text.replace(str(self.disk.file.parent), "FOLDER").replace(f"process {os.getpid()}", "process PID")
+            said = text.replace(self._folder, "FOLDER").replace(_THIS_PROCESS, "process PID")
             self.trace.append(f"{self.loop.now - START_S:9.3f} {said}")
 
     def latency(self) -> float:

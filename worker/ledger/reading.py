@@ -57,6 +57,12 @@ _FIRINGS = Prepared(
     .order_by(_L.seq)
 )
 _LAST_SEQ = Prepared(select(func.coalesce(func.max(_L.seq), 0)))
+_MEMORIES_AFTER = Prepared(
+    select(_M.event, _M.rule, _M.body)
+    .where(_M.partner == given("partner"), tuple_(_M.event, _M.rule) > tuple_(given("event"), given("rule")))
+    .order_by(_M.event, _M.rule)
+    .limit(PAGE_MEMORIES)
+)
 _REOPENED = Prepared(
     select(_L.seq).where(_L.seq > given("after"), _L.kind == "again", _L.partner == given("partner")).limit(1)
 )
@@ -100,17 +106,14 @@ class LedgerReader:
 
     def all_rule_memories(self, partner: PartnerId) -> Iterator[RuleMemory]:
         """Memory of every (event, rule) of a partner, in their order, a page at a time: there may be very many."""
-        last = ("", "")
-        query = select(_M.event, _M.rule, _M.body).where(_M.partner == partner).order_by(_M.event, _M.rule)
+        event, rule = "", ""
         while True:
-            page = query.where(tuple_(_M.event, _M.rule) > last).limit(PAGE_MEMORIES)
-            with self._store.reading() as connection:
-                rows = connection.execute(page).all()
-            for row in rows:
-                yield decode(RuleMemory, row.body)
+            rows = self._store.rows(_MEMORIES_AFTER, {"partner": partner, "event": event, "rule": rule})
+            for _, _, body in rows:
+                yield decode(RuleMemory, body)
             if len(rows) < PAGE_MEMORIES:
                 return
-            last = (rows[-1].event, rows[-1].rule)
+            event, rule, _ = rows[-1]
 
     # writes
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, cast
 
-from sqlalchemy import Row, delete, insert, select
+from sqlalchemy import delete, insert, or_, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from worker.ledger.codec import json_of, json_text, maybe_text, maybe_time, time_of, time_text
@@ -49,6 +49,10 @@ _SAVE_OBSERVED = Prepared(
     ),
     [column.name for column in observed.c],
 )
+_SEEN = tuple(column.name for column in observed.c)
+_OF_ALL = select(observed).where(observed.c.partner == given("of_partner")).order_by(observed.c.event, observed.c.fact)
+_ALL_OBSERVED = Prepared(_OF_ALL)
+_OBSERVED_OF_ONE = Prepared(_OF_ALL.where(or_(observed.c.event == "", observed.c.event == given("of_event"))))
 _OLD = select(_O.id).where(_O.partner == given("of_partner"), _O.at < given("before_that")).limit(FORGET_AT_ONCE)
 _FORGET = Prepared(delete(observations).where(_O.id.in_(_OLD)))
 _TEXT = Prepared(select(conditions.c.source).where(conditions.c.when_hash == given("of_hash")))
@@ -90,11 +94,10 @@ def load_text(connection: Connection, when_hash: str) -> str | None:
 
 def load_observed(connection: Connection, partner: PartnerId, event: EventId | None) -> tuple[Observed, ...]:
     """Every fact of the partner, or of one event and the partner as a whole, as it was seen last."""
-    o = observed.c
-    query = select(observed).where(o.partner == partner).order_by(o.event, o.fact)
-    return tuple(
-        _observed(row) for row in connection.execute(query if event is None else query.where(o.event.in_(["", event])))
-    )
+    asked = _ALL_OBSERVED if event is None else _OBSERVED_OF_ONE
+    owner = {} if event is None else {"of_event": event}
+    rows = asked.run(connection, {"of_partner": partner, **owner})
+    return tuple(_observed(dict(zip(_SEEN, row, strict=True))) for row in rows)
 
 
 def load_history(connection: Connection, partner: PartnerId, since: datetime | None) -> History:
@@ -205,8 +208,7 @@ def _key_text(key: FactKey) -> str:
     return json_text({"name": key.name, "params": params_body(key)})
 
 
-def _observed(row: Row[tuple[object, ...]]) -> Observed:
-    at = row._mapping  # noqa: SLF001 - SQLAlchemy's public way to a row's columns by name
+def _observed(at: Mapping[str, Any]) -> Observed:
     key = cast("Mapping[str, Json]", json_of(at["params"]))
     seen_at = time_of(at["at"])
     fact = fact_of(cast("Mapping[str, Json]", json_of(at["body"])), seen_at)
