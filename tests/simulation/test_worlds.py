@@ -79,6 +79,7 @@ FOUND = (
     (Try(seed=5_000_646), "a Retry-After of years that the process before had heard is forgotten by the next"),
     (Try(seed=4_005_734), "a clock set back and forth again let the scheduler sleep for an hour"),
     (Try(seed=4_002_060), "where ledger and mark are gone together, nothing is left to notice it by"),
+    (Try(seed=5_005_940), "nor where the mark is gone and the ledger that was restored is a new one"),
     (Try(seed=2_000_120), "what nobody went on with was not gone on with"),
 )
 

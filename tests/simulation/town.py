@@ -366,8 +366,9 @@ class Town:
         self.disk.full = False
 
     def _nothing_left(self) -> None:
-        """Where ledger and mark are gone together, the machine looks as if no worker had ever run on it."""
-        if not self.disk.file.exists() and not self.disk.mark.exists():
+        """Where the mark is gone, and the ledger too or one was restored in which nothing was recorded yet, the machine
+        looks as if no worker had ever run on it."""
+        if not self.disk.mark.exists() and not self.disk.rows():
             self.blank.add(self.life)
 
     def _ledger_lost(self, does: str) -> None:
@@ -394,6 +395,7 @@ class Town:
             place = self.chance.randrange(len(wal))
             wal = wal[:place] + bytes([wal[place] ^ (1 << self.chance.randrange(8))]) + wal[place + 1 :]
         self.disk.put(content, wal)
+        self._nothing_left()
         kept = len(self.disk.rows())
         self.disk.stamps = [(seq, at_s) for seq, at_s in self.disk.stamps if seq <= kept]
 
