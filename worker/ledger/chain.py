@@ -9,6 +9,7 @@ end was cut off is shown by the mark, not by the chain. It proves nothing agains
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from json.encoder import encode_basestring
 
 from worker.model.commits import ChainBreak
 from worker.model.facts import Json
@@ -25,10 +26,20 @@ def canonical(value: Json) -> str:
     return _CANONICAL(value)
 
 
+def quoted(text: str) -> str:
+    """A text as `canonical` spells it."""
+    return encode_basestring(text)
+
+
 def hash_of(record: Mapping[str, Json]) -> str:
     """The hash of a record with its ``seq`` and ``prev``; a ``hash`` that it already has is left out."""
     body = {name: value for name, value in record.items() if name != "hash"}
-    return hashlib.sha256(canonical(body).encode("utf-8", errors="surrogatepass")).hexdigest()
+    return hash_of_text(canonical(body))
+
+
+def hash_of_text(text: str) -> str:
+    """The hash of a record that is spelled already."""
+    return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()
 
 
 def verify(records: Iterable[Mapping[str, Json]]) -> ChainBreak | None:

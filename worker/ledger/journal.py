@@ -8,12 +8,12 @@ hold (half a surrogate pair, infinity) is replaced before hashing. Records are o
 import json
 import math
 from collections.abc import Iterable, Mapping
-from operator import attrgetter
-from typing import cast
+from operator import attrgetter, itemgetter
+from typing import Any, cast
 
 from sqlalchemy import Row, insert, select
 
-from worker.ledger.chain import GENESIS, canonical, hash_of
+from worker.ledger.chain import GENESIS, canonical, hash_of_text, quoted
 from worker.ledger.codec import millis_text
 from worker.ledger.connections import Connection
 from worker.ledger.prepared import Prepared
@@ -29,7 +29,11 @@ FIELDS: tuple[str, ...] = (
 _SAID = FIELDS[2:-2]
 """Those that the record itself says, but for its time."""
 _said = attrgetter(*_SAID)
+_SPELLED = sorted(name for name in FIELDS if name != "hash")
+_SHAPE = "{" + ",".join(f'"{name}":%s' for name in _SPELLED) + "}"
+_in_shape = itemgetter(*_SPELLED)
 JSON_FIELDS: tuple[str, ...] = ("request", "before", "response", "evidence", "facts")
+_NESTED = frozenset(JSON_FIELDS)
 
 _LAST = Prepared(select(action_log.c.seq, action_log.c.hash).order_by(action_log.c.seq.desc()).limit(1))
 _ADD = Prepared(insert(action_log), FIELDS)
@@ -44,15 +48,15 @@ class Journal:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.seq, self.hash = end_of_chain(connection)
-        self._rows: list[dict[str, object]] = []
+        self._rows: list[Mapping[str, object]] = []
 
     def add(self, records: Iterable[Record]) -> None:
         """Appends records in their order."""
         for record in records:
-            body = _body(record, seq=self.seq + 1, prev=self.hash)
-            self.seq, self.hash = self.seq + 1, hash_of(body)
-            row = {name: _text(value) if name in JSON_FIELDS else value for name, value in body.items()}
-            self._rows.append({**row, "hash": self.hash})
+            row = _row(record, seq=self.seq + 1, prev=self.hash)
+            self.seq, self.hash = self.seq + 1, hash_of_text(_spelled(row))
+            row["hash"] = self.hash
+            self._rows.append(row)
 
     def flush(self) -> None:
         """Writes what was added."""
@@ -81,13 +85,31 @@ def printed(row: Row[tuple[object, ...]]) -> dict[str, Json]:
     return body
 
 
-def _body(record: Record, *, seq: int, prev: str) -> dict[str, Json]:
-    return {
-        "seq": seq,
-        "at": millis_text(record.at),
-        **dict(zip(_SAID, map(_clean, _said(record)), strict=True)),
-        "prev": prev,
+def _row(record: Record, *, seq: int, prev: str) -> dict[str, str | int | None]:
+    """What is stored of a record, but for its hash."""
+    row: dict[str, Any] = dict(zip(_SAID, _said(record), strict=True))
+    for name, value in row.items():
+        if name in _NESTED:
+            row[name] = _text(_clean(value))
+        elif isinstance(value, str) and not value.isascii():
+            row[name] = _clean(value)
+    row["seq"], row["at"], row["prev"] = seq, millis_text(record.at), prev
+    return row
+
+
+def _spelled(row: Mapping[str, str | int | None]) -> str:
+    """The canonical JSON of the record in a row: what `chain.canonical` makes of it, without making it again."""
+    spelled = {
+        name: "null"
+        if value is None
+        else int.__repr__(value)
+        if isinstance(value, int)
+        else value
+        if name in _NESTED
+        else quoted(value)
+        for name, value in row.items()
     }
+    return _SHAPE % cast("tuple[str, ...]", _in_shape(spelled))
 
 
 def _text(value: Json) -> str | None:

@@ -15,6 +15,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from worker.ledger.places import LedgerPlace, sync_folder
@@ -72,19 +73,20 @@ def _newest(body: bytes) -> _Slot | None:
     """The newest whole slot; None where there is none."""
     if len(body) != SLOTS * SLOT_BYTES:
         return None
-    slots = [_slot(body, number) for number in range(SLOTS)]
-    return max((one for one in slots if one is not None), key=lambda one: one.mark.seq, default=None)
+    marks = [_whole(body[at : at + SLOT_BYTES]) for at in range(0, len(body), SLOT_BYTES)]
+    slots = [_Slot(number=number, mark=mark) for number, mark in enumerate(marks) if mark is not None]
+    return max(slots, key=lambda one: one.mark.seq, default=None)
 
 
-def _slot(body: bytes, number: int) -> _Slot | None:
-    """One slot; None where it was not written whole: nothing was sent by it."""
+@lru_cache(maxsize=2 * SLOTS)  # of the slots that a new mark finds, the one before it found one already
+def _whole(slot: bytes) -> Mark | None:
+    """The mark in a slot; None where it was not written whole: nothing was sent by it."""
     try:
-        found = json.loads(body[number * SLOT_BYTES : (number + 1) * SLOT_BYTES])
+        found = json.loads(slot)
         mark = _mark_of(found)
-        whole = found["check"] == _check(mark)
+        return mark if found["check"] == _check(mark) else None
     except (ValueError, TypeError, KeyError):
         return None
-    return _Slot(number=number, mark=mark) if whole else None
 
 
 def _of_one_line(body: bytes) -> Mark:

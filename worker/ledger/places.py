@@ -6,7 +6,7 @@ drop the locks that SQLite holds for this process.
 """
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy.engine import make_url
@@ -20,21 +20,16 @@ class LedgerPlace:
     """The files of one ledger."""
 
     file: Path
+    mark: Path = field(init=False)
+    """What the ledger had reached when it last recorded ``sending``."""
+    lock: Path = field(init=False)
+    """What the sending process holds."""
+    wal: Path = field(init=False)
+    """What SQLite has committed and not yet moved into the file."""
 
-    @property
-    def mark(self) -> Path:
-        """What the ledger had reached when it last recorded ``sending``."""
-        return self.file.with_name(self.file.name + ".mark")
-
-    @property
-    def lock(self) -> Path:
-        """What the sending process holds."""
-        return self.file.with_name(self.file.name + ".lock")
-
-    @property
-    def wal(self) -> Path:
-        """What SQLite has committed and not yet moved into the file."""
-        return self.file.with_name(self.file.name + "-wal")
+    def __post_init__(self) -> None:
+        for name, end in (("mark", ".mark"), ("lock", ".lock"), ("wal", "-wal")):
+            object.__setattr__(self, name, self.file.with_name(self.file.name + end))
 
 
 def place_of(url: str, folder: Path | None = None) -> LedgerPlace:

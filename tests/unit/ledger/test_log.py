@@ -2,9 +2,12 @@
 
 import json
 import sqlite3
+from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.ledger.examples import (
     ACME,
@@ -19,11 +22,13 @@ from tests.unit.ledger.examples import (
     planned,
     sent,
 )
-from worker.ledger.chain import verify
+from worker.ledger.chain import hash_of, verify
+from worker.ledger.memory import in_memory_ledger
 from worker.ledger.reading import FIELDS, PAGE_RECORDS
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import ChainBreak, Commit, LogFilter
 from worker.model.errors import NotSafe
+from worker.model.facts import Json
 from worker.model.ids import EventId, PartnerId, RuleId
 from worker.model.records import Record
 
@@ -204,3 +209,39 @@ def test_the_chain_goes_on_after_the_ledger_was_closed_and_opened(ledger: SqlLed
         planned(again, plan(key(1, rule=RuleId("other"))))
         assert again.verify() is None
         assert again.last_seq() == 3
+
+
+TEXT = st.text(st.characters(exclude_categories=())) | st.sampled_from(['"\\\x00\x1f\x7f\u2028é😀', "\ud800", ""])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXT, inner, max_size=2),
+    max_leaves=5,
+)
+one_for_all_examples = cache(lambda: in_memory_ledger(NOW))
+NUMBERS = st.none() | st.integers(min_value=0, max_value=2**62)
+
+
+@given(
+    texts=st.tuples(TEXT, TEXT, st.none() | TEXT, TEXT), values=st.tuples(VALUES, VALUES), numbers=st.tuples(NUMBERS)
+)
+def test_what_is_hashed_is_what_anybody_makes_of_the_printed_record(
+    texts: tuple[str, str, str | None, str], values: tuple[Json, Json], numbers: tuple[int | None]
+) -> None:
+    ledger, (why, action, event, by) = one_for_all_examples(), texts
+    before = ledger.last_seq()
+    record = Record(
+        at=NOW,
+        kind="fired",
+        why=why,
+        action=action,
+        by=by,
+        event=None if event is None else EventId(event),
+        episode=numbers[0],
+        before=values[0],
+        facts={"x": values[1]},
+    )
+    ledger.apply(Commit(at=NOW, records=(record, record)))
+
+    lines = list(ledger.log(LogFilter(after_seq=before)))
+    assert [line["hash"] for line in lines] == [hash_of(line) for line in lines]
+    assert (len(lines), lines[1]["prev"]) == (2, lines[0]["hash"])
