@@ -15,7 +15,7 @@ from worker.ledger.codec import maybe_text, time_of, time_text
 from worker.ledger.connections import Connection
 from worker.ledger.prepared import Prepared, given
 from worker.ledger.store import Store
-from worker.ledger.tables import attempts, halts
+from worker.ledger.tables import attempts, halts, writes
 from worker.model.commits import Halt, Move
 from worker.model.ids import EventId, PartnerId, RuleId
 from worker.model.writes import State, Write
@@ -47,16 +47,18 @@ _SETTLE = Prepared(_OF_WRITE.where(_A.attempt == given("last")), ("outcome",))
 _LOST = Prepared(_OF_WRITE.where(_A.outcome == given("was")), ("outcome",))
 _TASK_READS = Prepared(select(_A.task_reads).where(_A.write == given("this"), _A.attempt == given("attempt")))
 _BEGUN_BEFORE = exists().where(
-    _EARLIER.partner == _A.partner,
-    _EARLIER.event == _A.event,
-    _EARLIER.rule == _A.rule,
-    _EARLIER.episode == _A.episode,
+    writes.c.partner == _A.partner,
+    writes.c.event == _A.event,
+    writes.c.rule == _A.rule,
+    writes.c.episode == _A.episode,
+    _EARLIER.write == writes.c.id,
     _EARLIER.at < given("since"),
     _EARLIER.outcome != NOT_SENT,
 )
 _FIRST = Prepared(
     select(_A.event, _A.rule, func.min(_A.at))
-    .where(_A.partner == given("partner"), _A.at >= given("since"), _A.outcome != NOT_SENT, ~_BEGUN_BEFORE)
+    .where(_A.partner == given("partner"), _A.stops.in_([False, True]), _A.at >= given("since"))
+    .where(_A.outcome != NOT_SENT, ~_BEGUN_BEFORE)
     .group_by(_A.event, _A.rule, _A.episode)
     .order_by(func.min(_A.at))
 )

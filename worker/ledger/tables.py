@@ -19,7 +19,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISIONS: tuple[str, ...] = ("0001", "0002", "0003")
+REVISIONS: tuple[str, ...] = ("0001", "0002", "0003", "0004")
 """Every revision, oldest first; the last is the one that this program reads and writes."""
 REVISION = REVISIONS[-1]
 
@@ -57,7 +57,6 @@ action_log = Table(
     Column("by", Text, nullable=False),
     Column("prev", Text, nullable=False),
     Column("hash", Text, nullable=False),
-    Index("ix_action_log_at", "at"),
     Index("ix_action_log_event", "partner", "event"),
     Index("ix_action_log_write", "write"),
     Index("ix_action_log_fired", "partner", "at", sqlite_where=text("kind = 'fired'")),
@@ -124,8 +123,10 @@ attempts = Table(
     Column("amount", Float),
     Column("outcome", Text, nullable=False),
     Column("task_reads", Integer, nullable=False, server_default="0"),
-    Index("ix_attempts_partner", "partner", "at"),
-    Index("ix_attempts_event", "partner", "event", "rule"),
+    Index("ix_attempts_partner", "partner", "stops", "at"),
+    Index("ix_attempts_money", "partner", "at", sqlite_where=text("amount IS NOT NULL")),
+    Index("ix_attempts_money_event", "partner", "event", "at", sqlite_where=text("amount IS NOT NULL")),
+    sqlite_with_rowid=False,
 )
 
 rule_memory = Table(

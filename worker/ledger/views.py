@@ -26,14 +26,13 @@ _HALTS = Prepared(
     .where(halts.c.resumed_at.is_(None), or_(halts.c.until.is_(None), halts.c.until > given("now")))
     .order_by(halts.c.id)
 )
-_ON_TARGET = Prepared(
-    ALL_WRITES.where(
-        writes.c.partner == given("of_partner"),
-        writes.c.event == given("of_event"),
-        writes.c.target == given("of_target"),
-        writes.c.state.in_(sorted(UNSETTLED)),
-    )
+_ON_TARGET = (
+    writes.c.partner == given("of_partner"),
+    writes.c.event == given("of_event"),
+    writes.c.target == given("of_target"),
 )
+_STATES_ON_TARGET = Prepared(select(writes.c.id, writes.c.state).where(*_ON_TARGET))
+_UNSETTLED_ON_TARGET = Prepared(ALL_WRITES.where(*_ON_TARGET, writes.c.state.in_(sorted(UNSETTLED))))
 _SENT = Prepared(
     select(attempts.c.at, attempts.c.outcome)
     .where(attempts.c.partner == given("of_partner"), attempts.c.at > given("since"), ~attempts.c.stops)
@@ -72,14 +71,11 @@ class Views:
     def of(self, write: Write, now: datetime) -> SendingView:
         """What a brake may look at before ``write`` is recorded as sending at ``now``. Its own attempts count nowhere
         but among those of the last hour."""
-        key = write.key
-        where = {"of_partner": key.partner, "of_event": key.event, "of_target": write.intent.target}
-        others = (write_of(row) for row in _ON_TARGET.run(self._connection, where))
-        known = self._known(key.partner, now)
+        known = self._known(write.key.partner, now)
         latest = now + HOUR  # what is stamped further ahead was stamped by a clock that was wrong
         return SendingView(
             halts=self._halts_at(now),
-            on_target=tuple(one for one in others if one.id != write.id),
+            on_target=self._on_target(write),
             sent_last_hour=tuple(at for at in known.sent if now - HOUR < at <= latest),
             booked=tuple(one for one in self._money(write, known) if one.write != write.id),
         )
@@ -102,6 +98,15 @@ class Views:
                 write=write.id, event=key.event, action=intent.action, target=intent.target, at=at, amount=amount
             )
             insort(known.money, booking, key=lambda one: (one.at, one.write))
+
+    def _on_target(self, write: Write) -> tuple[Write, ...]:
+        """Other writes that hold the target, oldest first. Mostly there is none, which their states alone show."""
+        where = {"of_partner": write.key.partner, "of_event": write.key.event, "of_target": write.intent.target}
+        states = _STATES_ON_TARGET.run(self._connection, where).fetchall()
+        if not any(state in UNSETTLED and number != write.id for number, state in states):
+            return ()
+        found = map(write_of, _UNSETTLED_ON_TARGET.run(self._connection, where).fetchall())
+        return tuple(one for one in found if one.id != write.id)
 
     def _known(self, partner: PartnerId, now: datetime) -> _Partner:
         midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -1,10 +1,14 @@
 """A restored ledger goes on only after a person said so, and then trusts nothing that it remembers."""
 
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import create_engine
 
 from tests.unit.ledger.examples import (
     ACME,
@@ -27,6 +31,7 @@ from tests.unit.ledger.examples import (
 from worker.engine.operators import after_restore
 from worker.ledger.lock import SenderLock
 from worker.ledger.mark import read_mark
+from worker.ledger.revisions import MIGRATIONS
 from worker.ledger.sql import SqlLedger
 from worker.ledger.tables import REVISION
 from worker.ledger.upkeep import Accepted, Upgraded, accept_restore, upgrade
@@ -198,18 +203,31 @@ def test_upgrading_a_current_ledger_changes_nothing(tmp_path: Path) -> None:
         assert ledger.episode_writes(ACME, E1, RULE, 1) == (write,)
 
 
+def turn_back(folder: Path, revision: str) -> None:
+    """Puts a ledger of an older revision in the place of this one, with all of its rows that such a one can hold."""
+    file, older = folder / "worker.db", folder / "older.db"
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    engine = create_engine(f"sqlite:///{older}")
+    with engine.begin() as made:
+        config.attributes["connection"] = made
+        command.upgrade(config, revision)
+    engine.dispose()
+    with closing(sqlite3.connect(older)) as connection, connection:
+        connection.execute("ATTACH ? AS newer", (str(file),))
+        tables = "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name != 'alembic_version'"
+        for (table,) in connection.execute(tables).fetchall():
+            columns = connection.execute(f"PRAGMA main.table_info({table})").fetchall()
+            names = ", ".join(f'"{column[1]}"' for column in columns)
+            connection.execute(f"INSERT INTO main.{table} ({names}) SELECT {names} FROM newer.{table}")  # noqa: S608 - ours
+    older.replace(file)
+
+
 def test_a_ledger_of_the_first_revision_is_upgraded_with_all_that_it_holds(tmp_path: Path) -> None:
     with open_ledger(tmp_path) as ledger:
         (write,) = planned(ledger)
         held = become(ledger, write, "waiting", after(5), due_since=after(9))
-    connection = sqlite3.connect(tmp_path / "worker.db")
-    with connection:
-        for table in ("conditions", "evaluations", "observed", "observations"):
-            connection.execute(f"DROP TABLE {table}")
-        connection.execute("ALTER TABLE writes DROP COLUMN due_since")
-        connection.execute("ALTER TABLE attempts DROP COLUMN task_reads")
-        connection.execute("UPDATE alembic_version SET version_num = '0001'")
-    connection.close()
+    turn_back(tmp_path, "0001")
     with pytest.raises(NotSafe, match="revision 0001"):
         open_ledger(tmp_path)
 
@@ -219,6 +237,25 @@ def test_a_ledger_of_the_first_revision_is_upgraded_with_all_that_it_holds(tmp_p
         assert ledger.observed(ACME) == ()
         assert ledger.write(write.id) == replace(held, due_since=held.changed_at), "as old as they were"
         assert sent(ledger, become(ledger, held, "planned", after(6)), after(7)).attempt == 1
+
+
+def test_attempts_of_an_older_ledger_count_after_its_upgrade_as_before(tmp_path: Path) -> None:
+    with open_ledger(tmp_path) as ledger:
+        one, other = planned(ledger, plan(), plan(key(2, event="e2"), intent("boost", budget=30.0)))
+        stopped, boosted = sent(ledger, one, after(1)), sent(ledger, other, after(1), amount=30.0)
+        ledger.note_task_read(stopped)
+        before = ledger.sending_view(stopped, after(3)), ledger.first_sendings(ACME, NOW), list(ledger.log(LogFilter()))
+    turn_back(tmp_path, "0003")
+
+    assert upgrade(URL, now=NOW, folder=tmp_path) == Upgraded(before="0003", after=REVISION)
+
+    with open_ledger(tmp_path) as ledger:
+        again = ledger.sending_view(stopped, after(3)), ledger.first_sendings(ACME, NOW), list(ledger.log(LogFilter()))
+        assert again == before
+        assert [one.amount for one in again[0].booked] == [30.0]
+        assert again[0].sent_last_hour == (after(1),)
+        assert (ledger.task_reads(stopped), ledger.task_reads(boosted)) == (1, 0)
+        assert ledger.verify() is None
 
 
 def test_a_newer_ledger_is_not_upgraded_backwards(tmp_path: Path) -> None:
