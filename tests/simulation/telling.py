@@ -73,7 +73,9 @@ def told_history(town: Town, ended_s: float) -> history.History:
         ended_s=ended_s,
         stale=any(name.split(": ", 1)[1] in STALE for name in town.points.done),
         approves=town.scene.settings.get("mode") == "approve",
-        harmed=bool(town.points.done) or any(not _ordinary(turn) for turn in town.scene.turns),
+        harmed=bool(town.points.done)
+        or any(not _ordinary(turn) for turn in town.scene.turns)
+        or any(life.how == "killed" for life in town.lives.values()),
         disturbed=town.disturbed,
         edited=frozenset(town.edited),
         blank=frozenset(town.blank),
