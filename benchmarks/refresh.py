@@ -2,11 +2,15 @@
 
 The worker's own cycle (client, pacing, decoding, state, decision, ledger), against the least that anybody could do:
 the same pages over the same HTTP client, decoded by msgspec into plain objects, and nothing else. Both get prepared
-bytes from the same transport. Three lists: the same bytes as before; one event in a hundred has changed, on every page;
-every event has changed. For scale, decoding with ``json.loads`` has a line too.
+bytes from the same transport. Five lists: the same bytes as before; one event in a hundred has changed, on every page,
+or every event, in fields that neither a rule nor the document names, so that the page is another one and nothing is to
+be decided; and the same in fields that rules look at, which the worker also decides on, logs and stores. For scale,
+decoding with ``json.loads`` has a line too.
 
-Virtual time, so that waits cost nothing; ``EVENTS`` and ``RUNS`` change the size. CPU milliseconds. The script ends
-with 1 where a list of the same bytes takes more than 1.3 times what httpx and msgspec take.
+Virtual time, so that waits cost nothing. The trail of evaluations, which follows the looks for minutes afterwards, is
+dropped after each of them (`benchmarks/decide.py` measures it), but for the step that belongs to a cycle. Before the
+measuring stands the first look of all, some 30 s. ``EVENTS`` and ``RUNS`` change the size. CPU milliseconds. The script
+ends with 1 where reading alone takes more than 1.3 times what httpx and msgspec take.
 """
 
 import json
@@ -37,7 +41,19 @@ EVENTS = int(os.environ.get("EVENTS", "10000"))
 RUNS = int(os.environ.get("RUNS", "5"))
 PAGE, OTHERS, RULES = 100, 30, 20
 WANTED = 1.3
-CHANGED = {"the same bytes": 0.0, "one event in a hundred has changed": 0.01, "every event has changed": 1.0}
+UNSEEN = ("other_7", "other_8")
+"""Fields that neither a rule nor the document names."""
+SEEN = ("predicted_sales_share", "capacity", "other_7")
+CHANGED: dict[str, tuple[float, tuple[str, ...]]] = {
+    "the same bytes": (0.0, ()),
+    "one event in a hundred has changed, in what no rule looks at": (0.01, UNSEEN),
+    "every event has changed, in what no rule looks at": (1.0, UNSEEN),
+    "one event in a hundred has changed, in what rules look at": (0.01, SEEN),
+    "every event has changed, in what rules look at": (1.0, SEEN),
+}
+"""Which share of the events of each page has changed, and in which fields."""
+DECIDED = frozenset(name for name, (_, fields) in CHANGED.items() if fields == SEEN)
+"""Where more is done than to read."""
 Record = dict[str, Any]
 
 
@@ -71,16 +87,18 @@ def events() -> list[Record]:
     return [dict(happening(f"e{number:05}", **more[number]).record) for number in range(EVENTS)]
 
 
-def change(chance: Random, found: list[Record], share: float) -> None:
-    """Some events on every page have other numbers; none of them turns a condition."""
+def change(chance: Random, found: list[Record], share: float, fields: tuple[str, ...]) -> None:
+    """Some events on every page have other values in these fields; none of them turns a condition."""
     for first in range(0, len(found), PAGE):
         for index in chance.sample(range(first, first + PAGE), round(PAGE * share)):
-            found[index] = {
-                **found[index],
-                "predicted_sales_share": round(chance.uniform(0.1, 0.9), 6),
-                "capacity": chance.randint(100, 900),
-                "other_7": chance.random(),
-            }
+            found[index] = {**found[index], **{field: other(chance, field) for field in fields}}
+
+
+def other(chance: Random, field: str) -> float:
+    """Another value of a field."""
+    if field == "capacity":
+        return chance.randint(100, 900)
+    return round(chance.uniform(0.1, 0.9), 6)
 
 
 def pages_of(found: list[Record]) -> list[bytes]:
@@ -118,18 +136,18 @@ def cycles(folder: Path) -> dict[str, list[float]]:
     async def script() -> None:
         here.start()
         state = here.worker.states[PARTNER]
-        while len(state.calm.until) < EVENTS or state.kept.due:
+        while len(state.calm.until) < EVENTS:
             await here.run(3)
+            state.kept.due.clear()
         for _ in range(RUNS):
-            for name, share in CHANGED.items():
-                change(chance, found, share)
+            for name, (share, fields) in CHANGED.items():
+                change(chance, found, share, fields)
                 Prepared.pages = pages_of(found)
                 began = time.process_time()
                 report = await here.worker.cycle.run(state)
                 times[name].append(time.process_time() - began)
                 assert (report.complete, report.events, report.fired) == (True, EVENTS, 0), report
-                while state.kept.due:  # the trail of evaluations, which takes its time
-                    await here.run(3)
+                state.kept.due.clear()
                 await here.clock.sleep(4)
 
     run_virtually(loop, script())
@@ -174,7 +192,7 @@ def main() -> None:
         middle = statistics.median(times)
         spread = f"{min(times) * 1e3:.0f} | {middle * 1e3:.0f} | {max(times) * 1e3:.0f}"
         print(f"| {name} | {spread} | {middle / base:.2f} |")
-    sys.exit(1 if statistics.median(own["the same bytes"]) > WANTED * base else 0)
+    sys.exit(1 if any(statistics.median(own[name]) > WANTED * base for name in own if name not in DECIDED) else 0)
 
 
 if __name__ == "__main__":

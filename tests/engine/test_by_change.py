@@ -12,6 +12,7 @@ from tests.worlds import PARTNER, QUICK, Script, Town, happening, town, world
 from worker.engine.state import EVENT, PartnerState
 from worker.model.exchange import Urgency
 from worker.model.ids import EventId
+from worker.rules.load import read_rules
 from worker.sandbox.changes import EventChange
 from worker.sandbox.settings import Settings as Twin
 
@@ -126,5 +127,27 @@ def test_where_a_short_answer_fails_the_whole_list_is_read_next(tmp_path: Path) 
         await here.run(60)
         assert (asked(here) - before)["whole"] == 1
         assert doubts(here) == []
+
+    play(tmp_path, script)
+
+
+def test_a_rule_that_looks_at_another_field_is_no_doubt_of_the_service(tmp_path: Path) -> None:
+    """What the list was known by lacks that field, of every event; that does not mean that they have all changed."""
+
+    async def script(here: Town) -> None:
+        await here.run(60)
+        here.set("e101", mood="glad")
+        await here.run(8)
+        naming = "rules:\n  - {id: r, when: \"event['mood'] == 'glad'\", do: [pause]}\n"
+        here.rules.current = read_rules({"rules.yaml": naming}).rules
+        await here.run(60)
+        assert [write.key.event for write in here.writes()] == ["e101"], here.story()
+        here.set("e102", mood="glad")
+        await here.run(8)
+        assert [write.key.event for write in here.writes()] == ["e101", "e102"], here.story()
+        before = asked(here)
+        await here.run(400)
+        assert doubts(here) == []
+        assert (asked(here) - before)["changed"] > 60
 
     play(tmp_path, script)

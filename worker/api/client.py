@@ -16,7 +16,7 @@ from worker.api.addresses import Hosts, path_of
 from worker.api.assumptions import Assumptions
 from worker.api.auth import Credentials, SignIn
 from worker.api.decoding import NO_SETUP, Asking, setup_without_record
-from worker.api.exchanges import Ask, Exchanges
+from worker.api.exchanges import Ask, Decode, Exchanges
 from worker.api.lists import Lists, Query
 from worker.api.readings import CONFIRM, CustomFact, Question, decoded, question_for, readings_with
 from worker.api.replies import Reply
@@ -146,14 +146,17 @@ class ApiService:
         await self._sign_in.token()
         return self._settings.partners
 
-    async def listing(self, partner: PartnerId, told: TellPart = told_nobody) -> Listing:
+    async def listing(
+        self, partner: PartnerId, told: TellPart = told_nobody, needed: frozenset[str] | None = None
+    ) -> Listing:
         """The list of events; see `worker.api.lists`. ``told``: hears what some pages showed while others are still to
-        be asked."""
-        found = await self._lists.listing(partner, told)
+        be asked. ``needed``: the fields of an event that somebody looks at, None for all."""
+        found = await self._lists.listing(partner, told, needed)
         return replace(found, why=self.scrubbed(found.why), doubt=self.scrubbed(found.doubt))
 
-    async def _list_page(self, partner: PartnerId, query: Query) -> Reply:
-        return await self._read(partner, "listing", Ask(path=_LIST.path, query=query), Manner(urgency=Urgency.LISTING))
+    async def _list_page(self, partner: PartnerId, query: Query, decode: Decode | None) -> Reply:
+        ask = Ask(path=_LIST.path, query=query, decode=decode)
+        return await self._read(partner, "listing", ask, Manner(urgency=Urgency.LISTING))
 
     async def read(
         self,

@@ -4,6 +4,7 @@ Here the headers go on, the clock is read around the wire, and whatever happens 
 `Outcome`, an `AuthAnswer`. Nothing is repeated here; when to ask, and whether to ask again, is decided by the caller.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -24,16 +25,20 @@ from worker.model.facts import Json, Trace
 from worker.model.ids import PartnerId
 from worker.model.outcomes import Answered, NotSent, Outcome, Uncertain
 
+Decode = Callable[[bytes], Json | Malformed]
+
 REQUEST_ID_MAX = 200
 """Characters kept of ``x-request-id``; it goes into the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What to GET of the main API. ``path`` is encoded, ``query`` is not."""
+    """What to GET of the main API. ``path`` is encoded, ``query`` is not. ``decode``: how an answer is read that is not
+    needed as a whole."""
 
     path: str
     query: tuple[tuple[str, str], ...] = ()
+    decode: Decode | None = None
 
     @property
     def target(self) -> str:
@@ -75,7 +80,8 @@ class Exchanges:
             return Reply(status=None, read_at=read_at, trace=trace, why=why, denied=denied, token=token)
         content: Json | Malformed = None
         if 200 <= whole.status <= 299:
-            content = self._decoder.content((partner, ask.target), self._in_hand.without_tokens(whole.content))
+            raw = self._in_hand.without_tokens(whole.content)
+            content = ask.decode(raw) if ask.decode is not None else self._decoder.content((partner, ask.target), raw)
             if isinstance(content, Malformed):
                 content = Malformed(self.scrubbed(str(content)))
         return Reply(

@@ -13,12 +13,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import cast
 
 from worker.api.replies import Reply
 from worker.api.unchanged import Pages
-from worker.api.wire import Malformed, Page
+from worker.api.wire import Malformed, Page, Record
 from worker.model.exchange import Listing, PartOfList, TellPart, told_nobody
-from worker.model.facts import Known, UnknownCode
+from worker.model.facts import Known, UnknownCode, known_together
 from worker.model.ids import EventId
 
 PAGES_MAX = 500
@@ -73,12 +74,12 @@ class Assembly:
         page = self._page(number, reply)
         if page is None:
             return {}
-        again = [eid for eid in page.records if EventId(eid) in self.events]
-        shown = {
-            EventId(eid): Known(value=record.value, read_at=reply.read_at, gaps=record.gaps, trace=reply.trace)
-            for eid, record in page.records.items()
-        }
+        before = len(self.events)
+        values = [(record.value, record.gaps) for record in page.records.values()]
+        facts = known_together(values, reply.read_at, reply.trace)
+        shown = dict(zip(cast("Mapping[EventId, Record]", page.records), facts, strict=True))
         self.events |= shown
+        again = before + len(shown) - len(self.events)
         self.faults.extend(f"page {number}: {fault}" for fault in page.faults)
         if self.first is None:
             self.first = page
@@ -86,7 +87,7 @@ class Assembly:
             self.faults.append(f"page {number} answered as page {page.page or 1}; {PAGING}")
             self.worth_going_on = False
             return shown
-        repeated = len(page.ids) - len(page.records) + len(again)
+        repeated = len(page.ids) - len(page.records) + again
         if repeated:
             self.faults.append(f"page {number}: {repeated} events stand in the list twice")
         if page.page != number:

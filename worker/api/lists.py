@@ -11,11 +11,14 @@ this process reads whole lists from then on, and says so.
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Protocol
 
 from worker.api.addresses import filled
+from worker.api.exchanges import Decode
 from worker.api.listing import listing_of
 from worker.api.replies import Reply
+from worker.api.rows import Rows
 from worker.api.unchanged import Pages
 from worker.model.exchange import Clock, Listing, TellPart, told_nobody
 from worker.model.facts import Known
@@ -31,23 +34,27 @@ WHOLE_SHARE = 20.0
 SHOWN = 3
 
 Query = tuple[tuple[str, str], ...]
+Needed = frozenset[str] | None
+"""The fields of an event that somebody looks at; None for all."""
 
 
 class AskList(Protocol):
-    """One request for the list of a partner's events."""
+    """One request for the list of a partner's events. ``decode``: how its answer is read; None for as a whole."""
 
-    def __call__(self, partner: PartnerId, query: Query) -> Awaitable[Reply]: ...
+    def __call__(self, partner: PartnerId, query: Query, decode: Decode | None, /) -> Awaitable[Reply]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Last:
     """The list as it is known. ``missed``: what the last whole list found changed, which the next short answer has to
-    show too. ``whole_at``: the monotonic second from which the whole list is due."""
+    show too. ``whole_at``: the monotonic second from which the whole list is due; ``needed``: the fields that it is
+    known in, None for all."""
 
     events: Mapping[EventId, Known]
     began_at: datetime
     whole_at: float
     missed: frozenset[EventId] = frozenset()
+    needed: Needed = None
 
 
 @dataclass(slots=True)
@@ -64,13 +71,16 @@ class Lists:
     _last: dict[PartnerId, Last] = field(default_factory=dict)
     _whole_only: set[PartnerId] = field(default_factory=set)
 
-    async def listing(self, partner: PartnerId, told: TellPart = told_nobody) -> Listing:
-        """The list of events. ``told``: hears what some pages of a whole one showed while others are to be asked."""
+    async def listing(self, partner: PartnerId, told: TellPart = told_nobody, needed: Needed = None) -> Listing:
+        """The list of events. ``told``: hears what some pages of a whole one showed while others are to be asked.
+        ``needed``: the fields of an event that somebody looks at; others may be left out."""
         if self.since is None or partner in self._whole_only:
-            return await self._whole(partner, told)
+            return await self._whole(partner, told, needed)
         last = self._last.get(partner)
+        if last is not None and last.needed != needed:
+            last = None  # what is known in other fields cannot be compared
         if last is None or self.clock.monotonic() >= last.whole_at:
-            return await self._again_whole(partner, last, told)
+            return await self._again_whole(partner, last, told, needed)
         listing, refused = await self._changed(partner, self.since, last)
         unseen = sorted(last.missed - listing.events.keys()) if listing.complete else []
         if not refused and not unseen:
@@ -86,15 +96,15 @@ class Lists:
             f"what has changed is not all in it: {len(unseen)} events, as {', '.join(unseen[:SHOWN])}, had changed"
         )
         doubt = f"events.changed_since does not hold, and whole lists are read from now on: {why}"
-        return replace(await self._whole(partner, told), doubt=doubt)
+        return replace(await self._whole(partner, told, needed), doubt=doubt)
 
-    async def _whole(self, partner: PartnerId, told: TellPart) -> Listing:
+    async def _whole(self, partner: PartnerId, told: TellPart, needed: Needed) -> Listing:
         pages = self._pages.setdefault(partner, Pages())
-        return await listing_of(self._asker(partner, ()), self.clock.now, pages, told)
+        return await listing_of(self._asker(partner, (), pages.rows, needed), self.clock.now, pages, told)
 
-    async def _again_whole(self, partner: PartnerId, last: Last | None, told: TellPart) -> Listing:
+    async def _again_whole(self, partner: PartnerId, last: Last | None, told: TellPart, needed: Needed) -> Listing:
         began = self.clock.monotonic()
-        listing = await self._whole(partner, told)
+        listing = await self._whole(partner, told, needed)
         if listing.complete:
             ended = self.clock.monotonic()
             self._last[partner] = Last(
@@ -102,6 +112,7 @@ class Lists:
                 began_at=listing.began_at,
                 whole_at=ended + max(WHOLE_EVERY_S, (ended - began) * WHOLE_SHARE),
                 missed=_others(last.events, listing.events) if last is not None else frozenset(),
+                needed=needed,
             )
         return replace(listing, pages=1)
 
@@ -109,7 +120,7 @@ class Lists:
         """What has changed, and why the service refuses to say; empty where it does not refuse."""
         asked = filled(since, {"value": moment_asked(last.began_at - BEFORE)})
         refusals: list[str] = []
-        ask = self._asker(partner, asked)
+        ask = self._asker(partner, asked, Rows(), last.needed)
 
         async def watched(number: int) -> Reply:
             reply = await ask(number)
@@ -119,13 +130,14 @@ class Lists:
 
         return await listing_of(watched, self.clock.now), "".join(refusals[:1])
 
-    def _asker(self, partner: PartnerId, more: Query) -> Callable[[int], Awaitable[Reply]]:
+    def _asker(self, partner: PartnerId, more: Query, rows: Rows, needed: Needed) -> Callable[[int], Awaitable[Reply]]:
         """Asks for one page. The first needs no parameter whose name would have to be assumed."""
         limit = ("limit", str(self.page_size))
 
         def ask(number: int) -> Awaitable[Reply]:
             page = () if number == 1 else ((self.page_parameter, str(number)),)
-            return self.ask(partner, (limit, *page, *more))
+            decode = None if needed is None else partial(rows.read, number, needed)
+            return self.ask(partner, (limit, *page, *more), decode)
 
         return ask
 

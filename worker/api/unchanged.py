@@ -10,20 +10,18 @@ import marshal
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from hashlib import blake2b
+from hashlib import sha256
 
 import msgspec
 
+from worker.api.rows import ITEM_DEPTH, Rows
 from worker.api.wire import Malformed, Page, Record, event_from, page_from, parsed
 from worker.model.facts import Json
 
 _PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
-ITEM_DEPTH = 2
-"""How deep in an answer its items stand."""
 KEPT_MAX = 4_000
 """Answers kept; those asked for longest ago go first."""
-DIGEST_BYTES = 16
 WITHOUT_REFERENCES = 2
 """The newest way of `marshal` in which equal values are the same bytes, whoever else holds them."""
 
@@ -78,9 +76,11 @@ class Decoder:
 
 @dataclass(slots=True)
 class Pages:
-    """The pages of one list as they were last, by number. ``whole``: how many they were, if they were a whole list."""
+    """The pages of one list as they were last, by number. ``whole``: how many they were, if they were a whole list;
+    ``rows``: how those are read of which not every field is needed."""
 
     whole: int = 0
+    rows: Rows = field(default_factory=Rows)
     _last: dict[int, tuple[Json, Page]] = field(default_factory=dict)
     _items: dict[str, tuple[Json, Record]] = field(default_factory=dict)
 
@@ -97,6 +97,7 @@ class Pages:
         if len(self._items) > 2 * sum(len(one.records) for _, one in self._last.values()):
             listed = [eid for _, one in self._last.values() for eid in one.records]
             self._items = {eid: self._items[eid] for eid in listed}
+            self.rows.only(self._items)
         return page
 
     def _as_before(self, item: Json) -> Json:
@@ -117,7 +118,7 @@ class Pages:
 
 
 def _digest(raw: bytes | msgspec.Raw) -> bytes:
-    return blake2b(raw, digest_size=DIGEST_BYTES).digest()
+    return sha256(raw).digest()
 
 
 def _alike(one: Json, other: Json) -> bool:

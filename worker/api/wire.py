@@ -77,7 +77,7 @@ def parsed(content: bytes, depth: int = 0) -> Json:
     except ValueError as error:
         why = str(error) if isinstance(error, Malformed) else "the answer is not JSON"
         raise Malformed(why) from None
-    return _clean(value, depth)
+    return cleaned(value, depth)
 
 
 def found_at(path: str, value: Json) -> Json:
@@ -86,7 +86,7 @@ def found_at(path: str, value: Json) -> Json:
         found: Any = jmespath.search(path, value)
     except (JMESPathError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
         raise Malformed(f"{path} cannot be applied to the answer: {type(error).__name__}") from None
-    return _clean(found, 0)
+    return cleaned(found, 0)
 
 
 def record_from(value: Json, fields: Mapping[str, Field], what: str) -> Record:
@@ -253,7 +253,7 @@ def _once(word: str) -> str:
     return word
 
 
-def _clean(value: object, depth: int) -> Json:
+def cleaned(value: object, depth: int) -> Json:
     """The value as `Json`. Halves of characters, which no store can keep, become the replacement character."""
     if depth > DEEPEST:
         raise Malformed("the answer is nested too deeply")
@@ -262,9 +262,9 @@ def _clean(value: object, depth: int) -> Json:
         return _once(text) if len(text) <= WORD_MAX else text
     match value:
         case dict():
-            return {str(_clean(str(name), depth)): _clean(part, depth + 1) for name, part in value.items()}
+            return {str(cleaned(str(name), depth)): cleaned(part, depth + 1) for name, part in value.items()}
         case list():
-            return [_clean(part, depth + 1) for part in value]
+            return [cleaned(part, depth + 1) for part in value]
         case bool() | int() | float() | None:
             return value
         case _:

@@ -112,13 +112,10 @@ class Observer:
             if same_rules:
                 await self._hear(state, course, part)
 
-        listing = await self._service.listing(state.partner, hear)
+        listing = await self._service.listing(state.partner, hear, self._rules.needed)
         now, state.listed_at = self._clock.now(), course.listed_at or self._clock.monotonic()
         memory = self._gap(state.memory, course.began)
-        for event, fact in listing.events.items():
-            if course.handled.get(event) is not fact:
-                state.observe(event, EVENT, fact)
-        in_sight = {event for event in listing.events if not _is_gone(state.fact(event, EVENT))}
+        in_sight = _taken_in(state, course, listing)
         room = self._room(state, listing, course)
         records = _doubts(state, listing, now)
         memory, replaced = self._replaced(state, memory, now)
@@ -188,9 +185,15 @@ class Observer:
         if course.fired > FIRINGS_BY_PARTS:
             return
         changed: set[EventId] = set()
+        known, gone = state.known, state.memory.gone
         for event, fact in part.events.items():
+            if event not in known or event in gone:
+                continue
+            if state.says_it_again(event, fact):
+                course.handled[event] = fact
+                continue
             old = state.fact(event, EVENT)
-            if old is None or event not in state.known or event in state.memory.gone or _is_another(old, fact):
+            if old is None or _is_another(old, fact):
                 continue
             course.handled[event] = fact
             if state.observe(event, EVENT, fact):
@@ -228,10 +231,10 @@ class Observer:
     def _reset(
         self, state: PartnerState, memory: PartnerMemory, listed: set[EventId], now: datetime
     ) -> tuple[PartnerMemory, list[Record]]:
-        known = {event for event in state.known if event not in memory.gone}
-        lost = known - listed
         if not _many_lost(state, memory, listed):
             return memory, []
+        known = state.known - memory.gone.keys()
+        lost = known - listed
         if _recent(memory.reset_at, now):
             return replace(memory, reset_at=now), []
         why = f"{len(lost)} of {len(known)} events vanished from the list at once; what comes back waits for approval"
@@ -325,7 +328,7 @@ class Observer:
 
 def _many_lost(state: PartnerState, memory: PartnerMemory, seen: set[EventId]) -> bool:
     """More than half of the events that were in sight are missing at once."""
-    known = {event for event in state.known if event not in memory.gone}
+    known = state.known - memory.gone.keys()
     return len(known) >= RESET_AT_LEAST and 2 * len(known - seen) > len(known)
 
 
@@ -339,6 +342,20 @@ def _is_another(old: Fact | None, new: Fact | None) -> bool:
     if not (isinstance(was, dict) and isinstance(now_is, dict)):
         return False
     return all(name in was and name in now_is and was[name] != now_is[name] for name in ("title", "start_date_time"))
+
+
+def _taken_in(state: PartnerState, course: Course, listing: Listing) -> set[EventId]:
+    """Keeps what the list says of each event, unless its page was taken in as it came. The events that are there."""
+    there = set[EventId](listing.events)
+    for event, fact in listing.events.items():
+        if course.handled.get(event) is not fact:
+            if state.says_it_again(event, fact):
+                continue
+            state.observe(event, EVENT, fact)
+        known = state.fact(event, EVENT)
+        if known is not fact and _is_gone(known):  # by a read of its own that was made later than the list
+            there.discard(event)
+    return there
 
 
 def _is_gone(fact: Fact | None) -> bool:

@@ -10,6 +10,7 @@ from worker.model.errors import UsageError
 from worker.model.exchange import Message
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
+from worker.rules.mentions import Fields, worth_keeping
 
 
 class RulesInUse:
@@ -17,6 +18,14 @@ class RulesInUse:
 
     def __init__(self, rules: RuleSet) -> None:
         self.current = rules
+        self._needed: tuple[RuleSet, Fields] | None = None
+
+    @property
+    def needed(self) -> Fields:
+        """The fields of an event's record that rules look at or that are kept; None for all of them."""
+        if self._needed is None or self._needed[0] is not self.current:
+            self._needed = (self.current, worth_keeping(self.current.rules).get("event"))
+        return self._needed[1]
 
 
 def _nobody(_write: Write, _defect: Exception) -> None:

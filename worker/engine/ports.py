@@ -34,7 +34,11 @@ class Service(Protocol):
         """Signed in, the partners that the token names now. Raises `NotSafe` where credentials are refused."""
         ...
 
-    async def listing(self, partner: PartnerId, told: TellPart = told_nobody, /) -> Listing: ...
+    async def listing(
+        self, partner: PartnerId, told: TellPart = told_nobody, needed: frozenset[str] | None = None, /
+    ) -> Listing:
+        """The list of events. ``needed``: the fields of an event that are wanted, None for all; others may be there."""
+        ...
 
     async def read(
         self,

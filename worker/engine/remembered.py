@@ -61,7 +61,9 @@ class Remembered:
         """Nobody is signed in here; who the partners are is known to whoever rehearses."""
         return ()
 
-    async def listing(self, partner: PartnerId, _told: TellPart = told_nobody) -> Listing:
+    async def listing(
+        self, partner: PartnerId, _told: TellPart = told_nobody, _needed: frozenset[str] | None = None
+    ) -> Listing:
         """Every event that the daemon saw last, as one complete list."""
         now = self._clock.now()
         events = {

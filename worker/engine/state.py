@@ -198,6 +198,18 @@ class PartnerState:
         self.calm.learn(event)
         return True
 
+    def says_it_again(self, event: EventId, fact: Known) -> bool:
+        """Keeps what a list says of the event, if it is the very value that is known already; else nothing is done.
+        Nearly every fact of nearly every look is such a one."""
+        store = self.facts.get(event)
+        old = None if store is None else store.get(EVENT)
+        if store is None or not isinstance(old, Known) or old.value is not fact.value or old.gaps != fact.gaps:
+            return False
+        if _began(fact) < _began(old):
+            return False
+        store[EVENT] = fact
+        return True
+
     def _note_before(self, event: EventId, key: FactKey, old: Fact | None) -> None:
         """Whoever sees it first, a pre-flight too, and across a restart: what it was is kept until it is logged."""
         kept = None if event in self.forgotten else self.kept.facts.get(event, {}).get(key)

@@ -38,9 +38,11 @@ class Unsent:
         """See `Service`."""
         return await self._service.partners()
 
-    async def listing(self, partner: PartnerId, told: TellPart = told_nobody) -> Listing:
+    async def listing(
+        self, partner: PartnerId, told: TellPart = told_nobody, needed: frozenset[str] | None = None
+    ) -> Listing:
         """See `Service`."""
-        return await self._service.listing(partner, told)
+        return await self._service.listing(partner, told, needed)
 
     async def read(
         self,

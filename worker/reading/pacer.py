@@ -80,8 +80,10 @@ class Door:
         """
         while self.left and self.left[0] <= now - MINUTE_S:
             self.left.popleft()
-        counted = [at for at in self.left if at > self.pace.struck_at]
         most = max(turn.places, int(budget_now(self.pace, now)))
+        if len(self.left) + self.kept + turn.places <= most:
+            return 0.0
+        counted = [at for at in self.left if at > self.pace.struck_at]
         beyond = len(counted) + self.kept + turn.places - most
         if beyond <= 0:
             return 0.0
