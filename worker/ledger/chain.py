@@ -16,6 +16,8 @@ from worker.model.facts import Json
 
 GENESIS = "0" * 64
 """``prev`` of the first record."""
+quoted = encode_basestring
+"""A text as `canonical` spells it."""
 
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
@@ -24,11 +26,6 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_asci
 def canonical(value: Json) -> str:
     """The one spelling of a JSON value that is hashed and stored."""
     return _CANONICAL(value)
-
-
-def quoted(text: str) -> str:
-    """A text as `canonical` spells it."""
-    return encode_basestring(text)
 
 
 def hash_of(record: Mapping[str, Json]) -> str:

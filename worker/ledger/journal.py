@@ -9,7 +9,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from operator import attrgetter, itemgetter
-from typing import Any, cast
+from typing import cast
 
 from sqlalchemy import Row, insert, select
 
@@ -26,17 +26,18 @@ FIELDS: tuple[str, ...] = (
     *("request", "before", "response", "evidence", "facts", "by", "prev", "hash"),
 )
 """In the order in which they are printed."""
-_SAID = FIELDS[2:-2]
-"""Those that the record itself says, but for its time."""
-_said = attrgetter(*_SAID)
-_SPELLED = sorted(name for name in FIELDS if name != "hash")
-_SHAPE = "{" + ",".join(f'"{name}":%s' for name in _SPELLED) + "}"
-_in_shape = itemgetter(*_SPELLED)
 JSON_FIELDS: tuple[str, ...] = ("request", "before", "response", "evidence", "facts")
-_NESTED = frozenset(JSON_FIELDS)
+_WORDS = ("partner", "event", "rule", "action", "kind", "reason", "why", "by")
+_NUMBERS = ("episode", "write", "attempt")
+_words, _numbers, _nested = (attrgetter(*names) for names in (_WORDS, _NUMBERS, JSON_FIELDS))
+_MADE = ("at", "prev", *_WORDS, "seq", *_NUMBERS, *JSON_FIELDS)
+"""In the order in which a record is put together: texts, numbers, and what is JSON by itself."""
+_SPELLED = sorted(_MADE)
+_SHAPE = "{" + ",".join(f'"{name}":%s' for name in _SPELLED) + "}"
+_in_shape = itemgetter(*map(_MADE.index, _SPELLED))
 
 _LAST = Prepared(select(action_log.c.seq, action_log.c.hash).order_by(action_log.c.seq.desc()).limit(1))
-_ADD = Prepared(insert(action_log), FIELDS)
+_ADD = Prepared(insert(action_log), (*_MADE, "hash"))
 _COLUMNS = tuple(action_log.c[name] for name in FIELDS)
 ALL_RECORDS = select(*_COLUMNS).order_by(action_log.c.seq)
 """Every record, oldest first; to be narrowed."""
@@ -48,20 +49,19 @@ class Journal:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.seq, self.hash = end_of_chain(connection)
-        self._rows: list[Mapping[str, object]] = []
+        self._rows: list[tuple[object, ...]] = []
 
     def add(self, records: Iterable[Record]) -> None:
         """Appends records in their order."""
         for record in records:
-            row = _row(record, seq=self.seq + 1, prev=self.hash)
-            self.seq, self.hash = self.seq + 1, hash_of_text(_spelled(row))
-            row["hash"] = self.hash
-            self._rows.append(row)
+            values, text = _put_together(record, seq=self.seq + 1, prev=self.hash)
+            self.seq, self.hash = self.seq + 1, hash_of_text(text)
+            self._rows.append((*values, self.hash))
 
     def flush(self) -> None:
         """Writes what was added."""
         if self._rows:
-            _ADD.run_many(self._connection, self._rows)
+            _ADD.run_rows(self._connection, self._rows)
             self._rows = []
 
 
@@ -85,31 +85,22 @@ def printed(row: Row[tuple[object, ...]]) -> dict[str, Json]:
     return body
 
 
-def _row(record: Record, *, seq: int, prev: str) -> dict[str, str | int | None]:
-    """What is stored of a record, but for its hash."""
-    row: dict[str, Any] = dict(zip(_SAID, _said(record), strict=True))
-    for name, value in row.items():
-        if name in _NESTED:
-            row[name] = _text(_clean(value))
-        elif isinstance(value, str) and not value.isascii():
-            row[name] = _clean(value)
-    row["seq"], row["at"], row["prev"] = seq, millis_text(record.at), prev
-    return row
+def _put_together(record: Record, *, seq: int, prev: str) -> tuple[tuple[str | int | None, ...], str]:
+    """What is stored of a record, but for its hash, and its spelling as `canonical` would have it.
 
-
-def _spelled(row: Mapping[str, str | int | None]) -> str:
-    """The canonical JSON of the record in a row: what `chain.canonical` makes of it, without making it again."""
-    spelled = {
-        name: "null"
-        if value is None
-        else int.__repr__(value)
-        if isinstance(value, int)
-        else value
-        if name in _NESTED
-        else quoted(value)
-        for name, value in row.items()
-    }
-    return _SHAPE % cast("tuple[str, ...]", _in_shape(spelled))
+    What is hashed is made of what is stored: spelling a record anew takes longer than SQLite takes to store it.
+    """
+    words = (millis_text(record.at), prev, *_words(record))
+    if not "".join(filter(None, words)).isascii():
+        words = tuple(cast("str | None", _clean(word)) for word in words)
+    numbers = (seq, *_numbers(record))
+    nested = tuple([None if value is None else canonical(_clean(value)) for value in _nested(record)])
+    spelled = [
+        *["null" if word is None else quoted(word) for word in words],
+        *["null" if number is None else int.__repr__(number) for number in numbers],
+        *["null" if text is None else text for text in nested],
+    ]
+    return (*words, *numbers, *nested), _SHAPE % cast("tuple[str, ...]", _in_shape(spelled))
 
 
 def _text(value: Json) -> str | None:

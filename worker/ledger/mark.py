@@ -73,16 +73,21 @@ def _newest(body: bytes) -> _Slot | None:
     """The newest whole slot; None where there is none."""
     if len(body) != SLOTS * SLOT_BYTES:
         return None
-    marks = [_whole(body[at : at + SLOT_BYTES]) for at in range(0, len(body), SLOT_BYTES)]
+    marks = [_in_slot(body[at : at + SLOT_BYTES]) for at in range(0, len(body), SLOT_BYTES)]
     slots = [_Slot(number=number, mark=mark) for number, mark in enumerate(marks) if mark is not None]
     return max(slots, key=lambda one: one.mark.seq, default=None)
 
 
-@lru_cache(maxsize=2 * SLOTS)  # of the slots that a new mark finds, the one before it found one already
-def _whole(slot: bytes) -> Mark | None:
+def _in_slot(slot: bytes) -> Mark | None:
     """The mark in a slot; None where it was not written whole: nothing was sent by it."""
+    line = slot[: slot.rfind(b"}") + 1]
+    return _whole(line) if _padded(line) == slot else None
+
+
+@lru_cache(maxsize=2 * SLOTS)  # of the slots that a new mark finds, the one before it found one already
+def _whole(line: bytes) -> Mark | None:
     try:
-        found = json.loads(slot)
+        found = json.loads(line)
         mark = _mark_of(found)
         return mark if found["check"] == _check(mark) else None
     except (ValueError, TypeError, KeyError):
@@ -135,7 +140,11 @@ def _write_anew(place: LedgerPlace, mark: Mark) -> None:
 def _text(mark: Mark) -> bytes:
     """A slot: a line that people can read, as long as a block of a disk."""
     body = {"ledger": mark.ledger_id, "seq": mark.seq, "hash": mark.hash, "check": _check(mark)}
-    return json.dumps(body).encode().ljust(SLOT_BYTES - 1) + b"\n"
+    return _padded(json.dumps(body).encode())
+
+
+def _padded(line: bytes) -> bytes:
+    return line.ljust(SLOT_BYTES - 1) + b"\n"
 
 
 def _check(mark: Mark) -> str:

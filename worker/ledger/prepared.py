@@ -7,7 +7,7 @@ SQLite's plain values: a boolean is 0 or 1.
 """
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, cast
@@ -44,6 +44,17 @@ class Prepared:
         text, order = self._compiled
         return connection.raw.executemany(text, [order(row) for row in rows])
 
+    def run_rows(self, connection: Connection, rows: Iterable[Sequence[object]]) -> sqlite3.Cursor:
+        """The same with each row's values in the order of ``columns``."""
+        text, _ = self._compiled
+        return connection.raw.executemany(text, map(self._arranged, rows))
+
+    @cached_property
+    def _arranged(self) -> Callable[[Sequence[object]], Any]:
+        """Puts the values of ``columns`` into the order of the question marks."""
+        columns = self._columns or []
+        return itemgetter(*(columns.index(name) for name in self._compiled[1].names))
+
     @cached_property
     def _compiled(self) -> tuple[str, "Order"]:
         """The text and the order of its values. Compiled when first run: most commands need none of it."""
@@ -61,13 +72,13 @@ class Order:
     """Puts named values into the order in which a statement has its question marks."""
 
     def __init__(self, names: Iterable[str], fixed: Values) -> None:
-        self._names = tuple(names)
-        self._fixed = {name: value for name, value in fixed.items() if name in self._names}
-        self._pick = itemgetter(*self._names) if len(self._names) > 1 else None
+        self.names = tuple(names)
+        self._fixed = {name: value for name, value in fixed.items() if name in self.names}
+        self._pick = itemgetter(*self.names) if len(self.names) > 1 else None
 
     def __call__(self, values: Values) -> tuple[object, ...]:
         """The values of one call; those that the statement itself has need not be given."""
         given = {**self._fixed, **values} if self._fixed else values
         if self._pick is None:
-            return tuple(given[name] for name in self._names)
+            return tuple(given[name] for name in self.names)
         return cast("tuple[object, ...]", self._pick(given))

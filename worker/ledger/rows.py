@@ -82,7 +82,7 @@ def life_row(write: Write) -> dict[str, object]:
 
 def text_safe(text: str) -> str:
     """Words for people, without what no file could hold (half a surrogate pair from a service's answer)."""
-    return text.encode("utf-8", errors="replace").decode("utf-8")
+    return text if text.isascii() else text.encode("utf-8", errors="replace").decode("utf-8")
 
 
 def write_of(row: Sequence[Any]) -> Write:
