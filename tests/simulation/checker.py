@@ -13,9 +13,11 @@ from itertools import pairwise
 from tests.prove.proofs import AT_ONCE, PROOFS
 from tests.simulation.case import (
     HOUR_S,
+    INTERVAL_S,
     STATES,
     TICK_S,
     TIMEOUT_S,
+    UNDER_WAY_S,
     Case,
     Deed,
     case_of,
@@ -120,7 +122,7 @@ def confirmed_is_true(case: Case) -> Iterator[str]:
         done = next((row for row in deed.rows if row["kind"] == "confirmed"), None)
         if done is None or done["reason"] == "person" or deed.effects or case.history.stale or case.history.disturbed:
             continue
-        first_s = deed.attempts[0].at_s if deed.attempts else 0.0
+        first_s = deed.attempts[0].at_s - INTERVAL_S - UNDER_WAY_S if deed.attempts else 0.0  # its last look before
         target = target_of(deed)
         if not deed.attempts or not touched(case, deed.event, target, first_s, case.history.ended_s + HOUR_S):
             yield f"write {done['write']} is confirmed ({done['reason']}), and the books have no effect of it"

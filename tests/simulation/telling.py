@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from tests.simulation import history
+from tests.simulation.loop import START_S
 from tests.simulation.points import STALE
 from tests.simulation.scenes import Turn
 from tests.simulation.town import Town
@@ -74,7 +75,7 @@ def told_history(town: Town, ended_s: float) -> history.History:
         stale=any(name.split(": ", 1)[1] in STALE for name in town.points.done),
         approves=town.scene.settings.get("mode") == "approve",
         harmed=bool(town.points.done)
-        or any(not _ordinary(turn) for turn in town.scene.turns)
+        or any(not _ordinary(turn, town) for turn in town.scene.turns)
         or any(life.how == "killed" for life in town.lives.values()),
         disturbed=town.disturbed,
         edited=frozenset(town.edited),
@@ -83,10 +84,15 @@ def told_history(town: Town, ended_s: float) -> history.History:
     )
 
 
-def _ordinary(turn: Turn) -> bool:
-    """What happens in a world where nothing goes wrong: the world moves on by itself, and a person approves."""
-    by_the_world = turn.does == "set" and turn.details["by"] == "world"
-    return by_the_world or turn.does in ("suggest", "approve", "second", "halt")
+def _ordinary(turn: Turn, town: Town) -> bool:
+    """What happens in a world where nothing goes wrong: the world moves on by itself, and a person approves. That the
+    service sets anew what the worker has just set is not of these."""
+    if turn.does != "set":
+        return turn.does in ("suggest", "approve", "second", "halt")
+    names = [f"{prefix}{name}" for name in turn.details["set"] for prefix in ("", "setup_")]
+    places = [f"/events/{turn.details['event']}/{name}" for name in names]
+    written = [one.url.split("?")[0] for one in town.tapped if one.at_s <= START_S + turn.at]
+    return turn.details["by"] == "world" and not any(url.endswith(place) for url in written for place in places)
 
 
 def _parsed(row: dict[str, Any]) -> dict[str, Any]:
