@@ -5,6 +5,7 @@ Everything goes turn by turn in one run and on one disk, so that a busy machine 
 - **ours**: three durable commits a write: decided, ``sending`` with its mark (before the first byte), and the outcome.
 - **DBOS** on SQLite, as it is by default: a workflow of one step.
 - **procrastinate** on a PostgreSQL of its own, as it is by default: jobs deferred one by one, then run by one worker.
+- **the bare statements**: what ours asks of SQLite, asked again on a copy with nothing around it (``ledger_floor``).
 - **the floor**: as many bytes appended to a file, each time with fdatasync.
 
 None of them has an effect to make: what is measured is the recording. The rivals are installed when they are first
@@ -28,6 +29,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script, from anywhere
 
 from benchmarks import rivals
+from benchmarks.ledger_floor import Bare, noting
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Brake, Commit, Move, Sending, SendingView
 from worker.model.ids import EventId, PartnerId, RuleId
@@ -187,6 +189,27 @@ def appended(file: int, times: Times) -> None:
     times.add("append", began)
 
 
+def bare(ours: Ours, folder: Path, times: Times) -> None:
+    """As many writes as a turn has, and a hundred at once, as bare statements; see ``ledger_floor``."""
+    copy, measured = Bare(ours.ledger, folder / "copy.db"), ours.times
+    ours.times = Times()
+    with noting(ours.ledger) as noted:
+        for _ in range(EACH):
+            ours.one()
+        ours.many()
+    ours.times = measured
+    each, rest = noted.transactions[: 3 * EACH], noted.transactions[3 * EACH :]
+    for decided, sending, outcome in zip(each[::3], each[1::3], each[2::3], strict=True):
+        copy.run([decided])
+        times.of.setdefault("bare", []).append(copy.run([sending], marked=True) + copy.run([outcome]))
+    planned, apart, together = rest[:2], rest[2 : 2 + 2 * MANY], rest[2 + 2 * MANY :]
+    copy.run([*planned, *apart])
+    sending, outcome, _ = together
+    both = copy.run([sending], marked=True) + copy.run([outcome])
+    times.of.setdefault("bare together", []).append(both)
+    copy.close()
+
+
 def measure(folder: Path, interpreter: Path) -> Times:
     """Turn by turn, everybody the same number of works."""
     times = Times()
@@ -206,6 +229,7 @@ def measure(folder: Path, interpreter: Path) -> Times:
             times.of.setdefault("DBOS", []).extend(dbos(EACH))
             times.of.setdefault("procrastinate", []).extend(procrastinate(EACH))
             ours.many()
+            bare(ours, folder, times)
         assert ledger.verify() is None
     os.close(file)
     return times
@@ -231,13 +255,16 @@ def report(times: Times) -> None:
     for name, what in (
         ("DBOS", "DBOS on SQLite, a workflow of one step"),
         ("procrastinate", "procrastinate on PostgreSQL, deferred and run (a turn's mean)"),
+        ("bare", "the same statements and mark, bare"),
         ("append", "two bare appends, each with fdatasync"),
     ):
-        row(what, times.of[name], f"{times.middle(name) / ours:.2f} (aim {AIMS[name]:g})")
+        aim = f" (aim {AIMS[name]:g})" if name in AIMS else ""
+        row(what, times.of[name], f"{times.middle(name) / ours:.2f}{aim}")
     print(f"\nintents and outcomes of {MANY} writes at once; milliseconds for all")
     ratio = times.middle("apart") / times.middle("together")
     row("one commit after the other", times.of["apart"])
     row("together, in two commits", times.of["together"], f"{ratio:.1f} (aim {AIMS['together']:g})")
+    row("the same statements and mark, bare", times.of["bare together"])
 
 
 def main() -> None:
