@@ -15,7 +15,6 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from worker.ledger.places import LedgerPlace, sync_folder
@@ -69,25 +68,32 @@ class _Slot:
     mark: Mark
 
 
+_LAST: list[tuple[bytes, _Slot | None]] = [(b"", None)]
+"""What the file said last, and its newest slot: mostly the next mark finds just that, and need not read it anew."""
+
+
 def _newest(body: bytes) -> _Slot | None:
     """The newest whole slot; None where there is none."""
+    said, newest = _LAST[0]
+    if body == said:
+        return newest
+    newest = _newest_of(body)
+    _LAST[0] = body, newest
+    return newest
+
+
+def _newest_of(body: bytes) -> _Slot | None:
     if len(body) != SLOTS * SLOT_BYTES:
         return None
-    marks = [_in_slot(body[at : at + SLOT_BYTES]) for at in range(0, len(body), SLOT_BYTES)]
+    marks = [_whole(body[at : at + SLOT_BYTES]) for at in range(0, len(body), SLOT_BYTES)]
     slots = [_Slot(number=number, mark=mark) for number, mark in enumerate(marks) if mark is not None]
     return max(slots, key=lambda one: one.mark.seq, default=None)
 
 
-def _in_slot(slot: bytes) -> Mark | None:
+def _whole(slot: bytes) -> Mark | None:
     """The mark in a slot; None where it was not written whole: nothing was sent by it."""
-    line = slot[: slot.rfind(b"}") + 1]
-    return _whole(line) if _padded(line) == slot else None
-
-
-@lru_cache(maxsize=2 * SLOTS)  # of the slots that a new mark finds, the one before it found one already
-def _whole(line: bytes) -> Mark | None:
     try:
-        found = json.loads(line)
+        found = json.loads(slot)
         mark = _mark_of(found)
         return mark if found["check"] == _check(mark) else None
     except (ValueError, TypeError, KeyError):
@@ -111,11 +117,13 @@ def _written_in_place(place: LedgerPlace, mark: Mark) -> bool:
     except (FileNotFoundError, PermissionError):
         return False  # one that another user made, as `sudo` does: its folder may be ours all the same
     try:
-        newest = _newest(os.pread(file, SLOTS * SLOT_BYTES + 1, 0))
+        body = os.pread(file, SLOTS * SLOT_BYTES + 1, 0)
+        newest = _newest(body)
         if newest is None or newest.mark.ledger_id != mark.ledger_id or newest.mark.seq >= mark.seq:
             return False
-        text = _text(mark)
-        if os.pwrite(file, text, (SLOTS - 1 - newest.number) * SLOT_BYTES) != len(text):
+        text, slot = _text(mark), _Slot(number=SLOTS - 1 - newest.number, mark=mark)
+        at = slot.number * SLOT_BYTES
+        if os.pwrite(file, text, at) != len(text):
             return False  # what was cut off has no check, and the other slot still stands
         try:
             _sync(file)
@@ -123,6 +131,7 @@ def _written_in_place(place: LedgerPlace, mark: Mark) -> bool:
             return False  # reads show it from now on, and the disk may not have it: the other slot must not be next
     finally:
         os.close(file)
+    _LAST[0] = body[:at] + text + body[at + SLOT_BYTES :], slot
     return True
 
 
@@ -140,11 +149,7 @@ def _write_anew(place: LedgerPlace, mark: Mark) -> None:
 def _text(mark: Mark) -> bytes:
     """A slot: a line that people can read, as long as a block of a disk."""
     body = {"ledger": mark.ledger_id, "seq": mark.seq, "hash": mark.hash, "check": _check(mark)}
-    return _padded(json.dumps(body).encode())
-
-
-def _padded(line: bytes) -> bytes:
-    return line.ljust(SLOT_BYTES - 1) + b"\n"
+    return json.dumps(body).encode().ljust(SLOT_BYTES - 1) + b"\n"
 
 
 def _check(mark: Mark) -> str:
