@@ -16,8 +16,9 @@ from hashlib import sha256
 from operator import is_
 
 import msgspec
+from msgspec.structs import astuple
 
-from worker.api.wire import LONGEST_NUMBER, Malformed, cleaned, parsed
+from worker.api.wire import Malformed, cleaned, parsed
 from worker.model.document import EVENT_FIELDS, Field, FieldType
 from worker.model.facts import Json
 
@@ -25,17 +26,18 @@ ITEM_DEPTH = 2
 """How deep in an answer its items stand."""
 _PLAIN: frozenset[FieldType] = frozenset({"string", "timestamp"})
 _NUMBERS: frozenset[FieldType] = frozenset({"integer", "number"})
-_LARGEST = 10**LONGEST_NUMBER
 _NOTHING = msgspec.Raw(b"")
+_anything = msgspec.json.Decoder()
 
 Row = msgspec.Struct
 
 
 class Item(msgspec.Struct):
-    """What one item said last: the row, and the object that was made of it."""
+    """What one item said: the row, and the object that was made of it. ``comparable``: an equal row says the same."""
 
     row: Row
     value: dict[str, Json]
+    comparable: bool
 
 
 class Envelope(msgspec.Struct):
@@ -49,31 +51,33 @@ class Envelope(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Decodes pages for some fields. ``id_at``: where in a row the id stands; None where nobody needs it."""
+    """Decodes pages for some fields. ``nothing``: the values of a row that has none of them."""
 
     names: tuple[str, ...]
+    nothing: tuple[object, ...]
     kinds: tuple[FieldType | None, ...]
     decoder: "msgspec.json.Decoder[Envelope]"
 
-    def value(self, row: Row) -> tuple[Row | None, dict[str, Json]]:
-        """The record in a row, and the row as it may be kept to compare others with; None where an equal row could say
-        something else. Raises `Malformed`."""
-        value: dict[str, Json] = {}
-        kept: list[object] = []
-        comparable = True
-        for name, kind, part in zip(self.names, self.kinds, msgspec.structs.astuple(row), strict=True):
+    def item(self, row: Row, before: "Item | None") -> "Item":
+        """What an item says. ``before``: what it said last, of which all is taken over that is still so. Raises
+        `Malformed`, and msgspec's errors."""
+        old = self.nothing if before is None else astuple(before.row)
+        value: dict[str, Json] = {} if before is None else dict(before.value)
+        kept, comparable = list(old), True
+        for index, part in enumerate(astuple(row)):
+            if part is old[index] or part == old[index]:
+                continue
+            name = self.names[index]
             if part is msgspec.UNSET or part is _NOTHING:
-                kept.append(part)
+                del value[name]
+                kept[index] = part
             elif isinstance(part, msgspec.Raw):  # equal to the last byte, or not equal
-                value[name] = parsed(bytes(part), ITEM_DEPTH + 1)
-                kept.append(part.copy())
+                value[name] = cleaned(_anything.decode(part), ITEM_DEPTH + 1)
+                kept[index] = part.copy()
             else:
-                comparable &= part is None or kind in _NUMBERS or isinstance(part, str)
-                if isinstance(part, int) and abs(part) >= _LARGEST:
-                    raise Malformed("the answer holds a number that is out of range")
-                clean = value[name] = cleaned(part, ITEM_DEPTH + 1)
-                kept.append(clean)
-        return type(row)(*kept) if comparable else None, value
+                comparable &= part is None or self.kinds[index] in _NUMBERS or isinstance(part, str)
+                kept[index] = value[name] = cleaned(part, ITEM_DEPTH + 1)
+        return Item(type(row)(*kept), value, comparable)
 
 
 @dataclass(slots=True)
@@ -124,10 +128,13 @@ class Rows:
         known = self._items.get(eid) if isinstance(eid, str) else None
         if known is not None and known.row == row:
             return known.value
-        kept, value = reader.value(row)
-        if kept is not None and isinstance(eid, str):
-            self._items[eid] = Item(kept, value)
-        return value
+        item = reader.item(row, known)
+        if isinstance(eid, str):
+            if item.comparable:
+                self._items[eid] = item
+            else:
+                self._items.pop(eid, None)
+        return item.value
 
     def _slowly(self, raw: bytes) -> Json:
         """As `parsed`, with the items' needed fields only. Raises `Malformed`."""
@@ -158,7 +165,8 @@ def reader_for(needed: frozenset[str]) -> Reader:
         [("items", list[row]), ("total", object, None), ("limit", object, None), ("page", object, None)],  # type: ignore[valid-type]
     )
     kinds = tuple(None if one is None else one.type for one in fields)
-    return Reader(names=names, kinds=kinds, decoder=msgspec.json.Decoder(page))
+    nothing = tuple(_typed(one)[1] for one in fields)
+    return Reader(names=names, nothing=nothing, kinds=kinds, decoder=msgspec.json.Decoder(page))
 
 
 def _typed(described: Field | None) -> tuple[object, object]:

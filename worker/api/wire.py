@@ -24,6 +24,7 @@ from worker.model.facts import NO_GAPS, Json
 
 LONGEST_NUMBER = 300
 """Digits. A longer number is beyond what a double can hold, and every number is a double in conditions."""
+BEYOND = 10**LONGEST_NUMBER
 EXACT_MAX = float(1 << 53)
 """Up to here every whole number is a double; beyond it a number with an exponent names none exactly."""
 DEEPEST = 64
@@ -265,7 +266,11 @@ def cleaned(value: object, depth: int) -> Json:
             return {str(cleaned(str(name), depth)): cleaned(part, depth + 1) for name, part in value.items()}
         case list():
             return [cleaned(part, depth + 1) for part in value]
-        case bool() | int() | float() | None:
+        case bool() | float() | None:
+            return value
+        case int():
+            if not -BEYOND < value < BEYOND:
+                raise Malformed("the answer holds a number that is out of range")
             return value
         case _:
             raise Malformed(f"a {type(value).__name__} is not JSON")
