@@ -7,10 +7,10 @@ manager is told without waiting. It ends before the ledger is closed.
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from functools import partial
 
 from worker.cli.opening import ledger_url
-from worker.cli.page import page_beside, page_keys
 from worker.cli.pulse import Pulse
 from worker.cli.systemd import Supervisor
 from worker.config import Config, resolve
@@ -30,7 +30,7 @@ class Beside:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._keys = page_keys(config)
+        self._page = _nothing if config.web is None else _page_of(config)
         self._subscribers = [
             Subscriber(
                 key=one.url.key, channel=AppriseChannel(resolve(one.url, os.environ).reveal(), one.url.key), on=one.on
@@ -63,14 +63,7 @@ class Beside:
         try:
             with (
                 self._telling(),
-                page_beside(
-                    self._config,
-                    keys=self._keys,
-                    rules=lambda: daemon.rules,
-                    pulse=pulse,
-                    meter=self.meter,
-                    alarm=self.alarm,
-                ),
+                self._page(rules=lambda: daemon.rules, pulse=pulse, meter=self.meter, alarm=self.alarm),
             ):
                 self._supervisor.ready()
                 yield
@@ -106,3 +99,16 @@ class Beside:
             logger().info("message_sent", to=sent.key, things=sent.count)
         else:
             logger().warning("message_not_sent", to=sent.key, things=sent.count)
+
+
+def _page_of(config: Config) -> Callable[..., AbstractContextManager[None]]:
+    """What serves the page. Raises `UsageError` for a secret that is missing or too short."""
+    from worker.cli.page import page_beside, page_keys  # noqa: PLC0415 - a web server, for those who asked for a page
+
+    return partial(page_beside, config, keys=page_keys(config))
+
+
+@contextmanager
+def _nothing(**_parts: object) -> Iterator[None]:
+    """Nobody asked for a page."""
+    yield

@@ -23,7 +23,8 @@ from worker.cli.app import app
 from worker.cli.configs import config_from
 from worker.cli.opening import ledger_url
 from worker.cli.output import print_table, say
-from worker.cli.wiring import FIRST_EVENT_IN, running_daemon, twin_served
+from worker.cli.twin import FIRST_EVENT_IN, twin_served
+from worker.cli.wiring import running_daemon
 from worker.config import Config
 from worker.engine.daemon import Daemon
 from worker.engine.report import CycleReport

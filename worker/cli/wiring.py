@@ -6,8 +6,7 @@ Everything else of the worker is given what it needs. What a config means for th
 
 import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from datetime import timedelta
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from worker.api.addresses import hosts_from
@@ -44,20 +43,14 @@ from worker.model.rules import RuleSet
 from worker.reading.gate import Gate
 from worker.reading.pacer import Pacer
 from worker.rules.durations import duration_text
-from worker.sandbox.server import Address, Time, serving
-from worker.sandbox.service import Service
-from worker.sandbox.start import built
 from worker.system import SystemClock, new_random, utc_now
 
 if TYPE_CHECKING:
+    from worker.sandbox.server import Address
     from worker.web.metrics import Meter  # every command comes through here, and only `run` measures
 
 SANDBOX_USER = "sandbox"
 """Who the embedded twin lets in; no secret."""
-NOWHERE = Address(port=0)
-"""Where the embedded twin of another process is: requests can be spelled, and nobody answers."""
-FIRST_EVENT_IN = timedelta(days=30)
-"""When the embedded sandbox's first event takes place, from today."""
 
 
 def operators_ledger(config: Config) -> SqlLedger:
@@ -85,7 +78,7 @@ async def running_daemon(
     reporter: Reporter,
     tell: Tell,
     pid: int,
-    address: Address | None = None,
+    address: "Address | None" = None,
     meter: "Meter | None" = None,
 ) -> AsyncIterator[Daemon]:
     """A daemon with everything it needs, ready to `run`; everything is closed at the end of the block. ``address``: an
@@ -97,8 +90,7 @@ async def running_daemon(
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         if address is None and config.embedded:
-            twin = built(None, None, clock.now() + FIRST_EVENT_IN)
-            address = await stack.enter_async_context(twin_served(twin, clock))
+            address = await _embedded(stack, clock)
         secrets = _credentials(config, embedded=address is not None)
         place = place_of(config.ledger, config.folder)
         stack.enter_context(SenderLock.acquire(place, now=clock.now()))
@@ -133,8 +125,7 @@ async def probe_of(config: Config, only: str) -> Probed:
         secrets = _credentials(config, embedded=config.embedded)
         address = None
         if config.embedded:
-            twin = built(None, None, clock.now() + FIRST_EVENT_IN)
-            address = await stack.enter_async_context(twin_served(twin, clock))
+            address = await _embedded(stack, clock)
         service, _ = await _client(stack, config, clock, _api_settings(config, address, None), secrets)
         settle = duration_text(config.safety.settle)
         return await probed(service, clock, assumptions_of(config), settle=settle, only=only)
@@ -155,12 +146,11 @@ async def rehearsing(config: Config, rules: RuleSet) -> AsyncIterator[tuple[tupl
         draft = stack.enter_context(draft_of(ledger_url(config), now=clock.now(), reach=sendings_reach(rules.rules)))
         address: Address | None = None
         if config.embedded and not beside:
-            twin = built(None, None, clock.now() + FIRST_EVENT_IN)
-            address = await stack.enter_async_context(twin_served(twin, clock))
+            address = await _embedded(stack, clock)
         service: Port
         if beside:
             reader = stack.enter_context(open_reading(ledger_url(config)))
-            nowhere = NOWHERE if config.embedded else None
+            nowhere = _nowhere() if config.embedded else None
             nobody = _credentials(config, embedded=True)
             spelling, _ = await _client(stack, config, clock, _api_settings(config, nowhere, None), nobody)
             service = Remembered(reader, spelling, clock, settings.shared)
@@ -196,9 +186,17 @@ async def _client(
     return service, pacer
 
 
-def twin_served(twin: Service, clock: SystemClock) -> AbstractAsyncContextManager[Address]:
-    """The twin on a free loopback port while the block lasts."""
-    return serving(twin, time=Time(clock=clock.monotonic, sleep=clock.sleep))
+async def _embedded(stack: AsyncExitStack, clock: SystemClock) -> "Address":
+    """A twin of our own, for as long as the stack lasts."""
+    from worker.cli.twin import embedded  # noqa: PLC0415 - see there
+
+    return await stack.enter_async_context(embedded(clock))
+
+
+def _nowhere() -> "Address":
+    from worker.cli.twin import NOWHERE  # noqa: PLC0415 - as above
+
+    return NOWHERE
 
 
 def _credentials(config: Config, *, embedded: bool) -> Credentials:
@@ -208,7 +206,7 @@ def _credentials(config: Config, *, embedded: bool) -> Credentials:
     return Credentials(username=Secret(username.reveal()), password=Secret(password.reveal()))
 
 
-def _api_settings(config: Config, address: Address | None, meter: "Meter | None") -> ApiSettings:
+def _api_settings(config: Config, address: "Address | None", meter: "Meter | None") -> ApiSettings:
     if address is not None:
         hosts = hosts_from(address.base_url, address.cr_url, address.media_url)
     else:
