@@ -35,6 +35,7 @@ from benchmarks.decide_rivals import SIGNS, digest
 from benchmarks.rivals import origin, python, versions
 from tests.worlds import PARTNER, QUICK
 from worker.engine.deciding import Decider
+from worker.engine.lasting import keep
 from worker.engine.looks import Settings as Deciding
 from worker.engine.memories import Memories
 from worker.engine.observe import Seen
@@ -127,12 +128,13 @@ class Worker:
     def __init__(self, rules: RuleSet, folder: Path) -> None:
         self.clock = Stopped()
         self.ledger = SqlLedger.open(f"sqlite:///{folder / 'worker.db'}", clock_now=self.clock.now)
+        self.in_use = RulesInUse(rules)
         parts = Parts(
             clock=self.clock,
             service=None,  # type: ignore[arg-type] # nothing is asked of the service here
             ledger=self.ledger,
             settings=replace(QUICK, deciding=Deciding(mode="shadow")),
-            rules=RulesInUse(rules),
+            rules=self.in_use,
         )
         self.decider = Decider(parts, Recorder(parts))
         self.state = PartnerState(partner=PARTNER, memory=PartnerMemory(partner=PARTNER), memories=Memories())
@@ -142,7 +144,7 @@ class Worker:
     def decide(self, changed: list[Record]) -> tuple[float, int]:
         """Takes in what the list says of some events and decides: CPU seconds, and how many firings there were."""
         self.clock.passed_s += 3.0
-        facts = {EventId(one["id"]): Known(value=one, read_at=self.clock.now()) for one in changed}
+        facts = {EventId(one["id"]): Known(value=self.listed_of(one), read_at=self.clock.now()) for one in changed}
         began = time.process_time()
         for event, fact in facts.items():
             self.state.observe(event, EVENT, fact)
@@ -152,6 +154,11 @@ class Worker:
         took = time.process_time() - began
         assert decision is not None
         return took, sum(one.kind == "fired" for one in decision.commit.records)
+
+    def listed_of(self, one: Record) -> Record:
+        """An event as the client hands it over: with the fields that are needed (`worker.api.rows`)."""
+        needed = self.in_use.needed
+        return one if needed is None else {name: value for name, value in one.items() if name in needed}
 
     def catch_up(self) -> float:
         """Records what is left of the audit trail; CPU seconds of one step."""
@@ -229,6 +236,7 @@ def own(folder: Path, tests: list[list[Test]], town: Town, interpreter: Path) ->
     first, _ = worker.decide(town.events)
     while len(worker.state.calm.until) < len(town.events):
         worker.decide([])
+    keep()  # as the daemon does after a first look
     quiet, none = passes(worker, town, 0.01, nudged)
     everything, none_either = passes(worker, town, 1.0, nudged)
     assert none == none_either == 0, "something fired that was not to"

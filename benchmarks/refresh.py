@@ -33,6 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script,
 from benchmarks.rivals import origin
 from tests.virtual import VirtualLoop, run_virtually
 from tests.worlds import PARTNER, QUICK, Town, happening, rule_set, world
+from worker.engine.lasting import keep
 from worker.engine.looks import Settings as Deciding
 from worker.sandbox.service import Service
 from worker.sandbox.transport import BASE_URLS, TwinTransport
@@ -139,6 +140,7 @@ def cycles(folder: Path) -> dict[str, list[float]]:
         while len(state.calm.until) < EVENTS:
             await here.run(3)
             state.kept.due.clear()
+        keep()  # as the daemon does after a first look
         for _ in range(RUNS):
             for name, (share, fields) in CHANGED.items():
                 change(chance, found, share, fields)

@@ -19,6 +19,7 @@ from apscheduler.triggers.base import BaseTrigger
 from worker.engine.cycle import Cycle
 from worker.engine.failing import Failing
 from worker.engine.health import RELOAD_EVERY
+from worker.engine.lasting import Lasting
 from worker.engine.partners import Partners, held_while_gone, said_of
 from worker.engine.parts import Parts
 from worker.engine.report import CycleReport
@@ -98,6 +99,7 @@ class Daemon:
         self._partners = Partners(self._cycle.load, parts.clock.now)
         self._since = parts.clock.now()
         self._failing = Failing()
+        self._lasting = Lasting()
         self._cycle_ms = 0
         self._said_at, self._unsaid = float("-inf"), False
         self._unreachable: str | None = None
@@ -220,6 +222,8 @@ class Daemon:
             self._reporter.alarm("cycle_failed", partner=partner, error=state.last_error, hint="this is a defect")
             return False
         self._cycle_ms = report.took_ms
+        if report.complete:
+            self._lasting.looked((partner, self._rules.current.hash), report.events, self._clock.monotonic())
         self._reporter.cycle(report)
         if report.denied:
             state.quiet_until = self._clock.monotonic() + DENIED_AGAIN.total_seconds()

@@ -8,10 +8,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import cast
 
-from worker.ledger.codec import maybe_text, maybe_time
+import msgspec
+
+from worker.ledger.codec import json_text, maybe_text, maybe_time
 from worker.model.facts import Fact, FactKey, Json, Known, Scalar, Unknown, UnknownCode
 
 Body = Mapping[str, Json]
+_ENCODER = msgspec.json.Encoder()
 
 
 def fact_body(fact: Fact) -> dict[str, Json]:
@@ -24,6 +27,15 @@ def fact_body(fact: Fact) -> dict[str, Json]:
 def dated_body(fact: Fact) -> dict[str, Json]:
     """The same, with when it was read."""
     return {**fact_body(fact), "read_at": maybe_text(fact.read_at)}
+
+
+def text_of(body: Body) -> str:
+    """The body of a fact as compact JSON. Facts are what a service has answered, so that nothing but numbers of more
+    than 64 bits needs the slower way."""
+    try:
+        return _ENCODER.encode(body).decode()
+    except (OverflowError, UnicodeEncodeError):
+        return json_text(body)
 
 
 def fact_of(body: Body, otherwise: datetime) -> Fact:

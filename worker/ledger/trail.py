@@ -16,7 +16,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 
 from worker.ledger.codec import json_of, json_text, maybe_text, maybe_time, time_of, time_text
 from worker.ledger.connections import Connection
-from worker.ledger.facts import Body, dated_body, difference, fact_body, fact_of, key_of, params_body, put_back
+from worker.ledger.facts import Body, dated_body, difference, fact_body, fact_of, key_of, params_body, put_back, text_of
 from worker.ledger.prepared import Prepared, given
 from worker.ledger.rows import text_safe
 from worker.ledger.tables import conditions, evaluations, observations, observed
@@ -188,7 +188,7 @@ def _change_row(partner: PartnerId, change: Change) -> dict[str, object]:
         "event": change.now.event,
         "fact": change.now.key.text,
         "at": time_text(change.now.at),
-        "before": None if before is None else json_text(before),
+        "before": None if before is None else text_of(before),
     }
 
 
@@ -199,7 +199,7 @@ def _observed_row(partner: PartnerId, one: Observed) -> dict[str, object]:
         "fact": one.key.text,
         "params": _key_text(one.key),
         "at": time_text(one.at),
-        "body": json_text(dated_body(one.fact)),
+        "body": text_of(dated_body(one.fact)),
     }
 
 
