@@ -213,9 +213,12 @@ def _seen_before_the_change(case: Case, mine: list[Version]) -> bool:
 
 
 def one_sender_at_a_time(case: Case) -> Iterator[str]:
-    """While one process has the ledger, no other one runs beside it: it says who holds it, and ends."""
+    """While one process has the ledger, no other one runs beside it: it says who holds it, and ends; but for one that
+    was killed in its first moment."""
     for one in case.history.lives:
         for other in case.history.lives:
+            if other.how == "killed" and other.to_s == other.from_s:
+                continue
             if one.from_s < other.from_s < one.to_s and "is held by" not in other.how and "is held by" not in one.how:
                 yield f"{other.owner} ran beside {one.owner} and ended: {other.how}"
 

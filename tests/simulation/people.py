@@ -39,6 +39,7 @@ class People:
 
     def __init__(self, place: Place) -> None:
         self._place = place
+        self._came_back = False
 
     @contextmanager
     def _ledger(self) -> Iterator[SqlLedger | None]:
@@ -128,17 +129,19 @@ class People:
             if ledger is None:
                 return
             ledger.resume_halts(because="seen enough", by=WHO, at=self._place.wall())
+        self._came_back = False
         ended = self._place.loop.now
         halts = self._place.halts
         halts[:] = [(began, min(until, ended)) for began, until in halts]
 
     def still_halted(self) -> bool:
-        """Whether a halt could not be ended, because nobody could open the ledger."""
-        return any(until >= FOR_EVER_S for _, until in self._place.halts)
+        """Whether a halt could not be ended, because nobody could open the ledger, or came back with a restored one."""
+        return self._came_back or any(until >= FOR_EVER_S for _, until in self._place.halts)
 
     def accept_restore(self) -> None:
         """Somebody has looked at what happened to the ledger, and says to go on with this one."""
         now = self._place.wall()
+        self._came_back = bool(self._place.halts)
         self._place.tell("somebody accepts the ledger")
         try:
             accept_restore(

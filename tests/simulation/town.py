@@ -132,6 +132,7 @@ class Town:
         self._dying: list[str] = []
         self._kill_steps = list(scene.kill_steps)
         self._back_s = 0.0
+        self._all_back_s = 0.0
         self._seed = seed
         self._folder = str(folder)
 
@@ -331,6 +332,7 @@ class Town:
                 found = self.at(details["event"])
                 if found is not None:
                     self.change(details["event"], remove=True)
+                    self._all_back_s = max(self._all_back_s, self.loop.now + details["seconds"])
                     self.later(
                         details["seconds"], lambda: self.twin.world.put(PARTNER, found.eid, found, self.loop.now)
                     )
@@ -465,8 +467,9 @@ class Town:
         await asyncio.sleep(25.0)
 
     def _looked(self) -> bool:
-        """Whether the worker that runs now has had some whole looks since it was healed."""
-        return any(one.reports is not None and one.reports.whole(self.healed_s) >= WHOLE_LOOKS for one in self.running)
+        """Whether the worker that runs now has had some whole looks since it was healed and every event was there."""
+        since_s = max(self.healed_s, self._all_back_s)
+        return any(one.reports is not None and one.reports.whole(since_s) >= WHOLE_LOOKS for one in self.running)
 
     def history(self) -> history.History:
         """For the judge, when all is over."""
