@@ -6,9 +6,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, town, world
 from worker.engine.looks import Settings as Deciding
 from worker.guards.situation import Limits
+from worker.model.commits import Commit
+from worker.model.errors import LedgerUnwritable
 from worker.rules.load import read_rules
 from worker.sandbox.changes import EventChange, PartnerChange
 
@@ -521,4 +525,48 @@ def test_31_a_second_wave_of_the_reset_waits_as_the_first(tmp_path: Path) -> Non
         assert values_all(here) == [], f"{len(values_all(here))} sent without approval"
 
     with town(tmp_path, world(*(happening(name) for name in names))) as (_, play):
+        play(script)
+
+
+TWICE_WISHED = """
+rules:
+  - id: pause-cancelled
+    when: event.status == 'cancelled'
+    do: [pause]
+  - id: pause-sold
+    when: event.predicted_sales_share > 0.8
+    do: [pause]
+"""
+
+
+@pytest.mark.parametrize("also_alone", [False, True])
+def test_32_a_decision_whose_commit_was_reported_as_failed_and_is_there_is_recorded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, also_alone: bool
+) -> None:
+    """A sync that fails may leave the commit on the disk; stored anew, the log would tell a firing twice (found by the
+    simulation, seed 6018070). ``also_alone``: for a decision that is stored without its trail."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["waiting"], "it waits for a person")
+        apply, failed = here.ledger.apply, list[Commit]()
+
+        def synced_badly(commit: Commit) -> Any:
+            if also_alone and commit.trail is not None:
+                raise LedgerUnwritable("the disk is full")
+            stored = apply(commit)
+            if not failed and any(one.kind == "fired" for one in commit.records):
+                failed.append(commit)
+                raise LedgerUnwritable("disk I/O error")
+            return stored
+
+        monkeypatch.setattr(here.ledger, "apply", synced_badly)
+        here.set("e1", predicted_sales_share=0.9)
+        await here.run(30)
+        assert failed, "it came to that"
+        assert [one["rule"] for one in here.log("fired")] == ["pause-cancelled", "pause-sold"], here.story()
+
+    approving = replace(Deciding(), mode="approve")
+    with town(tmp_path, world(happening("e1")), TWICE_WISHED, deciding=approving) as (_, play):
         play(script)

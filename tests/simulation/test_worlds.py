@@ -79,6 +79,7 @@ FOUND = (
     (Try(seed=5_104_683), "an event that was away comes back before the end"),
     (Try(seed=5_109_922), "a halt that came back with a restored ledger is ended by whoever accepted that"),
     (Try(seed=6_011_274), "a second process that is killed in its first moment cannot say who holds the ledger"),
+    (Try(seed=6_018_070), "a decision whose commit was reported as failed and is there was recorded twice"),
     (Try(seed=5_108_865), "a person made the same draft between the last look and a write that never left"),
     (Try(seed=6_005_317), "or set the same"),
     (Try(seed=6_007_139), "the service set anew what the worker had just set"),

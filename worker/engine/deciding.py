@@ -22,7 +22,7 @@ from worker.engine.recording import Recorder, Sight
 from worker.engine.screening import Screen
 from worker.engine.state import PartnerState
 from worker.model.commits import Commit
-from worker.model.errors import LedgerUnwritable
+from worker.model.errors import LedgerUnwritable, StateConflict
 from worker.model.facts import Observation
 from worker.model.ids import EventId, RuleId
 from worker.model.memory import RuleMemory
@@ -142,28 +142,46 @@ class Decider:
             self._read_memories(state)
 
     def _take_up(self, state: PartnerState) -> None:
-        """Memory that a person has reopened in the ledger (`again`) since the last look."""
+        """Memory that a person has reopened in the ledger (`again`) since the last look, and what a commit may have
+        stored that was reported as failed."""
         newest = self._ledger.last_seq()
-        if newest > state.read_up_to and self._ledger.reopened(state.partner, state.read_up_to):
+        reopened = newest > state.read_up_to and self._ledger.reopened(state.partner, state.read_up_to)
+        if reopened or state.in_doubt:
             self._read_memories(state)
         state.read_up_to = newest
 
     def _read_memories(self, state: PartnerState) -> None:
         state.memories.take(self._ledger.all_rule_memories(state.partner))
         state.calm.stir_all()
+        state.in_doubt = False
 
     def _store(self, state: PartnerState, commit: Commit, trail: Trail | None) -> None:
-        """The decision and its trail in one transaction; where the ledger cannot take both, the decision alone."""
+        """The decision and its trail in one transaction; where the ledger cannot take both, the decision alone.
+
+        A commit whose sync failed is reported as failed and may be there all the same. Where the log has grown, it is,
+        and `StateConflict` has the next look decide on what is stored; nothing may be recorded as decided twice.
+        """
+        state.in_doubt = True  # until the ledger has taken it
         if trail is not None:
             try:
                 self._ledger.apply(replace(commit, trail=trail))
                 self._recorder.stored(state.kept, trail)
             except LedgerUnwritable:
                 self._recorder.rest(state.kept, commit.at)
+                self._nothing_stored(state)
             else:
+                state.in_doubt = False
                 return
         if not commit.empty:
             self._ledger.apply(commit)
+        state.in_doubt = False
+
+    def _nothing_stored(self, state: PartnerState) -> None:
+        if self._ledger.last_seq() > state.read_up_to:
+            raise StateConflict(
+                "the ledger has records since this look began, and could not say that it took its own",
+                hint="the next look decides on what is stored",
+            )
 
     def _sort_out(
         self, state: PartnerState, seen: Seen, busy: Collection[EventId], anyway: Collection[EventId]

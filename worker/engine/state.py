@@ -81,7 +81,8 @@ class PartnerState:
     first pages of a long one, was answered last, in monotonic seconds; ``look_s``: how long the last complete look
     took; ``expected``: how soon changes are seen now, as found out last, good until ``expected_until``.
     ``left``: the service no longer names it; nothing more is sent. ``read_up_to``: the newest record when a person's
-    changes of the ledger's memory were last looked for.
+    changes of the ledger's memory were last looked for; ``in_doubt``: a decision may be stored that was reported as
+    failed, so that what is stored is read again before the next.
     """
 
     partner: PartnerId
@@ -116,6 +117,7 @@ class PartnerState:
     expected_until: float = float("-inf")
     left: bool = False
     read_up_to: int = 0
+    in_doubt: bool = False
     last_ok_at: datetime | None = None
     last_error: str | None = None
 
