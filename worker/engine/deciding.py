@@ -63,7 +63,7 @@ class Decider:
         """The events that a whole look has to judge, in portions that hold up nobody for long. One is all of them."""
         self._prepare(state, seen)
         now = self._clock.now()
-        stirred = state.calm.stirred(seen.in_sight, now)
+        stirred = state.calm.stirred(self._in_sight(state, seen), now)
         return state.calm.portions(stirred, len(self._rules.current.rules), self._settings.pairs_at_once, now)
 
     def decide_apart(
@@ -78,6 +78,17 @@ class Decider:
         begun.found.busy = {*begun.found.busy, *together}
         observations = {**{event: state.observation(event) for event in shown}, **begun.found.observations}
         return self._finish(state, begun, decision, self._sight(begun, observations, frozenset())), together
+
+    def _judges(self, state: PartnerState) -> bool:
+        """Whether the list was read for what the rules look at. After an edit during a look, a field that nobody asked
+        for would be taken for one that the event lacks."""
+        return self._rules.needed == state.listed_for
+
+    def _in_sight(self, state: PartnerState, seen: Seen) -> AbstractSet[EventId]:
+        """The events that the rules can be judged for."""
+        if not self._judges(state):
+            return frozenset()
+        return seen.in_sight - state.lacking if state.lacking else seen.in_sight
 
     def _prepare(self, state: PartnerState, seen: Seen) -> None:
         """Takes up what makes more of the events worth a look."""
@@ -120,7 +131,9 @@ class Decider:
             moves=in_one(begun.edits, decision.commit.moves),
         )
         decision = replace(decision, commit=commit)
-        self._store(state, commit, self._recorder.trail(state.kept, sight, decision))
+        # under rules by which nothing can be judged yet, nothing is compared: the next look does that, of every event
+        trail = self._recorder.trail(state.kept, sight, decision) if self._judges(state) else None
+        self._store(state, commit, trail)
         state.memories.take(reopen.values())
         state.memories.take(decision.memories.values())
         state.frozen_under = _frozen_under(state, rules)
@@ -133,7 +146,7 @@ class Decider:
     def catch_up(self, state: PartnerState, seen: Seen) -> Decision | None:
         """Looks at the next few events whose trail in the ledger is older than what is known of them. It follows the
         decisions and their writes, which do not wait for it."""
-        due = self._recorder.next_due(state.kept, seen.in_sight, len(self._rules.current.rules))
+        due = self._recorder.next_due(state.kept, self._in_sight(state, seen), len(self._rules.current.rules))
         return self.decide(state, seen, due) if due else None
 
     def reload(self, state: PartnerState) -> None:
@@ -188,7 +201,8 @@ class Decider:
     ) -> "_SortedOut":
         """Which of the events that were stirred are looked at, by which rules, and which stay calm after all."""
         now, screen = self._clock.now(), self._screen(state)
-        stirred = state.calm.stirred(seen.in_sight if seen.only is None else seen.only & seen.in_sight, now)
+        in_sight = self._in_sight(state, seen)
+        stirred = state.calm.stirred(in_sight if seen.only is None else seen.only & in_sight, now)
         found = _SortedOut(screen=screen, busy=busy)
         for event in sorted({*stirred, *anyway}) if anyway else stirred:
             observation = found.observations[event] = state.observation(event)

@@ -112,7 +112,9 @@ class Observer:
             if same_rules:
                 await self._hear(state, course, part)
 
-        listing = await self._service.listing(state.partner, hear, self._rules.needed)
+        needed = self._rules.needed
+        listing = await self._service.listing(state.partner, hear, needed)
+        state.listed(needed, listing.events)
         now, state.listed_at = self._clock.now(), course.listed_at or self._clock.monotonic()
         memory = self._gap(state.memory, course.began)
         in_sight = _taken_in(state, course, listing)
@@ -272,6 +274,7 @@ class Observer:
             state.checked_gone[want.event] = now
             if isinstance(state.fact(want.event, EVENT), Known):
                 in_sight.add(want.event)
+                state.lacking.discard(want.event)
         return len(chosen)
 
     def _worth_asking(self, state: PartnerState, event: EventId, now: float) -> bool:

@@ -6,7 +6,7 @@ writes are in the ledger; ``memories`` is a copy of what is stored there, replac
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -30,6 +30,7 @@ SETUP = FactKey(name="setup")
 WATCHED = (EVENT, SETUP)
 """Facts whose changes are worth a record, with whose doing they were."""
 PARTNER = FactKey(name="partner")
+NOT_LISTED = object()
 _SHARED = BUILT_IN_REGISTRY.shared
 
 
@@ -70,6 +71,8 @@ class PartnerState:
 
     ``kept``: what is known of its trail in the ledger. ``known``: events met so far. ``said``: what the last logged
     evidence of a write said; ``shown``: a read that showed its effect while the ledger could not take it.
+    ``listed_for``: the fields of an event that the list was read for last; ``lacking``: events that it has not shown
+    since those are others, so that a field may seem to be missing which nobody has asked for.
     ``doing``: the value that a write of ours last put into a field of a fact, to tell our own changes from others'.
     ``before``: watched facts that say something else, as they were when that was last logged; ``forgotten``: events
     of which nothing from before counts any more. ``calm``: events that need no look. ``wanted``: the facts that rules
@@ -98,6 +101,8 @@ class PartnerState:
     frozen_under: object = None
     shut: Mapping[RuleId, str] = field(default_factory=dict)
     known: set[EventId] = field(default_factory=set)
+    listed_for: object = NOT_LISTED
+    lacking: set[EventId] = field(default_factory=set)
     checked_gone: dict[EventId, float] = field(default_factory=dict)
     settling: dict[WriteId, Settling] = field(default_factory=dict)
     tasks_of_service: dict[WriteId, TaskWatch] = field(default_factory=dict)
@@ -199,6 +204,13 @@ class PartnerState:
             self._note_before(event, key, old)
         self.calm.learn(event)
         return True
+
+    def listed(self, needed: object, events: Iterable[EventId]) -> None:
+        """A list that was read for the ``needed`` fields has shown these events."""
+        if needed != self.listed_for:
+            self.listed_for, self.lacking = needed, set(self.facts)
+        if self.lacking:
+            self.lacking.difference_update(events)
 
     def says_it_again(self, event: EventId, fact: Known) -> bool:
         """Keeps what a list says of the event, if it is the very value that is known already; else nothing is done.
