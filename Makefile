@@ -102,7 +102,9 @@ prove: $(READY) ## the longer proofs: many seeds, real processes killed
 bench: $(READY) ## every benchmark, one table each
 	@set -- benchmarks/*.py; \
 	  if [ ! -e "$$1" ]; then echo 'Nothing was measured: there is no benchmarks/*.py.' >&2; exit 1; fi; \
-	  for script in "$$@"; do printf '==> %s\n' "$$script"; $(BIN)/python "$$script" || exit 1; done
+	  missed=; for script in "$$@"; do printf '==> %s\n' "$$script"; \
+	    $(BIN)/python "$$script" || missed="$$missed $$script"; done; \
+	  if [ -n "$$missed" ]; then echo "Not reached, or not measured:$$missed" >&2; exit 1; fi
 
 docs: $(READY) ## write anew what docs/ has from the code: reference, coverage, the pictures for the night
 	@$(BIN)/python -m tests.reference
