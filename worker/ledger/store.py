@@ -126,9 +126,10 @@ class Turn:
         self._store.connections.give(self._connection, failed=False)
 
     def _undo(self, error: BaseException) -> None:
-        """Nothing of it stays. SQLite's own errors are raised in the ledger's words, and end the connection."""
+        """Nothing of it stays. SQLite's own errors are raised in the ledger's words, and end the connection; so does an
+        interruption, after which SQLAlchemy's view of the connection answers nothing any more."""
         found = error.orig if isinstance(error, DBAPIError) else error
-        failed = isinstance(found, sqlite3.Error)
+        failed = isinstance(found, sqlite3.Error) or not isinstance(error, Exception)
         try:
             self._connection.raw.rollback()
         except sqlite3.Error:

@@ -125,6 +125,35 @@ def test_an_error_of_the_program_undoes_its_transaction_and_keeps_the_connection
             assert connection.execute(COUNT).scalar_one() == 1
 
 
+def test_a_statement_that_was_interrupted_leaves_the_next_transaction_one_that_answers(tmp_path: Path) -> None:
+    class Interrupted(sqlite3.Cursor):
+        def execute(self, *_: object) -> sqlite3.Cursor:  # type: ignore[override]
+            raise KeyboardInterrupt
+
+    class Interruptible(sqlite3.Connection):
+        patient = True
+
+        def cursor(self, *_: object) -> sqlite3.Cursor:  # type: ignore[override]
+            return super().cursor() if self.patient else super().cursor(Interrupted)
+
+    def stop(store: Store) -> None:
+        with store.writing() as connection:
+            assert connection.execute(select(1)).scalar_one() == 1
+            assert isinstance(connection.raw, Interruptible)
+            connection.raw.patient = False
+            connection.execute(select(1))
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(tmp_path / "any.db", isolation_level=None, factory=Interruptible)
+
+    store = Store(Kept(connect), None)
+    with pytest.raises(KeyboardInterrupt):
+        stop(store)
+    with store.reading() as connection:
+        assert connection.execute(select(1)).scalar_one() == 1
+    store.close()
+
+
 def test_what_sqlalchemy_does_is_part_of_the_transaction_and_ends_neither_it_nor_the_connection(tmp_path: Path) -> None:
     def stop(store: Store) -> None:
         with store.writing() as connection:
