@@ -151,3 +151,25 @@ def test_a_rule_that_looks_at_another_field_is_no_doubt_of_the_service(tmp_path:
         assert (asked(here) - before)["changed"] > 60
 
     play(tmp_path, script)
+
+
+def test_rules_that_were_edited_there_and_back_are_judged_by_a_whole_list(tmp_path: Path) -> None:
+    """The list in between was read for other fields and failed half way; what it showed lacks the field again."""
+
+    async def script(here: Town) -> None:
+        text = "rules:\n  - {id: r, when: \"event['mood'] == 'glad'\", do: [pause]}\n"
+        naming = read_rules({"rules.yaml": text}).rules
+        plain, here.rules.current = here.rules.current, naming
+        await here.run(60)
+        here.rules.current = plain
+        here.fault("answer_before", "GET", "/events/$", status=500, skip=5, times=40)
+        here.reports.append(await here.worker.cycle.run(state_of(here)))
+        assert not here.reports[-1].complete
+        here.twin.faults.clear()
+        here.rules.current = naming
+        before = asked(here)
+        await here.run(60)
+        assert (asked(here) - before)["whole"] == 1
+        assert state_of(here).lacking == set()
+
+    play(tmp_path, script)

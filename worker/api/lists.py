@@ -78,7 +78,8 @@ class Lists:
             return await self._whole(partner, told, needed)
         last = self._last.get(partner)
         if last is not None and last.needed != needed:
-            last = None  # what is known in other fields cannot be compared
+            last = None  # what is known in other fields cannot be compared, nor gone on with if this one fails
+            del self._last[partner]
         if last is None or self.clock.monotonic() >= last.whole_at:
             return await self._again_whole(partner, last, told, needed)
         listing, refused = await self._changed(partner, self.since, last)
