@@ -146,6 +146,7 @@ class Worker:
         self.clock.passed_s += 3.0
         facts = {EventId(one["id"]): Known(value=self.listed_of(one), read_at=self.clock.now()) for one in changed}
         began = time.process_time()
+        self.state.listed(self.in_use.needed, facts)
         for event, fact in facts.items():
             self.state.observe(event, EVENT, fact)
         self.listed.update(facts)
