@@ -1,7 +1,7 @@
 """The words themselves: closed lists, stable spellings, and tables that agree with each other."""
 
 from collections.abc import Sequence
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import FrozenInstanceError, dataclass, fields
 from typing import get_args
 
 import pytest
@@ -24,7 +24,7 @@ from worker.model.errors import (
     WorkerError,
 )
 from worker.model.exchange import Urgency, WriteRequest
-from worker.model.facts import UNREAD, Fact, FactKey, Json
+from worker.model.facts import UNREAD, Fact, FactKey, Json, Known, Trace, known_together
 from worker.model.ids import RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.records import KINDS, REASONS, Record, of_write
@@ -331,3 +331,14 @@ def test_all_mistakes_of_a_text_are_said_at_once() -> None:
     problems = (Problem(file="a", message="one"), Problem(file="b", message="two"))
     assert str(InputErrors(problems)) == "a: one\nb: two"
     assert InputErrors(problems).problems == problems
+
+
+def test_facts_that_are_made_together_are_what_each_would_be_alone() -> None:
+    trace = Trace(get="GET /events/", began=7.0, status=200)
+    parts: list[tuple[Json, dict[str, str]]] = [({"id": "e1"}, {}), ({"id": "e2"}, {"status": "missing"})]
+    together = known_together(parts, NOW, trace)
+    alone = [Known(value=value, gaps=gaps, read_at=NOW, trace=trace) for value, gaps in parts]
+    for one, other in zip(together, alone, strict=True):
+        for each in fields(Known):
+            assert getattr(one, each.name) == getattr(other, each.name)
+    assert known_together([], NOW, None) == []
