@@ -56,6 +56,11 @@ def catches_signals(process: "subprocess.Popen[str]") -> bool:
     return caught is not None and bool(int(caught[1], 16) >> (signal.SIGTERM - 1) & 1)
 
 
+def heard() -> None:
+    """In the process to be: an interrupt is heard also where these tests run in the background, where it is ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="tells what a process waits for")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("command", ["run", "demo"])
@@ -65,7 +70,12 @@ def test_an_interrupt_while_everything_is_loaded_ends_it_without_a_word(
     (tmp_path / "rules").mkdir()
     (tmp_path / "config.yaml").write_text("", "utf-8")
     process = subprocess.Popen(
-        [*WORKER, command], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*WORKER, command],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heard,  # noqa: PLW1509 - there is one thread here
     )
     until(lambda: catches_signals(process), "it waits for signals")
 

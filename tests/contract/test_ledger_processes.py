@@ -161,3 +161,26 @@ def test_two_processes_that_start_at_once_make_one_ledger(tmp_path: Path) -> Non
 
     with open_ledger(tmp_path, NOW) as ledger:
         assert ledger.verify() is None
+
+
+OPEN = """
+import sys
+from pathlib import Path
+from worker.ledger import sql
+
+made = sql.set_up
+
+def noted(connection, now):
+    before = set(sys.modules)
+    made(connection, now)
+    print(*sorted({name.split(".")[0] for name in set(sys.modules) - before}))
+
+sql.set_up = noted
+from tests.unit.ledger.examples import NOW, open_ledger
+open_ledger(Path(sys.argv[1]), NOW).close()
+"""
+
+
+def test_whoever_waits_for_a_new_ledger_waits_for_no_module_to_be_loaded(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", OPEN, tmp_path], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout == "\n", "all that is loaded within the transaction holds up the others"

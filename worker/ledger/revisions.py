@@ -48,9 +48,17 @@ def require_current(revision: str, name: str, known: tuple[str, ...] = REVISIONS
     )
 
 
+def ready_to_migrate() -> None:
+    """Loads what `migrate` needs. On a busy machine that takes seconds, so it is done before the transaction begins
+    that others wait for."""
+    import alembic.command  # noqa: PLC0415 - a quarter of a second that reading a ledger need not wait for
+    import alembic.config  # noqa: PLC0415
+    import alembic.context  # noqa: PLC0415, F401
+
+
 def migrate(connection: Connection) -> None:
     """Brings the tables to the program's revision, within the caller's transaction."""
-    from alembic import command  # noqa: PLC0415 - a quarter of a second that reading a ledger need not wait for
+    from alembic import command  # noqa: PLC0415 - see above
     from alembic.config import Config  # noqa: PLC0415
 
     config = Config()

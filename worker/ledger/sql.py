@@ -24,7 +24,7 @@ from worker.ledger.mark import Mark, compare, lost, read_mark, write_mark
 from worker.ledger.places import LedgerPlace, place_of, sync_folder
 from worker.ledger.prepared import Prepared, given
 from worker.ledger.reading import LedgerReader, open_reading
-from worker.ledger.revisions import NOTHING, migrate, require_current, revision_of
+from worker.ledger.revisions import NOTHING, migrate, ready_to_migrate, require_current, revision_of
 from worker.ledger.sendings import insert_halt, note_task_read, record_attempt, settle_attempt
 from worker.ledger.store import Store, create_file, reading_store, writing_store
 from worker.ledger.tables import action_log, daemon_status, halts, meta, rule_memory, writes
@@ -221,6 +221,7 @@ def stored_revision(place: LedgerPlace) -> str:
 def create(place: LedgerPlace, now: datetime) -> None:
     """Makes the file, its tables and its identity; of two that try at once, the second finds it made."""
     create_file(place)
+    ready_to_migrate()
     store = writing_store(place)
     try:
         with store.writing() as connection:

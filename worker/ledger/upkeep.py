@@ -20,7 +20,7 @@ from worker.ledger.journal import Journal, end_of_chain
 from worker.ledger.lock import SenderLock
 from worker.ledger.mark import Mark, write_mark
 from worker.ledger.places import LedgerPlace, place_of
-from worker.ledger.revisions import NOTHING, migrate, require_current, revision_of
+from worker.ledger.revisions import NOTHING, migrate, ready_to_migrate, require_current, revision_of
 from worker.ledger.rows import ALL_WRITES, write_of
 from worker.ledger.sql import check_mark, create, new_id, stored_revision
 from worker.ledger.store import Store, writing_store
@@ -56,6 +56,7 @@ def upgrade(url: str, *, now: datetime, folder: Path | None = None) -> Upgraded:
     place = _existing(url, folder)
     with SenderLock.acquire(place, now=now):
         store = writing_store(place)
+        ready_to_migrate()
         try:
             with store.writing() as connection:
                 before = revision_of(connection, f"the ledger {place.file}")
