@@ -18,9 +18,9 @@ from tests.simulation.nemesis import Tally, Try, all_singles, pairs, swarm, tall
 from tests.simulation.scenes import NAMED, WALKED
 
 ROOT = Path(__file__).resolve().parents[2]
-SEEDS = int(os.environ.get("SEEDS", "60"))
+SEEDS = int(os.environ.get("SEEDS", "600"))
 SEEDS_FROM = int(os.environ.get("SEEDS_FROM", "0"))
-SINGLES = int(os.environ.get("SINGLES", "100"))
+SINGLES = int(os.environ.get("SINGLES", "10"))
 LONG = int(os.environ.get("SEEDS_LONG", "4000"))
 LONG_FROM = int(os.environ.get("SEEDS_LONG_FROM", "100000"))
 PAIRS = int(os.environ.get("PAIRS", "40"))
