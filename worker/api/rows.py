@@ -40,13 +40,17 @@ class Item(msgspec.Struct):
     comparable: bool
 
 
-class Envelope(msgspec.Struct):
+class Envelope(msgspec.Struct, kw_only=True):
     """The answer around the items. Other members than these say nothing that anybody reads."""
 
     items: list[Row]
     total: object = None
     limit: object = None
     page: object = None
+
+
+OF_PAGE = tuple(name for name in Envelope.__struct_fields__ if name != "items")
+"""What a page says of itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +121,8 @@ class Rows:
         try:
             page = reader.decoder.decode(raw)
             items: list[Json] = [self._item(reader, row) for row in page.items]
-            members = (cleaned(one, 1) for one in (page.total, page.limit, page.page))
-            content: dict[str, Json] = {**dict(zip(("total", "limit", "page"), members, strict=True)), "items": items}
+            content: dict[str, Json] = {name: cleaned(getattr(page, name), 1) for name in OF_PAGE}
+            content["items"] = items
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return self._slowly(raw)
         return last if not isinstance(last, Malformed) and _as_before(last, content) else content
@@ -160,10 +164,7 @@ def reader_for(needed: frozenset[str]) -> Reader:
         rename={f"f{index}": name for index, name in enumerate(names)},
         gc=False,
     )
-    page = msgspec.defstruct(
-        "EventPage",
-        [("items", list[row]), ("total", object, None), ("limit", object, None), ("page", object, None)],  # type: ignore[valid-type]
-    )
+    page = msgspec.defstruct("EventPage", [("items", list[row])], bases=(Envelope,), kw_only=True)  # type: ignore[valid-type]
     kinds = tuple(None if one is None else one.type for one in fields)
     nothing = tuple(_typed(one)[1] for one in fields)
     return Reader(names=names, nothing=nothing, kinds=kinds, decoder=msgspec.json.Decoder(page))
@@ -187,5 +188,5 @@ def _as_before(last: Json, content: dict[str, Json]) -> bool:
     before, now = last.get("items"), content["items"]
     if not (isinstance(before, list) and isinstance(now, list) and len(before) == len(now)):
         return False
-    said = [(type(one), one) for page in (last, content) for one in map(page.get, ("total", "limit", "page"))]
-    return said[:3] == said[3:] and all(map(is_, before, now))
+    said, says = ([(type(page.get(name)), page.get(name)) for name in OF_PAGE] for page in (last, content))
+    return said == says and all(map(is_, before, now))
