@@ -14,7 +14,7 @@ import hashlib
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from itertools import chain, islice
 
@@ -25,7 +25,7 @@ from tests.simulation.nemesis import (
     Try,
     all_singles,
     pairs,
-    seldom_collected,
+    seldom_collecting,
     singles,
     swarm,
     tally_of,
@@ -52,8 +52,7 @@ def main(arguments: list[str]) -> int:
             return _replay(Try(scene=asked.scene, seed=asked.first or BASE_SEED, harms=harms))
         if asked.digest:
             return _digests(_asked(asked))
-        with seldom_collected() as collected:
-            return _many(_asked(asked), asked.stop_after, collected)
+        return _many(_asked(asked), asked.stop_after)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -88,12 +87,11 @@ def _asked(asked: argparse.Namespace) -> Iterator[Try]:
         yield from islice(both, part + asked.skip * parts, None, parts)
 
 
-def _many(tries: Iterator[Try], stop_after: float, collected: Callable[[], None]) -> int:
+def _many(tries: Iterator[Try], stop_after: float) -> int:
     total, began, used = Tally(), time.monotonic(), time.process_time()
-    for one in tries:
+    for one in seldom_collecting(tries):
         played = tally_of(one)
         total.add(played)
-        collected()
         for _, wrong in played.failures:
             say(f"{one}\n    " + "\n    ".join(wrong[:4]))
         if total.seen["worlds"] % EVERY == 0:

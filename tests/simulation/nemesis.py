@@ -7,8 +7,7 @@ played again alone.
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tests.simulation.checker import complaints
@@ -114,30 +113,22 @@ def crossed(scene: str, seed: int) -> list[str]:
 def tally(tries: Iterable[Try]) -> Tally:
     """Plays them all."""
     found = Tally()
-    with seldom_collected() as collected:
-        for one in tries:
-            found.add(tally_of(one))
-            collected()
+    for one in seldom_collecting(tries):
+        found.add(tally_of(one))
     return found
 
 
-@contextmanager
-def seldom_collected() -> Iterator[Callable[[], None]]:
-    """While the block lasts, garbage is collected after every so many worlds: a world makes much of it, and each look
-    for it goes through all that is still in use. Call what is handed in after each world."""
-    played = 0
-
-    def collected() -> None:
-        nonlocal played
-        played += 1
-        if played % COLLECTED_AFTER == 0:
-            gc.collect()
-
+def seldom_collecting(tries: Iterable[Try]) -> Iterator[Try]:
+    """The same, with garbage collected only after every so many: a world makes much of it, and each look for it goes
+    through all that is still in use."""
     gc.collect()
     gc.freeze()
     gc.disable()
     try:
-        yield collected
+        for played, one in enumerate(tries, start=1):
+            yield one
+            if played % COLLECTED_AFTER == 0:
+                gc.collect()
     finally:
         gc.enable()
         gc.unfreeze()

@@ -294,6 +294,7 @@ class Town:
                 self._edit(turn.does, details["rule"])
             case "restore" | "lose ledger" | "lose mark" | "flip a bit":
                 self._ledger_lost(turn.does)
+                self._note_if_blank()
             case _:
                 self._to_service(turn.does, details)
 
@@ -367,7 +368,7 @@ class Town:
     def _room(self) -> None:
         self.disk.full = False
 
-    def _nothing_left(self) -> None:
+    def _note_if_blank(self) -> None:
         """Where the mark is gone, and the ledger too or one was restored in which nothing was recorded yet, the machine
         looks as if no worker had ever run on it."""
         if not self.disk.mark.exists() and not self.disk.rows():
@@ -381,7 +382,6 @@ class Town:
         self.disturbed = True
         if does == "lose mark":
             self.disk.mark.unlink(missing_ok=True)
-            self._nothing_left()
             return
         left = self.disk.content()  # before anybody looks into it: the last reader would tidy up
         self.logs.append(self.disk.rows())
@@ -390,14 +390,12 @@ class Town:
         self.life += 1
         if does == "lose ledger":
             self.disk.remove()
-            self._nothing_left()
             return
         content, wal = self.chance.choice(self._backups[-4:]) if does == "restore" else left
         if does == "flip a bit" and wal:
             place = self.chance.randrange(len(wal))
             wal = wal[:place] + bytes([wal[place] ^ (1 << self.chance.randrange(8))]) + wal[place + 1 :]
         self.disk.put(content, wal)
-        self._nothing_left()
         kept = len(self.disk.rows())
         self.disk.stamps = [(seq, at_s) for seq, at_s in self.disk.stamps if seq <= kept]
 
