@@ -8,12 +8,11 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
-from functools import partial
 
 from worker.cli.opening import ledger_url
 from worker.cli.pulse import Pulse
 from worker.cli.systemd import Supervisor
-from worker.config import Config, resolve
+from worker.config import Config, WebPage, resolve
 from worker.engine.daemon import Daemon
 from worker.ledger.places import place_of
 from worker.ledger.reading import open_reading
@@ -30,7 +29,7 @@ class Beside:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._page = _nothing if config.web is None else _page_of(config)
+        self._page = _nothing if config.web is None else _page_of(config, config.web)
         self._subscribers = [
             Subscriber(
                 key=one.url.key, channel=AppriseChannel(resolve(one.url, os.environ).reveal(), one.url.key), on=one.on
@@ -101,11 +100,11 @@ class Beside:
             logger().warning("message_not_sent", to=sent.key, things=sent.count)
 
 
-def _page_of(config: Config) -> Callable[..., AbstractContextManager[None]]:
+def _page_of(config: Config, web: WebPage) -> Callable[..., AbstractContextManager[None]]:
     """What serves the page. Raises `UsageError` for a secret that is missing or too short."""
-    from worker.cli.page import page_beside, page_keys  # noqa: PLC0415 - a web server, for those who asked for a page
+    from worker.cli.page import Page  # noqa: PLC0415 - a web server, for those who asked for a page
 
-    return partial(page_beside, config, keys=page_keys(config))
+    return Page(config, web).beside
 
 
 @contextmanager

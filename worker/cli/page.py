@@ -15,7 +15,7 @@ from worker.cli.deciding import Chosen, decided
 from worker.cli.opening import ledger_url
 from worker.cli.pulse import Pulse
 from worker.cli.wiring import operators_ledger
-from worker.config import Config, resolve
+from worker.config import Config, WebPage, resolve
 from worker.engine.operators import approved, rejected, resolved
 from worker.ledger.browsing import open_browser
 from worker.logs import logger
@@ -35,12 +35,10 @@ from worker.web.samples import EVERY, Samples
 from worker.web.server import PageServer
 
 
-def page_keys(config: Config) -> Keys:
+def page_keys(web: WebPage) -> Keys:
     """Who may come in. Raises `UsageError` for a secret that is missing or too short."""
-    if config.web is None:
-        return Keys()
-    users = {name: resolve(secret, os.environ).reveal() for name, secret in config.web.users.items()}
-    token = None if config.web.token is None else resolve(config.web.token, os.environ).reveal()
+    users = {name: resolve(secret, os.environ).reveal() for name, secret in web.users.items()}
+    token = None if web.token is None else resolve(web.token, os.environ).reveal()
     named = {**{f"web.users.{name}": text for name, text in users.items()}, **({"web.token": token} if token else {})}
     for key, text in named.items():
         if len(text) < SECRET_LENGTH_MIN:
@@ -51,52 +49,57 @@ def page_keys(config: Config) -> Keys:
     return Keys(
         users={name: digest(text) for name, text in users.items()},
         token=None if token is None else digest(token),
-        hosts=config.web.hosts,
+        hosts=web.hosts,
     )
 
 
-@contextmanager
-def page_beside(
-    config: Config,
-    *,
-    keys: Keys,
-    rules: Callable[[], RuleSet],
-    pulse: Pulse,
-    meter: Meter,
-    alarm: Callable[[str, Mapping[str, object]], None],
-) -> Iterator[None]:
-    """Serves the page while the block lasts; nothing at all where the config asks for none."""
-    if config.web is None:
-        yield
-        return
-    clock, samples = SystemClock(), Samples()
-    with open_browser(ledger_url(config)) as ledger:
-        parts = PageParts(
-            ledger=ledger,
-            decisions=PageDecisions(config),
-            rules=lambda: rules_shown(config, rules()),
-            in_force=rules,
-            clock=clock,
-            entropy=secret_text,
-            silence=pulse.silence,
-            interval=config.poll.interval,
-            measured=lambda: meter.measured(ledger, clock.now()),
-            keys=keys,
-        )
+class Page:
+    """The page that a config asks for. Raises `UsageError` for a secret that is missing or too short."""
 
-        async def sampling() -> None:
-            while True:
-                samples.take(ledger, clock.now())
-                await clock.sleep(EVERY.total_seconds())
+    def __init__(self, config: Config, web: WebPage) -> None:
+        self._config = config
+        self._web = web
+        self._keys = page_keys(web)
 
-        def failed(error: BaseException) -> None:
-            logger().warning("page_failed", error=repr(error))
-            alarm("page_failed", {"error": repr(error)})
+    @contextmanager
+    def beside(
+        self,
+        *,
+        rules: Callable[[], RuleSet],
+        pulse: Pulse,
+        meter: Meter,
+        alarm: Callable[[str, Mapping[str, object]], None],
+    ) -> Iterator[None]:
+        """Serves the page while the block lasts."""
+        clock, samples = SystemClock(), Samples()
+        with open_browser(ledger_url(self._config)) as ledger:
+            parts = PageParts(
+                ledger=ledger,
+                decisions=PageDecisions(self._config),
+                rules=lambda: rules_shown(self._config, rules()),
+                in_force=rules,
+                clock=clock,
+                entropy=secret_text,
+                silence=pulse.silence,
+                interval=self._config.poll.interval,
+                measured=lambda: meter.measured(ledger, clock.now()),
+                keys=self._keys,
+            )
 
-        app = application(parts, samples)
-        with PageServer(app, host=config.web.host, port=config.web.port, beside=sampling, failed=failed) as server:
-            logger().info("page", address=f"http://{_spelled(config.web.host)}:{server.port}/", locked=keys.locked)
-            yield
+            async def sampling() -> None:
+                while True:
+                    samples.take(ledger, clock.now())
+                    await clock.sleep(EVERY.total_seconds())
+
+            def failed(error: BaseException) -> None:
+                logger().warning("page_failed", error=repr(error))
+                alarm("page_failed", {"error": repr(error)})
+
+            app = application(parts, samples)
+            with PageServer(app, host=self._web.host, port=self._web.port, beside=sampling, failed=failed) as server:
+                address = f"http://{_spelled(self._web.host)}:{server.port}/"
+                logger().info("page", address=address, locked=self._keys.locked)
+                yield
 
 
 def rules_shown(config: Config, rules: RuleSet) -> RulesShown:
