@@ -12,7 +12,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
-from contextvars import Context, ContextVar
+from contextvars import Context, ContextVar, copy_context
 from random import Random
 from typing import Any, TypeVar
 
@@ -32,16 +32,37 @@ class Deadlock(RuntimeError):
 
 
 class Step(asyncio.TimerHandle):
-    """A callback with its owner."""
+    """A callback with its owner. Only what the loop and asyncio ask of a handle is there: there are hundreds in each
+    world, and the usual ones take four times as long to make."""
 
-    __slots__ = ("done", "owner")
+    __slots__ = ("owner",)
 
-    def __init__(
-        self, when: float, callback: Callable[..., object], args: Any, loop: "SimLoop", context: Context | None
+    def __init__(  # no super(): see above
+        self, when: float, callback: Callable[..., object], args: Any, context: Context | None
     ) -> None:
-        super().__init__(when, callback, args, loop, context)
-        self.owner: str = OWNER.get() if context is None else context.get(OWNER, "")
-        self.done = False
+        self._when = when
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._context = copy_context() if context is None else context
+        self.owner: str = self._context.get(OWNER, "")
+
+    def cancel(self) -> None:
+        """It does not run any more."""
+        self._cancelled = True
+        self._args = ()
+
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+    def run(self) -> None:
+        """Does it; what it raises is told as asyncio tells it."""
+        try:
+            self._context.run(self._callback, *self._args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as problem:  # noqa: BLE001 - as asyncio does
+            asyncio.get_running_loop().call_exception_handler({"message": repr(self._callback), "exception": problem})
 
 
 class SimLoop(asyncio.AbstractEventLoop):  # what nothing here asks for stays abstract
@@ -72,7 +93,7 @@ class SimLoop(asyncio.AbstractEventLoop):  # what nothing here asks for stays ab
     def call_soon(  # type: ignore[override]  # typeshed spells the types of all arguments
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        step = Step(self.now, callback, args, self, context)
+        step = Step(self.now, callback, args, context)
         self._ready.append(step)
         return step
 
@@ -84,7 +105,7 @@ class SimLoop(asyncio.AbstractEventLoop):  # what nothing here asks for stays ab
     def call_at(  # type: ignore[override]  # as above
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        step = Step(when, callback, args, self, context)
+        step = Step(when, callback, args, context)
         self._number += 1
         heapq.heappush(self._timers, (when, self._number, step))
         return step
@@ -150,7 +171,7 @@ class SimLoop(asyncio.AbstractEventLoop):  # what nothing here asks for stays ab
         step = ready[which]
         ready[which] = ready[-1]
         ready.pop()
-        if step.cancelled() or step.owner in self._dead:
+        if step._cancelled or step.owner in self._dead:
             return
         if step.owner in self._parked:
             self._parked[step.owner].append(step)
@@ -160,7 +181,7 @@ class SimLoop(asyncio.AbstractEventLoop):  # what nothing here asks for stays ab
         if step.owner and self.between is not None:
             self.between(step.owner)
         if step.owner not in self._dead:
-            step._run()
+            step.run()
         if self.after is not None:
             self.after()
 

@@ -15,8 +15,8 @@ from tests.simulation.points import MENU, Harm
 from tests.simulation.scenes import WALKED, Scene, Turn, drawn, named
 from tests.simulation.town import Played, play
 
-COLLECTED_AFTER = 20
-"""So many worlds leave some forty megabytes behind them."""
+COLLECTED_AFTER = 40
+"""So many worlds leave some eighty megabytes behind them."""
 BASE_SEED = 1
 """The seed under which named scenes are walked through."""
 

@@ -24,6 +24,16 @@ class Harm:
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def lasts_s(self) -> float:
+        """For how long it goes on by itself."""
+        return _LASTING_S.get(self.does, self.seconds if self.does.startswith("stall") else 0.0)
+
+
+DENIED_S = 9.0
+FULL_S = 8.0
+_LASTING_S = {"denied": DENIED_S, "disk_full": FULL_S}
+
 
 def _twin(name: str, fault: str, **params: Any) -> Harm:  # noqa: ANN401 - parameters of the twin's faults
     return Harm(name=name, does="twin", fault=fault, params=params)
@@ -171,7 +181,8 @@ class Points:
     """Counts the points that are crossed, and says what goes wrong there.
 
     ``plan``: by number. ``rates``: by kind of place, the share that goes wrong, and what may; for swarms. Nothing goes
-    wrong any more once it is healed. ``blind_s``: from and to when every read is answered 500.
+    wrong any more once it is healed. ``blind_s``: from and to when every read is answered 500. ``over_s``: when all
+    that has gone wrong by itself is over.
     """
 
     plan: Mapping[int, Harm] = field(default_factory=dict)
@@ -183,7 +194,13 @@ class Points:
     moment: Callable[[], float] = lambda: 0.0
     crossed: list[tuple[str, str]] = field(default_factory=list)
     done: Counter[str] = field(default_factory=Counter)
+    over_s: float = 0.0
     tell: Callable[[str], None] = lambda _text: None
+
+    @property
+    def spent(self) -> bool:
+        """Whether all that was planned is over; never, where nothing was."""
+        return bool(self.plan) and len(self.crossed) > max(self.plan) and self.moment() >= self.over_s
 
     def cross(self, kind: str, what: str) -> Harm | None:
         """The worker is at a point; what goes wrong there, if anything."""
@@ -203,5 +220,6 @@ class Points:
         if harm is None:
             return None
         self.done[f"{kind}: {harm.name}"] += 1
+        self.over_s = max(self.over_s, self.moment() + harm.lasts_s)
         self.tell(f"point {number} {kind} {what}: {harm}")
         return harm

@@ -7,6 +7,7 @@ seed alone; the trace says what happened, step by step, and is the same to the b
 import asyncio
 import atexit
 import hashlib
+import math
 import os
 import shutil
 import tempfile
@@ -26,7 +27,7 @@ from tests.simulation import history
 from tests.simulation.disk import Disk, mounted
 from tests.simulation.loop import OWNER, START_S, SimLoop
 from tests.simulation.people import People
-from tests.simulation.points import SETTLE_S, Harm, Points
+from tests.simulation.points import DENIED_S, FULL_S, SETTLE_S, Harm, Points
 from tests.simulation.process import Process, SimClock, SimScheduler
 from tests.simulation.scenes import Scene, Turn, spelled
 from tests.simulation.wire import Tapped
@@ -56,6 +57,8 @@ HEAL_S = 1500.0
 TOKEN_S = 60.0
 """Short, so that renewing it happens."""
 LOOK_S = 3.0
+STEP_S = 1.0
+"""How often it is asked whether a story is over before its time, because all that was to go wrong in it has."""
 _THIS_PROCESS = f"process {os.getpid()}"
 WHOLE_LOOKS = 3
 LATER_S = 7200.0
@@ -128,6 +131,7 @@ class Town:
         self.over = False
         self.buried = False
         self.processes: dict[str, Process] = {}
+        self._restored_from = any(turn.does == "restore" for turn in scene.turns)
         self._backups: list[tuple[bytes, bytes]] = [self.disk.content()]
         self._dying: list[str] = []
         self._kill_steps = list(scene.kill_steps)
@@ -259,12 +263,21 @@ class Town:
         self.start()
         for turn in self.scene.turns:
             await self._until(turn.at)
-            if turn.does != "restore":
+            if self._restored_from and turn.does != "restore":
                 self._backups.append(self.disk.content())
             self.tell(f"turn {turn}")
             self._do(turn)
-        await self._until(self.scene.lasts_s)
+        await self._ends()
         await self._heal()
+
+    async def _ends(self) -> None:
+        """The time of the story is over, or all that was to go wrong in it has."""
+        if not self.points.plan:
+            await self._until(self.scene.lasts_s)
+        for _ in range(math.ceil(START_S + self.scene.lasts_s - self.loop.now)):
+            if self.points.spent:
+                return
+            await asyncio.sleep(STEP_S)
 
     async def _until(self, at: float) -> None:
         await asyncio.sleep(max(0.0, START_S + at - self.loop.now))
@@ -409,9 +422,9 @@ class Town:
             case "rule_gone":
                 self._edit("remove rule", self.scene.laws[0].id)
             case "denied":
-                self._deny(9.0)
+                self._deny(DENIED_S)
             case "disk_full":
-                self._disk_full(8.0)
+                self._disk_full(FULL_S)
             case "person_before" | "person_after":
                 self._person(request)
             case _:

@@ -7,7 +7,7 @@ disk said at that moment, and when its sender heard the end of it.
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import httpx
@@ -18,6 +18,7 @@ from tests.simulation.loop import OWNER, Killed, SimLoop
 from tests.simulation.points import Harm, Points
 from worker.ledger.mark import read_mark
 from worker.ledger.places import LedgerPlace
+from worker.model.replacing import replace
 from worker.sandbox.delivery import Delivery, Hang, TwinRequest
 from worker.sandbox.faults import Fault, FaultPlan, Match
 from worker.sandbox.service import Service
@@ -158,7 +159,7 @@ class SimTransport(TwinTransport):
     def _tap(self, asked: TwinRequest, owner: str, harm: Harm | None) -> Tapped:
         around = self._around
         mark = read_mark(LedgerPlace(file=around.disk.file))
-        host = next(str(base) for name, base in self._bases if name == asked.host)
+        host = next(str(base) for name, base, _ in self._bases if name == asked.host)
         query = "&".join(f"{key}={value}" for key, value in asked.query)
         tapped = Tapped(
             owner=owner,

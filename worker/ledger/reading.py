@@ -21,7 +21,7 @@ from worker.ledger.mark import lost, read_mark
 from worker.ledger.places import LedgerPlace, place_of, sync_folder
 from worker.ledger.prepared import Prepared, given
 from worker.ledger.revisions import NOTHING, require_current, revision_of
-from worker.ledger.rows import ALL_WRITES, write_of
+from worker.ledger.rows import ALL_WRITES, Decoded, write_of
 from worker.ledger.sendings import first_sendings, task_reads
 from worker.ledger.store import Store, memory_store, reading_store
 from worker.ledger.tables import action_log, daemon_status, meta, metadata, partner_memory, rule_memory, writes
@@ -73,6 +73,7 @@ class LedgerReader:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._decoded = Decoded()
 
     def close(self) -> None:
         """Gives the connections back."""
@@ -119,21 +120,22 @@ class LedgerReader:
 
     def write(self, write_id: WriteId) -> Write | None:
         """One write by its number."""
-        return next((write_of(row) for row in self._store.rows(_WRITE, {"this": write_id})), None)
+        return next(map(self._decoded.of, self._store.rows(_WRITE, {"this": write_id})), None)
 
     def open_writes(self, partner: PartnerId | None = None) -> tuple[Write, ...]:
         """Every write that is not final, oldest first."""
         found = self._store.rows(_OPEN) if partner is None else self._store.rows(_PARTNERS_OPEN, {"partner": partner})
-        return tuple(map(write_of, found))
+        return tuple(map(self._decoded.of, found))
 
     def episode_writes(self, partner: PartnerId, event: EventId, rule: RuleId, episode: int) -> tuple[Write, ...]:
         """The writes of one episode, oldest first."""
         found = self._store.rows(_EPISODE, {"partner": partner, "event": event, "rule": rule, "episode": episode})
-        return tuple(map(write_of, found))
+        return tuple(map(self._decoded.of, found))
 
     def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]:
         """Every write of a target, final ones too, oldest first."""
-        return tuple(map(write_of, self._store.rows(_TARGET, {"partner": partner, "event": event, "target": target})))
+        found = self._store.rows(_TARGET, {"partner": partner, "event": event, "target": target})
+        return tuple(map(self._decoded.of, found))
 
     def task_reads(self, write: Write) -> int:
         """How often the service's task behind the write's last attempt was read."""

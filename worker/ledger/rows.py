@@ -24,6 +24,8 @@ LIFE: tuple[str, ...] = (
     *("extra_attempts", "denied", "absent_proved"),
 )
 """The columns of `life_row`, which a move may change."""
+DECODED_MOST = 2_000
+"""So many writes are kept as they were read; beyond them it is begun anew."""
 
 
 def key_row(key: WriteKey) -> dict[str, object]:
@@ -132,6 +134,25 @@ def write_of(row: Sequence[Any]) -> Write:
         denied=at["denied"],
         absent_proved=bool(at["absent_proved"]),
     )
+
+
+class Decoded:
+    """Writes as they were last read, each decoded again only when its row is another one: the same open writes are
+    asked for several times in every look."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Sequence[Any], Write]] = {}
+
+    def of(self, row: Sequence[Any]) -> Write:
+        """The write in a row of `ALL_WRITES` as SQLite gives it."""
+        known = self._known.get(row[0])
+        if known is not None and known[0] == row:
+            return known[1]
+        if len(self._known) >= DECODED_MOST:
+            self._known.clear()
+        write = write_of(row)
+        self._known[row[0]] = row, write
+        return write
 
 
 def writes_json(write: Write) -> dict[str, Json]:

@@ -8,8 +8,10 @@ Policy and waiting are apart: `Pace` with its functions is pure and takes ``now`
 no clock and no randomness of its own: both are handed in.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
+
+from worker.model.replacing import replace
 
 BURST_S = 2.0
 """Seconds of budget that may be spent at once after a rest."""
@@ -68,17 +70,22 @@ def budget_now(pace: Pace, now: float) -> float:
 
 def settled(pace: Pace, now: float) -> Pace:
     """The same pace, counted up to ``now``."""
-    budget = budget_now(pace, now)
-    room = min(burst(budget), pace.room + refill_per_s(budget) * max(0.0, now - pace.room_at))
+    budget, room = _left(pace, now)
     at = max(pace.room_at, now)
     return replace(pace, budget=budget, budget_at=at, room=room, room_at=at)
 
 
+def _left(pace: Pace, now: float) -> tuple[float, float]:
+    """Budget and room by now."""
+    budget = budget_now(pace, now)
+    return budget, min(burst(budget), pace.room + refill_per_s(budget) * max(0.0, now - pace.room_at))
+
+
 def wait_s(pace: Pace, now: float) -> float:
     """Seconds until the next request may leave; 0.0 for now."""
-    current = settled(pace, now)
-    lacking = 0.0 if current.room >= _WHOLE else (1.0 - current.room) / refill_per_s(current.budget)
-    wait = max(0.0, lacking, current.blocked_until - now)
+    budget, room = _left(pace, now)
+    lacking = 0.0 if room >= _WHOLE else (1.0 - room) / refill_per_s(budget)
+    wait = max(0.0, lacking, pace.blocked_until - now)
     return max(wait, SHORTEST_SLEEP_S) if wait > 0.0 else 0.0
 
 

@@ -96,8 +96,9 @@ def context_of(values: Mapping[str, CelValue]) -> Context:
         raise CannotEvaluate(_words(error)) from None
 
 
+@lru_cache(maxsize=1_000)
 def compile_source(source: str) -> Program:
-    """Reads and compiles a text. Raises `BadSyntax`."""
+    """Reads and compiles a text; one that was compiled before is the same program. Raises `BadSyntax`."""
     if not source.strip():
         raise BadSyntax(0, "the condition is empty", "remove the key, or write what must be true")
     if len(source) > SOURCE_LENGTH_MAX:
@@ -153,8 +154,7 @@ def _slip(before: str, found: str) -> str:
         return "write !="
     if found in _OF_TEXTS:
         return f"write it behind the text, with what it takes in brackets: text.{found}('part')"
-    number = re.search(r"(\d+(?:\.\d+)?)\s*$", before)
-    if number is not None and found in ("ms", "s", "m", "h", "d"):
+    if found in ("ms", "s", "m", "h", "d") and (number := re.search(r"(\d+(?:\.\d+)?)\s*$", before)):
         return f"write duration('{number[1]}{found}')"
     share = re.search(r"(\d+(?:\.\d+)?)\s*%\s*$", before + found)
     return f"write {float(share[1]) / 100:g}: a share is a number from 0 to 1" if share is not None else ""

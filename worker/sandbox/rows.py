@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from worker.sandbox import assumed, reads, writes
@@ -138,12 +139,16 @@ class Found:
 
 def find(request: TwinRequest) -> Found | Literal["no_path", "no_method"]:
     """The row for a request, or why there is none."""
-    segments = request.segments
+    return _find(request.host, request.method, request.segments)
+
+
+@lru_cache(maxsize=4_000)
+def _find(host: Host, method: str, segments: tuple[str, ...]) -> Found | Literal["no_path", "no_method"]:
     path_exists = False
     for row in ROWS:
-        if row.host != request.host or (names := row.names(segments)) is None:
+        if row.host != host or (names := row.names(segments)) is None:
             continue
-        if ANY_METHOD in row.methods or request.method in row.methods:
+        if ANY_METHOD in row.methods or method in row.methods:
             return Found(row=row, names=names)
         path_exists = True
     return "no_method" if path_exists else "no_path"

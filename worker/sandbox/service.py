@@ -250,6 +250,7 @@ class Service:
     def _routed(
         self, request: TwinRequest, request_id: str, now_s: float, fault: Fault | None, *, admitted_s: float
     ) -> Result:
+        found = find(request)
         call = Call(
             world=self.world,
             books=self.books,
@@ -260,19 +261,19 @@ class Service:
             as_of_s=now_s - fault.number("by_s", 30.0)
             if fault is not None and fault.kind == "stale_reads" and request.is_read
             else None,
+            names={} if isinstance(found, str) else found.names,
         )
         if request.host == "api" and request.method == "POST":
             if request.path == "/auth":
                 return Result(body=self.sessions.sign_in(call.json_body(), *self._for_sign_in(now_s)))
             if request.path == self.settings.refresh_path:
                 return Result(body=self.sessions.refresh(call.json_body(), *self._for_sign_in(now_s)))
-        found = find(request)
         if found == "no_path":
             raise Refusal(404, "error.not_found", "no such path")
         if found == "no_method":
             raise Refusal(405, "error.method_not_allowed", "not with this method")
         self._admit(request, found, admitted_s)
-        result = self._row_result(replace(call, names=found.names), found, fault)
+        result = self._row_result(call, found, fault)
         for later in result.later:
             self._schedule(now_s + later.after_s, later.land)
         return result

@@ -10,6 +10,7 @@ Never reads a clock and never sleeps by itself: both are handed in. The only fil
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import lru_cache
 from urllib.parse import parse_qsl
 
 import httpx
@@ -41,9 +42,7 @@ class TwinTransport(httpx.AsyncBaseTransport):
         self._service = service
         self._clock = clock
         self._sleep = sleep
-        bases = [(host, httpx.URL(url.rstrip("/"))) for host, url in (base_urls or BASE_URLS).items()]
-        # The longest path first, so that no base hides another one below it.
-        self._bases = sorted(bases, key=lambda base: len(base[1].raw_path), reverse=True)
+        self._bases = _bases(tuple((base_urls or BASE_URLS).items()))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         body = await request.aread()
@@ -52,10 +51,9 @@ class TwinTransport(httpx.AsyncBaseTransport):
 
     def _twin_request(self, request: httpx.Request, body: bytes) -> TwinRequest:
         raw_path, _, query = request.url.raw_path.decode("ascii").partition("?")
-        for host, base in self._bases:
-            prefix = base.raw_path.decode("ascii").rstrip("/")
-            same_place = (base.scheme, base.host, base.port) == (request.url.scheme, request.url.host, request.url.port)
-            if same_place and raw_path.startswith(prefix + "/"):
+        place = _place_of(request.url)
+        for host, base, prefix in self._bases:
+            if raw_path.startswith(prefix + "/") and _place_of(base) == place:
                 return TwinRequest(
                     method=request.method,
                     host=host,
@@ -84,6 +82,18 @@ class TwinTransport(httpx.AsyncBaseTransport):
                 delivery.status, headers=dict(delivery.headers), stream=_Broken(delivery, request), request=request
             )
         raise _cut_error(delivery, request)
+
+
+@lru_cache(maxsize=100)
+def _bases(urls: tuple[tuple[Host, str], ...]) -> tuple[tuple[Host, httpx.URL, str], ...]:
+    """Host, address and path of each; the longest path first, so that no base hides another one below it."""
+    addresses = [(host, httpx.URL(url.rstrip("/"))) for host, url in urls]
+    found = [(host, address, address.raw_path.decode("ascii").rstrip("/")) for host, address in addresses]
+    return tuple(sorted(found, key=lambda base: len(base[2]), reverse=True))
+
+
+def _place_of(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
 
 
 class _Whole(httpx.AsyncByteStream):
