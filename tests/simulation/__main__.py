@@ -3,6 +3,7 @@
 ``--seeds N --from S``   drawn worlds, one a seed
 ``--singles [SCENE]``    every single fault at every point, of one named scene or of all
 ``--pairs [SCENE]``      every pair of faults in the life of one write; with ``--part K/N`` only every N-th of them
+``--alike``              every single fault of all scenes, and writes down which end in the same world
 ``--skip N``             with these two: goes on where one that was stopped had played N worlds
 ``--replay SEED``        one drawn world, with its trace, its log and its verdict
 ``--scene S --harm 'N:NAME' …``   one named scene with harms at points, as a failure names it
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from itertools import chain, islice
 
+from tests.simulation.alike import keep, walked
 from tests.simulation.mutations import MUTANTS
 from tests.simulation.nemesis import (
     BASE_SEED,
@@ -50,6 +52,8 @@ def main(arguments: list[str]) -> int:
         if asked.scene and asked.harm is not None:
             harms = tuple((int(one.split(":", 1)[0]), one.split(":", 1)[1]) for one in asked.harm)
             return _replay(Try(scene=asked.scene, seed=asked.first or BASE_SEED, harms=harms))
+        if asked.alike:
+            return _alike()
         if asked.digest:
             return _digests(_asked(asked))
         return _many(_asked(asked), asked.stop_after)
@@ -61,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--from", dest="first", type=int, default=0)
     parser.add_argument("--singles", nargs="?", const="all")
     parser.add_argument("--pairs", nargs="?", const="all")
+    parser.add_argument("--alike", action="store_true")
     parser.add_argument("--part", default="0/1")
     parser.add_argument("--skip", type=int, default=0)
     parser.add_argument("--replay", type=int)
@@ -103,6 +108,22 @@ def _many(tries: Iterator[Try], stop_after: float) -> int:
     say(f"{len(total.harms)} kinds of harm, {sum(total.harms.values())} harms")
     say(f"{len(total.failures)} worlds with complaints")
     return 1 if total.failures or not total.seen["worlds"] else 0
+
+
+def _alike() -> int:
+    total, found = Tally(), {}
+    for scene in WALKED:
+        played, found[scene] = walked(scene)
+        total.add(played)
+        same = int(found[scene]["alike"], 16).bit_count()
+        say(f"{scene}: {played.seen['worlds']} single faults, {same} of them like one before")
+        for one, wrong in played.failures:
+            say(f"{one}\n    " + "\n    ".join(wrong[:4]))
+    if total.failures:
+        say(f"{len(total.failures)} worlds with complaints; nothing was written")
+        return 1
+    keep(found)
+    return 0
 
 
 def _digests(tries: Iterator[Try]) -> int:

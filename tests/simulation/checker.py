@@ -38,6 +38,9 @@ from tests.simulation.ends import (
 )
 from tests.simulation.history import Effect, History, Row
 
+UNSEEN = "last_updated_on_fe"
+"""The call that no read shows."""
+
 
 def one_attempt_is_one_request(case: Case) -> Iterator[str]:
     """Every request that writes has a ``sending`` record of its own, on disk and marked before its first byte; and an
@@ -90,7 +93,8 @@ def _too_late(case: Case, deed: Deed, effect: Effect) -> bool:
 
 def nothing_repeated(case: Case) -> Iterator[str]:
     """The service's own books call no effect a repetition: the same write again, while nobody changed its target.
-    Forgiven: effects later than ``settle``, reads of the past, a ledger that was lost, and a person's verdict."""
+    Forgiven: effects later than ``settle``, reads of the past, a ledger that was lost, a person's verdict; and the call
+    that follows a change of frontend status, which no read shows, where another episode asks for it anew."""
     for deed in case.deeds.values():
         for effect in deed.effects:
             if not effect.repeated:
@@ -99,9 +103,21 @@ def nothing_repeated(case: Case) -> Iterator[str]:
                 case.forgiven["an effect later than settle"] += 1
             elif case.history.stale or case.history.disturbed or deed.count("resolved"):
                 case.forgiven["repeated, after a verdict, reads of the past or a lost ledger"] += 1
+            elif effect.operation == UNSEEN and len(deed.effects) == 1 and _first_of_its_episode(case, deed):
+                case.forgiven["what no read shows, asked for by another episode"] += 1
             else:
                 what = f"{effect.operation} of {effect.event} at {effect.at_s - 1000:.3f}"
                 yield f"write {deed.rows[0]['write']} repeated {what}"
+
+
+def _first_of_its_episode(case: Case, deed: Deed) -> bool:
+    """Whether no other write of its episode had such an effect."""
+
+    def episode(one: Deed) -> tuple[object, ...]:
+        return one.rows[0]["rule"], one.rows[0]["event"], one.rows[0]["episode"]
+
+    mates = (one for one in case.deeds.values() if one is not deed and episode(one) == episode(deed))
+    return not any(effect.operation == UNSEEN for one in mates for effect in one.effects)
 
 
 def unsent_had_no_effect(case: Case) -> Iterator[str]:

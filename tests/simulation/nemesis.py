@@ -15,8 +15,8 @@ from tests.simulation.points import MENU, Harm
 from tests.simulation.scenes import WALKED, Scene, Turn, drawn, named
 from tests.simulation.town import Played, play
 
-COLLECTED_AFTER = 40
-"""So many worlds leave some eighty megabytes behind them."""
+COLLECTED_AFTER = 5
+"""So many worlds leave some megabytes behind them; with more, the memory of each is cold."""
 BASE_SEED = 1
 """The seed under which named scenes are walked through."""
 
@@ -136,7 +136,11 @@ def seldom_collecting(tries: Iterable[Try]) -> Iterator[Try]:
 
 def tally_of(one: Try) -> Tally:
     """Plays one of them."""
-    played, wrong, seen = tried(one)
+    return told(one, *tried(one))
+
+
+def told(one: Try, played: Played, wrong: list[str], seen: Counter[str]) -> Tally:
+    """What is to be told of a world that was played and judged."""
     failures = [(one, wrong)] if wrong else []
     return Tally(seen=seen, harms=Counter(played.points.done), virtual_s=played.virtual_s, failures=failures)
 

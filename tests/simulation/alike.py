@@ -1,0 +1,87 @@
+"""Which single faults end in the same world: another harm, but nothing else that anybody could see.
+
+A read that answers 429 with a ``Retry-After`` nobody can read is one with none; a process that is killed before it
+begins a transaction leaves what one leaves that is killed in it. Half of all single faults are such. Which, nobody has
+to argue: all are played (``python -m tests.simulation --alike``, and ``make prove`` to see that it still holds), and of
+those whose histories are the same, all that the judge is given, a test run plays the first.
+
+What was found stands in ``alike.json``, for each scene with a hash of its points: where the worker comes to other
+places than it did then, all of that scene are played until it is written anew.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from tests.simulation.history import History
+from tests.simulation.nemesis import Tally, Try, crossed, seldom_collecting, singles, told, tried
+from tests.simulation.points import MENU
+from tests.simulation.scenes import WALKED
+
+FOUND: Final = Path(__file__).with_name("alike.json")
+_CHAIN: Final = frozenset({"hash", "prev", "seq"})
+"""Fields of a record that follow from all others, and from which ledger it is."""
+
+
+def seen_in(history: History) -> str:
+    """A hash of all that the judge is given, but for the name of the harm."""
+    given: list[Any] = [
+        [[{name: value for name, value in row.items() if name not in _CHAIN} for row in log] for log in history.logs],
+        history.stamps,
+        history.writes,
+        history.effects,
+        history.others,
+        [[getattr(one, name) for name in one.__slots__ if name != "harm"] for one in history.wire],
+        history.reads,
+        history.throttled,
+        history.versions,
+        history.lives,
+        history.halts,
+        history.violations,
+        [history.stale, history.harmed, history.disturbed, sorted(history.edited), sorted(history.blank)],
+        history.defects,
+    ]
+    return hashlib.sha256(repr(given).encode()).hexdigest()
+
+
+def points_of(scene: str) -> str:
+    """A hash of the points of a scene and of all that can go wrong there."""
+    told = [(kind, [harm.name for harm in MENU[kind]]) for kind in crossed(scene, Try().seed)]
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+
+
+def first_of_each(scenes: Iterable[str] = WALKED) -> Iterator[Try]:
+    """Every single fault of these scenes, but those known to end in the same world as one before."""
+    found = known()
+    for scene in scenes:
+        before = found.get(scene, {})
+        alike = int(before["alike"], 16) if before.get("points") == points_of(scene) else 0
+        for number, one in enumerate(singles(scene)):
+            if not alike >> number & 1:
+                yield one
+
+
+def walked(scene: str) -> tuple[Tally, dict[str, str]]:
+    """Plays every single fault of a scene; and what is to be kept in `FOUND` of it."""
+    total = Tally()
+    met: set[str] = set()
+    alike = 0
+    for number, one in enumerate(seldom_collecting(singles(scene))):
+        played = tried(one)
+        total.add(told(one, *played))
+        world = seen_in(played[0].history)
+        alike |= (world in met) << number
+        met.add(world)
+    return total, {"points": points_of(scene), "alike": f"{alike:x}"}
+
+
+def known() -> dict[str, dict[str, str]]:
+    """What was found when all were played last."""
+    return dict(json.loads(FOUND.read_text(encoding="utf-8"))) if FOUND.exists() else {}
+
+
+def keep(found: Mapping[str, Mapping[str, str]]) -> None:
+    """Writes it down."""
+    FOUND.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,33 @@
+"""Of single faults that end in the same world one is played; which they are is found by playing all of them."""
+
+from itertools import islice
+
+import pytest
+
+from tests.simulation import alike
+from tests.simulation.alike import first_of_each, known, points_of, seen_in
+from tests.simulation.nemesis import singles, tried
+
+FEW = 16
+"""Singles at the first points of a scene: a process that begins a transaction, and dies before, in or after it."""
+
+
+def test_what_is_left_out_is_the_same_world_as_one_before() -> None:
+    met: set[str] = set()
+    found = 0
+    for number, one in enumerate(islice(singles("pause"), FEW)):
+        world = seen_in(tried(one)[0].history)
+        found |= (world in met) << number
+        met.add(world)
+    assert 1 < len(met) < FEW, "some of these differ, and some do not"
+    assert known()["pause"]["points"] == points_of("pause"), "write it anew: python -m tests.simulation --alike"
+    assert int(known()["pause"]["alike"], 16) & ((1 << FEW) - 1) == found
+
+
+def test_where_the_worker_comes_to_other_places_every_fault_is_played(monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = list(singles("pause"))
+    assert len(list(first_of_each(["pause"]))) < len(everything)
+    monkeypatch.setattr(alike, "known", lambda: {"pause": {"points": "of another day", "alike": "ff"}})
+    assert list(first_of_each(["pause"])) == everything
+    monkeypatch.setattr(alike, "known", dict)
+    assert list(first_of_each(["pause"])) == everything
