@@ -27,7 +27,7 @@ LONG = int(os.environ.get("SEEDS_LONG", "4000"))
 LONG_FROM = int(os.environ.get("SEEDS_LONG_FROM", "100000"))
 PAIRS = int(os.environ.get("PAIRS", "40"))
 GROUP = 500
-PARTS = 3
+PARTS = 8
 """What a test run plays comes in so many parts, which several processes share."""
 
 

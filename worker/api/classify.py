@@ -93,7 +93,9 @@ def explanation(content: bytes, scrubbed: Scrubbed = as_it_is) -> str:
 
 def retry_after(header: str | None, now: datetime) -> timedelta | None:
     """The wait that the service asks for: seconds or an HTTP date; None where it asks for none that lies ahead."""
-    text = (header or "").strip()
+    if header is None:
+        return None
+    text = header.strip()
     if re.fullmatch(r"\d+", text, re.ASCII):
         seconds = int(text[-12:]) if len(text.lstrip("0")) <= 12 else int(LONGEST_WAIT.total_seconds())
         return min(timedelta(seconds=seconds), LONGEST_WAIT) if seconds > 0 else None

@@ -149,8 +149,8 @@ class Exchanges:
         return Sending(method=request.method, url=url, headers={**_headers(partner, token), **more}, content=content)
 
     def _request_id(self, whole: Whole) -> str | None:
-        found = self.scrubbed(whole.headers.get("x-request-id", ""))
-        return "".join(each for each in found[:REQUEST_ID_MAX] if each.isprintable()) or None
+        found = self.scrubbed(whole.headers.get("x-request-id", ""))[:REQUEST_ID_MAX]
+        return (found if found.isprintable() else "".join(filter(str.isprintable, found))) or None
 
     def _retry_after(self, whole: Whole) -> timedelta | None:
         return retry_after(whole.headers.get("retry-after"), self._clock.now())

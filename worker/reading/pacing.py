@@ -91,8 +91,9 @@ def wait_s(pace: Pace, now: float) -> float:
 
 def taken(pace: Pace, now: float) -> Pace:
     """One request leaves."""
-    current = settled(pace, now)
-    return replace(current, room=max(0.0, current.room - 1.0))
+    budget, room = _left(pace, now)
+    at = max(pace.room_at, now)
+    return replace(pace, budget=budget, budget_at=at, room=max(0.0, room - 1.0), room_at=at)
 
 
 def struck(pace: Pace, *, began: float, now: float, retry_after: timedelta | None, chance: float) -> Pace:
@@ -126,7 +127,7 @@ def pause(strikes: int, retry_after: timedelta | None, chance: float) -> timedel
 def eased(pace: Pace, *, began: float, now: float) -> Pace:
     """An answer that was no 429. Only a request begun after the back-off says that the storm is over."""
     current = settled(pace, now)
-    return replace(current, strikes=0) if began >= current.blocked_until else current
+    return replace(current, strikes=0) if current.strikes and began >= current.blocked_until else current
 
 
 def given_back(pace: Pace, requests: int, now: float) -> Pace:

@@ -59,7 +59,9 @@ class TwinTransport(httpx.AsyncBaseTransport):
                     host=host,
                     path=raw_path[len(prefix) :],
                     query=tuple(parse_qsl(query, keep_blank_values=True)),
-                    headers={key.lower(): value for key, value in request.headers.items()},
+                    headers={
+                        key.decode("ascii").lower(): value.decode("latin-1") for key, value in request.headers.raw
+                    },
                     body=body,
                 )
         raise httpx.ConnectError(f"the sandbox is not at {request.url}", request=request)
