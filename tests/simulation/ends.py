@@ -18,7 +18,7 @@ from tests.simulation.case import (
     Deed,
     target_of,
 )
-from tests.simulation.history import Version
+from tests.simulation.history import Life, Version
 
 
 def manners_are_kept(case: Case) -> Iterator[str]:
@@ -214,13 +214,22 @@ def _seen_before_the_change(case: Case, mine: list[Version]) -> bool:
 
 def one_sender_at_a_time(case: Case) -> Iterator[str]:
     """While one process has the ledger, no other one runs beside it: it says who holds it, and ends; but for one that
-    was killed in its first moment."""
+    was killed in its first moment, and one that ended before it asked anything where the first had not got further,
+    which may have been stalled before it had the ledger."""
     for one in case.history.lives:
         for other in case.history.lives:
             if other.how == "killed" and other.to_s == other.from_s:
                 continue
+            if not _asked_by(case, other, other.to_s) and not _asked_by(case, one, other.from_s):
+                continue
             if one.from_s < other.from_s < one.to_s and "is held by" not in other.how and "is held by" not in one.how:
                 yield f"{other.owner} ran beside {one.owner} and ended: {other.how}"
+
+
+def _asked_by(case: Case, life: Life, before_s: float) -> bool:
+    """Whether a process had asked anything of the service by then, its sign-in apart."""
+    asked = [(one.owner, one.at_s) for one in case.history.reads] + [(one.owner, one.at_s) for one in case.history.wire]
+    return any(owner == life.owner and at_s <= before_s for owner, at_s in asked)
 
 
 def a_started_process_is_quiet(case: Case) -> Iterator[str]:

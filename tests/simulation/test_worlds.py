@@ -97,6 +97,7 @@ FOUND = (
     (Try(seed=4_002_060), "where ledger and mark are gone together, nothing is left to notice it by"),
     (Try(seed=5_005_940), "nor where the mark is gone and the ledger that was restored is a new one"),
     (Try(seed=8_000_595), "what no read shows is sent again where another episode asks for it"),
+    (Try(seed=7_016_598), "a process that is stalled in its first moment does not have the ledger yet"),
     (Try(seed=2_000_120), "what nobody went on with was not gone on with"),
 )
 
