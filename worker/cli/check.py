@@ -17,6 +17,9 @@ from worker.engine.estimate import EVENTS, Estimate
 from worker.model.errors import InputErrors, Problem
 from worker.model.facts import Json
 
+EVENTS_MAX = 100_000_000
+"""No partner has so many; what is reckoned stays a number that can be printed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
@@ -35,7 +38,10 @@ def check(
         list[Path] | None, typer.Argument(help="Rule files or folders. Default: the config's rules.")
     ] = None,
     events: Annotated[
-        int, typer.Option("--events", min=1, help="How many events a partner has, to reckon what the rules cost.")
+        int,
+        typer.Option(
+            "--events", min=1, max=EVENTS_MAX, help="How many events a partner has, to reckon what the rules cost."
+        ),
     ] = EVENTS,
     output: Annotated[
         Format, typer.Option("--format", help="table (file:line:column: message) or json.")

@@ -11,13 +11,13 @@ from worker.cli.common import config_of, given, moment, operator
 from worker.cli.deciding import stored
 from worker.cli.output import Format, print_json, print_table, say
 from worker.cli.wiring import operators_ledger
-from worker.engine.operators import Word
+from worker.engine.operators import WITHOUT_EFFECT, Word
 from worker.engine.undoing import Undo, undo_of
 from worker.ledger.reading import LedgerReader
 from worker.model.errors import NotFound, UsageError
 from worker.model.facts import Json
 from worker.model.ids import WriteId
-from worker.model.writes import UNSENT, Write
+from worker.model.writes import UNSENT, UNSETTLED, Write
 from worker.rules.nearest import meant
 from worker.system import utc_now
 from worker.writes.undo import Kept, may_have_effect
@@ -81,10 +81,22 @@ def _one(ledger: LedgerReader, number: int) -> Write:
         raise NotFound(f"there is no write {number}; nothing was changed", hint=LOOK)
     if may_have_effect(write):
         return write
-    hint = f"campaign-worker log --write {number} shows its life"
+    what, hint = _nothing_to_put_back(write)
+    raise NotFound(f"write {number} is {write.state}{what}; nothing was changed", hint=hint)
+
+
+def _nothing_to_put_back(write: Write) -> tuple[str, str]:
+    """Why a write that does not pass `may_have_effect` is not undone, and what to do. Only of an end without effect is
+    it said that there was none: one that a person must settle may have had one, whatever this ledger knows of it."""
+    life = f"campaign-worker log --write {write.id}"
     if write.state in UNSENT:
-        hint = f"campaign-worker reject {number} drops it"
-    raise NotFound(f"write {number} is {write.state} and had no effect; nothing was changed", hint=hint)
+        return ": there is nothing to put back yet", f"campaign-worker reject {write.id} drops it"
+    if write.state in WITHOUT_EFFECT:
+        return " and had no effect", f"{life} shows its life"
+    if write.state in UNSETTLED:
+        settle = f"settle it first: look at `{life}`, then `campaign-worker resolve {write.id}`"
+        return ": whether it took effect is not known", settle
+    return ": what it changed is not known here", f"{life} shows its life"
 
 
 def _of_rule(ledger: LedgerReader, rule: str, since: datetime) -> list[Write]:

@@ -37,6 +37,8 @@ from worker.model.writes import FINAL, State, Write
 
 PAGE_RECORDS = 500
 PAGE_MEMORIES = 2_000
+LARGEST = 2**63 - 1
+"""The largest number that SQLite holds: nothing in a ledger has a larger one, and it cannot be asked for."""
 _M, _W, _L = rule_memory.c, writes.c, action_log.c
 _PARTNER = Prepared(select(partner_memory.c.body).where(partner_memory.c.partner == given("partner")))
 _RESTORED = Prepared(select(meta.c.restored_at))
@@ -119,7 +121,9 @@ class LedgerReader:
     # writes
 
     def write(self, write_id: WriteId) -> Write | None:
-        """One write by its number."""
+        """One write by its number. None where there is none, also for a number that no ledger could hold."""
+        if not 0 < write_id <= LARGEST:
+            return None
         return next(map(self._decoded.of, self._store.rows(_WRITE, {"this": write_id})), None)
 
     def open_writes(self, partner: PartnerId | None = None) -> tuple[Write, ...]:
@@ -200,6 +204,8 @@ class LedgerReader:
     def _records(self, wanted: LogFilter) -> Iterator[dict[str, Json]]:
         query, left = _narrowed(wanted), wanted.limit
         after = wanted.after_seq
+        if after > LARGEST or (wanted.write is not None and not 0 < wanted.write <= LARGEST):
+            return
         while left is None or left > 0:
             size = PAGE_RECORDS if left is None else min(left, PAGE_RECORDS)
             with self._store.reading() as connection:

@@ -22,6 +22,8 @@ from worker.writes.wishes import wish_of
 
 WHY = ("--because", "the import was wrong")
 NOW = datetime.now(UTC)
+HUGE = "99999999999999999999999"
+"""More than SQLite can hold, or be asked for."""
 
 
 def an_intent(action: str) -> Intent:
@@ -100,7 +102,9 @@ def everything(config: Path) -> tuple[object, ...]:
         (("undo", "--rule", "pause-cancelled", *WHY), 2, "name writes by number"),
         (("undo", "1", "99", *WHY), 1, "there is no write 99; nothing was changed"),
         (("undo", "1", "5", *WHY), 1, "write 5 is rejected and had no effect; nothing was changed"),
+        (("undo", "1", "7", *WHY), 1, "write 7 is waiting: there is nothing to put back yet; nothing was changed"),
         (("undo", "1", "7", *WHY), 1, "campaign-worker reject 7 drops it"),
+        *(((command, HUGE, *WHY), 1, f"there is no write {HUGE}") for command in ("again", "undo")),
         (("undo", "--rule", "pause-canceled", "--since", "1h", *WHY), 1, "did you mean 'pause-cancelled'?"),
         (("undo", "--rule", "pause-cancelled", "--since", "1m", *WHY), 1, "has sent nothing since"),
         (("undo", "--rule", "boost-now", "--since", "7h", *WHY), 1, "there is nothing to put back"),
@@ -204,3 +208,22 @@ def test_an_undo_is_not_reopened_but_planned_anew(config: Path) -> None:
     call("reject", "8", *WHY, config=config)
     done = call("again", "8", *WHY, config=config)
     assert (done.code, "which no look decides on" in done.err) == (1, True)
+
+
+def test_what_a_person_must_settle_is_not_said_to_have_had_no_effect(config: Path) -> None:
+    with open_ledger(config.parent, NOW) as ledger:
+        absent, elsewhere, seen = planned(ledger, *(plan(key(event=f"e{number}")) for number in (8, 9, 10)))
+        tried = sent(ledger, absent, NOW)
+        become(ledger, tried, "needs_human", NOW, before="RUNNING", before_known=True, absent_proved=True)
+        become(ledger, elsewhere, "needs_human", NOW)  # planned when the ledger was backed up, and restored since
+        become(ledger, seen, "confirmed", NOW)
+    before = everything(config)
+    for number in (absent.id, elsewhere.id):
+        done = call("undo", str(number), *WHY, config=config)
+        unknown = f"write {number} is needs_human: whether it took effect is not known; nothing was changed"
+        assert (done.code, unknown in done.err) == (1, True), done.both
+        assert f"campaign-worker log --write {number}" in done.err
+        assert f"campaign-worker resolve {number}" in done.err
+    done = call("undo", str(seen.id), *WHY, config=config)
+    assert (done.code, "is confirmed: what it changed is not known here" in done.err) == (1, True), done.both
+    assert everything(config) == before

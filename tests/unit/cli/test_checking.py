@@ -21,6 +21,16 @@ def test_a_folder_without_a_rule_is_warned_of(tmp_path: Path, rules: str) -> Non
     assert "0 rules, 0 errors, 1 warning" in done.err
 
 
+@pytest.mark.parametrize(("events", "bound"), [("0", "1"), ("99999999999999999999999", "100000000")])
+def test_a_number_of_events_that_no_partner_has_is_wrong_usage(tmp_path: Path, events: str, bound: str) -> None:
+    done = call("check", "--events", events, config=settle_in(tmp_path))
+
+    assert (done.code, done.out) == (2, "")
+    assert "--events" in done.err
+    assert done.err.endswith(f"{bound}\n")
+    assert call("check", "--events", "100000000", config=tmp_path / "config.yaml").code == 0
+
+
 def test_one_of_each_is_counted_as_one(tmp_path: Path) -> None:
     rules = PAUSE.replace("'cancelled'", "'cancelled' && event.frontend_status == 'HIDDN'")
 

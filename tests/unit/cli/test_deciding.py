@@ -10,6 +10,9 @@ from tests.unit.ledger.examples import ACME, NOW, key, open_ledger, plan, planne
 from worker.ledger.reading import open_reading
 from worker.model.commits import LogFilter
 
+HUGE = "99999999999999999999999"
+"""More than SQLite can hold, or be asked for."""
+
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -63,6 +66,9 @@ def kinds(config: Path) -> list[str]:
         (("halt", "--because", "x", "--partner", "zz"), 1, "known here: partner-id-acme, partner-id-other"),
         (("approve", "--rule", "boost-nou"), 1, "no write that is waiting; did you mean 'boost-now'?"),
         (("resume", "--because", "x", "--rule", "pause-cancelled"), 1, "no such halt is in force; none is"),
+        (("approve", HUGE), 1, f"there is no write {HUGE}; nothing was changed"),
+        (("reject", HUGE), 1, f"there is no write {HUGE}; nothing was changed"),
+        (("resolve", HUGE, "--applied", "--because", "x"), 1, f"there is no write {HUGE}; nothing was changed"),
     ],
 )
 def test_a_slip_changes_nothing_and_says_what_was_meant(

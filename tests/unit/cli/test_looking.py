@@ -139,6 +139,8 @@ def test_what_was_never_made_is_empty_and_said_to_be_missing(tmp_path: Path, arg
             "nothing is known of rule 'pause-canceled'; did you mean 'pause-cancelled'?",
         ),
         (("log", "--write", "99"), "there is no write 99"),
+        (("log", "--write", "99999999999999999999999"), "there is no write 99999999999999999999999"),
+        (("log", "--write", "-99999999999999999999999"), "there is no write -99999999999999999999999"),
         (("log", "--since", "1h", "--event", "e1"), "no record is as asked for"),
         (
             ("writes", "--partner", "nope"),
@@ -163,6 +165,13 @@ def test_a_search_that_finds_something_says_nothing_more(config: Path) -> None:
 
     assert done.err == ""
     assert [json.loads(line)["kind"] for line in done.out.splitlines()] == ["planned", "sending"]
+
+
+def test_a_head_with_a_number_that_no_log_reaches_is_one_that_this_log_lacks(config: Path) -> None:
+    done = call("log", "--verify", "--against", f"99999999999999999999999:{'0' * 64}", config=config)
+
+    assert (done.code, done.err) == (1, "")
+    assert "has no record 99999999999999999999999" in done.out
 
 
 @pytest.mark.parametrize("more", [("--follow",), ("--event", "e1"), ("--since", "1h")])
