@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from worker.cli.output import say
+from worker.cli.output import printable, say
+from worker.cli.wanted import wanted_with_draft
 from worker.cli.wiring import operators_ledger
 from worker.config import Config
 from worker.engine.ports import Ledger
@@ -37,8 +38,9 @@ def decide(config: Config, chosen: Chosen, verdict: Callable[[Write], Move]) -> 
     """Decides every chosen write, or none. Raises `NotFound` for an unknown number or a wrong state."""
     with operators_ledger(config) as ledger:
         moves = decided(ledger, chosen, verdict)
-    for one in moves:
-        say(f"write {one.after.id}: {one.before.state} -> {one.after.state}")
+        for one in moves:
+            what = f"{one.after.intent.action} {wanted_with_draft(ledger, one.before)}".rstrip()
+            say(printable(f"write {one.after.id}: {one.before.state} -> {one.after.state}: {what}"))
 
 
 def decided(ledger: Ledger, chosen: Chosen, verdict: Callable[[Write], Move]) -> tuple[Move, ...]:

@@ -14,6 +14,7 @@ from worker.cli.exchanged import exchanged
 from worker.cli.output import LogFormat, moment_shown, print_json, print_line, print_table, printable, say
 from worker.cli.searching import say_nothing_found
 from worker.cli.verifying import head_of, verify_export, verify_ledger
+from worker.cli.wanted import wanted_with_draft
 from worker.ledger.chain import GENESIS
 from worker.ledger.exporting import Head, csv_head, csv_lines, json_lines
 from worker.ledger.reading import LedgerReader
@@ -90,7 +91,7 @@ def _print(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
         print_json(list(records))
     else:
         whole_life = wanted.write is not None
-        print_table("action log", TABLE, (_row(record, told=whole_life) for record in records))
+        print_table(_title(ledger, wanted), TABLE, (_row(record, told=whole_life) for record in records))
 
 
 def _export(records: Iterable[dict[str, Json]], output: LogFormat, *, whole: bool) -> None:
@@ -113,6 +114,15 @@ def _nothing(ledger: LedgerReader, wanted: LogFilter) -> None:
     asked = {"partner": wanted.partner, "event": wanted.event, "rule": wanted.rule}
     more = {"write": wanted.write, "since": wanted.since}
     say_nothing_found(ledger, {**asked, **{name: str(one) for name, one in more.items() if one is not None}}, "record")
+
+
+def _title(ledger: LedgerReader, wanted: LogFilter) -> str:
+    """Above a write's life stands what it wants, and how it stands."""
+    write = ledger.write(WriteId(wanted.write)) if wanted.write is not None else None
+    if write is None:
+        return "action log"
+    what = f"{write.intent.action} {wanted_with_draft(ledger, write)}".rstrip()
+    return printable(f"write {write.id}, {write.state}: {what}")
 
 
 def _row(record: dict[str, Json], *, told: bool) -> list[Json]:

@@ -8,6 +8,7 @@ from worker.cli.app import app, invocation
 from worker.cli.common import reader_of
 from worker.cli.output import Format, moment_shown, print_json, print_table
 from worker.cli.searching import say_nothing_found
+from worker.cli.wanted import wanted_with_draft
 from worker.ledger.rows import writes_json
 from worker.model.errors import UsageError
 from worker.model.facts import Json
@@ -15,7 +16,10 @@ from worker.model.writes import State
 from worker.rules.nearest import meant
 from worker.writes.states import MOVES
 
-TABLE = ("id", "state", "reason", "partner", "event", "rule", "action", "attempt", "held_by", "changed_at", "why")
+TABLE = (
+    *("id", "state", "reason", "partner", "event", "rule", "action", "wanted", "attempt", "held_by", "changed_at"),
+    "why",
+)
 
 
 @app.command("writes")
@@ -40,15 +44,11 @@ def writes(
         found = ledger.writes(state=cast("State | None", state), event=event, partner=partner, rule=rule)
         if not found:
             say_nothing_found(ledger, {**asked, "state": state}, "write")
-    rows = [writes_json(write) for write in found]
+        if output is Format.table and found:
+            rows = [{**writes_json(write), "wanted": wanted_with_draft(ledger, write)} for write in found]
+            print_table("writes", TABLE, map(_cells, rows))
     if output is Format.json:
-        print_json(rows)
-    elif rows:
-        print_table(
-            "writes",
-            TABLE,
-            ([moment_shown(row[name]) if name == "changed_at" else row[name] for name in TABLE] for row in rows),
-        )
+        print_json([writes_json(write) for write in found])
 
 
 def _cells(row: dict[str, Json]) -> list[Json]:

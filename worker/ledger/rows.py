@@ -177,6 +177,8 @@ def writes_json(write: Write) -> dict[str, Json]:
         "confirmed_by": write.confirmed_by,
         "before": write.before,
         "why": write.why,
+        "wanted": dict(write.intent.wanted),
+        "params": dict(write.intent.params),
     }
 
 

@@ -38,6 +38,7 @@ from worker.model.errors import LedgerUnwritable, NotFound, NotSafe
 CONTRACT_FIELDS = [
     *("id", "state", "reason", "partner", "event", "rule", "rules", "episode", "position", "item", "action", "attempt"),
     *("planned_at", "changed_at", "held_by", "held_until", "confirmed_by", "before", "why"),
+    *("wanted", "params"),
 ]
 NOBODY = 65534
 
@@ -132,6 +133,8 @@ def test_a_write_is_printed_with_the_fields_of_the_contract(ledger: SqlLedger) -
         "confirmed_by": None,
         "before": {"a": 1},
         "why": "status is cancelled",
+        "wanted": {},
+        "params": {},
     }
 
 
