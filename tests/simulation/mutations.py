@@ -300,13 +300,16 @@ _ALL: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="baseline outside the transaction",
-        why="memory moves although the decision was not stored",
-        applied=flaw(
-            "worker.engine.deciding:Decider._finish",
-            (
-                "    self._store(state, commit,",
-                "    state.memories.take(decision.memories.values())\n    self._store(state, commit,",
+        why="memory moves although the decision was not stored, and stays so",
+        applied=several(
+            flaw(
+                "worker.engine.deciding:Decider._finish",
+                (
+                    "    self._store(state, commit,",
+                    "    state.memories.take(decision.memories.values())\n    self._store(state, commit,",
+                ),
             ),
+            flaw("worker.engine.deciding:Decider._take_up", ("if reopened or state.in_doubt:", "if reopened:")),
         ),
         shown_by=(Try(scene="clusters", full_s=(8.0, 13.0)),),
     ),
@@ -371,7 +374,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="Retry-After is not heard",
         why="the wait that the service asks for is not kept",
-        applied=flaw("worker.api.classify:retry_after", ('text = (header or "").strip()', 'text = ""')),
+        applied=flaw("worker.api.classify:retry_after", ("text = header.strip()", 'text = ""')),
         shown_by=(at("pause", "read", "429, Retry-After ten years", 4),),
     ),
     Mutant(
