@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.worlds import PARTNER, PAUSE, QUICK, Town, draft, happening, town, world
-from worker.engine.recording import SHARE_AT_ONCE
+from worker.engine.recording import PAIRS_AT_ONCE
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Commit
 from worker.model.errors import LedgerUnwritable
@@ -157,9 +157,9 @@ def test_a_quiet_cycle_under_twenty_rules_writes_nothing(tmp_path: Path, count: 
     settings = replace(QUICK, page_size=1000, requests_per_minute=6000)
 
     async def script(here: Town) -> None:
-        looks = SHARE_AT_ONCE + 1 if count > 100 else 1
+        looks = 20 * count // PAIRS_AT_ONCE + 1
         await here.run(3)
-        assert count_evaluations(here) == 20 * count // (SHARE_AT_ONCE if count > 100 else 1), "bit by bit"
+        assert count_evaluations(here) == min(20 * count, PAIRS_AT_ONCE), "bit by bit"
         await here.run(3 * looks)
         assert count_evaluations(here) == 20 * count
         await here.clock.sleep(30)

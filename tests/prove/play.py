@@ -29,6 +29,8 @@ SETTINGS: EngineSettings = replace(
 HEALED_S = 400.0
 """The longest that a healed world is given; it is left sooner where nothing is open any more."""
 LOOK_S = 15.0
+NOTICED_S = 75.0
+"""That a product is on again is noticed within so long: the partner's own record is read once a minute."""
 
 
 @dataclass(slots=True)
@@ -74,6 +76,7 @@ class Nemesis:
         self._here = played.here
         self._life: asyncio.Task[None] | None = None
         self._later: list[asyncio.Task[None]] = []
+        self._was_off = False
 
     async def play(self) -> None:
         """The whole story, to the healed end."""
@@ -203,6 +206,7 @@ class Nemesis:
     def _product(self, *, on: bool) -> None:
         change = PartnerChange(partner=PARTNER, set={"campaign_recommendations": on})
         self._here.twin.change(change, self._here.loop.time())
+        self._was_off = self._was_off or not on
 
     def _halt(self, for_s: float) -> None:
         if self._here.running is None:
@@ -255,7 +259,8 @@ class Nemesis:
                 if write.state == "needs_human":
                     self._resolve(write)
             await here.clock.sleep(LOOK_S)
-            if not here.ledger.open_writes():
+            noticed = not self._was_off or here.loop.time() - ends + HEALED_S > NOTICED_S
+            if noticed and not here.ledger.open_writes():
                 break
         await here.clock.sleep(LOOK_S)
         self._look_after()
