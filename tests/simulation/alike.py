@@ -3,7 +3,7 @@
 A read that answers 429 with a ``Retry-After`` nobody can read is one with none; a process that is killed before it
 begins a transaction leaves what one leaves that is killed in it. Half of all single faults are such. Which, nobody has
 to argue: all are played (``python -m tests.simulation --alike``, and ``make prove`` to see that it still holds), and of
-those whose histories are the same, all that the judge is given, a test run plays the first.
+those whose histories are the same a test run plays the first, and each harm once in each scene whatever came of it.
 
 What was found stands in ``alike.json``, for each scene with a hash of its points: where the worker comes to other
 places than it did then, all of that scene are played until it is written anew.
@@ -18,7 +18,7 @@ from typing import Any, Final
 from tests.simulation.history import History
 from tests.simulation.nemesis import Tally, Try, crossed, seldom_collecting, singles, told, tried
 from tests.simulation.points import MENU
-from tests.simulation.scenes import WALKED
+from tests.simulation.scenes import WALKED, named
 
 FOUND: Final = Path(__file__).with_name("alike.json")
 _CHAIN: Final = frozenset({"hash", "prev", "seq"})
@@ -26,7 +26,7 @@ _CHAIN: Final = frozenset({"hash", "prev", "seq"})
 
 
 def seen_in(history: History) -> str:
-    """A hash of all that the judge is given, but for the name of the harm."""
+    """A hash of what the judge is given, but for the names of the harm, of the ledger and of the moment of healing."""
     given: list[Any] = [
         [[{name: value for name, value in row.items() if name not in _CHAIN} for row in log] for log in history.logs],
         history.stamps,
@@ -48,19 +48,31 @@ def seen_in(history: History) -> str:
 
 def points_of(scene: str) -> str:
     """A hash of the points of a scene and of all that can go wrong there."""
-    told = [(kind, [harm.name for harm in MENU[kind]]) for kind in crossed(scene, Try().seed)]
-    return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+    places = [(kind, MENU[kind]) for kind in crossed(scene, Try().seed)]
+    return hashlib.sha256(f"{places} {named(scene)}".encode()).hexdigest()[:16]
 
 
 def first_of_each(scenes: Iterable[str] = WALKED) -> Iterator[Try]:
-    """Every single fault of these scenes, but those known to end in the same world as one before."""
+    """Every single fault of these scenes, but those known to end in the same world as one before. Each harm comes once
+    in each scene all the same: that it made no difference is what is to stay so."""
     found = known()
     for scene in scenes:
         before = found.get(scene, {})
         alike = int(before["alike"], 16) if before.get("points") == points_of(scene) else 0
-        for number, one in enumerate(singles(scene)):
-            if not alike >> number & 1:
+        everything = list(singles(scene))
+        played = [one for number, one in enumerate(everything) if not alike >> number & 1]
+        yield from played
+        met = {_harm(one) for one in played}
+        for one in everything:
+            if _harm(one) not in met:
+                met.add(_harm(one))
                 yield one
+
+
+def _harm(one: Try) -> tuple[str, str]:
+    """The kind of place of its harm, and the harm."""
+    number, name = one.harms[0]
+    return crossed(one.scene, one.seed)[number], name
 
 
 def walked(scene: str) -> tuple[Tally, dict[str, str]]:

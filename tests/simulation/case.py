@@ -58,6 +58,15 @@ class Deed:
     def event(self) -> str:
         return str(self.rows[0]["event"])
 
+    @property
+    def granted(self) -> int:
+        """How often a person said that it was not there, or an opposite write that it had overtaken landed after it:
+        each allows one more effect."""
+        told = [row for row in self.rows if row["kind"] in STATES or row["kind"] == "resolved"]
+        said = [row for row, after in pairwise(told) if row["kind"] == "resolved" and after["kind"] == "planned"]
+        again = sum(1 for row in said if str(row["why"]).startswith("it did not take effect"))
+        return again + self.count("planned", reason="overtaken")
+
     def count(self, kind: str, **fields: str) -> int:
         return sum(row["kind"] == kind and all(row[key] == value for key, value in fields.items()) for row in self.rows)
 
@@ -65,11 +74,11 @@ class Deed:
 @dataclass(slots=True)
 class Case:
     """A history with its log, wire and books put side by side. ``lines``: each write as each life of the ledger tells
-    it; a restored ledger goes on from where it was, so that its lives branch."""
+    it, and which; a restored ledger goes on from where it was, so that its lives branch."""
 
     history: History
     deeds: dict[str, Deed]
-    lines: list[tuple[Deed, list[Row]]]
+    lines: list[tuple[Deed, list[Row], int]]
     strays: list[tuple[Wire, str]]
     orphans: list[Effect]
     forgiven: Counter[str]
@@ -82,7 +91,7 @@ def case_of(history: History) -> Case:
     deeds: dict[str, Deed] = {}
     by_life: list[list[Attempt]] = []
     known: dict[str, Attempt] = {}
-    lines: list[tuple[Deed, list[Row]]] = []
+    lines: list[tuple[Deed, list[Row], int]] = []
 
     def committed_s(life: int, seq: int) -> float:
         return next((at_s for upto, at_s in history.stamps[life] if upto >= seq), history.ended_s)
@@ -108,7 +117,7 @@ def case_of(history: History) -> Case:
                 mine.append(known[row["hash"]])
         seen |= {row["hash"] for row in rows}
         by_life.append(mine)
-        lines.extend((deeds[write], told) for write, told in own.items())
+        lines.extend((deeds[write], told, life) for write, told in own.items())
     _follow(lines, known)
     strays = [stray for wire in history.wire if (stray := _joined(wire, by_life[wire.life])) is not None]
     by_request = {wire.request_id: one for mine in by_life for one in mine for wire in one.wire}
@@ -131,9 +140,9 @@ def case_of(history: History) -> Case:
     )
 
 
-def _follow(lines: list[tuple[Deed, list[Row]]], known: dict[str, Attempt]) -> None:
+def _follow(lines: list[tuple[Deed, list[Row], int]], known: dict[str, Attempt]) -> None:
     """What became of each attempt, in the life of the ledger that knows it first."""
-    for _, told in lines:
+    for _, told, _ in lines:
         for row, after in pairwise([row for row in told if row["kind"] in STATES]):
             if row["kind"] == "sending" and known[row["hash"]].after is None:
                 known[row["hash"]].after = after

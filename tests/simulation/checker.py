@@ -37,6 +37,13 @@ from tests.simulation.ends import (
     wishes_are_fulfilled,
 )
 from tests.simulation.history import Effect, History, Row
+from tests.simulation.lost import (
+    an_end_without_effect_says_what_was_so,
+    cooldowns_are_kept,
+    evidence_is_what_the_read_met,
+    the_untouched_went_on,
+    what_ended_unwanted_had_no_effect,
+)
 
 UNSEEN = "last_updated_on_fe"
 """The call that no read shows."""
@@ -64,7 +71,7 @@ def effects_are_granted(case: Case) -> Iterator[str]:
     for effect in case.orphans:
         yield f"effect {effect.operation} of {effect.event} at {effect.at_s - 1000:.3f} belongs to no attempt"
     for deed in case.deeds.values():
-        granted = 1 + deed.count("resolved") + deed.count("planned", reason="overtaken")
+        granted = 1 + deed.granted
         effects = sorted(deed.effects, key=lambda one: one.at_s)
         if len(effects) <= granted:
             continue
@@ -101,23 +108,25 @@ def nothing_repeated(case: Case) -> Iterator[str]:
                 continue
             if any(_too_late(case, other, one) for other in case.deeds.values() for one in other.effects):
                 case.forgiven["an effect later than settle"] += 1
-            elif case.history.stale or case.history.disturbed or deed.count("resolved"):
+            elif case.history.stale or case.history.disturbed or deed.granted:
                 case.forgiven["repeated, after a verdict, reads of the past or a lost ledger"] += 1
-            elif effect.operation == UNSEEN and len(deed.effects) == 1 and _first_of_its_episode(case, deed):
+            elif effect.operation == UNSEEN and _asked_for_anew(case, deed, effect):
                 case.forgiven["what no read shows, asked for by another episode"] += 1
             else:
                 what = f"{effect.operation} of {effect.event} at {effect.at_s - 1000:.3f}"
                 yield f"write {deed.rows[0]['write']} repeated {what}"
 
 
-def _first_of_its_episode(case: Case, deed: Deed) -> bool:
-    """Whether no other write of its episode had such an effect."""
-
-    def episode(one: Deed) -> tuple[object, ...]:
-        return one.rows[0]["rule"], one.rows[0]["event"], one.rows[0]["episode"]
-
-    mates = (one for one in case.deeds.values() if one is not deed and episode(one) == episode(deed))
-    return not any(effect.operation == UNSEEN for one in mates for effect in one.effects)
+def _asked_for_anew(case: Case, deed: Deed, effect: Effect) -> bool:
+    """Whether the rule's condition was false since the last effect of this kind, so that it asks for it once more."""
+    wants = next((one.wants for one in case.history.wishes if one.rule == deed.rows[0]["rule"]), None)
+    before_s = max(
+        one.at_s
+        for one in case.history.effects
+        if one.operation == UNSEEN and one.event == effect.event and one.at_s < effect.at_s
+    )
+    between = [one for one in case.history.versions if one.event == effect.event and before_s < one.at_s < effect.at_s]
+    return wants is not None and any(one.record is None or not wants(one.record, one.setup) for one in between)
 
 
 def unsent_had_no_effect(case: Case) -> Iterator[str]:
@@ -147,7 +156,7 @@ def confirmed_is_true(case: Case) -> Iterator[str]:
 def unknown_is_left_by_proof(case: Case) -> Iterator[str]:
     """Out of ``unknown`` leads only evidence, or a person: *there* to confirmed, *not there* to another attempt, and
     that not before ``settle`` is over in the process that sends."""
-    for deed, rows in case.lines:
+    for deed, rows, life in case.lines:
         state, proof, since_s = "", "", 0.0
         for row in rows:
             if row["kind"] == "evidence":
@@ -157,7 +166,7 @@ def unknown_is_left_by_proof(case: Case) -> Iterator[str]:
             if row["kind"] not in STATES:
                 continue
             if state == "unknown" and (row["reason"], row["kind"]) != ("restored", "needs_human"):
-                yield from _left(case, deed, row, proof, since_s)
+                yield from _left(case, row, proof, since_s, case.committed_s(life, row["seq"]))
             if row["kind"] == "unknown":
                 proof = ""
                 since_s = deed.attempts[-1].ended_s if len(deed.attempts) == 1 else _attempt_before(deed, row)
@@ -168,17 +177,16 @@ def _attempt_before(deed: Deed, row: Row) -> float:
     return max((one.ended_s for one in deed.attempts if one.row["seq"] < row["seq"]), default=0.0)
 
 
-def _left(case: Case, deed: Deed, row: Row, proof: str, since_s: float) -> Iterator[str]:
+def _left(case: Case, row: Row, proof: str, since_s: float, at_s: float) -> Iterator[str]:
     kind, number = str(row["kind"]), row["write"]
     if proof not in PROOFS.get(kind, set()) and not (kind == "needs_human" and row["reason"] in AT_ONCE):
         yield f"write {number} went from unknown to {kind}, and the last evidence says {proof or 'nothing'}"
-    if kind != "sending":
+    if kind not in ("sending", "skipped", "cancelled") or proof == "person":
         return
-    attempt = next(one for one in deed.attempts if one.row["hash"] == row["hash"])
     senders = [one for one in case.history.lives if "is held by" not in one.how]  # one that was refused sends nothing
-    began_s = max([since_s, *(life.from_s for life in senders if life.from_s <= attempt.at_s)])
-    if attempt.at_s - began_s < case.history.settle_s - TICK_S:
-        yield f"write {number} was sent again {attempt.at_s - began_s:.3f} s after its attempt, before settle was over"
+    began_s = max([since_s, *(life.from_s for life in senders if life.from_s <= at_s)])
+    if at_s - began_s < case.history.settle_s - TICK_S:
+        yield f"write {number} was {kind} {at_s - began_s:.3f} s after its attempt, before settle was over"
 
 
 def a_row_of_reads_before_another_attempt(case: Case) -> Iterator[str]:
@@ -217,7 +225,7 @@ def the_first_byte_leaves_in_time(case: Case) -> Iterator[str]:
 
 def nothing_leaves_without_its_approval(case: Case) -> Iterator[str]:
     """What waited for a person, or must wait by the config, is not sent before the person has let it go."""
-    for _, rows in case.lines:
+    for _, rows, _ in case.lines:
         let_go = not case.history.approves
         for row in rows:
             if row["kind"] == "waiting":
@@ -266,7 +274,7 @@ def caps_are_kept(case: Case) -> Iterator[str]:
     sent: list[float] = []
     for deed in case.deeds.values():
         counted = [one for one in deed.attempts if one.after is None or one.after["kind"] != "planned"]
-        granted = history.max_attempts + deed.count("resolved") + deed.count("planned", reason="overtaken")
+        granted = history.max_attempts + deed.granted
         if len(counted) > granted:
             yield f"write {deed.rows[0]['write']} made {len(counted)} attempts, granted {granted}"
         if not _stops(deed):
@@ -275,7 +283,7 @@ def caps_are_kept(case: Case) -> Iterator[str]:
                 for one in deed.attempts
                 if one.wire and one.after is not None and one.after["kind"] != "planned"
             ]
-    if history.disturbed or "clock" in history.what:
+    if history.disturbed or history.clock_moved:
         return
     sent.sort()
     for index, at_s in enumerate(sent):
@@ -335,6 +343,11 @@ CLAIMS: tuple[Callable[[Case], Iterator[str]], ...] = (
     episodes_are_few,
     everything_ends,
     wishes_are_fulfilled,
+    an_end_without_effect_says_what_was_so,
+    what_ended_unwanted_had_no_effect,
+    cooldowns_are_kept,
+    evidence_is_what_the_read_met,
+    the_untouched_went_on,
     a_perfect_service_needs_nobody,
     nothing_broke,
 )

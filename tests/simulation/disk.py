@@ -183,8 +183,11 @@ class Disk:
 
 
 _OPEN = (  # noqa: S608 - words of ours
-    "SELECT event, state FROM writes WHERE state NOT IN ({}) "
-    "AND NOT (state = 'planned' AND coalesce(held_by, '') IN ('writes_per_hour', 'sequence', 'conflict'))"
+    "SELECT event, state FROM writes AS one WHERE state NOT IN ({}) "
+    "AND NOT (state = 'planned' AND coalesce(held_by, '') IN ('writes_per_hour', 'conflict')) "
+    "AND NOT (state = 'planned' AND held_by = 'sequence' AND EXISTS (SELECT 1 FROM writes AS other WHERE "
+    "other.event = one.event AND other.rule = one.rule AND other.episode = one.episode AND other.state = 'planned' "
+    "AND other.held_by IN ('writes_per_hour', 'conflict')))"
 ).format(", ".join(f"'{one}'" for one in FINAL))
 
 
@@ -228,7 +231,8 @@ class SimConnection(sqlite3.Connection):
         before = max(0, self.disk.wal_bytes())
         super().commit()
         self._synced()
-        self._stamp()
+        if does != "torn":  # of a torn one nothing is there afterwards
+            self._stamp()
         if does == "sync_fails":
             raise failing(sqlite3.SQLITE_IOERR, "disk I/O error")
         if does == "torn":

@@ -19,6 +19,7 @@ from tests.simulation.case import (
     target_of,
 )
 from tests.simulation.history import Life, Version
+from tests.simulation.lost import mates
 
 
 def manners_are_kept(case: Case) -> Iterator[str]:
@@ -26,7 +27,8 @@ def manners_are_kept(case: Case) -> Iterator[str]:
     along, the memory of a Retry-After and of answers still on their way; and a task that is read after an attempt of
     which nobody can know that it never left."""
     for kind, at_s, what in case.history.violations:
-        if any(at_s - 120.0 < life.to_s <= at_s for life in case.history.lives):
+        killed = any(life.how != "left running" and at_s - 120.0 < life.to_s <= at_s for life in _readers(case))
+        if killed and kind in ("read_floor", "retry_after"):
             case.forgiven["a wait that a killed process took along"] += 1
         elif kind == "retry_after" and any(one <= at_s <= one + UNDER_WAY_S for one in case.history.throttled):
             case.forgiven["left before the 429 was heard"] += 1
@@ -38,6 +40,11 @@ def manners_are_kept(case: Case) -> Iterator[str]:
             case.forgiven["a task read after an attempt that never left"] += 1
         else:
             yield f"{kind} at {at_s - 1000:.3f}: {what}"
+
+
+def _readers(case: Case) -> Iterator[Life]:
+    """The processes that had asked anything of the service."""
+    return (life for life in case.history.lives if _asked_by(case, life, life.to_s))
 
 
 def _asked_of_another(case: Case, at_s: float) -> bool:
@@ -57,8 +64,9 @@ def _lost(deed: Deed) -> bool:
 
 
 def episodes_are_few(case: Case) -> Iterator[str]:
-    """A rule fires no more often than its condition became true in the service. Not asked for where reads answered as
-    of the past, where the rule was edited, and where the ledger was lost or the service reset."""
+    """A rule fires no more often than its condition became true in the service, and once more for each write that a
+    stronger wish has set aside. Not asked for where reads answered as of the past, where the rule was edited, and where
+    the ledger was lost or the service reset."""
     history = case.history
     if history.stale or history.disturbed:
         return
@@ -76,7 +84,13 @@ def episodes_are_few(case: Case) -> Iterator[str]:
                     now = one.record is not None and wish.wants(one.record, one.setup)
                     rises += now and not before
                     before = now
-            if fired[wish.rule, event] > rises + history.lies(event):
+            set_aside = sum(
+                row["kind"] == "skipped"
+                and row["reason"] == "conflict"
+                and (row["rule"], row["event"]) == (wish.rule, event)
+                for row in case.last
+            )
+            if fired[wish.rule, event] > rises + history.lies(event) + set_aside:
                 yield f"{wish.rule} fired {fired[wish.rule, event]} times for {event}, and was true {rises} times"
 
 
@@ -93,8 +107,11 @@ def everything_ends(case: Case) -> Iterator[str]:
 
 
 def held_by_the_hour(case: Case, deed: Deed) -> bool:
-    return deed.state == "planned" and any(
-        row["kind"] == "held" and row["reason"] in ("writes_per_hour", "sequence", "conflict") for row in deed.rows[-2:]
+    held = [row["reason"] for row in deed.rows[-2:] if row["kind"] == "held"]
+    if deed.state != "planned" or not held:
+        return False
+    return held[-1] in ("writes_per_hour", "conflict") or (
+        held[-1] == "sequence" and any(mate.state not in FINAL for mate in mates(case, deed))
     )
 
 

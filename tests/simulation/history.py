@@ -70,6 +70,7 @@ class Wish:
     wants: Callable[[Mapping[str, Any], str], bool] | None
     done: Callable[[Mapping[str, Any], str], bool] | None
     on_suggested: bool
+    cooldown_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,7 @@ class Read:
     path: str
     whole: bool
     lie: bool = False
+    request_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +99,8 @@ class Life:
 @dataclass(slots=True, kw_only=True)
 class History:
     """One played world. ``logs``: the action log of each life of the ledger, the last one last; ``stamps``: for each,
-    when the records up to a number were committed. ``writes``: number, state and attempt of each, as the ledger's own
+    when the records up to a number were committed. ``slowed``: something kept a whole process waiting, not one write.
+    ``writes``: number, state and attempt of each, as the ledger's own
     table says in the end."""
 
     what: str
@@ -126,6 +129,8 @@ class History:
     disturbed: bool = False
     edited: frozenset[str] = frozenset()
     blank: frozenset[int] = frozenset()
+    slowed: bool = False
+    clock_moved: bool = False
     defects: list[str] = field(default_factory=list)
 
     def lies(self, event: str) -> int:

@@ -50,10 +50,14 @@ class Step(asyncio.TimerHandle):
     def cancel(self) -> None:
         """It does not run any more."""
         self._cancelled = True
+        self._callback = None  # type: ignore[assignment]  # as asyncio does: nothing is held any more
         self._args = ()
 
     def cancelled(self) -> bool:
         return self._cancelled
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.owner or 'the world'} at {self._when}: {self._callback}>"
 
     def run(self) -> None:
         """Does it; what it raises is told as asyncio tells it."""

@@ -102,6 +102,16 @@ def plain(scene: str) -> Try:
     return Try(scene=scene)
 
 
+_GONE = """    if {}:
+        gone = move(write, "skipped", at=now, reason="{}", why="never mind")
+        return Step(move=gone, settling=None, then="rest")
+    young = now"""
+_SEQUENCE = """    for write in situation.earlier:
+        return No(way="{}", reason="sequence", why="never mind")
+"""
+_ALL_UNKNOWN = """unsettled = ('unknown', 'needs_human')
+    everybody = self._ledger.open_writes(write.key.partner)
+    busy = tuple(one for one in everybody if one.id != write.id and one.state in unsettled)"""
 HIDDEN = at("pause", "write", "429 applied")
 CLEAN = at("pause", "write", "429 clean")
 TWICE = """        try:
@@ -463,6 +473,135 @@ _ALL: tuple[Mutant, ...] = (
             ('kind="needs_human"', 'kind="planned"'),
         ),
         shown_by=(at("mark lost", "write", "429 clean"),),
+    ),
+    Mutant(
+        name="everything is so already",
+        why="a write is skipped although its target has another value",
+        applied=flaw("worker.guards.target:target_says", ("if already_so(write.intent, fact):", "if True:")),
+        shown_by=(plain("pause"),),
+    ),
+    Mutant(
+        name="silently given up",
+        why="what is proved absent is neither sent again nor put before a person",
+        applied=flaw(
+            f"{LIFE}:_still_unknown",
+            (
+                "    young = now",
+                _GONE.format("may_resend(write, settling, policy, monotonic)", "attempts"),
+            ),
+        ),
+        shown_by=(at("pause", "write", "503 clean"),),
+    ),
+    Mutant(
+        name="given up at the first absence",
+        why="a write ends as skipped before settle is over, and its effect lands",
+        applied=flaw(
+            f"{LIFE}:_still_unknown",
+            (
+                "    young = now",
+                _GONE.format("look.evidence.says == 'not_there'", "no_longer_holds"),
+            ),
+        ),
+        shown_by=(at("boost", "write", "504 applied after 8 s"),),
+    ),
+    Mutant(
+        name="a second step for ever held",
+        why="the next step of a sequence is never sent",
+        applied=flaw(
+            f"{GUARDS}:sequence",
+            (
+                "    for write in situation.earlier:\n",
+                _SEQUENCE.format("hold"),
+            ),
+        ),
+        shown_by=(plain("launch"),),
+    ),
+    Mutant(
+        name="a second step skipped",
+        why="the next step of a sequence ends although the one before it is confirmed",
+        applied=flaw(
+            f"{GUARDS}:sequence",
+            (
+                "    for write in situation.earlier:\n",
+                _SEQUENCE.format("skip"),
+            ),
+        ),
+        shown_by=(plain("launch"),),
+    ),
+    Mutant(
+        name="a person's yes sends again",
+        why="what a person says is there is sent once more",
+        applied=flaw(f"{LIFE}:_verdict", ("    if event.applied:", "    if event.applied and write.attempt == 0:")),
+        shown_by=(at("hide", "write", "429 applied", 1),),
+    ),
+    Mutant(
+        name="an edited rule fires again",
+        why="a condition that was true by the old text opens an episode by the new one",
+        applied=flaw(
+            "worker.engine.episodes:while_true",
+            (
+                "    if not memory.open:\n",
+                "    if not memory.open or (memory.fired and glimpse.rule.priority == 3 and memory.episode < 2):\n",
+            ),
+        ),
+        shown_by=(plain("edited"),),
+    ),
+    Mutant(
+        name="one unknown holds all",
+        why="a write that nobody knows of holds up the writes of other events",
+        applied=flaw(
+            "worker.engine.execute:Executor._situation",
+            (
+                "busy = tuple(one for one in others if holds_back(one, write))",
+                _ALL_UNKNOWN,
+            ),
+        ),
+        shown_by=(at("pause", "write", "503 clean"),),
+    ),
+    Mutant(
+        name="no cooldown",
+        why="a rule that enforces acts again at once",
+        applied=several(
+            flaw(
+                "worker.engine.episodes:_enforced",
+                ("    acted = within(moments, glimpse.now, cooldown)", "    acted = []"),
+            ),
+            flaw("worker.engine.looks:pace_brake", ("    cooldown = rule.cooldown\n", "    cooldown = None\n")),
+        ),
+        shown_by=(plain("enforce"),),
+    ),
+    Mutant(
+        name="an end without its record",
+        why="the row says confirmed and the log does not",
+        applied=flaw(
+            "worker.ledger.sql:_applied",
+            ("journal.add(move.records)", "journal.add(move.records if move.after.state != 'confirmed' else ())"),
+        ),
+        shown_by=(plain("pause"),),
+    ),
+    *(
+        Mutant(
+            name=f"any other value is {says}",
+            why="what is neither as before nor as wanted is not put before a person",
+            applied=flaw(
+                "worker.writes.evidence:judge",
+                (
+                    'return Evidence(says="cannot_tell", value=value, why=why, third=third)',
+                    f'return Evidence(says="{says}", value=value, why=why)',
+                ),
+            ),
+            shown_by=(at("third value", "write", "429 clean"),),
+        )
+        for says in ("there", "not_there")
+    ),
+    Mutant(
+        name="a header that breaks the look",
+        why="a Retry-After that nobody can read ends the task that reads",
+        applied=flaw(
+            "worker.api.classify:retry_after",
+            ("    except (ValueError, TypeError, IndexError, OverflowError):", "    except KeyError:"),
+        ),
+        shown_by=(at("pause", "read", "429, Retry-After words", 4),),
     ),
 )
 MUTANTS = {one.name: one for one in _ALL}

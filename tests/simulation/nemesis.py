@@ -171,7 +171,7 @@ def pairs(scene: str, seed: int = BASE_SEED) -> Iterator[Try]:
     write = kinds.index("write")
     for harm in MENU["write"]:
         first = (write, harm.name)
-        alone = play(named(scene), seed, planned(Try(scene=scene, seed=seed, harms=(first,))))
+        alone = play(named(scene), seed, planned(Try(scene=scene, seed=seed, harms=(first,))), to_the_end=True)
         after = [(number, kind) for number, (kind, _) in enumerate(alone.points.crossed) if number > write]
         for number, kind in after[:PAIR_REACH]:
             for second in MENU[kind]:

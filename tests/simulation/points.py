@@ -182,7 +182,7 @@ class Points:
 
     ``plan``: by number. ``rates``: by kind of place, the share that goes wrong, and what may; for swarms. Nothing goes
     wrong any more once it is healed. ``blind_s``: from and to when every read is answered 500. ``over_s``: when all
-    that has gone wrong by itself is over.
+    that has gone wrong by itself is over. ``more``: something may still go wrong that is not planned yet.
     """
 
     plan: Mapping[int, Harm] = field(default_factory=dict)
@@ -195,12 +195,14 @@ class Points:
     crossed: list[tuple[str, str]] = field(default_factory=list)
     done: Counter[str] = field(default_factory=Counter)
     over_s: float = 0.0
+    more: bool = False
     tell: Callable[[str], None] = lambda _text: None
 
     @property
     def spent(self) -> bool:
         """Whether all that was planned is over; never, where nothing was."""
-        return bool(self.plan) and len(self.crossed) > max(self.plan) and self.moment() >= self.over_s
+        over = len(self.crossed) > max(self.plan, default=0) and self.moment() >= self.over_s
+        return bool(self.plan) and over and not self.more
 
     def cross(self, kind: str, what: str) -> Harm | None:
         """The worker is at a point; what goes wrong there, if anything."""

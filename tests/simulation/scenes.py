@@ -294,6 +294,21 @@ NAMED: tuple[Scene, ...] = (
         latencies_s=(0.03,),
     ),
     _scene(
+        "third value",
+        (HIDE,),
+        {},
+        _set(5.0, "e1", status="archived"),
+        _set(8.5, "e1", by="person", frontend_status="FLAGGED"),
+    ),
+    _scene(
+        "edited",
+        (HIDE,),
+        {},
+        _set(5.0, "e1", status="archived"),
+        Turn(at=13.5, does="edit", details={"rule": HIDE.id}),
+        lasts_s=25.0,
+    ),
+    _scene(
         "approve",
         (PAUSE,),
         {},

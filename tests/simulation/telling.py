@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.simulation import history
 from tests.simulation.loop import START_S
-from tests.simulation.points import STALE
+from tests.simulation.points import BEYOND, STALE, WRITE
 from tests.simulation.scenes import Turn
 from tests.simulation.town import Town
 
@@ -64,6 +64,7 @@ def told_history(town: Town, ended_s: float) -> history.History:
                 wants=law.wants,
                 done=law.done,
                 on_suggested="on_change: suggested_tcs" in law.text,
+                cooldown_s=60.0 if "cooldown: 1m" in law.text else 0.0,
             )
             for law in town.scene.laws
         ),
@@ -80,8 +81,17 @@ def told_history(town: Town, ended_s: float) -> history.History:
         disturbed=town.disturbed,
         edited=frozenset(town.edited),
         blank=frozenset(town.blank),
+        clock_moved=any("clock" in name for name in town.points.done)
+        or any(turn.does == "clock" for turn in town.scene.turns),
+        slowed=any(not _of_one_write(name) for name in town.points.done) or bool(town.scene.rates),
         defects=town.defects,
     )
+
+
+def _of_one_write(done: str) -> bool:
+    """Whether what went wrong concerned one request that writes, and nothing beside it."""
+    kind, _, name = done.partition(": ")
+    return kind == "write" and next(one for one in (*WRITE, *BEYOND) if one.name == name).does == "twin"
 
 
 def _ordinary(turn: Turn, town: Town) -> bool:

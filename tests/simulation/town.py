@@ -542,14 +542,21 @@ def place() -> Path:
 
 
 def play(
-    scene: Scene, seed: int, plan: Mapping[int, Harm] | None = None, blind_s: tuple[float, float] = (0.0, 0.0)
+    scene: Scene,
+    seed: int,
+    plan: Mapping[int, Harm] | None = None,
+    blind_s: tuple[float, float] = (0.0, 0.0),
+    *,
+    to_the_end: bool = False,
 ) -> Played:
-    """Plays a scene under a seed, with these harms at these points."""
+    """Plays a scene under a seed, with these harms at these points. ``to_the_end``: the story takes all its time, also
+    where all that was to go wrong in it has."""
     folder = Path(tempfile.mkdtemp(dir=place()))
     broke: list[str] = []
     try:
         town = Town(scene, seed, plan or {}, folder)
         town.points.blind_s = blind_s
+        town.points.more = to_the_end
         with mounted(town.disk), patch.object(daemon, "AsyncIOScheduler", SimScheduler):
             try:
                 town.loop.run(town.play())

@@ -19,6 +19,7 @@ from tests.simulation.points import Harm, Points
 from worker.ledger.mark import read_mark
 from worker.ledger.places import LedgerPlace
 from worker.model.replacing import replace
+from worker.sandbox.books import Seen
 from worker.sandbox.delivery import Delivery, Hang, TwinRequest
 from worker.sandbox.faults import Fault, FaultPlan, Match
 from worker.sandbox.service import Service
@@ -116,7 +117,7 @@ class SimTransport(TwinTransport):
         seen = around.twin.books.requests[-1]
         if crossing.tapped is not None:
             crossing.tapped.request_id, crossing.tapped.reached = seen.request_id, seen.reached
-        self._note(asked, owner, seen.status, harm)
+        self._note(asked, owner, seen, harm)
         around.tell(f"{owner} {asked.method} {asked.path} {dict(asked.query) or ''} {_body(asked)} -> {seen.status}")
         if harm is not None and harm.does == "person_after":
             around.meddle(harm, asked)
@@ -147,14 +148,16 @@ class SimTransport(TwinTransport):
         finally:
             around.twin.faults = standing
 
-    def _note(self, asked: TwinRequest, owner: str, status: int | None, harm: Harm | None) -> None:
-        now = self._around.loop.time()
+    def _note(self, asked: TwinRequest, owner: str, seen: Seen, harm: Harm | None) -> None:
+        now, status = self._around.loop.time(), seen.status
         if status == 429:
             self._around.throttled.append(now)
         if asked.is_read:
             whole = status in (200, 404) and harm is None  # a 404 says that there is none
             lie = status == 404 and harm is not None
-            self._around.reads.append(Read(at_s=now, owner=owner, path=asked.path, whole=whole, lie=lie))
+            self._around.reads.append(
+                Read(at_s=now, owner=owner, path=asked.path, whole=whole, lie=lie, request_id=seen.request_id)
+            )
 
     def _tap(self, asked: TwinRequest, owner: str, harm: Harm | None) -> Tapped:
         around = self._around

@@ -1,0 +1,201 @@
+"""Claims that nothing is lost: an end without an effect has a reason that was true when it was given, and what nobody
+troubled was done in time."""
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+from tests.simulation.case import INTERVAL_S, TICK_S, UNDER_WAY_S, Case, Deed, target_of, touched
+from tests.simulation.history import Row, Version, Wish
+
+LAST_READS = 3
+"""What a decision rests on was shown by one of so many reads before it."""
+FIELDS = {
+    "pause": ("client_campaign_status", "PAUSED"),
+    "run": ("client_campaign_status", "RUNNING"),
+    "optimisation": ("campaign_optimisation_status", "OFF"),
+    "ad_optimisation": ("ad_campaign_optimisation_status", "OFF"),
+    "frontend_status": ("frontend_status", "HIDDEN"),
+}
+SETUPS = {"create_draft": ("DRAFT", "PUBLISHED"), "boost": ("PUBLISHED",)}
+BY_PEOPLE = frozenset({"person", "rule_edited", "rule_gone", "superseded", "event_gone", "partner_gone"})
+"""Reasons that other claims look at, or that a person gave."""
+UNTOUCHED_RULE = "calm-ads"
+IN_TIME_S = 2 * INTERVAL_S + 4 * UNDER_WAY_S
+"""From a change to the first byte of the write it calls for: a look, its requests, and the floor of its last read."""
+
+
+def an_end_without_effect_says_what_was_so(case: Case) -> Iterator[str]:
+    """A write is skipped only for what one of the last reads could show: its target had the wanted value, its condition
+    was false, or an earlier step had ended otherwise. Not asked for where reads answered as of the past, where the rule
+    was edited, and where a ledger was lost or the service reset."""
+    history = case.history
+    if history.stale or history.disturbed:
+        return
+    wishes = {wish.rule: wish for wish in history.wishes}
+    for deed, row, at_s in _skipped(case):
+        wish = wishes.get(str(row["rule"]))
+        if str(row["rule"]) in history.edited or history.lies(deed.event) or row["reason"] in BY_PEOPLE:
+            continue
+        if not _true_then(case, deed, row, at_s, wish):
+            yield f"write {row['write']} of {deed.event} was skipped as {row['reason']}, which no read could show"
+
+
+def _skipped(case: Case) -> Iterator[tuple[Deed, Row, float]]:
+    met: set[str] = set()
+    by_first = {(deed.rows[0]["hash"]): deed for deed in case.deeds.values()}
+    for life, rows in enumerate(case.history.logs):
+        first: dict[int, str] = {}
+        for row in rows:
+            if row["write"] is None:
+                continue
+            name = first.setdefault(row["write"], row["hash"])
+            if row["kind"] == "skipped" and row["hash"] not in met and name in by_first:
+                yield by_first[name], row, case.committed_s(life, row["seq"])
+            met.add(row["hash"])
+
+
+def _true_then(case: Case, deed: Deed, row: Row, at_s: float, wish: Wish | None) -> bool:
+    action = str(row["action"])
+    match row["reason"]:
+        case "already_so" if action in FIELDS:
+            name, value = FIELDS[action]
+            return _shown(case, deed.event, at_s, lambda one: one.record is not None and one.record[name] == value)
+        case "already_so" if action in SETUPS:
+            return _shown(case, deed.event, at_s, lambda one: one.setup in SETUPS[action])
+        case "nothing_to_pause":
+            return _shown(
+                case, deed.event, at_s, lambda one: one.record is not None and not one.record["client_campaign_status"]
+            )
+        case "no_longer_holds":
+            wants = None if wish is None else wish.wants
+            return wants is None or _shown(
+                case, deed.event, at_s, lambda one: one.record is None or not wants(one.record, one.setup)
+            )
+        case "sequence":
+            return any(_ended_otherwise(mate) for mate in mates(case, deed))
+        case "conflict":
+            return any(_rival(one, deed) for one in case.deeds.values())
+        case _:
+            return False
+
+
+def _shown(case: Case, event: str, at_s: float, so: Callable[[Version], bool]) -> bool:
+    """Whether it was so in the service when one of the last reads of the event, or of its setup, came to it."""
+    for paths in (("/events/", f"/events/{event}"), (f"/setup_processes/{event}",)):
+        reads = [one.at_s for one in case.history.reads if one.path in paths and one.at_s <= at_s + TICK_S]
+        for read_s in reads[-LAST_READS:]:
+            known = [one for one in case.history.versions if one.event == event and one.at_s <= read_s + TICK_S]
+            if known and so(known[-1]):
+                return True
+    return False
+
+
+def mates(case: Case, deed: Deed) -> list[Deed]:
+    """The other writes of its episode."""
+
+    def episode(one: Deed) -> tuple[object, ...]:
+        return one.rows[0]["rule"], one.rows[0]["event"], one.rows[0]["episode"]
+
+    return [one for one in case.deeds.values() if one is not deed and episode(one) == episode(deed)]
+
+
+def _rival(one: Deed, deed: Deed) -> bool:
+    """Whether it is another rule's, for the same target."""
+    return one.event == deed.event and target_of(one) == target_of(deed) and one.rows[0]["rule"] != deed.rows[0]["rule"]
+
+
+def _ended_otherwise(deed: Deed) -> bool:
+    reason = deed.rows[-1]["reason"]
+    return deed.state in ("rejected", "refused", "unconfirmed", "cancelled") or (
+        deed.state == "skipped" and reason not in ("already_so", "nothing_to_pause")
+    )
+
+
+def evidence_is_what_the_read_met(case: Case) -> Iterator[str]:
+    """What a piece of evidence says is what its read met in the service: *there*, the wanted value; *not there*, what
+    was there before the first attempt. Not asked for where reads answered as of the past."""
+    if case.history.stale:
+        return
+    reads = {one.request_id: one for one in case.history.reads}
+    for deed in case.deeds.values():
+        before = next((row["before"] for row in deed.rows if row["kind"] == "sending"), None)
+        for row in deed.rows:
+            says = row["evidence"]["says"] if row["kind"] == "evidence" else ""
+            if says not in ("there", "not_there"):
+                continue
+            read = reads.get(row["evidence"]["x_request_id"])
+            if read is None:
+                yield f"evidence of write {row['write']} says {says}, and rests on no read"
+            elif not read.lie and not _met(case, deed, row, read.at_s, before):
+                yield f"evidence of write {row['write']} says {says} at {read.at_s - 1000:.3f}, which was not so"
+
+
+def _met(case: Case, deed: Deed, row: Row, at_s: float, before: Any) -> bool:  # noqa: ANN401 - what stood in the log
+    known = [one for one in case.history.versions if one.event == deed.event and one.at_s <= at_s + TICK_S]
+    action, there = str(row["action"]), row["evidence"]["says"] == "there"
+    if not known or action not in (*FIELDS, *SETUPS):
+        return bool(known)
+    if action in SETUPS:
+        return known[-1].setup in (SETUPS[action] if there else (before["state"],))
+    name, wanted = FIELDS[action]
+    record = known[-1].record
+    return record is not None and record[name] == (wanted if there else before)
+
+
+def what_ended_unwanted_had_no_effect(case: Case) -> Iterator[str]:
+    """A write that was sent, and then ended as skipped or cancelled, had no effect. Forgiven: effects later than
+    ``settle``, effects that another hand reversed before a read could show them, reads of the past, a person's word,
+    and a value that was found there after all."""
+    for deed in case.deeds.values():
+        if deed.state not in ("skipped", "cancelled") or not deed.effects or case.history.stale:
+            continue
+        if deed.count("resolved") or deed.rows[-1]["reason"] in ("person", "already_so") or case.history.disturbed:
+            case.forgiven["unwanted in the end, by a person's word or because it was there"] += 1
+        elif any(
+            one.at_s - attempt.ended_s > case.history.settle_s
+            for one in deed.effects
+            for attempt in deed.attempts
+            if any(wire.request_id == one.request_id for wire in attempt.wire)
+        ):
+            case.forgiven["an effect later than settle"] += 1
+        elif touched(
+            case, deed.event, deed.effects[-1].target, deed.effects[-1].at_s, case.history.ended_s, not_by=deed
+        ):
+            case.forgiven["unwanted in the end, and reversed by others"] += 1
+        else:
+            yield f"write {deed.rows[0]['write']} ended as {deed.state}, and had an effect"
+
+
+def cooldowns_are_kept(case: Case) -> Iterator[str]:
+    """A rule acts on an event again no sooner than its cooldown allows, which is measured by the wall clock."""
+    if case.history.disturbed or case.history.clock_moved:
+        return
+    for wish in case.history.wishes:
+        for event in {one.event for one in case.history.versions} if wish.cooldown_s else ():
+            firsts = sorted(
+                deed.attempts[0].at_s
+                for deed in case.deeds.values()
+                if deed.event == event and deed.rows[0]["rule"] == wish.rule and deed.attempts
+            )
+            for before_s, after_s in pairwise(firsts):
+                if after_s - before_s < wish.cooldown_s - TICK_S:
+                    yield f"{wish.rule} acted on {event} twice within {after_s - before_s:.3f} s"
+
+
+def the_untouched_went_on(case: Case) -> Iterator[str]:
+    """A target that nothing troubled got its write in time, whatever happened to the writes of others. Asked for where
+    one process lived all the time, every read was answered, and nobody was told to slow down."""
+    history = case.history
+    wish = next((one for one in history.wishes if one.rule == UNTOUCHED_RULE), None)
+    undisturbed = len(history.lives) == 1 and all(one.whole for one in history.reads) and not history.throttled
+    if wish is None or wish.wants is None or not undisturbed or history.slowed or history.edited or history.halts:
+        return
+    for event in {one.event for one in history.versions}:
+        mine = [one for one in history.versions if one.event == event and one.record is not None]
+        since_s = next((one.at_s for one in mine if one.record and wish.wants(one.record, one.setup)), None)
+        if since_s is None or since_s > history.healed_s:
+            continue
+        left_s = min((one.at_s for one in history.wire if f"/{event}/" in one.url), default=float("inf"))
+        if left_s - since_s > IN_TIME_S:
+            yield f"{event} was asked for at {since_s - 1000:.3f}, and its write left at {left_s - 1000:.3f}"
