@@ -36,6 +36,8 @@ from worker.rules.remedies import (
     pair,
     presence,
     remedy,
+    remedy_in,
+    remedy_of,
     spelled,
     unknown_field,
     unknown_function,
@@ -191,12 +193,12 @@ class _Check:
         elif node.text in ("==", "!="):
             self._equal(node, *types)
         elif not ordered(*types):
-            self.find(node.at, f"{pair(node, types)} have no order", remedy(types))
+            self.find(node.at, f"{pair(node, types)} have no order", remedy_of(node, types))
         return BOOL
 
     def _equal(self, node: Node, left: Type, right: Type) -> None:
         if not comparable(left, right):
-            hint = remedy((left, right))
+            hint = remedy_of(node, (left, right))
             if "null" in (left.kind, right.kind):
                 hint = "the API document allows no null here; where one comes, the field is unknown"
             self.find(node.at, f"{pair(node, (left, right))} can never be equal", hint)
@@ -211,9 +213,8 @@ class _Check:
                 for value in listed.children:
                     self._among(item, left, value)
             if right.items is not None and not comparable(left, right.items):
-                self.find(
-                    node.at, f"{left.words} is never in a list of {right.items.words}", remedy((left, right.items))
-                )
+                message = f"{left.words} is never in a list of {right.items.words}"
+                self.find(node.at, message, remedy_in(left, right.items))
         elif right.kind == "object":
             path = path_of(listed)
             if item.literal == "string" and right.fields is not None and str(item.value) in right.fields and path:

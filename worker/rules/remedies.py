@@ -31,6 +31,7 @@ _OF_OTHER_LANGUAGES: Mapping[str, str] = {
 }
 """Functions that people know from elsewhere, and how the same is written here."""
 _EXACT = "texts are compared letter by letter: list the spellings, x in ['a', 'A'], or use x.matches('(?i)…')"
+ONE_KIND = "the two sides must be of one kind; remove one of them, or name a field of it"
 _DAYS = "for times of the day or week give the rule `at`; now.getDayOfWeek() is 0 on Sundays, in UTC"
 _NOT_HERE: Mapping[str, str] = {
     **dict.fromkeys(("lower", "upper", "lowerAscii", "upperAscii", "toLowerCase", "toUpperCase"), _EXACT),
@@ -123,7 +124,27 @@ def remedy(types: tuple[Type, ...]) -> str:
         return "write the number without quotes"
     if kinds == {"bool", "string"}:
         return "write true or false without quotes"
-    return "the two sides must be of one kind; remove one of them, or name a field of it"
+    return ONE_KIND
+
+
+def remedy_of(node: Node, types: tuple[Type, Type]) -> str:
+    """The same for the two sides of a comparison: where one is a text and the other a number, the one that somebody
+    wrote takes the kind of the other."""
+    left, right = node.children
+    kinds = {found.kind for found in types}
+    if "string" not in kinds or not kinds & NUMERIC or "string" in (left.literal, right.literal):
+        return remedy(types)
+    if "literal" not in (left.kind, right.kind):
+        return ONE_KIND
+    sides = (f"'{one.text}'" if one.kind == "literal" else spelled(one) for one in (left, right))
+    return f"write the text in quotes: {f' {node.text} '.join(sides)}"
+
+
+def remedy_in(left: Type, items: Type) -> str:
+    """What to write where a list holds nothing of the kind that is looked for."""
+    if left.kind == "string" and items.kind in NUMERIC:
+        return "write the values of the list in quotes"
+    return remedy((left, items))
 
 
 def compared(node: Node, found: Type) -> str:

@@ -16,6 +16,7 @@ from worker.rules.conditions import condition
 from worker.rules.durations import duration_text, parse_duration
 from worker.rules.fields import Form
 from worker.rules.registry import BUILT_IN, CustomFact, with_custom
+from worker.rules.remedies import ONE_KIND
 from worker.rules.rulefile import RULES_MAX
 from worker.rules.scalars import offsets_of
 from worker.rules.yamltext import NODES_MAX, TEXT_MAX_BYTES, Document, Scalar, Value, compose
@@ -50,6 +51,14 @@ def test_a_message_with_named_fields_is_read_like_a_record() -> None:
         ("event.start_date_time - now < '7d'", "write duration('7d')"),
         ("adplatform.connected == 'true'", "write true or false without quotes"),
         ("event.city in {'x': 1}", ""),
+        ("event.status == 5", "write the text in quotes: event.status == '5'"),
+        ("5 != event.status", "write the text in quotes: '5' != event.status"),
+        ("event.city < 1.5", "write the text in quotes: event.city < '1.5'"),
+        ("event.capacity > '100'", "write the number without quotes"),
+        ("'100' == event.capacity", "write the number without quotes"),
+        ("event.city == event.capacity", ONE_KIND),
+        ("event.status in [5, 6]", "write the values of the list in quotes"),
+        ("event.capacity in ['5']", "write the number without quotes"),
     ],
 )
 def test_remedies(source: str, hint: str) -> None:
