@@ -9,11 +9,15 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from tests.builders import NOW, a_write
+from tests.builders import NOW, RULE, a_policy, a_write
 from tests.reference.pages import ROOT
 from tests.unit.engine.ruletest_bench import SETTINGS
+from worker.engine.edits import edits_of
 from worker.engine.operators import approved, rejected, resolved
+from worker.model.rules import RuleSet
 from worker.model.writes import FINAL, State, Write
+from worker.writes.evidence import Evidence
+from worker.writes.life import Looked, Settling, advance
 from worker.writes.states import MOVES
 
 FILE: Final = ROOT / "docs" / "operating.md"
@@ -40,6 +44,15 @@ def _resolved(write: Write, *, applied: bool) -> State:
     return verdict.after.state
 
 
+def also_by_itself() -> frozenset[tuple[State, State]]:
+    """Moves that a command makes and that also come without one: a read shows the effect after all, a rule is gone."""
+    look = Looked(began=2.0, evidence=Evidence(says="there", why="seen"))
+    shown = advance(a_write(state="needs_human"), Settling(ended=1.0), look, a_policy(), (NOW, 3.0)).move
+    waits = replace(a_write(state="waiting"), attempt=0, rules=(RULE,))
+    gone = [one.change for one in edits_of(RuleSet(), [waits], {}, NOW)]
+    return frozenset((one.before.state, one.after.state) for one in (shown, *gone) if one is not None)
+
+
 def said_by_a_person() -> dict[tuple[State, State], list[str]]:
     """The moves that a command makes, and which command."""
     found: dict[tuple[State, State], list[str]] = {}
@@ -55,14 +68,20 @@ def said_by_a_person() -> dict[tuple[State, State], list[str]]:
 def drawn() -> str:
     """The picture as Mermaid draws it: the ends without effect as one, and a person's moves with their command."""
     people = said_by_a_person()
+    itself = also_by_itself()
     edges: dict[tuple[str, str], list[str]] = {}
+    alone: set[tuple[str, str]] = set()
     for state, after in MOVES.items():
         for follows in after:
+            edge = (state, ENDED if follows in WITHOUT_EFFECT else follows)
             words = people.get((state, follows), [])
-            edges.setdefault((state, ENDED if follows in WITHOUT_EFFECT else follows), []).extend(words)
+            edges.setdefault(edge, []).extend(words)
+            if not words or (state, follows) in itself:
+                alone.add(edge)
     lines = ["```mermaid", "stateDiagram-v2", "    direction LR", "    [*] --> planned", "    [*] --> waiting"]
     for (start, to), words in edges.items():
-        lines.append(f"    {start} --> {to}" + (f" : {', '.join(words)}" if words else ""))
+        said = ["by itself", *words] if words and (start, to) in alone else words
+        lines.append(f"    {start} --> {to}" + (f" : {' or '.join(said)}" if said else ""))
     lines += [f"    {end} --> [*]" for end in ("confirmed", "unconfirmed", ENDED)]
     lines += ["    classDef you fill:#fde68a,stroke:#92400e,color:#000", "    class waiting, needs_human you"]
     return "\n".join((*lines, "```"))
@@ -71,7 +90,7 @@ def drawn() -> str:
 def spelled() -> str:
     """The same in plain letters: what goes by itself, what a person decides, and the ends."""
     people = said_by_a_person()
-    mine = {pair for pair in people if pair[0] in ("waiting", "needs_human")}
+    mine = {pair for pair in people if pair[0] in YOURS} - also_by_itself()
     by_itself = [f"  {' --> '.join(WAY)}"]
     for state, after in MOVES.items():
         others = [to for to in after if (state, to) not in mine and not _on_the_way(state, to)]

@@ -10,7 +10,7 @@ from worker.cli.configs import config_from
 from worker.cli.opening import ledger_url
 from worker.cli.output import say
 from worker.config import Config
-from worker.ledger.places import place_of
+from worker.ledger.places import FOLDER_HINT, no_folder, place_of
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.errors import UsageError
 from worker.model.ids import PartnerId
@@ -33,8 +33,10 @@ def reader_of(invocation: Invocation) -> LedgerReader:
 
 def say_no_ledger(url: str) -> None:
     """A wrong folder looks like a worker that never did anything, so it is said that there is no ledger."""
-    file = place_of(url).file
-    if not file.exists():
+    file, missing = place_of(url).file, no_folder(place_of(url))
+    if missing is not None:
+        say(f"{missing}: {FOLDER_HINT}")
+    elif not file.exists():
         say(f"there is no ledger {file} yet; `campaign-worker run` makes it, --config names another config")
 
 

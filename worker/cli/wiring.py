@@ -33,7 +33,7 @@ from worker.engine.told import Tell, ToldLedger
 from worker.ledger.draft import draft_of
 from worker.ledger.lock import SenderLock, holder
 from worker.ledger.mark import lost
-from worker.ledger.places import place_of
+from worker.ledger.places import FOLDER_HINT, no_folder, place_of
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
 from worker.model.errors import NotFound
@@ -59,6 +59,9 @@ def operators_ledger(config: Config) -> SqlLedger:
     if not place.file.exists():
         if place.mark.exists():
             raise lost(place)
+        missing = no_folder(place)
+        if missing is not None:
+            raise NotFound(f"{missing}; nothing was changed", hint=FOLDER_HINT)
         raise NotFound(
             f"there is no ledger {place.file}; nothing was changed",
             hint="name the daemon's config with --config; a ledger is made by `campaign-worker run`",

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from worker.ledger.codec import millis_text, time_of
-from worker.ledger.places import LedgerPlace
+from worker.ledger.places import FOLDER_HINT, LedgerPlace, no_folder
 from worker.model.errors import NotSafe
 
 TRIES_MAX = 100
@@ -33,6 +33,9 @@ class SenderLock:
         try:
             handle = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
+            missing = no_folder(place)
+            if missing is not None:
+                raise NotSafe(missing, hint=FOLDER_HINT) from error
             raise NotSafe(
                 f"the lock {place.lock} cannot be opened: {error.strerror}", hint="make the ledger's folder writable"
             ) from error

@@ -52,6 +52,15 @@ def place_of(url: str, folder: Path | None = None) -> LedgerPlace:
     return LedgerPlace(file=(folder or Path()).joinpath(parsed.database).absolute())
 
 
+def no_folder(place: LedgerPlace) -> str | None:
+    """In words that the ledger's folder does not exist; None where it does. A slip of the pen in a path mostly."""
+    folder = place.file.parent
+    return None if folder.is_dir() else f"there is no folder {folder} for the ledger {place.file.name}"
+
+
+FOLDER_HINT = "create the folder, or correct `ledger:` in the config"
+
+
 def sync_folder(folder: Path) -> None:
     """Makes the names in a folder durable: a new file is lost with its folder's entry, however well it was written."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

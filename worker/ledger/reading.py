@@ -6,6 +6,7 @@ disk; a ledger that does not exist reads as an empty one. Nothing here writes, l
 """
 
 import os
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -23,12 +24,12 @@ from worker.ledger.prepared import Prepared, given
 from worker.ledger.revisions import NOTHING, require_current, revision_of
 from worker.ledger.rows import ALL_WRITES, Decoded, write_of
 from worker.ledger.sendings import first_sendings, task_reads
-from worker.ledger.store import Store, memory_store, reading_store
+from worker.ledger.store import Store, code_of, memory_store, reading_store
 from worker.ledger.tables import action_log, daemon_status, meta, metadata, partner_memory, rule_memory, writes
 from worker.ledger.trail import load_evaluations, load_history, load_observed, load_text
 from worker.ledger.views import active_halts
 from worker.model.commits import ChainBreak, DaemonStatus, Halt, LogFilter
-from worker.model.errors import NotFound, NotSafe
+from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, WorkerError
 from worker.model.facts import Json
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
@@ -37,6 +38,9 @@ from worker.model.writes import FINAL, State, Write
 
 PAGE_RECORDS = 500
 PAGE_MEMORIES = 2_000
+BACKUP_HINT = "choose a folder that exists, with room, where this user may write; the ledger itself is as it was"
+OF_THE_TARGET = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
+"""SQLite's errors that speak of the file that is written and not of the ledger, which is only read."""
 LARGEST = 2**63 - 1
 """The largest number that SQLite holds: nothing in a ledger has a larger one, and it cannot be asked for."""
 _M, _W, _L = rule_memory.c, writes.c, action_log.c
@@ -289,6 +293,9 @@ class LedgerReader:
         fresh = target.with_name(f".{target.name}.{os.getpid()}.new")
         try:
             fresh.unlink(missing_ok=True)
+            os.close(
+                os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+            )  # says better than SQLite what is wrong
             self._store.run_alone("VACUUM INTO ?", str(fresh))
             _sync(fresh)
             os.link(fresh, target)
@@ -296,8 +303,12 @@ class LedgerReader:
         except FileExistsError as error:
             raise NotFound(f"{target} exists already", hint="name a file that does not exist yet") from error
         except OSError as error:
-            hint = "choose a folder that exists, with room, where this user may write"
-            raise NotSafe(f"the backup {target} cannot be written: {error.strerror}", hint=hint) from error
+            raise WorkerError(f"the backup {target} cannot be written: {error.strerror}", hint=BACKUP_HINT) from error
+        except LedgerUnwritable as error:
+            if code_of(error.__cause__) not in OF_THE_TARGET:
+                raise
+            why = f"the backup {target} cannot be written: {error.__cause__}"
+            raise WorkerError(why, hint=BACKUP_HINT) from error
         finally:
             fresh.unlink(missing_ok=True)
 

@@ -34,9 +34,14 @@ HINTS = {
     sqlite3.SQLITE_BUSY: "another process holds the ledger in a transaction; find it with `fuser` or `lsof`",
     sqlite3.SQLITE_LOCKED: "another process holds the ledger in a transaction; find it with `fuser` or `lsof`",
     sqlite3.SQLITE_CANTOPEN: "check that the folder exists and that this user may write to it",
-    sqlite3.SQLITE_CORRUPT: "stop, keep the file for examination, and restore a backup",
     sqlite3.SQLITE_NOTADB: "the file is no SQLite database; check the path",
 }
+HEADER = b"SQLite format 3\0"
+"""How each file of SQLite's begins."""
+DAMAGED_HINT = (
+    "nothing is sent. Keep the file, with its -wal and -shm, in another place, put the newest backup where it was, and "
+    "go on with `campaign-worker ledger accept-restore`; never with an empty ledger, it would do again what was done"
+)
 
 
 Row = tuple[Any, ...]
@@ -141,9 +146,16 @@ class Turn:
 
 def unwritable(name: str, error: sqlite3.Error) -> LedgerUnwritable:
     """SQLite's error in the words of the error tree."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    code = code_of(error)
+    if code == sqlite3.SQLITE_CORRUPT:
+        return LedgerUnwritable(f"{name} is damaged: {error}", hint=DAMAGED_HINT)
     hint = HINTS.get(code, "look at the disk and at the file's permissions")
     return LedgerUnwritable(f"{name} cannot be used: {error}", hint=f"{hint}; nothing is sent until it can be written")
+
+
+def code_of(error: BaseException | None) -> int:
+    """SQLite's primary code of an error, 0 for any other."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def writing_store(place: LedgerPlace) -> Store:
@@ -165,16 +177,32 @@ def reading_store(place: LedgerPlace) -> Store:
     A WAL database needs its shared-memory file even for reading. Where that cannot be made, nobody can be writing here,
     so the file is read as it stands; if committed pages still wait in the WAL, a copy of both is read instead.
     """
+    if place.file.is_dir():
+        raise NotSafe(
+            f"{place.file} is a folder; `ledger:` names a file", hint="write for instance sqlite:///worker.db"
+        )
     connect = _connector(place, "mode=ro")
     try:
         probed = _probed(connect)
     except sqlite3.OperationalError as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+        if code_of(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             raise unwritable(f"the ledger {place.file}", error) from error
         return _reading_without_shared_memory(place)
     except sqlite3.DatabaseError as error:
+        if _begins_like_one(place):
+            raise NotSafe(f"the ledger {place.file} is damaged: {error}", hint=DAMAGED_HINT) from error
         raise NotSafe(f"{place.file} is not a ledger: {error}", hint="check the path in `ledger:`") from error
     return Store(Kept(connect, probed), place)
+
+
+def _begins_like_one(place: LedgerPlace) -> bool:
+    """Whether the file is one of SQLite's, if a broken one. Only for a file that SQLite itself would not read: closing
+    it drops the locks that this process holds on it."""
+    try:
+        with place.file.open("rb") as opened:
+            return opened.read(len(HEADER)) == HEADER
+    except OSError:
+        return False
 
 
 def memory_store() -> Store:

@@ -33,7 +33,7 @@ from worker.ledger.reading import open_reading
 from worker.ledger.rows import writes_json
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Commit, DaemonStatus, LogFilter
-from worker.model.errors import LedgerUnwritable, NotFound, NotSafe
+from worker.model.errors import LedgerUnwritable, NotFound, WorkerError
 
 CONTRACT_FIELDS = [
     *("id", "state", "reason", "partner", "event", "rule", "rules", "episode", "position", "item", "action", "attempt"),
@@ -186,9 +186,12 @@ def test_a_backup_never_replaces_a_file(ledger: SqlLedger, tmp_path: Path) -> No
 
 
 def test_a_backup_that_cannot_be_written_says_so_and_leaves_nothing(ledger: SqlLedger, tmp_path: Path) -> None:
-    with pytest.raises(NotSafe):
+    before = ledger.last_seq()
+    with pytest.raises(WorkerError, match=r"the backup .*/nowhere/b\.db cannot be written: No such file") as caught:
         ledger.backup(tmp_path / "nowhere" / "b.db")
 
+    assert caught.value.exit_code == 1
+    assert ledger.last_seq() == before, "the ledger itself is well"
     assert not list(tmp_path.glob("**/*.new"))
 
 

@@ -1,0 +1,120 @@
+"""A ledger that is damaged, a folder, or nowhere: what is wrong is said, and what to do, and never to begin anew."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.calling import call, settle_in
+from tests.unit.ledger.examples import NOW, key, open_ledger, place_in, plan, planned, sent
+
+EVERY_KIND = (
+    ("status",),
+    ("log",),
+    ("writes",),
+    ("run", "--for", "1s"),
+    ("approve", "1"),
+    ("ledger", "accept-restore"),
+)
+"""Those that read, those that send, and those that store a word of an operator's."""
+SEEN = ("is damaged: ", "nothing is sent", "newest backup", "ledger accept-restore", "never with an empty ledger")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    settle_in(folder)
+    with open_ledger(folder) as ledger:
+        sent(ledger, planned(ledger, plan(key()))[0], NOW)
+    return folder
+
+
+@pytest.fixture
+def config(home: Path, tmp_path: Path) -> Path:
+    shutil.copytree(home, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "config.yaml"
+
+
+@pytest.mark.parametrize("kept", [20_000, 600, 40])
+@pytest.mark.parametrize("arguments", EVERY_KIND, ids=" ".join)
+def test_a_ledger_that_was_cut_off_is_damaged_and_nobody_is_told_to_check_the_path(
+    config: Path, arguments: tuple[str, ...], kept: int
+) -> None:
+    file = place_in(config.parent).file
+    cut = file.read_bytes()[:kept]
+    file.write_bytes(cut)
+
+    done = call(*arguments, config=config)
+
+    assert (done.code, done.out) == (3, "")
+    assert [words for words in SEEN if words not in done.err] == [], done.err
+    assert "check the path" not in done.err
+    assert file.read_bytes() == cut, "it is kept as it is"
+
+
+def test_a_damaged_page_is_said_where_it_is_met(config: Path) -> None:
+    file = place_in(config.parent).file
+    whole = file.read_bytes()
+    file.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+
+    done = call("log", config=config)
+
+    assert (done.code, done.out) == (3, "")
+    assert [words for words in SEEN if words not in done.err] == [], done.err
+
+
+def test_after_the_backup_is_put_back_accept_restore_goes_on(config: Path) -> None:
+    place = place_in(config.parent)
+    assert call("ledger", "backup", str(config.parent / "backup.db"), config=config).code == 0
+    with open_ledger(config.parent) as ledger:
+        sent(ledger, planned(ledger, plan(key(2)))[0], NOW)
+    place.file.write_bytes(place.file.read_bytes()[:600])
+    assert call("status", config=config).code == 3
+
+    (config.parent / "backup.db").replace(place.file)
+
+    assert call("ledger", "accept-restore", config=config).code == 0
+    assert call("status", config=config).code == 0
+
+
+def test_a_text_is_no_ledger_and_the_path_is_to_be_looked_at(config: Path) -> None:
+    place_in(config.parent).file.write_text("rules: []\n" * 200)
+
+    done = call("status", config=config)
+
+    assert done.code == 3
+    assert "worker.db is not a ledger" in done.err
+    assert "check the path" in done.err
+
+
+@pytest.mark.parametrize("arguments", EVERY_KIND, ids=" ".join)
+def test_a_folder_in_place_of_the_ledger_is_said_to_be_one(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    config = settle_in(tmp_path)
+    (tmp_path / "worker.db").mkdir()
+
+    done = call(*arguments, config=config)
+
+    assert (done.code, done.out) == (3, "")
+    assert "worker.db is a folder; `ledger:` names a file" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(("run", "--for", "1s"), 3), (("status",), 0), (("writes",), 0), (("approve", "1"), 1)]
+)
+def test_a_folder_that_there_is_not_is_named(tmp_path: Path, arguments: tuple[str, ...], code: int) -> None:
+    config = settle_in(tmp_path, "ledger: sqlite:///var/ledger/worker.db\n")
+
+    done = call(*arguments, config=config)
+
+    assert done.code == code
+    assert f"there is no folder {tmp_path / 'var' / 'ledger'} for the ledger worker.db" in done.err
+    assert "create the folder, or correct `ledger:`" in done.err
+    assert not (tmp_path / "var").exists()
+
+
+def test_a_backup_that_cannot_be_written_accuses_the_backup(config: Path) -> None:
+    done = call("ledger", "backup", "/nonexistent/x.db", config=config)
+
+    assert done.code == 1
+    assert "the backup /nonexistent/x.db cannot be written: No such file or directory" in done.err
+    assert "the ledger itself is as it was" in done.err
