@@ -28,7 +28,8 @@ def manners_are_kept(case: Case) -> Iterator[str]:
     which nobody can know that it never left."""
     for kind, at_s, what in case.history.violations:
         killed = any(life.how != "left running" and at_s - 120.0 < life.to_s <= at_s for life in _readers(case))
-        if killed and kind in ("read_floor", "retry_after"):
+        under_way = kind == "task_too_soon" and ": -" in what  # before the answer to the last one, which nobody heard
+        if killed and (kind in ("read_floor", "retry_after") or under_way):
             case.forgiven["a wait that a killed process took along"] += 1
         elif kind == "retry_after" and any(one <= at_s <= one + UNDER_WAY_S for one in case.history.throttled):
             case.forgiven["left before the 429 was heard"] += 1

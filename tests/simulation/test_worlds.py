@@ -142,6 +142,7 @@ FOUND = (
         Try(scene="stop overtakes", harms=((28, "401 refused"), (37, "rule removed"))),
         "a wish that a stronger one had set aside may be acted on when that one is gone",
     ),
+    (Try(seed=7_040_478), "a killed process takes along that a task's answer is still on its way"),
     (Try(seed=2_000_120), "what nobody went on with was not gone on with"),
 )
 
