@@ -76,7 +76,7 @@ def test_what_no_test_saw_is_told_at_the_end(home: Path) -> None:
         "no test saw these rules fire: run-again",
         "no test saw these rules hold back: run-again",
     ]
-    assert "1 tests, 0 failed" in done.stderr
+    assert "1 test, 0 failed" in done.stderr
 
 
 def test_a_failure_says_what_was_expected_what_fired_and_why_not(home: Path) -> None:
@@ -126,16 +126,16 @@ def test_the_junit_report_counts_and_names_every_test(home: Path) -> None:
 
 
 def test_files_folders_and_rules_beside_the_tests_can_be_named(home: Path, tmp_path: Path) -> None:
-    assert "1 tests" in call(home, "my-rules/tests/t.yaml").stderr
-    assert "1 tests" in call(home, "my-rules/tests").stderr
-    assert "1 tests" in call(home, "my-rules").stderr
+    assert "1 test," in call(home, "my-rules/tests/t.yaml").stderr
+    assert "1 test," in call(home, "my-rules/tests").stderr
+    assert "1 test," in call(home, "my-rules").stderr
     bare = tmp_path / "bare"
     (bare / "others" / "tests").mkdir(parents=True)
     (bare / "others" / "r.yaml").write_text(RULES, encoding="utf-8")
     (bare / "others" / "tests" / "t.yaml").write_text(TESTS, encoding="utf-8")
     for path in ("others", "others/tests", "others/tests/t.yaml"):
         done = call(bare, path)
-        assert (done.returncode, "1 tests, 0 failed" in done.stderr) == (0, True), done.stderr
+        assert (done.returncode, "1 test, 0 failed" in done.stderr) == (0, True), done.stderr
     assert call(bare).returncode == 2, "without a config and without a path there is nothing to run"
     missing = call(home, "nowhere")
     assert (missing.returncode, missing.stderr.splitlines()[0]) == (2, "nowhere: there is no such file or folder")

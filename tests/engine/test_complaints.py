@@ -64,7 +64,7 @@ def test_why_did_it_not_fire_is_answered_for_each_reason_there_is(tmp_path: Path
     assert "not true event.city" in said["e2"]
     assert 'event.city is "Oslo"' in said["e2"], "the part that decided, with the value it saw"
     assert "event.city is unknown: a number, where the document says string" in said["e3"], "and no other city"
-    assert "nothing is known of event e9" in said["e9"], "it was never seen"
+    assert "nothing is known of event 'e9'" in said["e9"], "it was never seen"
 
 
 SLIPS = [

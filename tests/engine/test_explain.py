@@ -166,6 +166,13 @@ def test_an_unknown_event_or_rule_is_an_error_that_names_the_nearest(home: Path)
         called = call("explain", *arguments, config=home / "config.yaml")
         assert (called.code, called.out) == (1, "")
         assert said in called.err
+        assert called.err.count("nothing is known of") == 1, "what is known is not said to be unknown"
+
+
+def test_what_is_known_each_but_not_together_is_said_to_be_that(home: Path) -> None:
+    called = explain(home, "--partner", OTHER, event="e2")
+    assert (called.code, called.out) == (1, "")
+    assert f"nothing is known of event e2 and partner {OTHER} together" in called.err
 
 
 def test_it_needs_nothing_but_the_ledger_and_leaves_it_alone(home: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from worker import __version__
 from worker.cli.commands import Commands
-from worker.cli.door import tell_error
+from worker.cli.door import in_our_words, tell_error
 from worker.model.errors import WorkerError
 
 CONFIG_ENV = "CAMPAIGN_WORKER_CONFIG"
@@ -84,6 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         shown = getattr(error, "show", None)
         if shown is None:
             raise
+        in_our_words(error)
         shown()
         sys.exit(getattr(error, "exit_code", USAGE))
     sys.exit(result if isinstance(result, int) else 0)

@@ -55,6 +55,23 @@ def tell_error(error: WorkerError) -> None:
             print(line, file=sys.stderr)
 
 
+def in_our_words(error: Exception) -> None:
+    """Puts what is wrong with an argument into words for a person: typer passes on those of the library that reads it,
+    which speak of inputs and of parsing."""
+    reasons = getattr(error.__cause__, "errors", None)
+    if reasons is None or not hasattr(error, "message"):
+        return
+    first = reasons()[0]
+    limits = first.get("ctx", {})
+    words = {
+        "int_parsing": f"'{first.get('input')}' is no whole number.",
+        "greater_than_equal": f"It must be {limits.get('ge')} or more.",
+        "less_than_equal": f"It must be {limits.get('le')} or less.",
+        "value_error": str(limits.get("error", error.message)),
+    }
+    error.message = words.get(first.get("type"), error.message)
+
+
 def _let_go() -> None:
     """Points each stream that cannot be written at nothing, or Python would complain of it once more at its end."""
     for stream in (sys.stdout, sys.stderr):

@@ -12,7 +12,7 @@ from worker.cli.common import config_of, looked_at, say_no_ledger
 from worker.cli.explained import as_json, lines_of, when
 from worker.cli.opening import ledger_url
 from worker.cli.output import Format, console, print_json, say
-from worker.cli.searching import say_nothing_found
+from worker.cli.searching import strangers
 from worker.config import Config
 from worker.engine.explaining import Known, RuleExplained, explain
 from worker.ledger.reading import LedgerReader, open_reading
@@ -58,17 +58,23 @@ def explain_command(
         say_no_ledger(url)
         answers = list(_answers(ledger, rules, EventId(event), rule, partner))
         if not any(one.rules for one in answers):
-            say_nothing_found(ledger, {"event": event, "rule": rule, "partner": partner}, "evaluation")
-            raise NotFound(
-                f"nothing is known of event {event}{f' and rule {rule}' if rule else ''}",
-                hint="`campaign-worker log` shows what the worker has met; a new event is known after its first look",
-            )
+            raise _nothing(ledger, event, rule, partner)
     if output is Format.json:
         print_json([_json(event, one) for one in answers])
         return
     for one in answers:
         for line in _lines(event, one, now, whole=rule is not None):
             console().print(line, soft_wrap=True)
+
+
+def _nothing(ledger: LedgerReader, event: str, rule: str | None, partner: str | None) -> NotFound:
+    """Names what the worker has never met, and nothing that it has; where it has met each, that they never met."""
+    strange = strangers(ledger, {"event": event, "rule": rule, "partner": partner})
+    pair = [f"event {event}", *([f"rule {rule}"] if rule else []), *([f"partner {partner}"] if partner else [])]
+    return NotFound(
+        "; ".join(strange) or f"nothing is known of {' and '.join(pair)} together",
+        hint="`campaign-worker log` shows what the worker has met; a new event is known after its first look",
+    )
 
 
 def _answers(

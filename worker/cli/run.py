@@ -77,7 +77,7 @@ def run(
     for problem in config.warnings:
         say(str(problem))
     rules = examine(config.rules, config.registry).rules.rules
-    for line in (*unvouched_lines(config, rules), *earlier_worlds(config)):
+    for line in unvouched_lines(config, rules):
         say(line)
     asyncio.run(_run(config, ends))
 
@@ -107,6 +107,8 @@ async def _run(config: Config, ends: timedelta | None) -> None:
     async with running_daemon(
         config, reporter=LogReporter(beside), tell=beside.told(tell), pid=os.getpid(), meter=beside.meter
     ) as daemon:
+        for line in earlier_worlds(config):  # of a ledger that this process may go on with, and of no other
+            say(line)
         for number in BOTH:
             loop.add_signal_handler(number, daemon.stop)
         if asked.is_set():

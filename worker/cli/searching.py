@@ -16,15 +16,22 @@ def say_nothing_found(ledger: LedgerReader, asked: Mapping[str, str | None], wha
 
     ``asked``: what was typed for each of `FIELDS`, None where nothing was. ``what``: ``record`` or ``write``.
     """
-    strange = False
+    strange = strangers(ledger, asked)
+    for line in strange:
+        say(line)
+    if not strange:
+        say(f"no {what} is as asked for" if any(asked.values()) else f"there is no {what} yet")
+
+
+def strangers(ledger: LedgerReader, asked: Mapping[str, str | None]) -> tuple[str, ...]:
+    """A sentence for each name, of those typed for `FIELDS`, that the worker has never met."""
+    found: list[str] = []
     for field in FIELDS:
         name = asked.get(field)
         known = ledger.known(field) if name is not None else ()
         if name is not None and name not in known:
-            strange = True
-            say(f"nothing is known of {field} '{name}'{meant(name, known) or f'; {_counted(field, known)}'}")
-    if not strange:
-        say(f"no {what} is as asked for" if any(asked.values()) else f"there is no {what} yet")
+            found.append(f"nothing is known of {field} '{name}'{meant(name, known) or f'; {_counted(field, known)}'}")
+    return tuple(found)
 
 
 def _counted(field: str, known: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ import typer
 from worker.api.classify import outcome_of_answer
 from worker.cli.app import app, invocation
 from worker.cli.configs import assumptions_of, config_for, engine_settings
-from worker.cli.output import Format, print_json, say
+from worker.cli.output import Format, counted, print_json, say
 from worker.config import Config
 from worker.engine.ruletest_claims import Failure
 from worker.engine.ruletests import Bench, Ran, run_test
@@ -82,7 +82,7 @@ def rule_tests(
         _print(done, unseen)
     failed = sum(1 for one in done if not one.ran.passed)
     looks = sum(one.ran.looks for one in done)
-    say(f"{len(done)} tests, {failed} failed, {looks} looks" if done else "there are no rule tests here")
+    say(f"{counted(len(done), 'test')}, {failed} failed, {looks} looks" if done else "there are no rule tests here")
     if failed:
         raise typer.Exit(1)
 

@@ -7,6 +7,7 @@ beginning to end would hold as well.
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
@@ -55,11 +56,15 @@ def verify_export(file: str, against: Head | None) -> None:
     """Says whether an export's chain holds and reaches the head; exits 1 where it does not."""
     with _opened(file) as lines:
         try:
-            result = verified(read_export(lines), against)
+            first = next(lines, "")
+            result = verified(read_export(chain([first] if first else [], lines)), against)
         except (ValueError, UnicodeDecodeError) as error:
             raise UsageError(
                 f"{file}: this is no export: {error}", hint="JSON lines or CSV, as `log` prints them"
             ) from error
+    if not first and against is None:
+        hint = "export the log anew; that a log was empty is shown by its head alone, as --against"
+        raise UsageError(f"{file}: this is no export: it is empty", hint=hint)
     if result.broken is not None:
         _broken(result.broken.seq, result.broken.why)
     print(_praise(result, against))

@@ -93,6 +93,8 @@ def pydantic_problem(places: Places, error: ErrorDetails) -> Problem:
         return _word_problem(places, loc, str(context.get("expected", "")))
     if error["type"] == "value_error":
         return places.problem(loc, f"{dotted}: {context.get('error', error['msg'])}")
+    if error["type"] in ("int_type", "int_from_float") and places.text(loc).removeprefix("-").isdigit():
+        return places.problem(loc, f"{dotted} is too large a number")
     words = {
         "model_type": "must be a mapping" + (f" with {', '.join(keys)}" if (keys := known_keys(loc)) else ""),
         "model_attributes_type": "must be a mapping",

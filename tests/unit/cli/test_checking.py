@@ -21,13 +21,12 @@ def test_a_folder_without_a_rule_is_warned_of(tmp_path: Path, rules: str) -> Non
     assert "0 rules, 0 errors, 1 warning" in done.err
 
 
-@pytest.mark.parametrize(("events", "bound"), [("0", "1"), ("99999999999999999999999", "100000000")])
+@pytest.mark.parametrize(("events", "bound"), [("0", "1 or more"), ("99999999999999999999999", "100000000 or less")])
 def test_a_number_of_events_that_no_partner_has_is_wrong_usage(tmp_path: Path, events: str, bound: str) -> None:
     done = call("check", "--events", events, config=settle_in(tmp_path))
 
     assert (done.code, done.out) == (2, "")
-    assert "--events" in done.err
-    assert done.err.endswith(f"{bound}\n")
+    assert f"Invalid value for '--events': It must be {bound}.\n" in done.err
     assert call("check", "--events", "100000000", config=tmp_path / "config.yaml").code == 0
 
 

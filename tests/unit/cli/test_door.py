@@ -26,6 +26,22 @@ def ended(*arguments: str) -> int | str | None:
     return stop.value.code
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("log", "--format", "xml"), "'--format': 'xml' is not one of 'table', 'json', 'jsonl', 'csv'."),
+        (("approve", "abc"), "'ids': 'abc' is no whole number."),
+        (("log", "--write", "1.5"), "'--write': '1.5' is no whole number."),
+        (("sandbox", "--port", "99999"), "'--port': It must be 65535 or less."),
+    ],
+)
+def test_a_wrong_argument_is_told_in_words_for_a_person(arguments: tuple[str, ...], said: str) -> None:
+    done = call(*arguments)
+
+    assert (done.code, done.out) == (2, "")
+    assert f"Error: Invalid value for {said}\n" in done.err
+
+
 @pytest.mark.parametrize("arguments", [LONG, SHORT, HELP, ("schema", "--help")], ids=" ".join)
 def test_a_reader_that_has_had_enough_is_no_error(arguments: tuple[str, ...]) -> None:
     reading, writing = os.pipe()

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.calling import call, settle_in
-from tests.unit.ledger.examples import key, open_ledger, plan, planned
+from tests.unit.ledger.examples import NOW, key, open_ledger, place_in, plan, planned
+from worker.ledger.lock import SenderLock
 
 
 @pytest.fixture(scope="module")
@@ -36,3 +37,15 @@ def test_a_first_run_says_nothing_of_earlier_worlds(tmp_path: Path) -> None:
 
     assert done.code == 0
     assert "anew" not in done.err
+
+
+def test_who_may_not_run_on_a_ledger_is_not_told_to_remove_it(home: Path, tmp_path: Path) -> None:
+    shutil.copytree(home, tmp_path, dirs_exist_ok=True)
+
+    with SenderLock.acquire(place_in(tmp_path), now=NOW):
+        held = call("run", "--for", "1ms", config=tmp_path / "config.yaml")
+    place_in(tmp_path).mark.unlink()
+    lost = call("run", "--for", "1ms", config=tmp_path / "config.yaml")
+
+    assert (held.code, "is held by process" in held.err, "anew" in held.err) == (3, True, False), held.err
+    assert (lost.code, "mark" in lost.err, "to begin anew" in lost.err) == (3, True, False), lost.err

@@ -109,6 +109,20 @@ def test_an_empty_log_has_a_head_too(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert call(tmp_path, "--verify", "--from", str(file)) == 0
 
 
+def test_an_empty_file_is_no_export_unless_the_head_says_that_the_log_was_empty(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = tmp_path / "e.csv"
+    empty.write_bytes(b"")
+    with pytest.raises(UsageError, match=r"e\.csv: this is no export: it is empty"):
+        call(folder, "--verify", "--from", str(empty))
+    assert capsys.readouterr().out == ""
+    assert call(folder, "--verify", "--from", str(empty), "--against", f"0:{'0' * 64}") == 0
+    assert "holds from the first record: 0 records" in capsys.readouterr().out
+    assert call(folder, "--verify", "--from", str(empty), "--against", f"5:{'a' * 64}") == 1
+    assert "its end was cut off" in capsys.readouterr().out
+
+
 def test_a_part_has_no_head_of_its_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(folder, "--format", "jsonl", "--rule", "pause-cancelled") == 0
     assert "head" not in capsys.readouterr().err
