@@ -48,10 +48,10 @@ def moment(text: str | None, option: str) -> datetime | None:
         return utc_now() - parse_duration(text)
     try:
         at = datetime.fromisoformat(text)
-    except ValueError as error:
+        return at.astimezone(UTC) if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
         hint = "write how long ago (30m, 2h, 7d) or a time (2026-03-01T12:00:00Z)"
         raise UsageError(f"{option}: {text!r} is no time", hint=hint) from error
-    return at.astimezone(UTC) if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
 def duration(text: str | None, option: str) -> timedelta | None:

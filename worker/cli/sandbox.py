@@ -15,7 +15,7 @@ from worker.sandbox.faults import FaultError
 from worker.sandbox.server import DEFAULT_PORT, SandboxError, Time, run_sandbox
 from worker.sandbox.settings import SettingsError, changed_settings
 from worker.sandbox.start import STANDARD, built, start_from
-from worker.sandbox.story import StoryError
+from worker.sandbox.story import MAX_EVENTS, StoryError
 from worker.system import SystemClock
 
 
@@ -23,7 +23,9 @@ from worker.system import SystemClock
 def sandbox(
     port: Annotated[int, typer.Option(help="Loopback port; 0 for any free one.", min=0, max=65535)] = DEFAULT_PORT,
     story: Annotated[Path | None, typer.Option(help="A story file: what happens when (docs/sandbox.md).")] = None,
-    events: Annotated[int | None, typer.Option(help=f"How many events; {DEMO_EVENTS} by default.", min=1)] = None,
+    events: Annotated[
+        int | None, typer.Option(help=f"How many events; {DEMO_EVENTS} by default.", min=1, max=MAX_EVENTS)
+    ] = None,
     dialect: Annotated[
         str, typer.Option(help=f"How the service is where its document is silent: {', '.join(DIALECTS)}.")
     ] = STANDARD,

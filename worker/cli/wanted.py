@@ -12,6 +12,7 @@ from worker.ledger.reading import LedgerReader
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json, Known
 from worker.model.writes import Write
+from worker.writes.wishes import EXACT_MAX
 
 UNSAID: Final = frozenset({"confirm", "spends", "client_id"})
 """Parameters of a free call that say nothing of what is sent."""
@@ -49,6 +50,9 @@ def _named(values: Mapping[str, Json]) -> str:
 
 
 def _spelled(value: Json) -> str:
+    """Every number of the service's comes as a double; a person reads 500 and not 500.0."""
+    if isinstance(value, float) and value.is_integer() and abs(value) <= EXACT_MAX:
+        return str(int(value))
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return ", ".join(map(str, value))
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

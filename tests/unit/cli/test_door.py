@@ -33,6 +33,7 @@ def ended(*arguments: str) -> int | str | None:
         (("approve", "abc"), "'ids': 'abc' is no whole number."),
         (("log", "--write", "1.5"), "'--write': '1.5' is no whole number."),
         (("sandbox", "--port", "99999"), "'--port': It must be 65535 or less."),
+        (("sandbox", "--events", "99999999999999999999999"), "'--events': It must be 100000 or less."),
     ],
 )
 def test_a_wrong_argument_is_told_in_words_for_a_person(arguments: tuple[str, ...], said: str) -> None:

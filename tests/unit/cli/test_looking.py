@@ -174,6 +174,14 @@ def test_a_head_with_a_number_that_no_log_reaches_is_one_that_this_log_lacks(con
     assert "has no record 99999999999999999999999" in done.out
 
 
+@pytest.mark.parametrize("since", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "3000000d", "soon"])
+def test_a_time_that_there_is_not_is_wrong_usage(config: Path, since: str) -> None:
+    done = call("log", "--since", since, config=config)
+
+    assert (done.code, done.out) == (2, "")
+    assert f"--since: '{since}' is no time" in done.err
+
+
 @pytest.mark.parametrize("more", [("--follow",), ("--event", "e1"), ("--since", "1h")])
 def test_verify_goes_with_nothing_that_it_would_have_to_ignore(config: Path, more: tuple[str, ...]) -> None:
     done = call("log", "--verify", *more, config=config)

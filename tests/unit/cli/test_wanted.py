@@ -39,7 +39,7 @@ def config(tmp_path: Path) -> Path:
 WANTED = (
     (1, "HIDDEN (event)"),
     (2, "HIDDEN (cr)"),
-    (3, "PUBLISHED, draft: total_budget 500.0, goal ROAS"),
+    (3, "PUBLISHED, draft: total_budget 500, goal ROAS"),
     (4, "PUBLISHED"),
 )
 
@@ -76,7 +76,7 @@ def test_approve_and_reject_say_what_they_let_go_and_what_they_drop(config: Path
     assert done.err.splitlines() == [
         "write 1: waiting -> planned: frontend_status HIDDEN (event)",
         "write 2: waiting -> planned: frontend_status HIDDEN (cr)",
-        "write 3: waiting -> planned: boost PUBLISHED, draft: total_budget 500.0, goal ROAS",
+        "write 3: waiting -> planned: boost PUBLISHED, draft: total_budget 500, goal ROAS",
     ]
     assert call("reject", "4", config=config).err == "write 4: waiting -> cancelled: boost PUBLISHED\n"
 
@@ -87,6 +87,11 @@ def test_approve_and_reject_say_what_they_let_go_and_what_they_drop(config: Path
         ("pause", {}, "PAUSED"),
         ("optimisation", {"value": "OFF"}, "OFF"),
         ("create_draft", {"goal": "ROAS", "total_budget": 500}, "goal ROAS, total_budget 500"),
+        (
+            "update_draft",
+            {"total_budget": 500.5, "goal": "CPM", "more": 1e300},
+            "total_budget 500.5, goal CPM, more 1e+300",
+        ),
         ("series_add", {"value": ["e2", "e3"]}, "e2, e3"),
         ("reset_setup", {}, ""),
         (
