@@ -127,12 +127,14 @@ def evidence_is_what_the_read_met(case: Case) -> Iterator[str]:
             read = reads.get(row["evidence"]["x_request_id"])
             if read is None:
                 yield f"evidence of write {row['write']} says {says}, and rests on no read"
-            elif not read.lie and not _met(case, deed, row, read.at_s, before):
+            elif not read.lie and not any(
+                _met(case, deed, row, at_s, before) for at_s in (read.at_s - TICK_S, read.at_s + TICK_S)
+            ):
                 yield f"evidence of write {row['write']} says {says} at {read.at_s - 1000:.3f}, which was not so"
 
 
 def _met(case: Case, deed: Deed, row: Row, at_s: float, before: Any) -> bool:  # noqa: ANN401 - what stood in the log
-    known = [one for one in case.history.versions if one.event == deed.event and one.at_s <= at_s + TICK_S]
+    known = [one for one in case.history.versions if one.event == deed.event and one.at_s <= at_s]
     action, there = str(row["action"]), row["evidence"]["says"] == "there"
     if not known or action not in (*FIELDS, *SETUPS):
         return bool(known)

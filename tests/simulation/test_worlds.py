@@ -143,6 +143,7 @@ FOUND = (
         "a wish that a stronger one had set aside may be acted on when that one is gone",
     ),
     (Try(seed=7_040_478), "a killed process takes along that a task's answer is still on its way"),
+    (Try(seed=8_039_733), "a read in the very moment of an effect may see either"),
     (Try(seed=2_000_120), "what nobody went on with was not gone on with"),
 )
 
