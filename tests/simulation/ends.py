@@ -24,8 +24,8 @@ from tests.simulation.lost import mates
 
 def manners_are_kept(case: Case) -> Iterator[str]:
     """The service saw no bad manners: the floor of reads, Retry-After, tasks. Forgiven: what a killed process took
-    along, the memory of a Retry-After and of answers still on their way; and a task that is read after an attempt of
-    which nobody can know that it never left."""
+    along, the memory of a Retry-After and of answers still on their way; how often a task was read, where the ledger was
+    lost that had counted it; and a task that is read after an attempt of which nobody can know that it never left."""
     for kind, at_s, what in case.history.violations:
         killed = any(life.how != "left running" and at_s - 120.0 < life.to_s <= at_s for life in _readers(case))
         under_way = kind == "task_too_soon" and ": -" in what  # before the answer to the last one, which nobody heard
@@ -37,6 +37,8 @@ def manners_are_kept(case: Case) -> Iterator[str]:
             case.forgiven["a Retry-After that a process before had heard"] += 1
         elif kind == "retry_after" and _waited_long_enough(what):
             case.forgiven["a Retry-After of years, cut to a quarter of an hour"] += 1
+        elif kind in ("task_too_soon", "task_too_often") and case.history.disturbed:
+            case.forgiven["reads of a task that a lost ledger had counted"] += 1
         elif kind == "task_without_put" and any(_lost(deed) for deed in case.deeds.values()):
             case.forgiven["a task read after an attempt that never left"] += 1
         else:

@@ -144,6 +144,7 @@ FOUND = (
     ),
     (Try(seed=7_040_478), "a killed process takes along that a task's answer is still on its way"),
     (Try(seed=8_039_733), "a read in the very moment of an effect may see either"),
+    (Try(seed=8_042_390), "a restored ledger has forgotten how often a task was read"),
     (Try(seed=2_000_120), "what nobody went on with was not gone on with"),
 )
 
