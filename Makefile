@@ -56,7 +56,7 @@ demo: $(READY) ## the whole story on the embedded twin: events change, rules fir
 	@$(BIN)/campaign-worker demo
 
 test: lint tools ## the whole gate: style, types, layers, every test, coverage of the core
-	$(SAY) 'types, the tests of the core and all others side by side; each is shown when it is done, in about six minutes'
+	$(SAY) 'types, the tests of the core and all others side by side; each is shown when it is done, in about seven minutes'
 	@$(MAKE) --no-print-directory -j4 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) types core drawn tests
 
 lint: $(READY) ## style, formatting and the layers

@@ -24,8 +24,8 @@ from tests.simulation.lost import mates
 
 def manners_are_kept(case: Case) -> Iterator[str]:
     """The service saw no bad manners: the floor of reads, Retry-After, tasks. Forgiven: what a killed process took
-    along, the memory of a Retry-After and of answers still on their way; how often a task was read, where the ledger was
-    lost that had counted it; and a task that is read after an attempt of which nobody can know that it never left."""
+    along, the memory of a Retry-After and of answers still on their way; how often a task was read, where a ledger was
+    lost that had counted it; and a task read after an attempt of which nobody can know that it never left."""
     for kind, at_s, what in case.history.violations:
         killed = any(life.how != "left running" and at_s - 120.0 < life.to_s <= at_s for life in _readers(case))
         under_way = kind == "task_too_soon" and ": -" in what  # before the answer to the last one, which nobody heard
