@@ -33,6 +33,8 @@ def manners_are_kept(case: Case) -> Iterator[str]:
             case.forgiven["a wait that a killed process took along"] += 1
         elif kind == "retry_after" and any(one <= at_s <= one + UNDER_WAY_S for one in case.history.throttled):
             case.forgiven["left before the 429 was heard"] += 1
+        elif kind == "retry_after" and _stalled_meanwhile(case, at_s):
+            case.forgiven["left by a process that was stalled when the 429 came"] += 1
         elif kind == "retry_after" and _asked_of_another(case, at_s):
             case.forgiven["a Retry-After that a process before had heard"] += 1
         elif kind == "retry_after" and _waited_long_enough(what):
@@ -62,8 +64,16 @@ def _waited_long_enough(what: str) -> bool:
     return found is not None and float(found[1]) > HOUR_S and ASKED_MOST_S - float(found[1]) >= WAITED_MOST_S - 1.0
 
 
+def _stalled_meanwhile(case: Case, at_s: float) -> bool:
+    """Whether the request that left then had been held up with its whole process, which could hear nothing."""
+    return any(abs(one.at_s - at_s) < TICK_S and "stalled" in one.harm for one in case.history.wire)
+
+
 def _lost(deed: Deed) -> bool:
-    return any(one.after is not None and one.after["reason"] == "crash" and not one.wire for one in deed.attempts)
+    return any(
+        one.after is not None and one.after["reason"] == "crash" and not any(wire.reached for wire in one.wire)
+        for one in deed.attempts
+    )
 
 
 def episodes_are_few(case: Case) -> Iterator[str]:

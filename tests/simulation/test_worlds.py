@@ -145,6 +145,8 @@ FOUND = (
     (Try(seed=7_040_478), "a killed process takes along that a task's answer is still on its way"),
     (Try(seed=8_039_733), "a read in the very moment of an effect may see either"),
     (Try(seed=8_042_390), "a restored ledger has forgotten how often a task was read"),
+    (Try(seed=7_045_089), "a stalled process hears no 429"),
+    (Try(seed=7_057_346), "an attempt that met no connection, and whose process died of it, left no PUT"),
     (Try(seed=2_000_120), "what nobody went on with was not gone on with"),
 )
 
