@@ -28,7 +28,10 @@ def manners_are_kept(case: Case) -> Iterator[str]:
     lost that had counted it; and a task read after an attempt of which nobody can know that it never left."""
     for kind, at_s, what in case.history.violations:
         killed = any(life.how != "left running" and at_s - 120.0 < life.to_s <= at_s for life in _readers(case))
-        under_way = kind == "task_too_soon" and ": -" in what  # before the answer to the last one, which nobody heard
+        unheard = ": -" in what or any(
+            one.heard_s is None for one in case.history.wire
+        )  # an answer is on its way still
+        under_way = kind == "task_too_soon" and unheard
         if killed and (kind in ("read_floor", "retry_after") or under_way):
             case.forgiven["a wait that a killed process took along"] += 1
         elif kind == "retry_after" and any(one <= at_s <= one + UNDER_WAY_S for one in case.history.throttled):
@@ -78,8 +81,9 @@ def _lost(deed: Deed) -> bool:
 
 def episodes_are_few(case: Case) -> Iterator[str]:
     """A rule fires no more often than its condition became true in the service, and once more for each write that a
-    stronger wish has set aside. Not asked for where reads answered as of the past, where the rule was edited, and where
-    the ledger was lost or the service reset."""
+    stronger wish has set aside, or that fresher facts kept from being sent: each fact has an age of its own. Not asked
+    for where reads answered as of the past, where the rule was edited, and where the ledger was lost or the service
+    reset."""
     history = case.history
     if history.stale or history.disturbed:
         return
@@ -99,7 +103,7 @@ def episodes_are_few(case: Case) -> Iterator[str]:
                     before = now
             set_aside = sum(
                 row["kind"] == "skipped"
-                and row["reason"] == "conflict"
+                and row["reason"] in ("conflict", "no_longer_holds")
                 and (row["rule"], row["event"]) == (wish.rule, event)
                 for row in case.last
             )

@@ -147,6 +147,8 @@ FOUND = (
     (Try(seed=8_042_390), "a restored ledger has forgotten how often a task was read"),
     (Try(seed=7_045_089), "a stalled process hears no 429"),
     (Try(seed=7_057_346), "an attempt that met no connection, and whose process died of it, left no PUT"),
+    (Try(seed=8_053_465), "facts that were never true together fire, and the last look before the send says no"),
+    (Try(seed=7_065_638), "a killed process takes along the answer of a write that is still on its way"),
     (Try(seed=2_000_120), "what nobody went on with was not gone on with"),
 )
 
