@@ -7,8 +7,8 @@ WORKERS ?= 2
 # One more for the tests that mostly wait for the processes that they start. Meanwhile those of the core are busy.
 BESIDE ?= 3
 # How many drawn worlds `make test` simulates, and every how manieth of the single faults that differ.
-SEEDS ?= 2000
-SINGLES ?= 1
+SEEDS ?= 1000
+SINGLES ?= 4
 export SEEDS SINGLES
 BIN := .venv/bin
 READY := .venv/.ready

@@ -20,9 +20,9 @@ from tests.simulation.nemesis import Tally, Try, pairs, swarm, tally, tried
 from tests.simulation.scenes import NAMED, WALKED
 
 ROOT = Path(__file__).resolve().parents[2]
-SEEDS = int(os.environ.get("SEEDS", "2000"))
+SEEDS = int(os.environ.get("SEEDS", "1000"))
 SEEDS_FROM = int(os.environ.get("SEEDS_FROM", "0"))
-SINGLES = int(os.environ.get("SINGLES", "1"))
+SINGLES = int(os.environ.get("SINGLES", "4"))
 LONG = int(os.environ.get("SEEDS_LONG", "4000"))
 LONG_FROM = int(os.environ.get("SEEDS_LONG_FROM", "100000"))
 PAIRS = int(os.environ.get("PAIRS", "40"))
