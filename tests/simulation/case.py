@@ -166,6 +166,12 @@ def _asks(row: Row) -> tuple[str, str]:
     return str(row["request"]["method"]), str(row["request"]["url"])
 
 
+def too_late(case: Case, deed: Deed, effect: Effect) -> bool:
+    """Whether an effect landed later than ``settle`` after its attempt."""
+    attempt = next(one for one in deed.attempts if any(wire.request_id == effect.request_id for wire in one.wire))
+    return effect.at_s - attempt.ended_s > case.history.settle_s
+
+
 def touched(case: Case, event: str, target: str, from_s: float, to_s: float, not_by: Deed | None = None) -> bool:
     """Whether anybody else changed the target between."""
     for other in case.history.others:

@@ -22,6 +22,7 @@ from tests.simulation.case import (
     Deed,
     case_of,
     target_of,
+    too_late,
     touched,
 )
 from tests.simulation.ends import (
@@ -85,17 +86,12 @@ def effects_are_granted(case: Case) -> Iterator[str]:
 
 
 def _excused(case: Case, deed: Deed, effects: list[Effect]) -> str | None:
-    if any(_too_late(case, deed, one) for one in effects):
+    if any(too_late(case, deed, one) for one in effects):
         return "an effect later than settle"
     for earlier, later in pairwise(effects):
         if not touched(case, deed.event, earlier.target, earlier.at_s, later.at_s, not_by=deed):
             return "reads of the past" if case.history.stale else None
     return "reversed by others between two effects"
-
-
-def _too_late(case: Case, deed: Deed, effect: Effect) -> bool:
-    attempt = next(one for one in deed.attempts if any(wire.request_id == effect.request_id for wire in one.wire))
-    return effect.at_s - attempt.ended_s > case.history.settle_s
 
 
 def nothing_repeated(case: Case) -> Iterator[str]:
@@ -106,7 +102,7 @@ def nothing_repeated(case: Case) -> Iterator[str]:
         for effect in deed.effects:
             if not effect.repeated:
                 continue
-            if any(_too_late(case, other, one) for other in case.deeds.values() for one in other.effects):
+            if any(too_late(case, other, one) for other in case.deeds.values() for one in other.effects):
                 case.forgiven["an effect later than settle"] += 1
             elif case.history.stale or case.history.disturbed or deed.granted:
                 case.forgiven["repeated, after a verdict, reads of the past or a lost ledger"] += 1

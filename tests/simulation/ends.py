@@ -26,12 +26,11 @@ def manners_are_kept(case: Case) -> Iterator[str]:
     """The service saw no bad manners: the floor of reads, Retry-After, tasks. Forgiven: what a killed process took
     along, the memory of a Retry-After and of answers still on their way; how often a task was read, where a ledger was
     lost that had counted it; and a task read after an attempt of which nobody can know that it never left."""
+    ended = [life.to_s for life in _readers(case) if life.how != "left running"]
+    unheard = any(one.heard_s is None for one in case.history.wire)
     for kind, at_s, what in case.history.violations:
-        killed = any(life.how != "left running" and at_s - 120.0 < life.to_s <= at_s for life in _readers(case))
-        unheard = ": -" in what or any(
-            one.heard_s is None for one in case.history.wire
-        )  # an answer is on its way still
-        under_way = kind == "task_too_soon" and unheard
+        killed = any(at_s - 120.0 < to_s <= at_s for to_s in ended)
+        under_way = kind == "task_too_soon" and (unheard or ": -" in what)  # an answer is on its way still
         if killed and (kind in ("read_floor", "retry_after") or under_way):
             case.forgiven["a wait that a killed process took along"] += 1
         elif kind == "retry_after" and any(one <= at_s <= one + UNDER_WAY_S for one in case.history.throttled):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
-from tests.simulation.case import INTERVAL_S, TICK_S, UNDER_WAY_S, Case, Deed, target_of, touched
+from tests.simulation.case import INTERVAL_S, TICK_S, UNDER_WAY_S, Case, Deed, target_of, too_late, touched
 from tests.simulation.history import Row, Version, Wish
 
 LAST_READS = 3
@@ -43,16 +43,11 @@ def an_end_without_effect_says_what_was_so(case: Case) -> Iterator[str]:
 
 def _skipped(case: Case) -> Iterator[tuple[Deed, Row, float]]:
     met: set[str] = set()
-    by_first = {(deed.rows[0]["hash"]): deed for deed in case.deeds.values()}
-    for life, rows in enumerate(case.history.logs):
-        first: dict[int, str] = {}
+    for deed, rows, life in case.lines:
         for row in rows:
-            if row["write"] is None:
-                continue
-            name = first.setdefault(row["write"], row["hash"])
-            if row["kind"] == "skipped" and row["hash"] not in met and name in by_first:
-                yield by_first[name], row, case.committed_s(life, row["seq"])
-            met.add(row["hash"])
+            if row["kind"] == "skipped" and row["hash"] not in met:
+                met.add(row["hash"])
+                yield deed, row, case.committed_s(life, row["seq"])
 
 
 def _true_then(case: Case, deed: Deed, row: Row, at_s: float, wish: Wish | None) -> bool:
@@ -85,10 +80,15 @@ def _shown(case: Case, event: str, at_s: float, so: Callable[[Version], bool]) -
     for paths in (("/events/", f"/events/{event}"), (f"/setup_processes/{event}",)):
         reads = [one.at_s for one in case.history.reads if one.path in paths and one.at_s <= at_s + TICK_S]
         for read_s in reads[-LAST_READS:]:
-            known = [one for one in case.history.versions if one.event == event and one.at_s <= read_s + TICK_S]
-            if known and so(known[-1]):
+            known = _version(case, event, read_s + TICK_S)
+            if known is not None and so(known):
                 return True
     return False
+
+
+def _version(case: Case, event: str, at_s: float) -> Version | None:
+    """The event as it was in the service at that moment."""
+    return next((one for one in reversed(case.history.versions) if one.event == event and one.at_s <= at_s), None)
 
 
 def mates(case: Case, deed: Deed) -> list[Deed]:
@@ -134,15 +134,14 @@ def evidence_is_what_the_read_met(case: Case) -> Iterator[str]:
 
 
 def _met(case: Case, deed: Deed, row: Row, at_s: float, before: Any) -> bool:  # noqa: ANN401 - what stood in the log
-    known = [one for one in case.history.versions if one.event == deed.event and one.at_s <= at_s]
+    known = _version(case, deed.event, at_s)
     action, there = str(row["action"]), row["evidence"]["says"] == "there"
-    if not known or action not in (*FIELDS, *SETUPS):
-        return bool(known)
+    if known is None or action not in (*FIELDS, *SETUPS):
+        return known is not None
     if action in SETUPS:
-        return known[-1].setup in (SETUPS[action] if there else (before["state"],))
+        return known.setup in (SETUPS[action] if there else (before["state"],))
     name, wanted = FIELDS[action]
-    record = known[-1].record
-    return record is not None and record[name] == (wanted if there else before)
+    return known.record is not None and known.record[name] == (wanted if there else before)
 
 
 def what_ended_unwanted_had_no_effect(case: Case) -> Iterator[str]:
@@ -154,12 +153,7 @@ def what_ended_unwanted_had_no_effect(case: Case) -> Iterator[str]:
             continue
         if deed.count("resolved") or deed.rows[-1]["reason"] in ("person", "already_so") or case.history.disturbed:
             case.forgiven["unwanted in the end, by a person's word or because it was there"] += 1
-        elif any(
-            one.at_s - attempt.ended_s > case.history.settle_s
-            for one in deed.effects
-            for attempt in deed.attempts
-            if any(wire.request_id == one.request_id for wire in attempt.wire)
-        ):
+        elif any(too_late(case, deed, one) for one in deed.effects):
             case.forgiven["an effect later than settle"] += 1
         elif touched(
             case, deed.event, deed.effects[-1].target, deed.effects[-1].at_s, case.history.ended_s, not_by=deed

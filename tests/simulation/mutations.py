@@ -102,13 +102,22 @@ def plain(scene: str) -> Try:
     return Try(scene=scene)
 
 
-_GONE = """    if {}:
-        gone = move(write, "skipped", at=now, reason="{}", why="never mind")
+def gives_up(when: str, reason: str) -> Callable[[], AbstractContextManager[None]]:
+    """What is still unknown ends as skipped, for this reason, as soon as this is so."""
+    gone = f"""    if {when}:
+        gone = move(write, "skipped", at=now, reason="{reason}", why="never mind")
         return Step(move=gone, settling=None, then="rest")
     young = now"""
-_SEQUENCE = """    for write in situation.earlier:
-        return No(way="{}", reason="sequence", why="never mind")
-"""
+    return flaw(f"{LIFE}:_still_unknown", ("    young = now", gone))
+
+
+def stops_at(way: str) -> Callable[[], AbstractContextManager[None]]:
+    """A step that has any before it is held, or skipped, whatever became of those."""
+    each = "    for write in situation.earlier:\n"
+    ends = f'        return No(way="{way}", reason="sequence", why="never mind")\n'
+    return flaw(f"{GUARDS}:sequence", (each, each + ends))
+
+
 _ALL_UNKNOWN = """unsettled = ('unknown', 'needs_human')
     everybody = self._ledger.open_writes(write.key.partner)
     busy = tuple(one for one in everybody if one.id != write.id and one.state in unsettled)"""
@@ -483,49 +492,25 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="silently given up",
         why="what is proved absent is neither sent again nor put before a person",
-        applied=flaw(
-            f"{LIFE}:_still_unknown",
-            (
-                "    young = now",
-                _GONE.format("may_resend(write, settling, policy, monotonic)", "attempts"),
-            ),
-        ),
+        applied=gives_up("may_resend(write, settling, policy, monotonic)", "attempts"),
         shown_by=(at("pause", "write", "503 clean"),),
     ),
     Mutant(
         name="given up at the first absence",
         why="a write ends as skipped before settle is over, and its effect lands",
-        applied=flaw(
-            f"{LIFE}:_still_unknown",
-            (
-                "    young = now",
-                _GONE.format("look.evidence.says == 'not_there'", "no_longer_holds"),
-            ),
-        ),
+        applied=gives_up("look.evidence.says == 'not_there'", "no_longer_holds"),
         shown_by=(at("boost", "write", "504 applied after 8 s"),),
     ),
     Mutant(
         name="a second step for ever held",
         why="the next step of a sequence is never sent",
-        applied=flaw(
-            f"{GUARDS}:sequence",
-            (
-                "    for write in situation.earlier:\n",
-                _SEQUENCE.format("hold"),
-            ),
-        ),
+        applied=stops_at("hold"),
         shown_by=(plain("launch"),),
     ),
     Mutant(
         name="a second step skipped",
         why="the next step of a sequence ends although the one before it is confirmed",
-        applied=flaw(
-            f"{GUARDS}:sequence",
-            (
-                "    for write in situation.earlier:\n",
-                _SEQUENCE.format("skip"),
-            ),
-        ),
+        applied=stops_at("skip"),
         shown_by=(plain("launch"),),
     ),
     Mutant(

@@ -16,15 +16,14 @@ WRITES = "campaign_recommendations"
 """The flag that every write to the service needs."""
 FLAGS: tuple[str, ...] = (WRITES, "demand_prediction")
 _NO_WRITE = frozenset({"notify"})
-_NONE_OFF: frozenset[str] = frozenset()
 
 
 def products_off(partner: Fact | None) -> frozenset[str]:
     """The flags that the partner's record says are off."""
     record: Json = partner.value if isinstance(partner, Known) else None
     if not isinstance(record, Mapping):
-        return _NONE_OFF
-    return frozenset([flag for flag in FLAGS if record.get(flag) is False]) or _NONE_OFF
+        return frozenset()
+    return frozenset(flag for flag in FLAGS if record.get(flag) is False)
 
 
 def shut(rules: Iterable[Rule], off: frozenset[str]) -> dict[RuleId, str]:

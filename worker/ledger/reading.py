@@ -293,9 +293,8 @@ class LedgerReader:
         fresh = target.with_name(f".{target.name}.{os.getpid()}.new")
         try:
             fresh.unlink(missing_ok=True)
-            os.close(
-                os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
-            )  # says better than SQLite what is wrong
+            # Made here first: the system says better than SQLite what is wrong.
+            os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
             self._store.run_alone("VACUUM INTO ?", str(fresh))
             _sync(fresh)
             os.link(fresh, target)

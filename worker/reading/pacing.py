@@ -91,9 +91,8 @@ def wait_s(pace: Pace, now: float) -> float:
 
 def taken(pace: Pace, now: float) -> Pace:
     """One request leaves."""
-    budget, room = _left(pace, now)
-    at = max(pace.room_at, now)
-    return replace(pace, budget=budget, budget_at=at, room=max(0.0, room - 1.0), room_at=at)
+    current = settled(pace, now)
+    return replace(current, room=max(0.0, current.room - 1.0))
 
 
 def struck(pace: Pace, *, began: float, now: float, retry_after: timedelta | None, chance: float) -> Pace:

@@ -1,7 +1,6 @@
 """`again` and `undo` as typed: asked in vain they change nothing, and they say what became of each write."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -68,13 +67,6 @@ def _memories() -> Iterator[RuleMemory]:
         yield replace(memory(1, event=f"e{number}"), open=True, fired=True)
     for number in (4, 6):
         yield replace(memory(1, event=f"e{number}", rule="boost-now"), open=True, fired=True)
-
-
-@pytest.fixture
-def config(home: Path, tmp_path: Path) -> Path:
-    """A copy of it, for a test to do with as it likes."""
-    shutil.copytree(home, tmp_path, dirs_exist_ok=True)
-    return tmp_path / "config.yaml"
 
 
 def ledger_of(config: Path) -> LedgerReader:

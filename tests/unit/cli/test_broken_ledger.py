@@ -1,6 +1,5 @@
 """A ledger that is damaged, a folder, or nowhere: what is wrong is said, and what to do, and never to begin anew."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -18,21 +17,6 @@ EVERY_KIND = (
 )
 """Those that read, those that send, and those that store a word of an operator's."""
 SEEN = ("is damaged: ", "nothing is sent", "newest backup", "ledger accept-restore", "never with an empty ledger")
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("home")
-    settle_in(folder)
-    with open_ledger(folder) as ledger:
-        sent(ledger, planned(ledger, plan(key()))[0], NOW)
-    return folder
-
-
-@pytest.fixture
-def config(home: Path, tmp_path: Path) -> Path:
-    shutil.copytree(home, tmp_path, dirs_exist_ok=True)
-    return tmp_path / "config.yaml"
 
 
 @pytest.mark.parametrize("kept", [20_000, 600, 40])

@@ -1,6 +1,5 @@
 """`halt`, `resume`, `approve`, `reject` and `resolve`: a slip of the operator's is an error, and changes nothing."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -29,13 +28,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         sent(ledger, here, NOW)
         sent(ledger, there, NOW)
     return folder
-
-
-@pytest.fixture
-def config(home: Path, tmp_path: Path) -> Path:
-    """A copy of it, for a test to do with as it likes."""
-    shutil.copytree(home, tmp_path, dirs_exist_ok=True)
-    return tmp_path / "config.yaml"
 
 
 def kinds(config: Path) -> list[str]:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.calling import call, settle_in
-from tests.unit.ledger.examples import ACME, NOW, key, open_ledger, plan, planned, sent
+from tests.unit.ledger.examples import ACME, NOW, open_ledger
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import LedgerPlace
 from worker.model.commits import Commit, DaemonStatus
@@ -33,22 +32,6 @@ WATCHED: dict[str, Json] = {
     "requests_per_minute": 30,
     "budget": 300,
 }
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A ledger with one write that was sent."""
-    folder = tmp_path_factory.mktemp("home")
-    settle_in(folder)
-    with open_ledger(folder) as ledger:
-        sent(ledger, planned(ledger, plan(key()))[0], NOW)
-    return folder
-
-
-@pytest.fixture
-def config(home: Path, tmp_path: Path) -> Path:
-    shutil.copytree(home, tmp_path, dirs_exist_ok=True)
-    return tmp_path / "config.yaml"
 
 
 def place(config: Path) -> LedgerPlace:
