@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tests.simulation.history import History
 from tests.simulation.nemesis import Tally, Try, crossed, seldom_collecting, singles, told, tried
@@ -23,26 +23,18 @@ from tests.simulation.scenes import WALKED, named
 FOUND: Final = Path(__file__).with_name("alike.json")
 _CHAIN: Final = frozenset({"hash", "prev", "seq"})
 """Fields of a record that follow from all others, and from which ledger it is."""
+_APART: Final = frozenset({"wishes", "healed_s", "ended_s"})
+"""What a scene says of its rules, the same for all its worlds; and when its troubles and it ended."""
 
 
 def seen_in(history: History) -> str:
     """A hash of what the judge is given, but for the names of the harm, of the ledger and of the moment of healing."""
-    given: list[Any] = [
-        [[{name: value for name, value in row.items() if name not in _CHAIN} for row in log] for log in history.logs],
-        history.stamps,
-        history.writes,
-        history.effects,
-        history.others,
-        [[getattr(one, name) for name in one.__slots__ if name != "harm"] for one in history.wire],
-        history.reads,
-        history.throttled,
-        history.versions,
-        history.lives,
-        history.halts,
-        history.violations,
-        [history.stale, history.harmed, history.disturbed, sorted(history.edited), sorted(history.blank)],
-        history.defects,
+    given = {name: getattr(history, name) for name in history.__slots__ if name not in _APART}
+    given["logs"] = [
+        [{name: value for name, value in row.items() if name not in _CHAIN} for row in log] for log in history.logs
     ]
+    given["wire"] = [[getattr(one, name) for name in one.__slots__ if name != "harm"] for one in history.wire]
+    given["edited"], given["blank"] = sorted(history.edited), sorted(history.blank)
     return hashlib.sha256(repr(given).encode()).hexdigest()
 
 
