@@ -85,6 +85,17 @@ class Case:
     last: list[Row]
     committed_s: Callable[[int, int], float]
 
+    @property
+    def accepted(self) -> int:
+        """How often a person has accepted the last ledger as restored: what is true then may be asked for once more."""
+        return sum(row["kind"] == "ledger_restored" for row in self.last)
+
+    @property
+    def forgot(self) -> bool:
+        """Whether the last ledger does not know an attempt of an earlier life: what it counts, it counts without."""
+        known = {row["hash"] for row in self.last}
+        return any(one.row["hash"] not in known for deed in self.deeds.values() for one in deed.attempts)
+
 
 def case_of(history: History) -> Case:
     """Joins what belongs together: records by their hash, requests by what was asked, effects by their request."""

@@ -18,6 +18,7 @@ from tests.simulation.case import (
     TICK_S,
     TIMEOUT_S,
     UNDER_WAY_S,
+    Attempt,
     Case,
     Deed,
     case_of,
@@ -38,6 +39,7 @@ from tests.simulation.ends import (
     wishes_are_fulfilled,
 )
 from tests.simulation.history import Effect, History, Row
+from tests.simulation.losses import a_lost_ledger_is_noticed, after_a_loss_a_person_decides
 from tests.simulation.lost import (
     an_end_without_effect_says_what_was_so,
     cooldowns_are_kept,
@@ -96,21 +98,34 @@ def _excused(case: Case, deed: Deed, effects: list[Effect]) -> str | None:
 
 def nothing_repeated(case: Case) -> Iterator[str]:
     """The service's own books call no effect a repetition: the same write again, while nobody changed its target.
-    Forgiven: effects later than ``settle``, reads of the past, a ledger that was lost, a person's verdict; and the call
-    that follows a change of frontend status, which no read shows, where another episode asks for it anew."""
+    Forgiven: an effect on the same target that was later than ``settle``; and for the call that follows a change of
+    frontend status, which no read shows, a person's word, also that a lost ledger is to be gone on with, and another
+    episode that asks for it anew."""
     for deed in case.deeds.values():
         for effect in deed.effects:
             if not effect.repeated:
                 continue
-            if any(too_late(case, other, one) for other in case.deeds.values() for one in other.effects):
+            if any(_late_on(case, other, effect) for other in case.deeds.values()):
                 case.forgiven["an effect later than settle"] += 1
-            elif case.history.stale or case.history.disturbed or deed.granted:
-                case.forgiven["repeated, after a verdict, reads of the past or a lost ledger"] += 1
+            elif effect.operation == UNSEEN and (deed.granted or case.history.blank or _word_after_a_loss(case, deed)):
+                case.forgiven["what no read shows, after a person's word"] += 1
             elif effect.operation == UNSEEN and _asked_for_anew(case, deed, effect):
                 case.forgiven["what no read shows, asked for by another episode"] += 1
             else:
                 what = f"{effect.operation} of {effect.event} at {effect.at_s - 1000:.3f}"
                 yield f"write {deed.rows[0]['write']} repeated {what}"
+
+
+def _late_on(case: Case, deed: Deed, effect: Effect) -> bool:
+    """Whether an effect of this write on the same target landed later than ``settle``."""
+    return any(
+        too_late(case, deed, one) for one in deed.effects if (one.event, one.target) == (effect.event, effect.target)
+    )
+
+
+def _word_after_a_loss(case: Case, deed: Deed) -> bool:
+    """Whether a person has let it go, of a ledger that one had accepted."""
+    return bool(case.accepted) and deed.count("approved") + deed.count("resolved") > 0
 
 
 def _asked_for_anew(case: Case, deed: Deed, effect: Effect) -> bool:
@@ -138,10 +153,10 @@ def unsent_had_no_effect(case: Case) -> Iterator[str]:
 
 def confirmed_is_true(case: Case) -> Iterator[str]:
     """What a read or an answer confirmed has its effect in the books, or another hand brought about the same value.
-    Forgiven where reads answered as of the past, or a ledger was lost."""
+    Forgiven where reads answered as of the past."""
     for deed in case.deeds.values():
         done = next((row for row in deed.rows if row["kind"] == "confirmed"), None)
-        if done is None or done["reason"] == "person" or deed.effects or case.history.stale or case.history.disturbed:
+        if done is None or done["reason"] == "person" or deed.effects or case.history.stale:
             continue
         first_s = deed.attempts[0].at_s - INTERVAL_S - UNDER_WAY_S if deed.attempts else 0.0  # its last look before
         target = target_of(deed)
@@ -186,22 +201,34 @@ def _left(case: Case, row: Row, proof: str, since_s: float, at_s: float) -> Iter
 
 
 def a_row_of_reads_before_another_attempt(case: Case) -> Iterator[str]:
-    """Between the end of an unknown attempt and the next one lie at least ``evidence_reads`` whole reads of the target,
-    by the process that sends."""
+    """Between the end of an unknown attempt, or the last read since then that could not tell, and the next attempt lie
+    at least ``evidence_reads`` whole reads of the target, by the process that sends."""
     for deed in case.deeds.values():
         for before, after in pairwise(deed.attempts):
             if after.row["reason"] != "resend" or not after.wire:
                 continue
+            since_s = max(before.ended_s, _last_that_could_not_tell(case, deed, before, after))
             reads = [
                 one
                 for one in case.history.reads
-                if before.ended_s <= one.at_s < after.at_s
+                if since_s <= one.at_s < after.at_s
                 and one.owner == after.wire[0].owner
                 and one.whole
                 and _shows(deed, one.path)
             ]
             if len(reads) < case.history.evidence_reads:
-                yield f"write {after.row['write']} was sent again after {len(reads)} reads of its target"
+                yield f"write {after.row['write']} was sent again after {len(reads)} reads in a row of its target"
+
+
+def _last_that_could_not_tell(case: Case, deed: Deed, before: Attempt, after: Attempt) -> float:
+    unclear = {
+        row["evidence"]["x_request_id"]
+        for row in deed.rows
+        if row["kind"] == "evidence"
+        and row["evidence"]["says"] == "cannot_tell"
+        and before.row["seq"] < row["seq"] < after.row["seq"]
+    }
+    return max((one.at_s + TICK_S for one in case.history.reads if one.request_id in unclear), default=0.0)
 
 
 def _shows(deed: Deed, path: str) -> bool:
@@ -232,23 +259,6 @@ def nothing_leaves_without_its_approval(case: Case) -> Iterator[str]:
                 yield f"write {row['write']} was sent, and nobody had approved it"
 
 
-def a_lost_ledger_is_noticed(case: Case) -> Iterator[str]:
-    """A ledger that has forgotten a ``sending`` of an earlier life is not gone on with, unless a person has accepted
-    it; but for one that never left, because its mark could not be written, and where ledger and mark were lost both:
-    nothing on the machine is left then to notice it by."""
-    left = {one.row["hash"] for deed in case.deeds.values() for one in deed.attempts if one.wire}
-    known: dict[str, Row] = {}
-    for life, rows in enumerate(case.history.logs):
-        kept = {row["hash"] for row in rows}
-        if life in case.history.blank:
-            known = {}
-        lost = [row for hashed, row in known.items() if hashed in left and hashed not in kept]
-        gone_on_with = not kept <= known.keys()
-        if lost and gone_on_with and not any(row["kind"] == "ledger_restored" for row in rows):
-            yield f"the sending of write {lost[0]['write']} was forgotten, and nobody was asked"
-        known.update((row["hash"], row) for row in rows)
-
-
 def the_log_gives_the_state(case: Case) -> Iterator[str]:
     """Replaying the log gives the ledger's state: each write is in the state, and at the attempt, of its last one."""
     last: dict[int, tuple[str, int]] = {}
@@ -265,7 +275,7 @@ def the_log_gives_the_state(case: Case) -> Iterator[str]:
 def caps_are_kept(case: Case) -> Iterator[str]:
     """No more attempts than ``max_attempts`` for one write, but for those that persons and overtaken writes granted and
     those that were not sent; and no more than ``writes_per_hour`` in any hour, writes that only stop spending left out.
-    The hour is not asked for where the wall clock jumped or a ledger was lost."""
+    The hour is not asked for where the wall clock jumped or a ledger forgot an attempt."""
     history = case.history
     sent: list[float] = []
     for deed in case.deeds.values():
@@ -279,7 +289,7 @@ def caps_are_kept(case: Case) -> Iterator[str]:
                 for one in deed.attempts
                 if one.wire and one.after is not None and one.after["kind"] != "planned"
             ]
-    if history.disturbed or history.clock_moved:
+    if case.forgot or history.clock_moved:
         return
     sent.sort()
     for index, at_s in enumerate(sent):
@@ -295,8 +305,9 @@ def _stops(deed: Deed) -> bool:
 
 
 def nothing_sent_during_a_halt(case: Case) -> Iterator[str]:
-    """Once a halt has returned, no ``sending`` is committed until it is over."""
-    for began_s, ended_s in case.history.halts if not case.history.disturbed else ():
+    """Once a halt has returned, no ``sending`` is committed until it is over; a ledger that forgets attempts may have
+    forgotten the halt too."""
+    for began_s, ended_s in case.history.halts if not case.forgot else ():
         for deed in case.deeds.values():
             for one in deed.attempts:
                 if began_s + TICK_S < one.at_s < ended_s - TICK_S:
@@ -331,6 +342,7 @@ CLAIMS: tuple[Callable[[Case], Iterator[str]], ...] = (
     changes_are_acted_on,
     nothing_leaves_without_its_approval,
     a_lost_ledger_is_noticed,
+    after_a_loss_a_person_decides,
     caps_are_kept,
     nothing_sent_during_a_halt,
     chain_holds,

@@ -41,7 +41,7 @@ def manners_are_kept(case: Case) -> Iterator[str]:
             case.forgiven["a Retry-After that a process before had heard"] += 1
         elif kind == "retry_after" and _waited_long_enough(what):
             case.forgiven["a Retry-After of years, cut to a quarter of an hour"] += 1
-        elif kind in ("task_too_soon", "task_too_often") and case.history.disturbed:
+        elif kind in ("task_too_soon", "task_too_often") and case.forgot:
             case.forgiven["reads of a task that a lost ledger had counted"] += 1
         elif kind == "task_without_put" and any(_lost(deed) for deed in case.deeds.values()):
             case.forgiven["a task read after an attempt that never left"] += 1
@@ -80,11 +80,11 @@ def _lost(deed: Deed) -> bool:
 
 def episodes_are_few(case: Case) -> Iterator[str]:
     """A rule fires no more often than its condition became true in the service, and once more for each write that a
-    stronger wish has set aside, or that fresher facts kept from being sent: each fact has an age of its own. Not asked
-    for where reads answered as of the past, where the rule was edited, and where the ledger was lost or the service
-    reset."""
+    stronger wish has set aside, or that fresher facts kept from being sent: each fact has an age of its own; and once
+    more for each time that a person accepted the ledger as restored. Not asked for where reads answered as of the past,
+    and where the rule was edited."""
     history = case.history
-    if history.stale or history.disturbed:
+    if history.stale:
         return
     fired: Counter[tuple[str, str]] = Counter()
     for row in case.last:
@@ -106,7 +106,7 @@ def episodes_are_few(case: Case) -> Iterator[str]:
                 and (row["rule"], row["event"]) == (wish.rule, event)
                 for row in case.last
             )
-            if fired[wish.rule, event] > rises + history.lies(event) + set_aside:
+            if fired[wish.rule, event] > rises + history.lies(event) + set_aside + case.accepted:
                 yield f"{wish.rule} fired {fired[wish.rule, event]} times for {event}, and was true {rises} times"
 
 
@@ -199,7 +199,7 @@ def _by_others(case: Case, event: str, target: str, since_s: float) -> bool:
 
 def a_perfect_service_needs_nobody(case: Case) -> Iterator[str]:
     """Where nothing went wrong, nothing is unknown and no person is asked."""
-    if case.history.harmed or case.history.disturbed:
+    if case.history.harmed:
         return
     for row in case.last:
         if row["kind"] in ("unknown", "needs_human", "unconfirmed"):
@@ -213,9 +213,10 @@ def nothing_broke(case: Case) -> Iterator[str]:
 
 def changes_are_acted_on(case: Case) -> Iterator[str]:
     """A rule on changes fires no more often than the watched value changed, and a change that stays is acted on. Not
-    asked for where reads answered as of the past, the rule was edited, or a ledger was lost or a service reset."""
+    asked for where reads answered as of the past, the rule was edited, or a ledger was lost: what is compared with is
+    read anew then."""
     history = case.history
-    if history.stale or history.disturbed:
+    if history.stale or len(history.logs) > 1 or case.accepted:
         return
     for wish in history.wishes:
         if not wish.on_suggested or wish.rule in history.edited:
@@ -276,7 +277,7 @@ def a_started_process_is_quiet(case: Case) -> Iterator[str]:
 def wanted_when_sent(case: Case) -> Iterator[str]:
     """When the first byte of a write leaves, its rule's condition was true in the service within the age that a fact
     may have; but for reads of the past, and for an action later in a ``do`` that changes what its rule looks at."""
-    if case.history.stale or case.history.disturbed:
+    if case.history.stale:
         return
     wishes = {wish.rule: wish for wish in case.history.wishes if wish.wants is not None and wish.once}
     for deed in case.deeds.values():

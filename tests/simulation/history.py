@@ -126,7 +126,6 @@ class History:
     stale: bool = False
     approves: bool = False
     harmed: bool = False
-    disturbed: bool = False
     edited: frozenset[str] = frozenset()
     blank: frozenset[int] = frozenset()
     slowed: bool = False

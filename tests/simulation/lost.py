@@ -27,10 +27,10 @@ IN_TIME_S = 2 * INTERVAL_S + 4 * UNDER_WAY_S
 
 def an_end_without_effect_says_what_was_so(case: Case) -> Iterator[str]:
     """A write is skipped only for what one of the last reads could show: its target had the wanted value, its condition
-    was false, or an earlier step had ended otherwise. Not asked for where reads answered as of the past, where the rule
-    was edited, and where a ledger was lost or the service reset."""
+    was false, or an earlier step had ended otherwise. Not asked for where reads answered as of the past, and where the
+    rule was edited."""
     history = case.history
-    if history.stale or history.disturbed:
+    if history.stale:
         return
     wishes = {wish.rule: wish for wish in history.wishes}
     for deed, row, at_s in _skipped(case):
@@ -151,7 +151,7 @@ def what_ended_unwanted_had_no_effect(case: Case) -> Iterator[str]:
     for deed in case.deeds.values():
         if deed.state not in ("skipped", "cancelled") or not deed.effects or case.history.stale:
             continue
-        if deed.count("resolved") or deed.rows[-1]["reason"] in ("person", "already_so") or case.history.disturbed:
+        if deed.count("resolved") or deed.rows[-1]["reason"] in ("person", "already_so"):
             case.forgiven["unwanted in the end, by a person's word or because it was there"] += 1
         elif any(too_late(case, deed, one) for one in deed.effects):
             case.forgiven["an effect later than settle"] += 1
@@ -164,8 +164,9 @@ def what_ended_unwanted_had_no_effect(case: Case) -> Iterator[str]:
 
 
 def cooldowns_are_kept(case: Case) -> Iterator[str]:
-    """A rule acts on an event again no sooner than its cooldown allows, which is measured by the wall clock."""
-    if case.history.disturbed or case.history.clock_moved:
+    """A rule acts on an event again no sooner than its cooldown allows, which is measured by the wall clock; where a
+    ledger forgot an attempt nobody can."""
+    if case.forgot or case.history.clock_moved:
         return
     for wish in case.history.wishes:
         for event in {one.event for one in case.history.versions} if wish.cooldown_s else ():

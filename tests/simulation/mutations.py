@@ -588,5 +588,23 @@ _ALL: tuple[Mutant, ...] = (
         ),
         shown_by=(at("pause", "read", "429, Retry-After words", 4),),
     ),
+    Mutant(
+        name="what cannot be told counts on",
+        why="a read that could not tell does not start the row of reads anew",
+        applied=flaw(
+            f"{LIFE}:_counted",
+            (
+                "return replace(settling, absent=0, last_read=",
+                "return replace(settling, absent=settling.absent, last_read=",
+            ),
+        ),
+        shown_by=(Try(scene="boost", harms=((34, "503 clean"), (50, "fields missing"))),),
+    ),
+    Mutant(
+        name="a restored ledger asks nobody",
+        why="what is true at the first look after a loss is sent without a person's word",
+        applied=flaw("worker.engine.looks:silence_before", ('return "restored"', "return None")),
+        shown_by=(plain("restored"),),
+    ),
 )
 MUTANTS = {one.name: one for one in _ALL}

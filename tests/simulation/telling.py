@@ -78,7 +78,6 @@ def told_history(town: Town, ended_s: float) -> history.History:
         harmed=bool(town.points.done)
         or any(not _ordinary(turn, town) for turn in town.scene.turns)
         or any(life.how == "killed" for life in town.lives.values()),
-        disturbed=town.disturbed,
         edited=frozenset(town.edited),
         blank=frozenset(town.blank),
         clock_moved=any("clock" in name for name in town.points.done)

@@ -125,7 +125,6 @@ class Town:
         self.defects: list[str] = []
         self.edited: set[str] = set()
         self.blank: set[int] = set()
-        self.disturbed = False
         self.skew = timedelta(0)
         self.healed_s = 0.0
         self.over = False
@@ -339,7 +338,6 @@ class Town:
             case "disk full":
                 self._disk_full(details["seconds"])
             case "reset":
-                self.disturbed = True
                 self.twin.change(SettingsChange(settings={"reset_result": details["result"]}), now)
                 self.twin.change(ResetChange(), now)
             case "remove":
@@ -392,7 +390,6 @@ class Town:
         if self.running:
             self.kill(self.running[0].name, power=True)
         self._after_step()
-        self.disturbed = True
         if does == "lose mark":
             self.disk.mark.unlink(missing_ok=True)
             return

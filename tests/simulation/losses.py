@@ -1,0 +1,80 @@
+"""Claims about a ledger that was restored or lost: it is noticed, and then a person decides what is sent."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tests.simulation.case import FINAL, STATES, Case
+from tests.simulation.history import Row, Wish
+
+
+def a_lost_ledger_is_noticed(case: Case) -> Iterator[str]:
+    """A ledger that has forgotten a ``sending`` of an earlier life is not gone on with, unless a person has accepted
+    it; but for one that never left, because its mark could not be written, and where ledger and mark were lost both:
+    nothing on the machine is left then to notice it by."""
+    left = {one.row["hash"] for deed in case.deeds.values() for one in deed.attempts if one.wire}
+    known: dict[str, Row] = {}
+    for life, rows in enumerate(case.history.logs):
+        kept = {row["hash"] for row in rows}
+        if life in case.history.blank:
+            known = {}
+        lost = [row for hashed, row in known.items() if hashed in left and hashed not in kept]
+        gone_on_with = not kept <= known.keys()
+        if lost and gone_on_with and not any(row["kind"] == "ledger_restored" for row in rows):
+            yield f"the sending of write {lost[0]['write']} was forgotten, and nobody was asked"
+        known.update((row["hash"], row) for row in rows)
+
+
+def after_a_loss_a_person_decides(case: Case) -> Iterator[str]:
+    """Once a ledger has been accepted as restored, every write in it that is not final is put before a person; and what
+    was wanted all the time from then on until its rule fired waits for one."""
+    for life, rows in enumerate(case.history.logs):
+        for at, row in enumerate(rows):
+            if row["kind"] == "ledger_restored":
+                yield from _open_ones_wait(rows, at)
+                yield from _firings_wait(case, life, rows, at)
+
+
+def _open_ones_wait(rows: list[Row], at: int) -> Iterator[str]:
+    states = {row["write"]: row["kind"] for row in rows[:at] if row["write"] is not None and row["kind"] in STATES}
+    for write, state in states.items():
+        if state in FINAL:
+            continue
+        then = next((row for row in rows[at:] if row["write"] == write and row["kind"] in STATES), None)
+        if then is None or (then["kind"], then["reason"]) != ("needs_human", "restored"):
+            became = "nothing" if then is None else then["kind"]
+            yield f"write {write} was {state} in a ledger that was restored, and became {became}"
+
+
+def _firings_wait(case: Case, life: int, rows: list[Row], at: int) -> Iterator[str]:
+    wishes = {wish.rule: wish for wish in case.history.wishes if wish.wants is not None}
+    since_s = case.committed_s(life, rows[at]["seq"])
+    met: set[tuple[Any, Any]] = set()
+    for number, row in enumerate(rows[at:], start=at):
+        pair = row["rule"], row["event"]
+        if row["kind"] == "ledger_restored":
+            met = set()
+        if row["kind"] != "fired" or pair in met or row["rule"] not in wishes or row["rule"] in case.history.edited:
+            continue
+        met.add(pair)
+        fired_s = case.committed_s(life, row["seq"])
+        if not _wanted_all_the_time(case, wishes[row["rule"]], str(row["event"]), since_s, fired_s):
+            continue
+        for later in rows[number:]:
+            if (later["rule"], later["event"], later["episode"]) != (*pair, row["episode"]):
+                continue
+            if later["kind"] in ("planned", "waiting", "sending"):
+                if later["kind"] != "waiting":
+                    yield f"{pair[0]} fired for {pair[1]} after a loss, and its write became {later['kind']}"
+                break
+
+
+def _wanted_all_the_time(case: Case, wish: Wish, event: str, from_s: float, to_s: float) -> bool:
+    mine = [one for one in case.history.versions if one.event == event and one.at_s <= to_s]
+    first = max((index for index, one in enumerate(mine) if one.at_s <= from_s), default=0)
+    between = mine[first:]
+    lied = any(one.lie and event in one.path.split("/") for one in case.history.reads if from_s <= one.at_s <= to_s)
+    if not between or lied or case.history.stale:
+        return False
+    return all(
+        wish.wants is not None and one.record is not None and wish.wants(one.record, one.setup) for one in between
+    )
