@@ -41,7 +41,7 @@ def manners_are_kept(case: Case) -> Iterator[str]:
             case.forgiven["a Retry-After that a process before had heard"] += 1
         elif kind == "retry_after" and _waited_long_enough(what):
             case.forgiven["a Retry-After of years, cut to a quarter of an hour"] += 1
-        elif kind in ("task_too_soon", "task_too_often") and case.forgot:
+        elif kind in ("task_too_soon", "task_too_often") and len(case.history.logs) > 1:
             case.forgiven["reads of a task that a lost ledger had counted"] += 1
         elif kind == "task_without_put" and any(_lost(deed) for deed in case.deeds.values()):
             case.forgiven["a task read after an attempt that never left"] += 1
