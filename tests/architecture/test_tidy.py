@@ -52,11 +52,12 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
-    """One source file, read and parsed once for all tests."""
+    """One source file, read, parsed and walked through once for all tests."""
 
     path: str
     text: str
     tree: ast.Module
+    nodes: tuple[ast.AST, ...]
 
     def at(self, node: ast.stmt | ast.expr | ast.arg, what: str) -> str:
         return f"{self.path}:{node.lineno}: {what}"
@@ -65,14 +66,15 @@ class Module:
 @cache
 def modules() -> tuple[Module, ...]:
     return tuple(
-        Module(path=file.relative_to(ROOT).as_posix(), text=text, tree=ast.parse(text, filename=str(file)))
+        Module(path=file.relative_to(ROOT).as_posix(), text=text, tree=tree, nodes=tuple(ast.walk(tree)))
         for file in sorted(WORKER.rglob("*.py"))
         for text in [file.read_text("utf-8")]
+        for tree in [ast.parse(text, filename=str(file))]
     )
 
 
 def functions(module: Module) -> Iterator[FunctionNode]:
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -85,7 +87,7 @@ def complain(found: Sequence[str], rule: str, remedy: str) -> None:
 
 def imports(module: Module) -> Iterator[tuple[ast.stmt, str]]:
     """Every imported module by its dotted name, wherever in the file the import stands."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             yield from ((node, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -102,7 +104,7 @@ def dotted(node: ast.expr) -> str:
 
 
 def defined_names(module: Module) -> Iterator[tuple[ast.stmt | ast.expr | ast.arg, str]]:
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node, node.name
         elif isinstance(node, ast.arg):
@@ -111,10 +113,11 @@ def defined_names(module: Module) -> Iterator[tuple[ast.stmt | ast.expr | ast.ar
             yield node, node.id
 
 
-def words(name: str) -> set[str]:
+@cache
+def words(name: str) -> frozenset[str]:
     """The words of a name in snake_case or CamelCase, in lower case and without a plural's s."""
     parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
-    return {form for part in parts for form in (part.lower(), part.lower().removesuffix("s"))}
+    return frozenset(form for part in parts for form in (part.lower(), part.lower().removesuffix("s")))
 
 
 def test_no_file_is_longer_than_one_sitting() -> None:
@@ -185,12 +188,7 @@ def test_nothing_has_a_name_that_says_nothing() -> None:
 
 
 def test_what_guards_money_is_raised_not_asserted() -> None:
-    found = [
-        module.at(node, "assert")
-        for module in modules()
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.Assert)
-    ]
+    found = [module.at(node, "assert") for module in modules() for node in module.nodes if isinstance(node, ast.Assert)]
     complain(
         found,
         "assert statements, which python -O takes out:",
@@ -209,7 +207,7 @@ def test_only_one_file_reads_clocks_sleeps_or_draws_randomness() -> None:
     taken = [
         module.at(node, f"imports {node.module}.{alias.name}")
         for module in elsewhere
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
         if f"{node.module}.{alias.name}" in CLOCK_CALLS
@@ -217,7 +215,7 @@ def test_only_one_file_reads_clocks_sleeps_or_draws_randomness() -> None:
     used = [
         module.at(node, f"uses {dotted(node)}")
         for module in elsewhere
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Attribute) and dotted(node) in CLOCK_CALLS
     ]
     complain(
@@ -260,7 +258,7 @@ def test_no_module_is_an_orphan() -> None:
         return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
     def named_by(module: Module) -> Iterator[str]:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Import):
                 yield from (alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module is not None:
