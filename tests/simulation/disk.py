@@ -228,7 +228,7 @@ class SimConnection(sqlite3.Connection):
             raise failing(sqlite3.SQLITE_FULL, "database or disk is full")
         if does == "kill_before":
             self.disk.die(self.owner)
-        before = max(0, self.disk.wal_bytes())
+        before = max(0, self.disk.wal_bytes()) if does == "torn" else 0
         super().commit()
         self._synced()
         if does != "torn":  # of a torn one nothing is there afterwards

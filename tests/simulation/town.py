@@ -126,6 +126,7 @@ class Town:
         self.edited: set[str] = set()
         self.blank: set[int] = set()
         self.skew = timedelta(0)
+        self._wall = (START_S, self.skew), EPOCH
         self.healed_s = 0.0
         self.over = False
         self.buried = False
@@ -163,7 +164,10 @@ class Town:
         return round(self.chance.choice(self.scene.latencies_s), 3)
 
     def wall(self) -> datetime:
-        return EPOCH + timedelta(seconds=self.loop.now - START_S) + self.skew
+        moment = self.loop.now, self.skew
+        if moment != self._wall[0]:
+            self._wall = moment, EPOCH + timedelta(seconds=moment[0] - START_S) + moment[1]
+        return self._wall[1]
 
     # Processes
 

@@ -14,7 +14,7 @@ from worker.engine.calm import horizon
 from worker.engine.decide import Decision, decide, decide_apart
 from worker.engine.due import Glanced, next_due
 from worker.engine.edits import Edited, edits_of, in_one, reopened_by
-from worker.engine.looks import Look, firings_reach, sendings_reach, silence_before
+from worker.engine.looks import Look, asks_sendings, firings_reach, sendings_reach, silence_before
 from worker.engine.observe import Seen
 from worker.engine.parts import Parts
 from worker.engine.products import shut
@@ -233,6 +233,7 @@ class Decider:
         surges = firings_reach(rules.rules, self._settings.deciding)
         standing = (now_is.get(write.id, write) for write in writes)
         any_ = bool(found.looked_at)
+        reach = sendings_reach(rules.rules) if any_ and asks_sendings(rules.rules) else None
         return Look(
             partner=state.partner,
             now=now,
@@ -240,7 +241,7 @@ class Decider:
             observations={event: found.observations[event] for event in found.looked_at},
             memories={**_memories_for(state, rules, found), **reopen},
             writes=tuple(write for write in standing if not write.final),
-            sendings=self._ledger.first_sendings(state.partner, now - sendings_reach(rules.rules)) if any_ else {},
+            sendings={} if reach is None else self._ledger.first_sendings(state.partner, now - reach),
             firings=self._ledger.firings(state.partner, now - surges) if any_ else (),
             only=found.only,
             ended=lambda event, rule, episode: self._ledger.episode_writes(state.partner, event, rule, episode),

@@ -41,8 +41,9 @@ class Look:
     """One look at one partner: everything `decide` may know. Nothing in it changes while it decides.
 
     ``writes``: every write of the partner that is not final. ``sendings``: first attempts of episodes, as far back as
-    `sendings_reach` says. ``firings``: as far back as `firings_reach` says. ``ended``: the writes of one episode,
-    final ones too. ``only``: the rules that look at an event, where the others have nothing to do there.
+    `sendings_reach` says; none where no rule asks for them. ``firings``: as far back as `firings_reach` says.
+    ``ended``: the writes of one episode, final ones too. ``only``: the rules that look at an event, where the others
+    have nothing to do there.
     """
 
     partner: PartnerId
@@ -163,6 +164,13 @@ def waits_again(memory: RuleMemory) -> Brake | None:
 def firings_reach(rules: Iterable[Rule], settings: Settings) -> timedelta:
     """How far back firings matter: the longest window of a surge."""
     return max([settings.surge.within, *(rule.surge.within for rule in rules if rule.surge is not None)])
+
+
+def asks_sendings(rules: Iterable[Rule]) -> bool:
+    """Whether any of them goes by when it was sent before: by ``cooldown``, ``limit`` or ``repeat: enforce``."""
+    return any(
+        rule.cooldown is not None or rule.per_event_per_day is not None or rule.repeat == "enforce" for rule in rules
+    )
 
 
 def sendings_reach(rules: Iterable[Rule]) -> timedelta:
