@@ -56,5 +56,5 @@ def verify(records: Iterable[Mapping[str, Json]]) -> ChainBreak | None:
 def _hash_or_none(record: Mapping[str, Json]) -> str | None:
     try:
         return hash_of(record)
-    except ValueError:
+    except (ValueError, TypeError):
         return None

@@ -3,7 +3,7 @@
 The shape is read off the dataclass itself, so a field that the model gains needs no second list here: it is stored with
 the next change, and an older row, which lacks it, gets the field's default. A field that the model lost is passed over.
 Integers and floats stay apart (``500`` is not ``500.0``), because a baseline is compared with what is read later. The
-codec never repairs: what cannot be decoded raises.
+codec never repairs: what cannot be decoded raises `LedgerDamaged`.
 """
 
 import json
@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from worker.ledger.damage import damaged, readable
 from worker.model.facts import Json
 
 T = TypeVar("T")
@@ -32,7 +33,10 @@ def time_text(moment: datetime) -> str:
 
 def time_of(text: str) -> datetime:
     """The aware moment that `time_text` wrote."""
-    return datetime.fromisoformat(text)
+    try:
+        return datetime.fromisoformat(text)
+    except (ValueError, TypeError) as error:
+        raise damaged(f"a stored time cannot be read: {error}") from error
 
 
 def millis_text(moment: datetime) -> str:
@@ -60,7 +64,10 @@ def json_text(value: object) -> str:
 
 def json_of(text: str) -> Json:
     """What `json_text` wrote."""
-    return cast(Json, json.loads(text))
+    try:
+        return cast(Json, json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise damaged(f"a stored value cannot be read: {error}") from error
 
 
 def encode(thing: object) -> str:
@@ -68,6 +75,7 @@ def encode(thing: object) -> str:
     return json_text(_plain(thing))
 
 
+@readable
 def decode(cls: type[T], text: str) -> T:
     """The dataclass that `encode` wrote, perhaps by an older program."""
     return cast(T, _built(cls, json.loads(text)))

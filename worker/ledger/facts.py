@@ -11,6 +11,7 @@ from typing import cast
 import msgspec
 
 from worker.ledger.codec import json_text, maybe_text, maybe_time
+from worker.ledger.damage import readable
 from worker.model.facts import Fact, FactKey, Json, Known, Scalar, Unknown, UnknownCode
 
 Body = Mapping[str, Json]
@@ -61,6 +62,7 @@ def difference(older: Fact, newer: Fact) -> Body:
     return {"set": other, "unset": [name for name in new if name not in old]}
 
 
+@readable
 def put_back(found: Body | None, newer: Fact | None, read_at: datetime) -> Fact | None:
     """The older fact; None where there was none."""
     if found is None:

@@ -73,6 +73,8 @@ def end_of_chain(connection: Connection) -> tuple[int, str]:
 
 def printed(row: Row[tuple[object, ...]]) -> dict[str, Json]:
     """A stored record as it is printed. Raises `ValueError` for JSON that this program cannot have written."""
+    if bytes in map(type, row):
+        raise ValueError("a field is not text, though it was written as text")
     body = dict(zip(FIELDS, cast("tuple[Json, ...]", tuple(row)), strict=True))
     for name in JSON_FIELDS:
         text = body[name]

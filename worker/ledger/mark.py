@@ -8,13 +8,16 @@ mark never replaces the ledger: it holds no decision.
 The file has two slots in two blocks of the disk. A new mark overwrites the older slot, so that one sync is enough and
 the newest one is never touched: wherever a write is cut off, the file says what it said before, or the new mark. Only a
 file that has no such slots yet, or a mark that does not follow the one that stands there, is written as a new file.
+
+A slot that is not whole is either a mark that was just being written, and then its ``sending`` stands in the ledger,
+where it came first; or the file was damaged, and what is left may be the older of two. So the ledger has to show it.
 """
 
 import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from worker.ledger.places import LedgerPlace, sync_folder
@@ -31,11 +34,15 @@ SLOT_BYTES = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """The ledger's id, the last seq and its hash (`chain.GENESIS` for seq 0)."""
+    """The ledger's id, the last seq and its hash (`chain.GENESIS` for seq 0).
+
+    ``alone``: the slot beside it is not whole, so a newer one may have been there.
+    """
 
     ledger_id: str
     seq: int
     hash: str
+    alone: bool = field(default=False, compare=False)
 
 
 def read_mark(place: LedgerPlace) -> Mark | None:
@@ -83,10 +90,10 @@ def _newest(body: bytes) -> _Slot | None:
 
 
 def _newest_of(body: bytes) -> _Slot | None:
-    if len(body) != SLOTS * SLOT_BYTES:
-        return None
-    marks = [_whole(body[at : at + SLOT_BYTES]) for at in range(0, len(body), SLOT_BYTES)]
+    marks = [_whole(body[at : at + SLOT_BYTES]) for at in range(0, SLOTS * SLOT_BYTES, SLOT_BYTES)]
     slots = [_Slot(number=number, mark=mark) for number, mark in enumerate(marks) if mark is not None]
+    if len(slots) == 1:
+        return replace(slots[0], mark=replace(slots[0].mark, alone=True))
     return max(slots, key=lambda one: one.mark.seq, default=None)
 
 
@@ -102,7 +109,10 @@ def _whole(slot: bytes) -> Mark | None:
 
 def _of_one_line(body: bytes) -> Mark:
     """The mark as a program before the slots wrote it."""
-    return _mark_of(json.loads(body))
+    found = json.loads(body)
+    if "check" in found:
+        raise ValueError("it is damaged")
+    return _mark_of(found)
 
 
 def _mark_of(found: Mapping[str, Any]) -> Mark:
@@ -121,6 +131,8 @@ def _written_in_place(place: LedgerPlace, mark: Mark) -> bool:
         newest = _newest(body)
         if newest is None or newest.mark.ledger_id != mark.ledger_id or newest.mark.seq >= mark.seq:
             return False
+        if len(body) != SLOTS * SLOT_BYTES:
+            return False  # one that was cut off: the slot that is left would not be whole with a gap behind it
         text, slot = _text(mark), _Slot(number=SLOTS - 1 - newest.number, mark=mark)
         at = slot.number * SLOT_BYTES
         if os.pwrite(file, text, at) != len(text):
@@ -165,22 +177,36 @@ def lost(place: LedgerPlace) -> NotSafe:
     return NotSafe(f"the ledger {place.file} was lost: only its mark {place.mark.name} is there", hint=ACCEPT_HINT)
 
 
-def compare(place: LedgerPlace, mark: Mark | None, *, ledger_id: str, hash_at_mark: str | None, blank: bool) -> None:
-    """Raises `NotSafe` unless ledger and mark belong together.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """What the ledger itself says. ``hash_at_mark``: its hash at the mark's seq, None where it has no such record.
+    ``sent_since``: it has recorded ``sending`` after that. ``blank``: it holds nothing at all."""
 
-    ``hash_at_mark``: the ledger's hash at the mark's seq, None where it has no such record. ``blank``: the ledger holds
-    nothing at all; without a mark it is a new one whose first start was cut short.
-    """
+    ledger_id: str
+    hash_at_mark: str | None
+    sent_since: bool
+    blank: bool
+
+
+def compare(place: LedgerPlace, mark: Mark | None, ledger: Reached) -> None:
+    """Raises `NotSafe` unless ledger and mark belong together. A blank ledger without a mark is a new one, whose first
+    start was cut short."""
     if mark is None:
-        if blank:
+        if ledger.blank:
             return
         raise NotSafe(
             f"the ledger {place.file} was restored or lost its mark: {place.mark} is missing", hint=ACCEPT_HINT
         )
-    if mark.ledger_id != ledger_id:
+    if mark.ledger_id != ledger.ledger_id:
         raise NotSafe(f"the ledger {place.file} was restored: {place.mark} belongs to another ledger", hint=ACCEPT_HINT)
-    if hash_at_mark != mark.hash:
+    if ledger.hash_at_mark != mark.hash:
         raise NotSafe(
             f"the ledger {place.file} was restored or lost records: it is not what had reached seq {mark.seq}",
+            hint=ACCEPT_HINT,
+        )
+    if mark.alone and not ledger.sent_since:
+        raise NotSafe(
+            f"the ledger's mark {place.mark} is damaged: what is left of it says seq {mark.seq}, and {place.file.name} "
+            "shows no sending after that, so one may be lost",
             hint=ACCEPT_HINT,
         )

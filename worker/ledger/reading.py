@@ -239,6 +239,9 @@ class LedgerReader:
         if found is None and mark is not None and mark.seq > reached.count:
             why = f"the log ends at seq {reached.count}, but a write was sent at seq {mark.seq}: the end was cut off"
             return ChainBreak(seq=reached.count + 1, why=why)
+        if found is None and mark is not None and mark.alone and reached.sent <= mark.seq:
+            why = f"the mark is damaged, and the log shows no sending after seq {mark.seq}: its end may be cut off"
+            return ChainBreak(seq=reached.count + 1, why=why)
         return found
 
     # what explains
@@ -280,7 +283,7 @@ class LedgerReader:
     def status(self) -> DaemonStatus | None:
         """What the daemon last said of itself, None before its first word."""
         with self._store.reading() as connection:
-            row = connection.execute(select(daemon_status)).one_or_none()
+            row = connection.execute(select(daemon_status)).first()
         if row is None:
             return None
         body = cast("dict[str, Json]", json_of(row.body))
@@ -317,16 +320,19 @@ class LedgerReader:
 
 
 class _Counted:
-    """An iteration that can be asked how far it came."""
+    """An iteration that can be asked how far it came, and which was the last ``sending``."""
 
     def __init__(self, records: Iterator[dict[str, Json]]) -> None:
         self._records = records
         self.count = 0
+        self.sent = 0
 
     def __iter__(self) -> Iterator[dict[str, Json]]:
         for record in self._records:
             yield record
             self.count += 1
+            if record["kind"] == "sending":
+                self.sent = self.count
 
 
 def open_for_backup(url: str, folder: Path | None = None) -> LedgerReader:

@@ -11,6 +11,7 @@ from typing import Final
 from sqlalchemy import text
 
 from worker.ledger.connections import Connection
+from worker.ledger.damage import damaged
 from worker.ledger.prepared import Prepared
 from worker.ledger.tables import REVISION, REVISIONS
 from worker.model.errors import NotSafe
@@ -29,8 +30,10 @@ def revision_of(connection: Connection, name: str) -> str:
         return NOTHING
     if not {"alembic_version", "action_log", "meta"} <= tables:
         raise NotSafe(f"{name} is a database, but no ledger of campaign-worker", hint="check the path in `ledger:`")
-    ((revision,),) = _REVISION.run(connection).fetchall()
-    return str(revision)
+    revision = next((str(found) for (found,) in _REVISION.run(connection)), None)
+    if revision is None:
+        raise damaged("it does not say which revision it has", name)
+    return revision
 
 
 def require_current(revision: str, name: str, known: tuple[str, ...] = REVISIONS) -> None:

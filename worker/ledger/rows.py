@@ -5,11 +5,12 @@ and floats apart. Nothing here decides which row may change: see `worker.ledger.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from sqlalchemy import select
 
 from worker.ledger.codec import json_of, json_text, maybe_text, maybe_time, millis_text, time_of, time_text
+from worker.ledger.damage import readable
 from worker.ledger.tables import writes
 from worker.model.facts import Json
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
@@ -17,6 +18,7 @@ from worker.model.writes import ConfirmedBy, Intent, State, Write, WriteKey
 
 ALL_WRITES = select(writes).order_by(writes.c.id)
 """Every write, oldest first; to be narrowed."""
+_STATES = frozenset(get_args(State))
 _COLUMNS = tuple(column.name for column in writes.c)
 LIFE: tuple[str, ...] = (
     *("state", "reason", "why", "rules", "attempt", "uncounted", "changed_at", "due_since", "first_sent_at"),
@@ -87,9 +89,12 @@ def text_safe(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", errors="replace").decode("utf-8")
 
 
+@readable
 def write_of(row: Sequence[Any]) -> Write:
     """The write in a row of `ALL_WRITES`, as SQLAlchemy or as SQLite itself gives it."""
     at = dict(zip(_COLUMNS, row, strict=True))
+    if at["state"] not in _STATES:
+        raise ValueError(f"write {at['id']} is in no state that there is: {at['state']!r}")
     return Write(
         id=WriteId(at["id"]),
         key=WriteKey(

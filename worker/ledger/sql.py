@@ -12,15 +12,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import func, insert, literal_column, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from worker.ledger.chain import GENESIS
 from worker.ledger.changes import insert_plan, save_memories, save_partner, stored_memory, update_write
 from worker.ledger.codec import json_text, time_text
 from worker.ledger.connections import Connection
+from worker.ledger.damage import damaged
 from worker.ledger.journal import Journal
-from worker.ledger.mark import Mark, compare, lost, read_mark, write_mark
+from worker.ledger.mark import Mark, Reached, compare, lost, read_mark, write_mark
 from worker.ledger.places import LedgerPlace, place_of, sync_folder
 from worker.ledger.prepared import Prepared, given
 from worker.ledger.reading import LedgerReader, open_reading
@@ -49,6 +50,9 @@ _TOUCH = Prepared(update(meta).values(id=meta.c.id))
 _ID = Prepared(select(meta.c.ledger_id))
 _HELD = tuple(Prepared(select(1).select_from(table).limit(1)) for table in (action_log, writes, rule_memory))
 _HASH_AT = Prepared(select(action_log.c.hash).where(action_log.c.seq == given("at_seq")))
+_SENT_AFTER = Prepared(
+    select(1).where(action_log.c.seq > given("at_seq"), action_log.c.kind == literal_column("'sending'")).limit(1)
+)
 
 
 class SqlLedger(LedgerReader):
@@ -265,11 +269,17 @@ def check_mark(store: Store, place: LedgerPlace) -> str:
 
 def compared(connection: Connection, place: LedgerPlace, mark: Mark | None) -> str:
     """The ledger's id, where ledger and mark belong together. Raises `NotSafe`; changes nothing."""
-    ((ledger_id,),) = _ID.run(connection).fetchall()
-    blank = _blank(connection)
-    at_mark = None if mark is None else _hash_at(connection, mark.seq)
-    compare(place, mark, ledger_id=str(ledger_id), hash_at_mark=at_mark, blank=blank)
-    return str(ledger_id)
+    ledger_id = next((str(found) for (found,) in _ID.run(connection)), None)
+    if ledger_id is None:
+        raise damaged("it says nothing of itself", f"the ledger {place.file}")
+    reached = Reached(
+        ledger_id=ledger_id,
+        hash_at_mark=None if mark is None else _hash_at(connection, mark.seq),
+        sent_since=mark is not None and bool(_SENT_AFTER.run(connection, {"at_seq": mark.seq}).fetchone()),
+        blank=_blank(connection),
+    )
+    compare(place, mark, reached)
+    return ledger_id
 
 
 def _blank(connection: Connection) -> bool:

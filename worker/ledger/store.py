@@ -18,6 +18,7 @@ from typing import Any
 from sqlalchemy.exc import DBAPIError
 
 from worker.ledger.connections import Connection, Connections, Kept, Sole, Values
+from worker.ledger.damage import DAMAGED_HINT, damaged
 from worker.ledger.places import LedgerPlace
 from worker.ledger.prepared import NO_VALUES, Prepared
 from worker.model.errors import LedgerUnwritable, NotSafe
@@ -38,10 +39,8 @@ HINTS = {
 }
 HEADER = b"SQLite format 3\0"
 """How each file of SQLite's begins."""
-DAMAGED_HINT = (
-    "nothing is sent. Keep the file, with its -wal and -shm, in another place, put the newest backup where it was, and "
-    "go on with `campaign-worker ledger accept-restore`; never with an empty ledger, it would do again what was done"
-)
+NOT_UTF8 = "Could not decode to UTF-8"
+"""How Python's own error about a stored text begins; it has no code."""
 
 
 Row = tuple[Any, ...]
@@ -147,7 +146,7 @@ class Turn:
 def unwritable(name: str, error: sqlite3.Error) -> LedgerUnwritable:
     """SQLite's error in the words of the error tree."""
     code = code_of(error)
-    if code == sqlite3.SQLITE_CORRUPT:
+    if code == sqlite3.SQLITE_CORRUPT or str(error).startswith(NOT_UTF8):
         return LedgerUnwritable(f"{name} is damaged: {error}", hint=DAMAGED_HINT)
     hint = HINTS.get(code, "look at the disk and at the file's permissions")
     return LedgerUnwritable(f"{name} cannot be used: {error}", hint=f"{hint}; nothing is sent until it can be written")
@@ -192,6 +191,8 @@ def reading_store(place: LedgerPlace) -> Store:
         if _begins_like_one(place):
             raise NotSafe(f"the ledger {place.file} is damaged: {error}", hint=DAMAGED_HINT) from error
         raise NotSafe(f"{place.file} is not a ledger: {error}", hint="check the path in `ledger:`") from error
+    except UnicodeDecodeError as error:  # what SQLite complains of is itself no text
+        raise damaged("its schema cannot be read", f"the ledger {place.file}") from error
     return Store(Kept(connect, probed), place)
 
 
@@ -254,7 +255,7 @@ def _probed(connect: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
     connection = connect()
     try:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.Error:
+    except BaseException:
         connection.close()
         raise
     return connection

@@ -16,6 +16,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 
 from worker.ledger.codec import json_of, json_text, maybe_text, maybe_time, time_of, time_text
 from worker.ledger.connections import Connection
+from worker.ledger.damage import readable
 from worker.ledger.facts import Body, dated_body, difference, fact_body, fact_of, key_of, params_body, put_back, text_of
 from worker.ledger.prepared import Prepared, given
 from worker.ledger.rows import text_safe
@@ -156,6 +157,7 @@ def _evaluation_row(one: Evaluation) -> dict[str, object]:
     }
 
 
+@readable
 def _evaluation(at: Mapping[str, Any]) -> Evaluation:
     stored = cast("Mapping[str, Mapping[str, Json]]", json_of(at["facts"]))
     read = cast("Mapping[str, str | None]", json_of(at["read"]))
@@ -208,6 +210,7 @@ def _key_text(key: FactKey) -> str:
     return json_text({"name": key.name, "params": params_body(key)})
 
 
+@readable
 def _observed(at: Mapping[str, Any]) -> Observed:
     key = cast("Mapping[str, Json]", json_of(at["params"]))
     seen_at = time_of(at["at"])

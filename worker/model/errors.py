@@ -9,7 +9,8 @@
     |- Unreachable         the service does not answer, or not sensibly; it is tried again
     `- NotSafe             exit 3: ledger held, read-only, newer or restored; credentials refused at start
        `- LedgerUnwritable a commit failed (disk full, read-only): nothing may be sent until one succeeds again
-          `- SendingUnmarked  ``sending`` was committed, its mark was not: nothing may be sent, the row says sending
+          |- SendingUnmarked  ``sending`` was committed, its mark was not: nothing may be sent, the row says sending
+          `- LedgerDamaged    it holds a value that cannot have been written: nothing may be sent from it
 """
 
 from dataclasses import dataclass, field
@@ -68,6 +69,10 @@ class SendingUnmarked(LedgerUnwritable):
     def __init__(self, message: str, *, writes: tuple[Write, ...], hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.writes = writes
+
+
+class LedgerDamaged(LedgerUnwritable, ValueError):
+    """The ledger holds a value that nobody can have written: its disk, or somebody's hand, changed it."""
 
 
 class StateConflict(WorkerError):

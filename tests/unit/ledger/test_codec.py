@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.ledger.codec import decode, encode, json_of, json_text, millis_text, time_of, time_text
+from worker.model.errors import LedgerDamaged
 from worker.model.facts import Json
 from worker.model.ids import EventId, PartnerId, RuleId
 from worker.model.memory import Baseline, PartnerMemory, RuleMemory
@@ -121,5 +122,5 @@ def test_half_a_surrogate_pair_from_a_service_can_be_stored_and_comes_back() -> 
 
 
 def test_what_is_no_object_is_refused_and_not_taken_for_empty_memory() -> None:
-    with pytest.raises(TypeError, match="RuleMemory"):
+    with pytest.raises(LedgerDamaged, match="RuleMemory"):
         decode(RuleMemory, "[]")

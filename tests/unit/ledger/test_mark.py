@@ -151,3 +151,38 @@ def test_a_mark_whose_sync_failed_is_written_as_a_new_file(tmp_path: Path, monke
     assert read_mark(place) == NEW
     assert identity(place) != file, "what reads show of the old one may not be on the disk"
     assert OLD.hash.encode() not in place.mark.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("marks", "kept", "left", "reason"),
+    [
+        ((OLD, NEW), SLOT_BYTES, OLD, "the older one is left, and nothing shows that there was a newer"),
+        ((OLD, NEW), 600, OLD, "the same within what fills the slot"),
+        ((OLD, NEW, NEXT), SLOT_BYTES, NEXT, "the newest one is left, and nothing shows that it is"),
+    ],
+)
+def test_a_mark_that_was_cut_off_says_that_a_newer_one_may_be_missing(
+    tmp_path: Path, marks: tuple[Mark, ...], kept: int, left: Mark, reason: str
+) -> None:
+    place = place_with(tmp_path, *marks)
+    place.mark.write_bytes(place.mark.read_bytes()[:kept])
+
+    found = read_mark(place)
+
+    assert found == left, reason
+    assert found is not None
+    assert found.alone
+    later = Mark(ledger_id=OLD.ledger_id, seq=10, hash="8" * 64)
+    write_mark(place, later)
+    after = read_mark(place)
+    assert after == later
+    assert after is not None
+    assert not after.alone, "the next one makes the file whole again"
+
+
+def test_a_mark_whose_only_line_was_changed_is_not_taken_for_one_of_an_older_program(tmp_path: Path) -> None:
+    place = place_with(tmp_path, OLD)
+    place.mark.write_bytes(place.mark.read_bytes()[:SLOT_BYTES].replace(b'"seq": 7', b'"seq": 5'))
+
+    with pytest.raises(NotSafe, match="damaged"):
+        read_mark(place)

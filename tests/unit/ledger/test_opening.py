@@ -12,7 +12,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
 from tests.unit.ledger.examples import NOW, URL, after, fired, memory, open_ledger, place_in, planned, sent
-from worker.ledger.mark import Mark, read_mark, write_mark
+from worker.ledger.mark import SLOT_BYTES, Mark, read_mark, write_mark
 from worker.ledger.places import place_of
 from worker.ledger.reading import LedgerReader
 from worker.ledger.revisions import MIGRATIONS, require_current
@@ -223,6 +223,25 @@ def _torn(folder: Path) -> None:
     place_in(folder).mark.write_text('{"ledger": ')
 
 
+def _newest_mark_spoilt(folder: Path) -> None:
+    place = place_in(folder)
+    body = bytearray(place.mark.read_bytes())
+    newest = body.index(b'"seq": 2') // SLOT_BYTES
+    body[newest * SLOT_BYTES + 60] ^= 1
+    place.mark.write_bytes(body)
+
+
+def _restored_with_its_newest_mark_spoilt(folder: Path) -> None:
+    _newest_mark_spoilt(folder)
+    _restored(folder)
+
+
+def _restored_with_its_mark_cut(folder: Path) -> None:
+    place = place_in(folder)
+    place.mark.write_bytes(place.mark.read_bytes()[:SLOT_BYTES])
+    _restored(folder)
+
+
 def _other_history(folder: Path) -> None:
     mark = read_mark(place_in(folder))
     assert mark is not None
@@ -238,6 +257,8 @@ def _other_history(folder: Path) -> None:
         (_restored, "a backup older than the last send"),
         (_from_another, "another ledger's mark"),
         (_torn, "a mark that cannot be read shows nothing"),
+        (_restored_with_its_newest_mark_spoilt, "what is left of the mark is older than the send"),
+        (_restored_with_its_mark_cut, "the same, where the end of the mark is gone"),
         (_other_history, "as long, but not the same"),
     ],
 )
@@ -254,6 +275,16 @@ def test_what_was_restored_or_lost_is_not_sent_from(tmp_path: Path, harm: Callab
     assert not isinstance(caught.value, LedgerUnwritable), reason
     assert caught.value.exit_code == 3, reason
     assert "accept-restore" in caught.value.hint, reason
+
+
+def test_a_mark_that_was_just_being_written_needs_nobody(tmp_path: Path) -> None:
+    with open_ledger(tmp_path) as ledger:
+        (write,) = planned(ledger)
+        sent(ledger, write, after(1))
+    _newest_mark_spoilt(tmp_path)
+
+    with open_ledger(tmp_path) as again:
+        assert again.state_counts() == {"sending": 1}, "its sending came first: recovery takes it for unknown"
 
 
 def test_memory_without_records_is_not_taken_for_a_first_start(tmp_path: Path) -> None:

@@ -1,0 +1,135 @@
+"""What cannot have been written is damage: the opening says so, or whoever asks, and never as an error of SQLite."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.unit.ledger.examples import ACME, E1, NOW, URL, after, fired, memory, open_ledger, place_in, planned, sent
+from worker.ledger.damage import DAMAGED_HINT, readable
+from worker.ledger.mark import SLOT_BYTES
+from worker.ledger.reading import LedgerReader, open_reading
+from worker.model.commits import Commit, DaemonStatus, LogFilter
+from worker.model.errors import LedgerDamaged, LedgerUnwritable, NotSafe
+from worker.model.memory import PartnerMemory
+
+Asked = Callable[[LedgerReader], object]
+
+
+def written(folder: Path) -> None:
+    with open_ledger(folder) as ledger:
+        (write,) = planned(ledger)
+        ledger.apply(
+            Commit(at=NOW, records=(fired(),), memory=(memory(),), partner=PartnerMemory(partner=ACME, listed_at=NOW))
+        )
+        sent(ledger, write, after(1))
+        ledger.save_status(DaemonStatus(pid=7, since=NOW, seen_at=NOW, body={}))
+        ledger.append_halt(because="a look first", by="ann", at=NOW)
+
+
+def spoil(folder: Path, statement: str) -> None:
+    with closing(sqlite3.connect(folder / "worker.db")) as connection, connection:
+        connection.execute("PRAGMA writable_schema=ON")
+        connection.execute(statement)
+
+
+@pytest.mark.parametrize(
+    ("statement", "asked", "reason"),
+    [
+        ("UPDATE writes SET wanted = '{'", lambda one: one.open_writes(), "JSON that is none"),
+        ("UPDATE writes SET planned_at = '2026-01-3112:00'", lambda one: one.open_writes(), "a time that is none"),
+        ("UPDATE writes SET state = 'unknowm'", lambda one: one.open_writes(), "a state that no write can be in"),
+        ("UPDATE writes SET rules = x'5b5d00'", lambda one: one.writes(), "no text"),
+        ("UPDATE rule_memory SET body = '{\"partner\": 1'", lambda one: one.rule_memories(ACME, E1), "half an object"),
+        ("UPDATE rule_memory SET body = '[]'", lambda one: one.rule_memories(ACME), "no object"),
+        ("UPDATE rule_memory SET body = '{}'", lambda one: one.rule_memories(ACME), "nothing that has no default"),
+        ("UPDATE partner_memory SET body = '1'", lambda one: one.partner_memory(ACME), "another kind of value"),
+        ("UPDATE halts SET at = 'once'", lambda one: one.halts(NOW), "a time that is none"),
+        ("UPDATE daemon_status SET body = '{'", lambda one: one.status(), "JSON that is none"),
+        ("UPDATE action_log SET at = 'once' WHERE kind = 'fired'", lambda one: one.firings(ACME, NOW), "a time"),
+        ("UPDATE writes SET why = CAST(x'ff' AS TEXT)", lambda one: one.open_writes(), "a text that is none"),
+    ],
+)
+def test_a_value_that_cannot_have_been_written_is_damage(
+    tmp_path: Path, statement: str, asked: Asked, reason: str
+) -> None:
+    written(tmp_path)
+    spoil(tmp_path, statement)
+
+    with open_ledger(tmp_path) as ledger, pytest.raises(LedgerUnwritable, match="is damaged: ") as caught:
+        asked(ledger)
+
+    assert caught.value.exit_code == 3, reason
+    assert caught.value.hint == DAMAGED_HINT, reason
+
+
+@pytest.mark.parametrize(
+    ("statement", "words", "reason"),
+    [
+        ("DELETE FROM meta", "it says nothing of itself", "a ledger without its identity fits no mark"),
+        ("DELETE FROM alembic_version", "which revision", "nothing is read that may have another shape"),
+        ("UPDATE sqlite_master SET sql = CAST(x'ff4352' AS TEXT) WHERE name = 'halts'", "", "its schema is no text"),
+    ],
+)
+def test_a_ledger_that_does_not_say_what_it_is_is_refused_as_damaged(
+    tmp_path: Path, statement: str, words: str, reason: str
+) -> None:
+    written(tmp_path)
+    spoil(tmp_path, statement)
+
+    with pytest.raises(NotSafe, match=f"is damaged: .*{words}") as caught:
+        open_ledger(tmp_path)
+
+    assert caught.value.hint == DAMAGED_HINT, reason
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE action_log SET why = CAST(why AS BLOB) WHERE seq = 2",
+        "UPDATE action_log SET at = CAST(at AS BLOB) WHERE seq = 2",
+        "UPDATE action_log SET facts = '{' WHERE seq = 2",
+    ],
+)
+def test_a_record_that_is_no_text_any_more_breaks_the_chain_where_it_stands(tmp_path: Path, statement: str) -> None:
+    written(tmp_path)
+    spoil(tmp_path, statement)
+
+    with open_reading(URL, tmp_path) as reader:
+        broken = reader.verify()
+        with pytest.raises(NotSafe, match="cannot be read"):
+            list(reader.log(LogFilter()))
+
+    assert broken is not None
+    assert broken.seq == 2
+
+
+def test_a_damaged_mark_shows_in_the_verification_where_the_end_of_the_log_may_be_lost(tmp_path: Path) -> None:
+    with open_ledger(tmp_path) as ledger:
+        (write,) = planned(ledger)
+        sent(ledger, write, after(1))
+        assert ledger.verify() is None
+        mark = place_in(tmp_path).mark
+        newest = mark.read_bytes().index(b'"seq": 2') // SLOT_BYTES
+        body = bytearray(mark.read_bytes())
+        body[newest * SLOT_BYTES] ^= 1
+        mark.write_bytes(body)
+        assert ledger.verify() is None, "the sending that was being marked is there"
+        body[newest * SLOT_BYTES] ^= 1
+        body[(1 - newest) * SLOT_BYTES] ^= 1
+        mark.write_bytes(body)
+        broken = ledger.verify()
+
+    assert broken is not None
+    assert "mark is damaged" in broken.why
+
+
+def test_what_is_damage_already_is_told_in_its_own_words() -> None:
+    @readable
+    def read() -> None:
+        raise LedgerDamaged("the innermost word", hint="h")
+
+    with pytest.raises(LedgerDamaged, match=r"^the innermost word$"):
+        read()
