@@ -10,6 +10,9 @@ BESIDE ?= 3
 SEEDS ?= 1000
 SINGLES ?= 4
 export SEEDS SINGLES
+# The tests start a hundred processes of the worker's, and pytest rewrites each file of tests for each of its own: what
+# was compiled is kept, also where the surroundings say not to (containers often do).
+unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
