@@ -5,6 +5,7 @@ the last commit that ends before the damage, and what lies behind it is not ther
 held after each commit, so that "a whole prefix of the commits" is compared row by row.
 """
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -91,13 +92,12 @@ class Left:
 
 
 def put(folder: Path, files: dict[Part, bytes]) -> None:
-    """These files are the ledger now."""
+    """These files are the ledger now, and new ones: what an error still holds open of earlier ones is no matter."""
     for part in PARTS:
         file = folder / f"worker.db{part}"
+        file.unlink(missing_ok=True)
         if part in files:
             file.write_bytes(files[part])
-        else:
-            file.unlink(missing_ok=True)
 
 
 def taken(folder: Path) -> dict[Part, bytes]:
@@ -322,10 +322,12 @@ def of_wal(folder: Path, left: Left, at: int, *, cut: bool, on: bool) -> tuple[s
     put(folder, files)
     found = opened(folder)
     wrong = complaint(left, found, whole)
+    refused = isinstance(found, NotSafe)
+    if refused and not wrong and any(taken(folder).get(part) != files[part] for part in ("", "-wal", ".mark")):
+        wrong = "refused, and not left as it was"
     if on and not wrong:
-        refused = isinstance(found, NotSafe)
         wrong = complaint(left, opened(folder), whole) if refused else goes_on(folder, left, files, whole)
-    return "refused" if isinstance(found, NotSafe) else "stands", wrong
+    return "refused" if refused else "stands", wrong
 
 
 def of_mark(folder: Path, left: Left, at: int, *, cut: bool, lost: bool) -> tuple[str, str]:
@@ -384,7 +386,7 @@ def settled() -> dict[Part, bytes]:
 THE_SECOND = replace(plan(key()).write(2, NOW), attempt=1)
 QUESTIONS: dict[str, Callable[[SqlLedger], object]] = {
     "log": lambda ledger: list(ledger.log(LogFilter())),
-    "writes": lambda ledger: ledger.writes(),
+    "every write": lambda ledger: ledger.writes(),
     "open writes": lambda ledger: ledger.open_writes(),
     "states": lambda ledger: ledger.state_counts(),
     "of a target": lambda ledger: ledger.target_writes(ACME, E1, "client_campaign_status"),
@@ -400,6 +402,10 @@ QUESTIONS: dict[str, Callable[[SqlLedger], object]] = {
 """What a worker, or a person, asks of a ledger."""
 
 
+REFUSALS = re.compile("is damaged: |is not a ledger: |was restored|has revision|cannot be used: (?!disk|database)")
+"""How a ledger is refused for what its file says; that the disk fails or another process has it is not among it."""
+
+
 def looked_at(folder: Path, files: dict[Part, bytes]) -> dict[str, object]:
     """The answer to every question, the error where that is the answer. Raises `WorkerError` where it is refused."""
     put(folder, files)
@@ -408,7 +414,7 @@ def looked_at(folder: Path, files: dict[Part, bytes]) -> dict[str, object]:
         found.update({name: _answer(ledger, asked) for name, asked in QUESTIONS.items()})
     try:
         return {**found, **tables_of(folder / "worker.db")}
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         return {**found, "a page": str(error)}
 
 
@@ -424,10 +430,8 @@ def of_file(folder: Path, files: dict[Part, bytes], right: dict[str, object], at
     try:
         found = looked_at(folder, {**files, "": flipped(files[""], at)})
     except WorkerError as error:
-        return (
-            "refused",
-            "" if error.exit_code == 3 and error.hint else f"refused without a word on what to do: {error}",
-        )
+        told = error.exit_code == 3 and error.hint and REFUSALS.search(str(error))
+        return "refused", "" if told else f"refused in words that do not fit: {error}"
     if found["verify"] is not None:
         return "found by log --verify", ""
     if found["log"] != right["log"] or found.get("action_log", right["action_log"]) != right["action_log"]:

@@ -17,6 +17,7 @@ from sqlalchemy import Select, func, literal_column, select, tuple_, union
 
 from worker.ledger import chain, tables
 from worker.ledger.codec import decode, json_of, maybe_time, millis_text, time_of
+from worker.ledger.damage import readable
 from worker.ledger.journal import ALL_RECORDS, FIELDS, printed
 from worker.ledger.mark import lost, read_mark
 from worker.ledger.places import LedgerPlace, place_of, sync_folder
@@ -170,6 +171,7 @@ class LedgerReader:
         with self._store.reading() as connection:
             return {cast(State, state): count for state, count in connection.execute(query)}
 
+    @readable
     def known(self, field: Literal["partner", "event", "rule"]) -> tuple[str, ...]:
         """Every partner, event or rule that the worker has dealt with, in order. A halt alone makes none known."""
         tables = [rule_memory, writes, action_log, *([partner_memory] if field == "partner" else [])]

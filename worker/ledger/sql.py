@@ -70,6 +70,7 @@ class SqlLedger(LedgerReader):
             if place.mark.exists():
                 raise lost(place)
             create(place, clock_now())
+        leave_alone_if_unsafe(place)
         store = writing_store(place)
         try:
             return cls(store, ledger_id=check_mark(store, place))
@@ -220,6 +221,24 @@ def stored_revision(place: LedgerPlace) -> str:
     if revision != NOTHING:
         require_current(revision, name)
     return revision
+
+
+def leave_alone_if_unsafe(place: LedgerPlace) -> None:
+    """Raises `NotSafe` for a ledger behind its mark before anything opens it for writing.
+
+    SQLite moves what is whole of a damaged write-ahead log into the file, and drops the rest of it, when whoever could
+    write closes the file; then nobody can look any more at what was lost. Without a mark nothing is said here: another
+    process may be making one.
+    """
+    mark = read_mark(place)
+    if mark is None:
+        return
+    store = reading_store(place)
+    try:
+        with store.reading() as connection:
+            compared(connection, place, mark)
+    finally:
+        store.close()
 
 
 def create(place: LedgerPlace, now: datetime) -> None:

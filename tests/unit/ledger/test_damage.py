@@ -49,6 +49,7 @@ def spoil(folder: Path, statement: str) -> None:
         ("UPDATE halts SET at = 'once'", lambda one: one.halts(NOW), "a time that is none"),
         ("UPDATE daemon_status SET body = '{'", lambda one: one.status(), "JSON that is none"),
         ("UPDATE action_log SET at = 'once' WHERE kind = 'fired'", lambda one: one.firings(ACME, NOW), "a time"),
+        ("UPDATE rule_memory SET event = x'00ff'", lambda one: one.known("event"), "a name that is none"),
         ("UPDATE writes SET why = CAST(x'ff' AS TEXT)", lambda one: one.open_writes(), "a text that is none"),
     ],
 )

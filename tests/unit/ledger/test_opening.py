@@ -277,6 +277,24 @@ def test_what_was_restored_or_lost_is_not_sent_from(tmp_path: Path, harm: Callab
     assert "accept-restore" in caught.value.hint, reason
 
 
+def test_a_refused_ledger_is_left_as_it_is_with_what_its_write_ahead_log_still_holds(tmp_path: Path) -> None:
+    names = ("worker.db", "worker.db-wal", "worker.db.mark")
+    with open_ledger(tmp_path) as ledger:
+        (write,) = planned(ledger)
+        sent(ledger, write, after(1))
+        killed = {name: (tmp_path / name).read_bytes() for name in names}
+    spoilt = bytearray(killed["worker.db-wal"])
+    spoilt[100] ^= 1
+    killed["worker.db-wal"] = bytes(spoilt)
+    for name, content in killed.items():
+        (tmp_path / name).write_bytes(content)
+
+    with pytest.raises(NotSafe, match="lost records"):
+        open_ledger(tmp_path)
+
+    assert {name: (tmp_path / name).read_bytes() for name in names} == killed
+
+
 def test_a_mark_that_was_just_being_written_needs_nobody(tmp_path: Path) -> None:
     with open_ledger(tmp_path) as ledger:
         (write,) = planned(ledger)
