@@ -54,6 +54,7 @@ class Disk:
         self.moment: Callable[[], float] = lambda: 0.0
         self._left: tuple[bytes, bytes] | None = None
         self._outside: sqlite3.Connection | None = None
+        self._open: tuple[int, list[tuple[str, str]]] = (-1, [])
         self._wal = f"{self.file}-wal"
         for name, content in blank().items():
             (folder / name).write_bytes(content)
@@ -141,6 +142,7 @@ class Disk:
         if self._outside is not None:
             self._outside.close()
             self._outside = None
+            self._open = (-1, [])
 
     def _asked(self, question: str) -> list[tuple[Any, ...]]:
         """What any reader of the file is told. Opening it again for each question would take longer than the answer."""
@@ -173,7 +175,10 @@ class Disk:
         """Event and state of every write that is not final, nor held by its cap or a standing wish for as long as that
         lasts; one that nobody has where the file cannot be read."""
         try:
-            return [(str(event), str(state)) for event, state in self._asked(_OPEN)]
+            commits = int(self._asked("PRAGMA data_version")[0][0])  # it changes with each of anybody else's
+            if self._open[0] != commits:
+                self._open = commits, [(str(event), str(state)) for event, state in self._asked(_OPEN)]
+            return self._open[1]
         except sqlite3.DatabaseError:
             return [("", "unreadable")]
 

@@ -29,8 +29,8 @@ PAIRS = int(os.environ.get("PAIRS", "40"))
 GROUP = 500
 EFFECTS = 0.7
 """So many effects a drawn world has at least, on the whole."""
-PARTS = 8
-"""What a test run plays comes in so many parts, which several processes share."""
+PARTS = 16
+"""What a test run plays comes in so many parts, which several processes share to the end."""
 
 
 def say(what: str) -> None:

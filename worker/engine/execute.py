@@ -6,7 +6,7 @@ soon as the ledger takes it: while the disk is full the outcome is kept and trie
 """
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from worker.engine.asking import Asking
@@ -36,6 +36,7 @@ from worker.model.exchange import WriteRequest
 from worker.model.facts import Json
 from worker.model.outcomes import Accepted, Answered, NotSent, Outcome, Uncertain
 from worker.model.records import Record
+from worker.model.replacing import replace
 from worker.model.rules import Rule
 from worker.model.writes import State, Write
 from worker.writes.denials import after_outcome, in_a_row

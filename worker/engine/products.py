@@ -5,7 +5,7 @@ not look: its facts are unknown, its memory is frozen, and its return is as afte
 could not be read says nothing; then the facts themselves say what can be known.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from worker.model.facts import Fact, Json, Known, Unknown
 from worker.model.ids import RuleId
@@ -21,7 +21,7 @@ _NO_WRITE = frozenset({"notify"})
 def products_off(partner: Fact | None) -> frozenset[str]:
     """The flags that the partner's record says are off."""
     record: Json = partner.value if isinstance(partner, Known) else None
-    if not isinstance(record, Mapping):
+    if not isinstance(record, dict):
         return frozenset()
     return frozenset(flag for flag in FLAGS if record.get(flag) is False)
 

@@ -7,7 +7,7 @@ ledger: another process goes on with the next wait, and takes the task for runni
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from worker.engine.outward import as_judged
@@ -22,6 +22,7 @@ from worker.model.facts import Fact, Json, Known
 from worker.model.ids import EventId
 from worker.model.moments import spelled
 from worker.model.records import Record, of_write
+from worker.model.replacing import replace
 from worker.model.writes import Write
 from worker.writes.evidence import Evidence, fact_key, judge
 from worker.writes.life import FoundSending, Input, Settling, Step, TaskFailed, Then, advance
