@@ -59,15 +59,6 @@ class Step(asyncio.TimerHandle):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.owner or 'the world'} at {self._when}: {self._callback}>"
 
-    def run(self) -> None:
-        """Does it; what it raises is told as asyncio tells it."""
-        try:
-            self._context.run(self._callback, *self._args)
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as problem:  # noqa: BLE001 - as asyncio does
-            asyncio.get_running_loop().call_exception_handler({"message": repr(self._callback), "exception": problem})
-
 
 class SimLoop(asyncio.AbstractEventLoop):  # what nothing here asks for stays abstract
     """Runs callbacks one by one, in an order that follows from its seed."""
@@ -167,9 +158,10 @@ class SimLoop(asyncio.AbstractEventLoop):  # what nothing here asks for stays ab
             asyncio.events._set_running_loop(None)
 
     def _one(self) -> None:
-        """One step of somebody who is alive and awake."""
-        self._due()
-        ready = self._ready
+        """One step of somebody who is alive and awake. What it raises is told as asyncio tells it."""
+        ready, timers = self._ready, self._timers
+        if not ready or (timers and timers[0][0] <= self.now):
+            self._due()
         count = len(ready)
         which = self._chance.randrange(count) if count > 1 else 0
         step = ready[which]
@@ -185,7 +177,12 @@ class SimLoop(asyncio.AbstractEventLoop):  # what nothing here asks for stays ab
         if step.owner and self.between is not None:
             self.between(step.owner)
         if step.owner not in self._dead:
-            step.run()
+            try:
+                step._context.run(step._callback, *step._args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as problem:  # noqa: BLE001 - as asyncio does
+                self.call_exception_handler({"message": repr(step._callback), "exception": problem})
         if self.after is not None:
             self.after()
 

@@ -102,8 +102,8 @@ class Town:
         self.scene = scene
         self.chance = Random(f"town {seed}")
         self.loop = SimLoop(Random(f"loop {seed}"))  # type: ignore[abstract]  # what nobody asks for stays so
-        self.loop.between = self._between
-        self.loop.after = self._after_step
+        if scene.kill_steps:
+            self.loop.between = self._between
         self.points = Points(plan=plan, rates=scene.rates, chance=Random(f"points {seed}"), tell=self.tell)
         self.points.moment = lambda: self.loop.now - START_S
         self.versions: list[tuple[float, str, Happening | None]] = []
@@ -237,6 +237,7 @@ class Town:
             self._note_end(self.processes[victim], "killed")
             self.tell(f"{victim} is killed{' by a power cut' if power else ''}")
         self._dying.extend(victims)
+        self.loop.after = self._after_step
         away_s = self.scene.down_s if down_s is None else down_s
         self._back_s = max(self._back_s, self.loop.now + away_s)
         self.later(away_s, self.start_if_none)
@@ -251,6 +252,7 @@ class Town:
             self.kill(owner)
 
     def _after_step(self) -> None:
+        self.loop.after = None
         while self._dying:
             self.processes[self._dying.pop()].reap()
 
