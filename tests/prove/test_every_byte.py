@@ -16,7 +16,27 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.prove.damage import MARK_SLOT, PAGE, Left, in_memory, killed, looked_at, of_file, of_mark, of_wal, settled
+from tests.prove.damage import (
+    MARK_SLOT,
+    PAGE,
+    Found,
+    Left,
+    in_memory,
+    killed,
+    looked_at,
+    of_file,
+    of_mark,
+    of_wal,
+    opened,
+    put,
+    settled,
+)
+from tests.unit.ledger.examples import URL, after
+from worker.engine.operators import after_restore
+from worker.ledger.upkeep import accept_restore
+from worker.model.commits import Move
+from worker.model.errors import NotSafe
+from worker.model.writes import Write
 
 pytestmark = pytest.mark.timeout(0)
 PARTS = 4
@@ -70,8 +90,28 @@ def test_a_log_cut_or_changed_anywhere_is_a_whole_prefix_or_refused() -> None:
     ends = {end + by for end in left.ends for by in (-1, 0, 1)}
     heads = {frame + by for frame in left.frames[::5] for by in (0, 4, 9, 17)}
     size = len(left.files["-wal"])
-    seen = walk_the_log(sorted(({0, 1, 9, 18, 30, 31} | ends | heads | {*range(40, size, size // 90)}) - {size}))
+    seen = walk_the_log(sorted(({0, 1, 9, 18, 30, 31} | ends | heads | {*range(40, size, size // 60)}) - {size}))
     assert set(seen) == {"cut, stands", "cut, refused", "changed, stands", "changed, refused"}, seen
+
+
+def by_ann(write: Write) -> Move:
+    return after_restore(write, by="ann", now=after(200))
+
+
+def test_what_was_refused_goes_on_once_a_person_accepts_it_and_every_open_write_waits_for_one() -> None:
+    left, accepted = killed(), 0
+    with in_memory() as folder:
+        for end in (0, *left.ends):
+            put(folder, {**left.files, "-wal": left.files["-wal"][: end + 1]})
+            if not isinstance(opened(folder), NotSafe):
+                continue
+            accept_restore(URL, by="ann", now=after(200), restored=by_ann, folder=folder)
+            found = opened(folder)
+            assert isinstance(found, Found)
+            assert found.whole
+            assert {write.state for write in found.writes} == {"confirmed", "needs_human"}
+            accepted += 1
+    assert 0 < accepted < len(left.ends)
 
 
 @pytest.mark.parametrize("more", [0, 1], ids=["the newest first", "the newest second"])
