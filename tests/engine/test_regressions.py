@@ -570,3 +570,22 @@ def test_32_a_decision_whose_commit_was_reported_as_failed_and_is_there_is_recor
     approving = replace(Deciding(), mode="approve")
     with town(tmp_path, world(happening("e1")), TWICE_WISHED, deciding=approving) as (_, play):
         play(script)
+
+
+HIDE = "  - id: {name}\n    when: event.status == 'archived'\n    do: [{{frontend_status: HIDDEN}}]\n"
+
+
+def test_33_a_rule_renamed_between_two_calls_of_its_action_makes_the_second_one(tmp_path: Path) -> None:
+    """The first call stood for the whole wish of the renamed rule; the second was cancelled with the old name (found
+    by the simulation, scene ``renamed``)."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.set("e1", status="archived")
+        await here.until(lambda: "applied" in here.states(), "the first call is under way")
+        here.rules.current = read_rules({"rules.yaml": "rules:\n" + HIDE.format(name="hide-by-another-name")}).rules
+        await here.run(30)
+        assert [one.operation for one in here.effects()] == ["set_frontend_status", "last_updated_on_fe"], here.story()
+
+    with town(tmp_path, world(happening("e1")), "rules:\n" + HIDE.format(name="hide-archived")) as (_, play):
+        play(script)

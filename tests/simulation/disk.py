@@ -207,6 +207,8 @@ class SimConnection(sqlite3.Connection):
     def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
         if statement == "BEGIN IMMEDIATE":
             self.begins()
+        elif statement == "BEGIN" and self.disk.harm("look", self.owner) is not None:
+            raise failing(sqlite3.SQLITE_IOERR, "disk I/O error")
         return super().execute(statement, *values)
 
     def begins(self) -> None:
@@ -217,6 +219,8 @@ class SimConnection(sqlite3.Connection):
             return
         if harm.does == "busy":
             raise failing(sqlite3.SQLITE_BUSY, "database is locked")
+        if harm.does == "io":
+            raise failing(sqlite3.SQLITE_IOERR, "disk I/O error")
         if harm.does == "kill":
             self.disk.die(self.owner)
 
@@ -231,6 +235,8 @@ class SimConnection(sqlite3.Connection):
         does = "" if harm is None else harm.does
         if does == "full":
             raise failing(sqlite3.SQLITE_FULL, "database or disk is full")
+        if does == "sync_lost":
+            raise failing(sqlite3.SQLITE_IOERR, "disk I/O error")
         if does == "kill_before":
             self.disk.die(self.owner)
         before = max(0, self.disk.wal_bytes()) if does == "torn" else 0
@@ -349,6 +355,14 @@ def blank_tables() -> tuple[str, ...]:
             return tuple(str(statement) for (statement,) in found)
         finally:
             connection.close()
+
+
+@lru_cache(maxsize=1)
+def anothers() -> bytes:
+    """The ledger of another machine."""
+    with TemporaryDirectory() as folder:
+        SqlLedger.open(f"sqlite:///{folder}/worker.db", clock_now=lambda: EPOCH).close()
+        return (Path(folder) / "worker.db").read_bytes()
 
 
 @lru_cache(maxsize=1)

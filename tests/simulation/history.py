@@ -76,13 +76,14 @@ class Wish:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
     """One read as it came to the service. ``whole``: nothing went wrong with its answer; ``lie``: a 404 for something
-    that is there."""
+    that is there; ``foreign``: the answer was another object."""
 
     at_s: float
     owner: str
     path: str
     whole: bool
     lie: bool = False
+    foreign: bool = False
     request_id: str = ""
 
 

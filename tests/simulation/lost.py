@@ -114,7 +114,8 @@ def _ended_otherwise(deed: Deed) -> bool:
 
 def evidence_is_what_the_read_met(case: Case) -> Iterator[str]:
     """What a piece of evidence says is what its read met in the service: *there*, the wanted value; *not there*, what
-    was there before the first attempt. Not asked for where reads answered as of the past."""
+    was there before the first attempt; and it was the object that was asked for. Not asked for where reads answered as
+    of the past."""
     if case.history.stale:
         return
     reads = {one.request_id: one for one in case.history.reads}
@@ -127,6 +128,8 @@ def evidence_is_what_the_read_met(case: Case) -> Iterator[str]:
             read = reads.get(row["evidence"]["x_request_id"])
             if read is None:
                 yield f"evidence of write {row['write']} says {says}, and rests on no read"
+            elif read.foreign and read.path != "/events/":
+                yield f"evidence of write {row['write']} says {says}, and rests on another object"
             elif not read.lie and not any(
                 _met(case, deed, row, at_s, before) for at_s in (read.at_s - TICK_S, read.at_s + TICK_S)
             ):

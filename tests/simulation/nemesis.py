@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tests.simulation.checker import complaints
-from tests.simulation.points import MENU, Harm
+from tests.simulation.points import MENU, Harm, Points
 from tests.simulation.scenes import WALKED, Scene, Turn, drawn, named
 from tests.simulation.town import Played, play
 
@@ -25,7 +25,7 @@ BASE_SEED = 1
 class Try:
     """One world to be played: a scene by name, or drawn from its seed; and harms at points by number and name.
 
-    For tests, harms can also be ``named``: the kind of place, which of them in a fault-free run, the harm. ``always``:
+    For tests, harms can also be ``named``: the kind of place, which of that kind, the harm. ``always``:
     a harm at every place of a kind; ``blind_s``, ``full_s``: from and to when no read is answered, or the disk is full.
     """
 
@@ -76,27 +76,23 @@ _BY_NAME: Mapping[str, Mapping[str, Harm]] = {kind: {one.name: one for one in me
 
 def tried(one: Try) -> tuple[Played, list[str], Counter[str]]:
     """Plays a case and judges it."""
-    played = play(one.setting, one.seed, planned(one), one.blind_s)
+    played = play(one.setting, one.seed, planned(one))
     found, seen = complaints(played.history)
     found += [f"the world broke: {one}" for one in played.broke]
     return played, found, seen
 
 
-def planned(one: Try) -> dict[int, Harm]:
+def planned(one: Try) -> Points:
     """Which harm comes at which point. A name that several kinds of place have is resolved by the fault-free run."""
-    if not one.harms and not one.named:
-        return {}
-    kinds = crossed(one.scene, one.seed)
+    names = {(kind, nth): _BY_NAME[kind][name] for kind, nth, name in one.named}
+    kinds = crossed(one.scene, one.seed) if one.harms else []
     found: dict[int, Harm] = {}
-    for kind, nth, name in one.named:
-        number = [index for index, known in enumerate(kinds) if known == kind][nth]
-        found[number] = _BY_NAME[kind][name]
     for number, name in one.harms:
         kind = kinds[number] if number < len(kinds) else ""
         found[number] = _BY_NAME.get(kind, {}).get(name) or next(
             menu[name] for menu in _BY_NAME.values() if name in menu
         )
-    return found
+    return Points(plan=found, named=names, blind_s=one.blind_s)
 
 
 _CROSSED: dict[tuple[str, int], list[str]] = {}
@@ -171,7 +167,9 @@ def pairs(scene: str, seed: int = BASE_SEED) -> Iterator[Try]:
     write = kinds.index("write")
     for harm in MENU["write"]:
         first = (write, harm.name)
-        alone = play(named(scene), seed, planned(Try(scene=scene, seed=seed, harms=(first,))), to_the_end=True)
+        points = planned(Try(scene=scene, seed=seed, harms=(first,)))
+        points.more = True
+        alone = play(named(scene), seed, points)
         after = [(number, kind) for number, (kind, _) in enumerate(alone.points.crossed) if number > write]
         for number, kind in after[:PAIR_REACH]:
             for second in MENU[kind]:

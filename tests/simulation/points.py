@@ -56,10 +56,13 @@ RETRY_AFTER: tuple[tuple[str, str], ...] = (
     ("ten years", "315360000"),
     ("words", "soon"),
 )
+ANOTHER = {"id": "e999", "eid": "e999"}
+"""Whose object a wrong one is."""
 CLOCKS: tuple[Harm, ...] = (
     Harm(name="clock an hour ahead", does="clock", seconds=3600.0),
     Harm(name="clock an hour back", does="clock", seconds=-3600.0),
 )
+WRONG_OBJECT = "another object"
 WRITE: tuple[Harm, ...] = (
     _twin("429 clean", "answer_before", status=429),
     _twin("429 applied", "answer_after", status=429),
@@ -108,6 +111,9 @@ WRITE: tuple[Harm, ...] = (
     Harm(name="429 clean, disk full for 8 s", does="disk_full", fault="answer_before", params={"status": 429}),
     Harm(name="429 applied, disk full for 8 s", does="disk_full", fault="answer_after", params={"status": 429}),
     *CLOCKS,
+    _twin("another object in a 200", "wrong_types", fields=ANOTHER),
+    Harm(name="429 clean, rule renamed", does="rule_renamed", fault="answer_before", params={"status": 429}),
+    Harm(name="429 applied, rule renamed", does="rule_renamed", fault="answer_after", params={"status": 429}),
 )
 BEYOND: tuple[Harm, ...] = (
     _twin("429 applied after 70 s, beyond settle", "late_effect", status=429, after_s=70.0),
@@ -140,6 +146,7 @@ READ: tuple[Harm, ...] = (
     Harm(name="rule removed", does="rule_gone"),
     Harm(name="access withdrawn", does="denied"),
     *CLOCKS,
+    _twin(WRONG_OBJECT, "wrong_types", fields=ANOTHER),
 )
 SIGN_IN: tuple[Harm, ...] = (
     _twin("500", "answer_before", status=500),
@@ -150,13 +157,19 @@ SIGN_IN: tuple[Harm, ...] = (
     _twin("garbage", "garbage"),
     Harm(name="killed before the answer", does="kill_answer"),
 )
-BEGIN: tuple[Harm, ...] = (Harm(name="busy", does="busy"), Harm(name="killed", does="kill"))
+LOOK: tuple[Harm, ...] = (Harm(name="disk I/O error", does="io"),)
+BEGIN: tuple[Harm, ...] = (
+    Harm(name="busy", does="busy"),
+    Harm(name="killed", does="kill"),
+    Harm(name="disk I/O error", does="io"),
+)
 COMMIT: tuple[Harm, ...] = (
     Harm(name="disk full", does="full"),
     Harm(name="sync fails, though it is there", does="sync_fails"),
     Harm(name="killed before", does="kill_before"),
     Harm(name="killed after", does="kill_after"),
     Harm(name="torn", does="torn"),
+    Harm(name="sync fails, and it is not there", does="sync_lost"),
 )
 MARK: tuple[Harm, ...] = (
     Harm(name="disk full", does="full"),
@@ -168,9 +181,25 @@ MENU: Mapping[str, tuple[Harm, ...]] = {
     "write": WRITE,
     "read": READ,
     "sign in": SIGN_IN,
+    "look": LOOK,
     "begin": BEGIN,
     "commit": COMMIT,
     "mark": MARK,
+}
+NEWER = frozenset(
+    {
+        ("write", "another object in a 200"),
+        ("write", "429 clean, rule renamed"),
+        ("write", "429 applied, rule renamed"),
+        ("read", WRONG_OBJECT),
+        ("look", "disk I/O error"),
+        ("begin", "disk I/O error"),
+        ("commit", "sync fails, and it is not there"),
+    }
+)
+"""What came to the menu after worlds had been drawn from it that are to be drawn again as they were."""
+OLDER: Mapping[str, tuple[Harm, ...]] = {
+    kind: tuple(one for one in menu if (kind, one.name) not in NEWER) for kind, menu in MENU.items()
 }
 STALE = frozenset(one.name for one in READ if one.fault == "stale_reads")
 """Reads of the past: what is claimed of single reads is not claimed of them."""
@@ -180,12 +209,14 @@ STALE = frozenset(one.name for one in READ if one.fault == "stale_reads")
 class Points:
     """Counts the points that are crossed, and says what goes wrong there.
 
-    ``plan``: by number. ``rates``: by kind of place, the share that goes wrong, and what may; for swarms. Nothing goes
-    wrong any more once it is healed. ``blind_s``: from and to when every read is answered 500. ``over_s``: when all
-    that has gone wrong by itself is over. ``more``: something may still go wrong that is not planned yet.
+    ``plan``: by number; ``named``: by kind of place, and which of that kind. ``rates``: by kind of place, the share
+    that goes wrong, and what may; for swarms. Nothing goes wrong any more once it is healed. ``blind_s``: from and to
+    when every read is answered 500. ``over_s``: when all that has gone wrong by itself is over. ``more``: something may
+    still go wrong that is not planned yet.
     """
 
     plan: Mapping[int, Harm] = field(default_factory=dict)
+    named: Mapping[tuple[str, int], Harm] = field(default_factory=dict)
     rates: Mapping[str, tuple[float, tuple[Harm, ...]]] = field(default_factory=dict)
     chance: Random = field(default_factory=lambda: Random(0))
     healed: bool = False
@@ -193,6 +224,7 @@ class Points:
     blind_s: tuple[float, float] = (0.0, 0.0)
     moment: Callable[[], float] = lambda: 0.0
     crossed: list[tuple[str, str]] = field(default_factory=list)
+    of_kind: Counter[str] = field(default_factory=Counter)
     done: Counter[str] = field(default_factory=Counter)
     over_s: float = 0.0
     more: bool = False
@@ -201,8 +233,14 @@ class Points:
     @property
     def spent(self) -> bool:
         """Whether all that was planned is over; never, where nothing was."""
-        over = len(self.crossed) > max(self.plan, default=0) and self.moment() >= self.over_s
-        return bool(self.plan) and over and not self.more
+        met = all(self.of_kind[kind] > nth for kind, nth in self.named)
+        over = met and len(self.crossed) > max(self.plan, default=0) and self.moment() >= self.over_s
+        return self.planned and over and not self.more
+
+    @property
+    def planned(self) -> bool:
+        """Whether anything was planned to go wrong at a certain point."""
+        return bool(self.plan or self.named)
 
     def cross(self, kind: str, what: str) -> Harm | None:
         """The worker is at a point; what goes wrong there, if anything."""
@@ -210,7 +248,8 @@ class Points:
         self.crossed.append((kind, what))
         if not self.healed:
             self.until = number + 1
-        harm = self.plan.get(number)
+        harm = self.plan.get(number) or self.named.get((kind, self.of_kind[kind]))
+        self.of_kind[kind] += 1
         if harm is not None and harm not in MENU[kind]:
             harm = None  # the worker came to another place by this number than when it was planned
         if harm is None and not self.healed and kind in self.rates:

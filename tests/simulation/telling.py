@@ -63,10 +63,10 @@ def told_history(town: Town, ended_s: float) -> history.History:
                 once=law.once,
                 wants=law.wants,
                 done=law.done,
-                on_suggested="on_change: suggested_tcs" in law.text,
+                on_suggested="on_change: suggested_tcs" in law.text and law not in town.renamed,
                 cooldown_s=60.0 if "cooldown: 1m" in law.text else 0.0,
             )
-            for law in town.scene.laws
+            for law in (*town.scene.laws, *town.renamed)
         ),
         lives=list(town.lives.values()),
         halts=town.halts,

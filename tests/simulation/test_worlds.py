@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.alike import first_of_each, known, walked
-from tests.simulation.nemesis import Tally, Try, pairs, swarm, tally, tried
-from tests.simulation.scenes import NAMED, WALKED
+from tests.simulation.nemesis import Tally, Try, pairs, singles, swarm, tally, tried
+from tests.simulation.scenes import ALSO_WALKED, NAMED, SECOND, WALKED
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = int(os.environ.get("SEEDS", "1000"))
-SEEDS_FROM = int(os.environ.get("SEEDS_FROM", "0"))
+SEEDS_FROM = int(os.environ.get("SEEDS_FROM", str(SECOND)))
 SINGLES = int(os.environ.get("SINGLES", "4"))
 LONG = int(os.environ.get("SEEDS_LONG", "4000"))
-LONG_FROM = int(os.environ.get("SEEDS_LONG_FROM", "100000"))
+LONG_FROM = int(os.environ.get("SEEDS_LONG_FROM", str(SECOND + 100_000)))
 PAIRS = int(os.environ.get("PAIRS", "40"))
 GROUP = 500
 EFFECTS = 0.7
@@ -90,6 +90,10 @@ PLAIN = {
     "few at once": ["set_client_campaign_status e2"],
     "third value": ["set_frontend_status e1"],
     "edited": ["set_frontend_status e1", "last_updated_on_fe e1"],
+    "reset": ["set_client_campaign_status e1"],
+    "swapped": ["set_client_campaign_status e1"],
+    "renamed": ["set_frontend_status e1", "last_updated_on_fe e1"],
+    "two pages": ["set_client_campaign_status e1", "set_ad_campaign_optimisation_status e9"],
     "approve": ["set_client_campaign_status e1"],
 }
 """What takes effect in each scene as it is, in its order."""
@@ -139,7 +143,7 @@ FOUND = (
     (Try(seed=7_016_598), "a process that is stalled in its first moment does not have the ledger yet"),
     (Try(seed=7_029_332), "what a torn commit wrote was never there"),
     (
-        Try(scene="stop overtakes", harms=((28, "401 refused"), (37, "rule removed"))),
+        Try(scene="stop overtakes", named=(("write", 0, "401 refused"), ("read", 7, "rule removed"))),
         "a wish that a stronger one had set aside may be acted on when that one is gone",
     ),
     (Try(seed=7_040_478), "a killed process takes along that a task's answer is still on its way"),
@@ -188,6 +192,13 @@ def test_every_single_fault_at_every_point_is_survived(scene: str) -> None:
     seen, alike = walked(scene)
     assert_nothing_wrong(seen)
     assert alike == known()[scene], "write anew which are alike: python -m tests.simulation --alike"
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("scene", ALSO_WALKED)
+def test_every_single_fault_is_survived_in_worlds_with_other_troubles_too(scene: str) -> None:
+    judged(singles(scene))
 
 
 @pytest.mark.prove

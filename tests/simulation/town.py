@@ -24,12 +24,12 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.simulation import history
-from tests.simulation.disk import Disk, mounted
+from tests.simulation.disk import Disk, anothers, mounted
 from tests.simulation.loop import OWNER, START_S, SimLoop
 from tests.simulation.people import People
 from tests.simulation.points import DENIED_S, FULL_S, SETTLE_S, Harm, Points
 from tests.simulation.process import Process, SimClock, SimScheduler
-from tests.simulation.scenes import Scene, Turn, spelled
+from tests.simulation.scenes import Law, Scene, Turn, spelled
 from tests.simulation.wire import Tapped
 from tests.virtual import EPOCH
 from tests.worlds import PARTNER, QUICK, happening, rule_set, world
@@ -98,19 +98,21 @@ class Played:
 class Town:
     """The world around the workers."""
 
-    def __init__(self, scene: Scene, seed: int, plan: Mapping[int, Harm], folder: Path) -> None:
+    def __init__(self, scene: Scene, seed: int, points: Points, folder: Path) -> None:
         self.scene = scene
         self.chance = Random(f"town {seed}")
         self.loop = SimLoop(Random(f"loop {seed}"))  # type: ignore[abstract]  # what nobody asks for stays so
         if scene.kill_steps:
             self.loop.between = self._between
-        self.points = Points(plan=plan, rates=scene.rates, chance=Random(f"points {seed}"), tell=self.tell)
+        self.points = points
+        self.points.rates, self.points.chance, self.points.tell = scene.rates, Random(f"points {seed}"), self.tell
         self.points.moment = lambda: self.loop.now - START_S
         self.versions: list[tuple[float, str, Happening | None]] = []
         self.twin = self._recorded(_service(scene))
         self.disk = Disk(folder, self._cross, self.kill, Random(f"disk {seed}"))
         self.disk.moment = self.loop.time
         self.rules = Rules(scene.rules)
+        self.renamed: tuple[Law, ...] = ()
         self.settings = _settings(scene)
         self.people = People(self)
         self.trace: list[str] = []
@@ -277,7 +279,7 @@ class Town:
 
     async def _ends(self) -> None:
         """The time of the story is over, or all that was to go wrong in it has."""
-        if not self.points.plan:
+        if not self.points.planned:
             await self._until(self.scene.lasts_s)
         for _ in range(math.ceil(START_S + self.scene.lasts_s - self.loop.now)):
             if self.points.spent:
@@ -308,9 +310,9 @@ class Town:
                 self.people.decide(approve=turn.does == "approve")
             case "halt":
                 self.people.halt(details["seconds"])
-            case "edit" | "remove rule":
+            case "edit" | "remove rule" | "rename rule":
                 self._edit(turn.does, details["rule"])
-            case "restore" | "lose ledger" | "lose mark" | "flip a bit":
+            case "restore" | "lose ledger" | "lose mark" | "flip a bit" | "swap ledger":
                 self._ledger_lost(turn.does)
                 self._note_if_blank()
             case _:
@@ -358,12 +360,17 @@ class Town:
                 raise AssertionError(f"nobody knows how to {does}")
 
     def _edit(self, does: str, rule: str) -> None:
-        """Somebody changes the rule's text, so that it is another one to the worker, or takes it away."""
-        self.edited.add(rule)
-        laws = tuple(law for law in self.scene.laws if law.id != rule)
+        """Somebody changes the rule's text, so that it is another one to the worker, or its name, or takes it away."""
+        self.edited |= {rule, *(law.id for law in self.renamed)}  # all others get their first text and name again
+        self.renamed = ()
+        old = next(law for law in self.scene.laws if law.id == rule)
+        laws = tuple(law for law in self.scene.laws if law is not old)
         if does == "edit":
-            old = next(law for law in self.scene.laws if law.id == rule)
             laws += (replace(old, text=f"description: edited\n    priority: 3\n    {_without_priority(old.text)}"),)
+        elif does == "rename rule":
+            self.renamed = (replace(old, id=f"{rule}-renamed"),)
+            self.edited.discard(self.renamed[0].id)
+            laws += self.renamed
         self.rules.text = spelled(laws)
 
     def _deny(self, seconds: float) -> None:
@@ -407,6 +414,10 @@ class Town:
         if does == "lose ledger":
             self.disk.remove()
             return
+        if does == "swap ledger":
+            self.disk.put(anothers(), b"")
+            self.disk.stamps = []
+            return
         content, wal = self.chance.choice(self._backups[-4:]) if does == "restore" else left
         if does == "flip a bit" and wal:
             place = self.chance.randrange(len(wal))
@@ -424,6 +435,8 @@ class Town:
                 self.skew += timedelta(seconds=harm.seconds)
             case "rule_gone":
                 self._edit("remove rule", self.scene.laws[0].id)
+            case "rule_renamed":
+                self._edit("rename rule", self.scene.laws[0].id)
             case "denied":
                 self._deny(DENIED_S)
             case "disk_full":
@@ -547,19 +560,13 @@ def place() -> Path:
 def play(
     scene: Scene,
     seed: int,
-    plan: Mapping[int, Harm] | None = None,
-    blind_s: tuple[float, float] = (0.0, 0.0),
-    *,
-    to_the_end: bool = False,
+    points: Points | None = None,
 ) -> Played:
-    """Plays a scene under a seed, with these harms at these points. ``to_the_end``: the story takes all its time, also
-    where all that was to go wrong in it has."""
+    """Plays a scene under a seed, with what is to go wrong at its points."""
     folder = Path(tempfile.mkdtemp(dir=place()))
     broke: list[str] = []
     try:
-        town = Town(scene, seed, plan or {}, folder)
-        town.points.blind_s = blind_s
-        town.points.more = to_the_end
+        town = Town(scene, seed, points or Points(), folder)
         with mounted(town.disk), patch.object(daemon, "AsyncIOScheduler", SimScheduler):
             try:
                 town.loop.run(town.play())

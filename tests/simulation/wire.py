@@ -15,7 +15,7 @@ import httpx
 from tests.simulation.disk import Disk
 from tests.simulation.history import Read
 from tests.simulation.loop import OWNER, Killed, SimLoop
-from tests.simulation.points import Harm, Points
+from tests.simulation.points import WRONG_OBJECT, Harm, Points
 from worker.ledger.mark import read_mark
 from worker.ledger.places import LedgerPlace
 from worker.model.replacing import replace
@@ -24,6 +24,9 @@ from worker.sandbox.delivery import Delivery, Hang, TwinRequest
 from worker.sandbox.faults import Fault, FaultPlan, Match
 from worker.sandbox.service import Service
 from worker.sandbox.transport import TwinTransport
+
+BEFOREHAND = frozenset({"person_before", "rule_gone", "rule_renamed", "denied", "clock", "disk_full"})
+"""What others do in the moment of a request, before the service looks at it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,7 +110,7 @@ class SimTransport(TwinTransport):
 
     async def _crossed(self, crossing: Crossing, request: httpx.Request, owner: str) -> httpx.Response:
         around, harm, asked = self._around, crossing.harm, crossing.request
-        if harm is not None and harm.does in ("person_before", "rule_gone", "denied", "clock", "disk_full"):
+        if harm is not None and harm.does in BEFOREHAND:
             around.meddle(harm, asked)
         if crossing.kind == "write":
             crossing.tapped = self._tap(asked, owner, harm)
@@ -155,8 +158,17 @@ class SimTransport(TwinTransport):
         if asked.is_read:
             whole = status in (200, 404) and harm is None  # a 404 says that there is none
             lie = status == 404 and harm is not None
+            foreign = harm is not None and harm.name == WRONG_OBJECT
             self._around.reads.append(
-                Read(at_s=now, owner=owner, path=asked.path, whole=whole, lie=lie, request_id=seen.request_id)
+                Read(
+                    at_s=now,
+                    owner=owner,
+                    path=asked.path,
+                    whole=whole,
+                    lie=lie,
+                    foreign=foreign,
+                    request_id=seen.request_id,
+                )
             )
 
     def _tap(self, asked: TwinRequest, owner: str, harm: Harm | None) -> Tapped:

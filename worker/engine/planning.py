@@ -109,11 +109,17 @@ class Planner:
         self._replace_older(candidate, plans)
 
     def _owner(self, candidate: Candidate, plans: Sequence[Plan], mode: Mode) -> RuleId | None:
-        """The rule whose open write already stands for every wish of this firing. A shadow has none but shadows."""
+        """The rule whose open write already stands for every wish of this firing. A shadow has none but shadows.
+
+        Of an action of several calls the last one has to be open: where it is not, because its rule was removed
+        in between, the call that is under way stands for half of the wish only.
+        """
+        last = {(step.intent.target, step.intent.wish): step.item for step in candidate.steps}
         standing: dict[tuple[str, str], RuleId] = {}
         if mode != "shadow":
             for write in self._open(candidate.event):
-                if write.intent.target and not self._outranks(candidate.glimpse.rule, write):
+                whole = last.get(_wish(write)) == write.key.item
+                if write.intent.target and whole and not self._outranks(candidate.glimpse.rule, write):
                     standing.setdefault(_wish(write), write.key.rule)
         for plan in plans:
             if plan.intent.target and _alike(plan, mode):
