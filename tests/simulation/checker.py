@@ -11,6 +11,15 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from tests.prove.proofs import AT_ONCE, PROOFS
+from tests.simulation.brakes import (
+    caps_are_kept,
+    limits_are_kept,
+    money_is_kept,
+    nothing_sent_during_a_halt,
+    surges_wait,
+    what_changed_in_a_silence_waits,
+    what_has_to_last_lasted,
+)
 from tests.simulation.case import (
     HOUR_S,
     INTERVAL_S,
@@ -129,13 +138,18 @@ def _word_after_a_loss(case: Case, deed: Deed) -> bool:
 
 
 def _asked_for_anew(case: Case, deed: Deed, effect: Effect) -> bool:
-    """Whether the rule's condition was false since the last effect of this kind, so that it asks for it once more."""
-    wants = next((one.wants for one in case.history.wishes if one.rule == deed.rows[0]["rule"]), None)
-    before_s = max(
-        one.at_s
-        for one in case.history.effects
+    """Whether the rule's condition was false since the last effect of this kind, so that it asks for it once more; or
+    that one was another rule's."""
+    rule = deed.rows[0]["rule"]
+    wants = next((one.wants for one in case.history.wishes if one.rule == rule), None)
+    before_s, whose = max(
+        (one.at_s, str(other.rows[0]["rule"]))
+        for other in case.deeds.values()
+        for one in other.effects
         if one.operation == UNSEEN and one.event == effect.event and one.at_s < effect.at_s
     )
+    if whose != rule:
+        return True
     between = [one for one in case.history.versions if one.event == effect.event and before_s < one.at_s < effect.at_s]
     return wants is not None and any(one.record is None or not wants(one.record, one.setup) for one in between)
 
@@ -272,48 +286,6 @@ def the_log_gives_the_state(case: Case) -> Iterator[str]:
         yield f"the log knows of write {number}, and the ledger does not"
 
 
-def caps_are_kept(case: Case) -> Iterator[str]:
-    """No more attempts than ``max_attempts`` for one write, but for those that persons and overtaken writes granted and
-    those that were not sent; and no more than ``writes_per_hour`` in any hour, writes that only stop spending left out.
-    The hour is not asked for where the wall clock jumped or a ledger forgot an attempt."""
-    history = case.history
-    sent: list[float] = []
-    for deed in case.deeds.values():
-        counted = [one for one in deed.attempts if one.after is None or one.after["kind"] != "planned"]
-        granted = history.max_attempts + deed.granted
-        if len(counted) > granted:
-            yield f"write {deed.rows[0]['write']} made {len(counted)} attempts, granted {granted}"
-        if not _stops(deed):
-            sent += [
-                one.at_s
-                for one in deed.attempts
-                if one.wire and one.after is not None and one.after["kind"] != "planned"
-            ]
-    if case.forgot or history.clock_moved:
-        return
-    sent.sort()
-    for index, at_s in enumerate(sent):
-        within = sum(at_s - HOUR_S < other <= at_s for other in sent[: index + 1])
-        if within > history.writes_per_hour:
-            yield f"{within} writes within an hour at {at_s - 1000:.3f}, allowed {history.writes_per_hour}"
-
-
-def _stops(deed: Deed) -> bool:
-    """Whether the write only stops spending."""
-    asks = str(next((one.row["request"]["url"] for one in deed.attempts), ""))
-    return "PAUSED" in asks or "=OFF" in asks
-
-
-def nothing_sent_during_a_halt(case: Case) -> Iterator[str]:
-    """Once a halt has returned, no ``sending`` is committed until it is over; a ledger that forgets attempts may have
-    forgotten the halt too."""
-    for began_s, ended_s in case.history.halts if not case.forgot else ():
-        for deed in case.deeds.values():
-            for one in deed.attempts:
-                if began_s + TICK_S < one.at_s < ended_s - TICK_S:
-                    yield f"write {one.row['write']} was recorded as sending at {one.at_s - 1000:.3f}, during a halt"
-
-
 def chain_holds(case: Case) -> Iterator[str]:
     """Every record's hash covers it and the hash before it, and the numbers have no holes."""
     for life, rows in enumerate(case.history.logs):
@@ -356,6 +328,11 @@ CLAIMS: tuple[Callable[[Case], Iterator[str]], ...] = (
     cooldowns_are_kept,
     evidence_is_what_the_read_met,
     the_untouched_went_on,
+    money_is_kept,
+    surges_wait,
+    limits_are_kept,
+    what_has_to_last_lasted,
+    what_changed_in_a_silence_waits,
     a_perfect_service_needs_nobody,
     nothing_broke,
 )

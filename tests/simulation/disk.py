@@ -189,10 +189,10 @@ class Disk:
 
 _OPEN = (  # noqa: S608 - words of ours
     "SELECT event, state FROM writes AS one WHERE state NOT IN ({}) "
-    "AND NOT (state = 'planned' AND coalesce(held_by, '') IN ('writes_per_hour', 'conflict')) "
+    "AND NOT (state = 'planned' AND coalesce(held_by, '') IN ('writes_per_hour', 'spend', 'conflict')) "
     "AND NOT (state = 'planned' AND held_by = 'sequence' AND EXISTS (SELECT 1 FROM writes AS other WHERE "
     "other.event = one.event AND other.rule = one.rule AND other.episode = one.episode AND other.state = 'planned' "
-    "AND other.held_by IN ('writes_per_hour', 'conflict')))"
+    "AND other.held_by IN ('writes_per_hour', 'spend', 'conflict')))"
 ).format(", ".join(f"'{one}'" for one in FINAL))
 
 

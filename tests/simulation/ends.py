@@ -18,7 +18,7 @@ from tests.simulation.case import (
     Deed,
     target_of,
 )
-from tests.simulation.history import Life, Version
+from tests.simulation.history import Life, Row, Version
 from tests.simulation.lost import mates
 
 
@@ -126,7 +126,7 @@ def held_by_the_hour(case: Case, deed: Deed) -> bool:
     held = [row["reason"] for row in deed.rows[-2:] if row["kind"] == "held"]
     if deed.state != "planned" or not held:
         return False
-    return held[-1] in ("writes_per_hour", "conflict") or (
+    return held[-1] in ("writes_per_hour", "spend", "conflict") or (
         held[-1] == "sequence" and any(mate.state not in FINAL for mate in mates(case, deed))
     )
 
@@ -150,10 +150,18 @@ def wishes_are_fulfilled(case: Case) -> Iterator[str]:
             said = [row for row in case.last if row["rule"] == wish.rule and row["event"] == event]
             if not said and not any(row["kind"] == "held" and row["event"] == event for row in case.last):
                 yield f"{wish.rule} wants something of {event} at the end, and the log does not know it"
-            elif said and said[-1]["kind"] in ("observed", "fired"):
+            elif said and said[-1]["kind"] in ("observed", "fired") and said[-1]["reason"] != "shared":
                 yield f"{wish.rule} wants something of {event} at the end: {said[-1]['kind']} {said[-1]['why']}"
-            elif not _explained(case, wish.rule, event):
+            elif not any(_explained(case, rule, event) for rule in (wish.rule, *_stood_for(said))):
                 yield f"{wish.rule} wants something of {event} at the end, and nothing says why it is not so"
+
+
+def _stood_for(said: list[Row]) -> Iterator[str]:
+    """The rules whose writes stood for the wishes of this one."""
+    for row in said:
+        found = re.search(r"rule (\S+) stands for the same wish", str(row["why"]))
+        if found is not None:
+            yield found[1]
 
 
 def _explained(case: Case, rule: str, event: str) -> bool:

@@ -59,6 +59,7 @@ class Version:
     record: Mapping[str, Any] | None
     setup: str
     suggested: str
+    budget: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,8 @@ class Wish:
     done: Callable[[Mapping[str, Any], str], bool] | None
     on_suggested: bool
     cooldown_s: float
+    for_s: float = 0.0
+    limit: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +112,9 @@ class History:
     evidence_reads: int
     max_attempts: int
     writes_per_hour: int
+    spend_per_day: float | None
+    surge: tuple[int, float]
+    gap_s: float
     logs: list[list[Row]]
     stamps: list[list[tuple[int, float]]]
     writes: list[tuple[int, str, int]]

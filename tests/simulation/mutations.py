@@ -601,6 +601,52 @@ _ALL: tuple[Mutant, ...] = (
         shown_by=(Try(scene="boost", named=(("write", 0, "503 clean"), ("read", 15, "fields missing"))),),
     ),
     Mutant(
+        name="money is no object",
+        why="budgets are sent beyond the limit of a day",
+        applied=flaw("worker.guards.spending:spend_brake", ("if limit is not None and total > limit:", "if False:")),
+        shown_by=(plain("dear"),),
+    ),
+    Mutant(
+        name="a surge goes through",
+        why="a rule that fires for too many events asks nobody",
+        applied=flaw("worker.engine.planning:Planner._surging", ("if count > surge.events:", "if False:")),
+        shown_by=(plain("surge"),),
+    ),
+    Mutant(
+        name="as often as it likes",
+        why="a rule acts on an event more often than its limit a day",
+        applied=flaw(
+            "worker.engine.looks:pace_brake", ("    if limit is not None and len(recent)", "    if limit and False")
+        ),
+        shown_by=(plain("seldom"),),
+    ),
+    Mutant(
+        name="at once",
+        why="a condition that has to last is acted on at the first look",
+        applied=flaw("worker.engine.looks:pace_brake", ("    if rule.hold_for is not None and", "    if False and")),
+        shown_by=(plain("patient"),),
+    ),
+    Mutant(
+        name="since the first time",
+        why="how long a condition has lasted is counted through times when it was false",
+        applied=flaw(
+            "worker.engine.looks:pace_brake",
+            (
+                "    rule, now = glimpse.rule, glimpse.now\n",
+                "    rule, now = glimpse.rule, glimpse.now\n    since = since and min(since, now.replace(second=7))\n",
+            ),
+        ),
+        shown_by=(plain("patient"),),
+    ),
+    Mutant(
+        name="a silence is none",
+        why="what changed while nobody looked for an hour is sent without a person's word",
+        applied=flaw(
+            "worker.engine.looks:silence_before", ('return "gap"\n    return None', "return None\n    return None")
+        ),
+        shown_by=(plain("silence"),),
+    ),
+    Mutant(
         name="anybody's setup",
         why="the setup of another event is taken for the one that was asked for",
         applied=flaw("worker.api.decoding:setup_fact", ("    if whose != asking.event:", "    if False:")),

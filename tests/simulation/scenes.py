@@ -5,7 +5,7 @@ random few of all the kinds of trouble there are.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -147,6 +147,9 @@ HIDE = Law(
     wants=lambda record, _: record["status"] == "archived",
     done=lambda record, _: record["frontend_status"] == "HIDDEN",
 )
+FOR_S = 6.0
+SELDOM = replace(RUN, text=f"{RUN.text}\n    limit: {{per_event_per_day: 1}}")
+PATIENT = replace(HIDE, text=f"for: {FOR_S:g}s\n    {HIDE.text}")
 CALM = Law(
     id="calm-ads",
     text="when: event.category == 'quiet'\n    do: [{ad_optimisation: 'OFF'}]",
@@ -162,6 +165,7 @@ def _set(at: float, event: str, by: str = "world", **fields: Any) -> Turn:  # no
 
 
 DRAFT = {"goal": "ROAS", "total_budget": 500}
+PARTY = {"category": "party", "setup": DRAFT, "status": "idle"}
 OTHER = {"id": "e9", "category": "concert"}
 LATER = _set(11.0, "e9", category="quiet")
 
@@ -184,9 +188,7 @@ NAMED: tuple[Scene, ...] = (
         turns=tuple(_set(5.0, f"e{number}", status="cancelled") for number in range(1, 5)),
         latencies_s=(0.03,),
     ),
-    _scene(
-        "boost", (BOOST,), {"category": "party", "setup": DRAFT, "status": "idle"}, _set(5.0, "e1", status="active")
-    ),
+    _scene("boost", (BOOST,), PARTY, _set(5.0, "e1", status="active")),
     _scene(
         "launch",
         (LAUNCH,),
@@ -315,6 +317,46 @@ NAMED: tuple[Scene, ...] = (
         _set(5.0, "e1", status="cancelled"),
         Turn(at=9.5, does="reset", details={"result": "initial"}),
     ),
+    Scene(
+        name="dear",
+        laws=(BOOST,),
+        events=tuple({"id": f"e{number}", **PARTY} for number in (1, 2, 3)),
+        turns=tuple(_set(3.0 + 2.0 * number, f"e{number}", status="active") for number in (1, 2, 3)),
+        settings={"spend_per_day": 1000.0},
+    ),
+    Scene(
+        name="surge",
+        laws=(PAUSE,),
+        events=tuple({"id": f"e{number}"} for number in (1, 2, 3)),
+        turns=tuple(_set(3.0 + 2.0 * number, f"e{number}", status="cancelled") for number in (1, 2, 3)),
+        settings={"surge": 1},
+    ),
+    _scene(
+        "seldom",
+        (SELDOM,),
+        {"client_campaign_status": "PAUSED"},
+        _set(4.0, "e1", frontend_status="FLAGGED"),
+        _set(8.0, "e1", by="person", client_campaign_status="PAUSED"),
+        _set(8.0, "e1", frontend_status="DEFAULT"),
+        _set(12.0, "e1", frontend_status="FLAGGED"),
+        lasts_s=SCRIPT_S,
+    ),
+    _scene(
+        "patient",
+        (PATIENT,),
+        {},
+        _set(5.0, "e1", status="archived"),
+        _set(9.0, "e1", status="active"),
+        _set(12.0, "e1", status="archived"),
+        lasts_s=25.0,
+    ),
+    _scene(
+        "silence",
+        (PAUSE,),
+        {},
+        Turn(at=7.0, does="silence"),
+        _set(9.0, "e1", status="cancelled"),
+    ),
     _scene("swapped", (PAUSE,), {}, _set(5.0, "e1", status="cancelled"), Turn(at=12.0, does="swap ledger")),
     _scene(
         "renamed",
@@ -343,7 +385,10 @@ NAMED: tuple[Scene, ...] = (
 
 WALKED = ("pause", "boost", "launch", "clusters", "hide", "stop overtakes", "overtaken", "enforce", "approve")
 """The scenes that are walked through fault by fault with every test run; the others are for single claims."""
-ALSO_WALKED = ("two pages", "two", "halted", "mark lost", "restored", "swapped", "reset", "renamed", "wanted no more")
+ALSO_WALKED = (
+    *("two pages", "two", "halted", "mark lost", "restored", "swapped", "reset", "renamed", "wanted no more"),
+    *("dear", "surge", "seldom", "patient", "silence"),
+)
 """These as well by ``make prove``."""
 
 
@@ -371,6 +416,8 @@ def drawn(seed: int) -> Scene:
     turns += [_turn(chance, laws, ids, kinds) for _ in range(count)]
     turns.sort(key=lambda one: (one.at, one.does))
     settings: dict[str, Any] = {}
+    if seed >= SECOND:
+        laws, settings = _braked(Random(f"brakes {seed}"), laws)
     if chance.random() < 0.06:
         settings["mode"] = "approve"
     if chance.random() < 0.08:
@@ -394,6 +441,17 @@ def drawn(seed: int) -> Scene:
         lasts_s=SCRIPT_S,
         latencies_s=(0.03,) if Random(f"latencies {seed}").random() < 0.2 else LATENCIES_S,
     )
+
+
+def _braked(chance: Random, laws: tuple[Law, ...]) -> tuple[tuple[Law, ...], dict[str, Any]]:
+    """Some rules with a brake, and some limits, of which a seed draws a few."""
+    settings: dict[str, Any] = {}
+    if chance.random() < 0.1:
+        settings["surge"] = 1
+    if BOOST in laws and chance.random() < 0.3:
+        settings["spend_per_day"] = chance.choice([300.0, 500.0, 800.0])
+    others = {RUN: SELDOM, HIDE: PATIENT}
+    return tuple(others[law] if law in others and chance.random() < 0.3 else law for law in laws), settings
 
 
 def _rates(chance: Random, menus: Mapping[str, tuple[Harm, ...]]) -> dict[str, tuple[float, tuple[Harm, ...]]]:

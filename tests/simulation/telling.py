@@ -6,7 +6,7 @@ from typing import Any
 from tests.simulation import history
 from tests.simulation.loop import START_S
 from tests.simulation.points import BEYOND, STALE, WRITE
-from tests.simulation.scenes import Turn
+from tests.simulation.scenes import FOR_S, Turn
 from tests.simulation.town import Town
 
 JSON_FIELDS = ("request", "before", "response", "evidence", "facts")
@@ -22,6 +22,9 @@ def told_history(town: Town, ended_s: float) -> history.History:
         evidence_reads=town.settings.evidence_reads,
         max_attempts=town.settings.max_attempts,
         writes_per_hour=town.settings.limits.writes_per_hour,
+        spend_per_day=town.settings.limits.spend_per_day,
+        surge=(town.settings.deciding.surge.events, town.settings.deciding.surge.within.total_seconds()),
+        gap_s=town.settings.deciding.gap.total_seconds(),
         logs=[[_parsed(row) for row in rows] for rows in logs],
         stamps=[*town.stamps, town.disk.stamps],
         writes=town.disk.writes(),
@@ -65,6 +68,8 @@ def told_history(town: Town, ended_s: float) -> history.History:
                 done=law.done,
                 on_suggested="on_change: suggested_tcs" in law.text and law not in town.renamed,
                 cooldown_s=60.0 if "cooldown: 1m" in law.text else 0.0,
+                for_s=FOR_S if f"for: {FOR_S:g}s" in law.text else 0.0,
+                limit=1 if "per_event_per_day: 1" in law.text else 0,
             )
             for law in (*town.scene.laws, *town.renamed)
         ),
@@ -117,5 +122,8 @@ def _versions(town: Town) -> list[history.Version]:
         runs = [] if at is None or not at.suggested else sorted(str(one["tc_run_id"]) for one in at.suggested)
         record = None if at is None else dict(at.record)
         suggested = ", ".join(runs)
-        found.append(history.Version(at_s=at_s, event=event, record=record, setup=setup, suggested=suggested))
+        budget = 0.0 if at is None or at.setup is None else float(str(at.setup["total_budget"]))
+        found.append(
+            history.Version(at_s=at_s, event=event, record=record, setup=setup, suggested=suggested, budget=budget)
+        )
     return found

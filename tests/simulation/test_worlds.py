@@ -93,6 +93,11 @@ PLAIN = {
     "reset": ["set_client_campaign_status e1"],
     "swapped": ["set_client_campaign_status e1"],
     "renamed": ["set_frontend_status e1", "last_updated_on_fe e1"],
+    "dear": ["boost e1", "boost e3"],
+    "surge": ["set_client_campaign_status e1", "set_client_campaign_status e2", "set_client_campaign_status e3"],
+    "seldom": ["set_client_campaign_status e1"],
+    "patient": ["set_frontend_status e1", "last_updated_on_fe e1"],
+    "silence": ["set_client_campaign_status e1"],
     "two pages": ["set_client_campaign_status e1", "set_ad_campaign_optimisation_status e9"],
     "approve": ["set_client_campaign_status e1"],
 }

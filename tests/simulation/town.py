@@ -34,10 +34,9 @@ from tests.simulation.wire import Tapped
 from tests.virtual import EPOCH
 from tests.worlds import PARTNER, QUICK, happening, rule_set, world
 from worker.engine import daemon
-from worker.engine.looks import Settings
 from worker.engine.settings import EngineSettings
 from worker.guards.situation import Limits
-from worker.model.rules import RuleSet
+from worker.model.rules import RuleSet, Surge
 from worker.sandbox.changes import EventChange, ResetChange, SettingsChange, SignOutChange
 from worker.sandbox.delivery import TwinRequest
 from worker.sandbox.service import Service
@@ -536,11 +535,15 @@ def _service(scene: Scene) -> Service:
 def _settings(scene: Scene) -> EngineSettings:
     settings = USUAL
     if "mode" in scene.settings:
-        settings = replace(settings, deciding=replace(Settings(), mode=scene.settings["mode"]))
+        settings = replace(settings, deciding=replace(settings.deciding, mode=scene.settings["mode"]))
+    if "surge" in scene.settings:
+        surge = Surge(events=scene.settings["surge"], within=timedelta(minutes=10))
+        settings = replace(settings, deciding=replace(settings.deciding, surge=surge))
     if "page_size" in scene.settings:
         settings = replace(settings, page_size=scene.settings["page_size"])
-    if "writes_per_hour" in scene.settings:
-        settings = replace(settings, limits=Limits(writes_per_hour=scene.settings["writes_per_hour"]))
+    limits = {name: scene.settings[name] for name in ("writes_per_hour", "spend_per_day") if name in scene.settings}
+    if limits:
+        settings = replace(settings, limits=Limits(**limits))
     return settings
 
 

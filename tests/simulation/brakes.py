@@ -1,0 +1,193 @@
+"""Claims about the brakes: caps, halts, money, surges, limits a day, a condition that has to last, and what changed in a silence."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from tests.simulation.case import HOUR_S, INTERVAL_S, TICK_S, Case, Deed, too_late
+from tests.simulation.history import Row, Version, Wish
+
+DAY_S = 24 * HOUR_S
+FIRST_LOOKS_S = 30.0
+"""So long after a silence a rule has had its first look, with all that it asks for."""
+
+
+def caps_are_kept(case: Case) -> Iterator[str]:
+    """No more attempts than ``max_attempts`` for one write, but for those that persons and overtaken writes granted and
+    those that were not sent; and no more than ``writes_per_hour`` in any hour, writes that only stop spending left out.
+    The hour is not asked for where the wall clock jumped or a ledger forgot an attempt."""
+    history = case.history
+    sent: list[float] = []
+    for deed in case.deeds.values():
+        counted = [one for one in deed.attempts if one.after is None or one.after["kind"] != "planned"]
+        granted = history.max_attempts + deed.granted
+        if len(counted) > granted:
+            yield f"write {deed.rows[0]['write']} made {len(counted)} attempts, granted {granted}"
+        if not _stops(deed):
+            sent += [
+                one.at_s
+                for one in deed.attempts
+                if one.wire and one.after is not None and one.after["kind"] != "planned"
+            ]
+    if case.forgot or history.clock_moved:
+        return
+    sent.sort()
+    for index, at_s in enumerate(sent):
+        within = sum(at_s - HOUR_S < other <= at_s for other in sent[: index + 1])
+        if within > history.writes_per_hour:
+            yield f"{within} writes within an hour at {at_s - 1000:.3f}, allowed {history.writes_per_hour}"
+
+
+def _stops(deed: Deed) -> bool:
+    """Whether the write only stops spending."""
+    asks = str(next((one.row["request"]["url"] for one in deed.attempts), ""))
+    return "PAUSED" in asks or "=OFF" in asks
+
+
+def nothing_sent_during_a_halt(case: Case) -> Iterator[str]:
+    """Once a halt has returned, no ``sending`` is committed until it is over; a ledger that forgets attempts may have
+    forgotten the halt too."""
+    for began_s, ended_s in case.history.halts if not case.forgot else ():
+        for deed in case.deeds.values():
+            for one in deed.attempts:
+                if began_s + TICK_S < one.at_s < ended_s - TICK_S:
+                    yield f"write {one.row['write']} was recorded as sending at {one.at_s - 1000:.3f}, during a halt"
+
+
+def money_is_kept(case: Case) -> Iterator[str]:
+    """The budgets of the drafts that were published for rules do not exceed ``spend.per_day``. Forgiven, and counted:
+    an effect later than ``settle``. Not asked for where a ledger forgot an attempt, or the wall clock jumped."""
+    most = case.history.spend_per_day
+    if most is None or case.forgot or case.history.clock_moved:
+        return
+    boosts = [(deed, one) for deed in case.deeds.values() for one in deed.effects if one.operation == "boost"]
+    spent = sum(_budget(case, deed.event, one.at_s) for deed, one in boosts)
+    if spent <= most:
+        return
+    if any(too_late(case, deed, one) for deed, one in boosts):
+        case.forgiven["an effect later than settle"] += 1
+    else:
+        yield f"{spent:g} were spent, allowed {most:g}"
+
+
+def _budget(case: Case, event: str, at_s: float) -> float:
+    known = [one for one in case.history.versions if one.event == event and one.at_s <= at_s]
+    return known[-1].budget if known else 0.0
+
+
+def surges_wait(case: Case) -> Iterator[str]:
+    """A write is not sent for the first time while its rule has fired for more events than ``surge`` allows, unless a
+    person has let it go."""
+    most, within_s = case.history.surge
+    for life, rows in enumerate(case.history.logs):
+        approved: set[int] = set()
+        fired: list[tuple[float, str, str]] = []
+        for row in rows:
+            if row["kind"] == "fired":
+                fired.append((case.committed_s(life, row["seq"]), str(row["rule"]), str(row["event"])))
+            elif row["kind"] in ("approved", "resolved"):
+                approved.add(row["write"])
+            elif row["kind"] == "sending" and row["attempt"] == 1 and row["write"] not in approved:
+                at_s = case.committed_s(life, row["seq"])
+                events = {event for when_s, rule, event in fired if rule == row["rule"] and when_s > at_s - within_s}
+                if len(events) > most:
+                    yield f"write {row['write']} was sent when its rule had fired for {len(events)} events"
+
+
+def limits_are_kept(case: Case) -> Iterator[str]:
+    """A rule with ``limit`` acts on an event no more often in 24 hours, by the wall clock."""
+    if case.forgot or case.history.clock_moved:
+        return
+    for wish in case.history.wishes:
+        for event in {one.event for one in case.history.versions} if wish.limit else ():
+            firsts = sorted({deed.rows[0]["episode"] for deed in _sent(case, wish, event)})
+            if len(firsts) > wish.limit:
+                yield f"{wish.rule} acted on {event} {len(firsts)} times a day, allowed {wish.limit}"
+
+
+def _sent(case: Case, wish: Wish, event: str) -> list[Deed]:
+    return [
+        deed
+        for deed in case.deeds.values()
+        if (deed.rows[0]["rule"], deed.event) == (wish.rule, event)
+        and any(one.wire for one in deed.attempts)
+        and any(one.after is None or one.after["kind"] != "planned" for one in deed.attempts)
+    ]
+
+
+def what_has_to_last_lasted(case: Case) -> Iterator[str]:
+    """A rule with ``for`` fires no sooner than that after its condition became true in the service, nor that soon after
+    a whole read, by the same process, which showed that it was not."""
+    if case.history.stale or case.history.clock_moved:
+        return
+    for wish in case.history.wishes:
+        if not wish.for_s or wish.wants is None or wish.rule in case.history.edited:
+            continue
+        for life, rows in enumerate(case.history.logs):
+            for row in rows:
+                if row["kind"] != "fired" or row["rule"] != wish.rule:
+                    continue
+                fired_s, event = case.committed_s(life, row["seq"]), str(row["event"])
+                before_s = fired_s - wish.for_s + TICK_S
+                was_true = any(_wants(wish, one) for one in _until(case, event, before_s))
+                if not was_true or _shown_otherwise(case, wish, event, (before_s, fired_s)):
+                    yield f"{wish.rule} fired for {event} before its condition had lasted {wish.for_s:g} s"
+
+
+def _shown_otherwise(case: Case, wish: Wish, event: str, between: tuple[float, float]) -> bool:
+    reads = [
+        one
+        for one in case.history.reads
+        if one.path in ("/events/", f"/events/{event}") and between[0] <= one.at_s < between[1] and one.whole
+    ]
+    mine = [one.at_s for one in reads if one.owner == reads[-1].owner]
+    return any(not _wants(wish, _until(case, event, at_s + TICK_S)[-1]) for at_s in mine)
+
+
+def _until(case: Case, event: str, at_s: float) -> list[Version]:
+    return [one for one in case.history.versions if one.event == event and one.at_s <= at_s]
+
+
+def _wants(wish: Wish, one: Version) -> bool:
+    return wish.wants is not None and one.record is not None and wish.wants(one.record, one.setup)
+
+
+def what_changed_in_a_silence_waits(case: Case) -> Iterator[str]:
+    """What became true while nobody looked for longer than ``gap`` fires at the first look after it, and waits for a
+    person."""
+    history = case.history
+    if history.stale or history.clock_moved or any(one.lie for one in history.reads):
+        return
+    looks = [one.at_s for one in history.reads if one.path == "/events/" and one.whole]
+    for before_s, after_s in pairwise(looks):
+        if after_s - before_s <= history.gap_s + INTERVAL_S:
+            continue
+        for life, rows in enumerate(history.logs):
+            for row in rows:
+                fired_s = case.committed_s(life, row["seq"])
+                if row["kind"] == "fired" and after_s <= fired_s < after_s + FIRST_LOOKS_S:
+                    yield from _it_waits(case, rows, row, (before_s, after_s, fired_s))
+
+
+def _it_waits(case: Case, rows: list[Row], fired: Row, silence: tuple[float, float, float]) -> Iterator[str]:
+    before_s, after_s, fired_s = silence
+    wish = next((one for one in case.history.wishes if one.rule == fired["rule"] and one.once), None)
+    if wish is None or wish.wants is None or wish.rule in case.history.edited:
+        return
+    mine = _until(case, str(fired["event"]), after_s)
+    meanwhile = _until(case, str(fired["event"]), fired_s)[len(mine) :]
+    if not mine or not _wants(wish, mine[-1]) or meanwhile:
+        return
+    if any(_wants(wish, one) for one in _until(case, str(fired["event"]), before_s)):
+        return  # it may have been seen before
+    then = next(
+        (
+            row
+            for row in rows
+            if row["seq"] > fired["seq"]
+            and (row["rule"], row["event"], row["episode"]) == (fired["rule"], fired["event"], fired["episode"])
+            and row["kind"] in ("planned", "waiting", "sending")
+        ),
+        None,
+    )
+    if then is not None and then["kind"] != "waiting":
+        yield f"{wish.rule} fired for {fired['event']} after a silence, and its write became {then['kind']}"
