@@ -1,4 +1,4 @@
-"""Claims about the brakes: caps, halts, money, surges, limits a day, a condition that has to last, and what changed in a silence."""
+"""Claims about the brakes: caps, halts, money, surges, limits a day, what must last, what changed in a silence."""
 
 from collections.abc import Iterator
 from itertools import pairwise
