@@ -167,10 +167,14 @@ def unsent_had_no_effect(case: Case) -> Iterator[str]:
 
 def confirmed_is_true(case: Case) -> Iterator[str]:
     """What a read or an answer confirmed has its effect in the books, or another hand brought about the same value.
-    Forgiven where reads answered as of the past."""
+    Forgiven where reads answered as of the past; and, counted, of a write that a restored ledger put before a person,
+    for which it is enough that it is there."""
     for deed in case.deeds.values():
         done = next((row for row in deed.rows if row["kind"] == "confirmed"), None)
         if done is None or done["reason"] == "person" or deed.effects or case.history.stale:
+            continue
+        if deed.count("needs_human", reason="restored"):
+            case.forgiven["there, after a loss, whoever did it"] += 1
             continue
         first_s = deed.attempts[0].at_s - INTERVAL_S - UNDER_WAY_S if deed.attempts else 0.0  # its last look before
         target = target_of(deed)
