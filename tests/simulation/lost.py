@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
-from tests.simulation.case import INTERVAL_S, TICK_S, UNDER_WAY_S, Case, Deed, target_of, too_late, touched
+from tests.simulation.case import INTERVAL_S, STATES, TICK_S, UNDER_WAY_S, Case, Deed, target_of, too_late, touched
 from tests.simulation.history import Row, Version, Wish
 
 LAST_READS = 3
@@ -33,25 +33,25 @@ def an_end_without_effect_says_what_was_so(case: Case) -> Iterator[str]:
     if history.stale:
         return
     wishes = {wish.rule: wish for wish in history.wishes}
-    for deed, row, at_s in _skipped(case):
+    for deed, row, life in _skipped(case):
         wish = wishes.get(str(row["rule"]))
         if str(row["rule"]) in history.edited or history.lies(deed.event) or row["reason"] in BY_PEOPLE:
             continue
-        if not _true_then(case, deed, row, at_s, wish):
+        if not _true_then(case, deed, row, life, wish):
             yield f"write {row['write']} of {deed.event} was skipped as {row['reason']}, which no read could show"
 
 
-def _skipped(case: Case) -> Iterator[tuple[Deed, Row, float]]:
+def _skipped(case: Case) -> Iterator[tuple[Deed, Row, int]]:
     met: set[str] = set()
     for deed, rows, life in case.lines:
         for row in rows:
             if row["kind"] == "skipped" and row["hash"] not in met:
                 met.add(row["hash"])
-                yield deed, row, case.committed_s(life, row["seq"])
+                yield deed, row, life
 
 
-def _true_then(case: Case, deed: Deed, row: Row, at_s: float, wish: Wish | None) -> bool:
-    action = str(row["action"])
+def _true_then(case: Case, deed: Deed, row: Row, life: int, wish: Wish | None) -> bool:
+    action, at_s = str(row["action"]), case.committed_s(life, row["seq"])
     match row["reason"]:
         case "already_so" if action in FIELDS:
             name, value = FIELDS[action]
@@ -68,7 +68,9 @@ def _true_then(case: Case, deed: Deed, row: Row, at_s: float, wish: Wish | None)
                 case, deed.event, at_s, lambda one: one.record is None or not wants(one.record, one.setup)
             )
         case "sequence":
-            return any(_ended_otherwise(mate) for mate in mates(case, deed))
+            found = mates(case, deed)
+            told = [rows for one, rows, of in case.lines if of == life and any(one is mate for mate in found)]
+            return any(_ended_otherwise(rows) for rows in told)
         case "conflict":
             return any(_rival(one, deed) for one in case.deeds.values())
         case _:
@@ -105,10 +107,10 @@ def _rival(one: Deed, deed: Deed) -> bool:
     return one.event == deed.event and target_of(one) == target_of(deed) and one.rows[0]["rule"] != deed.rows[0]["rule"]
 
 
-def _ended_otherwise(deed: Deed) -> bool:
-    reason = deed.rows[-1]["reason"]
-    return deed.state in ("rejected", "refused", "unconfirmed", "cancelled") or (
-        deed.state == "skipped" and reason not in ("already_so", "nothing_to_pause")
+def _ended_otherwise(rows: list[Row]) -> bool:
+    last = [row for row in rows if row["kind"] in STATES][-1]
+    return last["kind"] in ("rejected", "refused", "unconfirmed", "cancelled") or (
+        last["kind"] == "skipped" and last["reason"] not in ("already_so", "nothing_to_pause")
     )
 
 
