@@ -153,13 +153,16 @@ def _wants(wish: Wish, one: Version) -> bool:
 
 def what_changed_in_a_silence_waits(case: Case) -> Iterator[str]:
     """What became true while nobody looked for longer than ``gap`` fires at the first look after it, and waits for a
-    person."""
+    person. Not asked for where a ledger was lost, which may have held the look before, nor where its process died
+    before it had stored that."""
     history = case.history
-    if history.stale or history.clock_moved or any(one.lie for one in history.reads):
+    if history.stale or history.clock_moved or len(history.logs) > 1 or any(one.lie for one in history.reads):
         return
+    died = [life.to_s for life in history.lives if life.how == "killed"]
     looks = [one.at_s for one in history.reads if one.path == "/events/" and one.whole]
     for before_s, after_s in pairwise(looks):
-        if after_s - before_s <= history.gap_s + INTERVAL_S:
+        unstored = any(before_s <= at_s < before_s + 1.0 for at_s in died)
+        if unstored or after_s - before_s <= history.gap_s + INTERVAL_S:
             continue
         for life, rows in enumerate(history.logs):
             for row in rows:

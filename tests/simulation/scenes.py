@@ -354,8 +354,8 @@ NAMED: tuple[Scene, ...] = (
         "silence",
         (PAUSE,),
         {},
-        Turn(at=7.0, does="silence"),
-        _set(9.0, "e1", status="cancelled"),
+        Turn(at=9.0, does="silence"),
+        _set(10.0, "e1", status="cancelled"),
     ),
     _scene("swapped", (PAUSE,), {}, _set(5.0, "e1", status="cancelled"), Turn(at=12.0, does="swap ledger")),
     _scene(
