@@ -12,6 +12,7 @@ places than it did then, all of that scene are played until it is written anew.
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -44,15 +45,20 @@ def points_of(scene: str) -> str:
     return hashlib.sha256(f"{places} {named(scene)}".encode()).hexdigest()[:16]
 
 
-def first_of_each(scenes: Iterable[str] = WALKED) -> Iterator[Try]:
-    """Every single fault of these scenes, but those known to end in the same world as one before. Each harm comes once
-    in each scene all the same: that it made no difference is what is to stay so."""
+def first_of_each(scenes: Iterable[str] = WALKED, every: int = 1) -> Iterator[Try]:
+    """Every single fault of these scenes, but those known to end in the same world as one before; at each point only
+    ``every`` n-th of them, and one at least. Each harm comes once in each scene all the same: that it made no
+    difference is what is to stay so."""
     found = known()
     for scene in scenes:
         before = found.get(scene, {})
         alike = int(before["alike"], 16) if before.get("points") == points_of(scene) else 0
         everything = list(singles(scene))
-        played = [one for number, one in enumerate(everything) if not alike >> number & 1]
+        differing = [one for number, one in enumerate(everything) if not alike >> number & 1]
+        played: list[Try] = []
+        for point, here in groupby(differing, key=lambda one: one.harms[0][0]):
+            those = list(here)
+            played += those[point % every :: every] or those[:1]
         yield from played
         met = {_harm(one) for one in played}
         for one in everything:

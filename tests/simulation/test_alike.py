@@ -31,3 +31,10 @@ def test_where_the_worker_comes_to_other_places_every_fault_is_played(monkeypatc
     assert list(first_of_each(["pause"])) == everything
     monkeypatch.setattr(alike, "known", dict)
     assert list(first_of_each(["pause"])) == everything
+
+
+def test_a_part_of_them_comes_to_every_point_and_tries_every_harm() -> None:
+    whole, part = list(first_of_each(["pause"])), list(first_of_each(["pause"], every=1000))
+    assert len(part) < len(whole) / 2
+    assert {one.harms[0][0] for one in part} == {one.harms[0][0] for one in whole}
+    assert {one.harms[0][1] for one in part} == {one.harms[0][1] for one in singles("pause")}
