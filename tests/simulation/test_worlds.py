@@ -158,6 +158,9 @@ FOUND = (
     (Try(seed=8_053_465), "facts that were never true together fire, and the last look before the send says no"),
     (Try(seed=7_065_638), "a killed process takes along the answer of a write that is still on its way"),
     (Try(seed=2_000_120), "what nobody went on with was not gone on with"),
+    (Try(seed=334), "what a person is asked about after a loss is confirmed where it is there, whoever did it"),
+    (Try(seed=10_401_044), "a step that ended in a lost part of the log ended by what stood there"),
+    (Try(seed=10_001_657), "a ledger that lost the look before a silence knows of none"),
 )
 
 
