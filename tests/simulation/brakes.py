@@ -59,16 +59,17 @@ def nothing_sent_during_a_halt(case: Case) -> Iterator[str]:
 
 
 def money_is_kept(case: Case) -> Iterator[str]:
-    """The budgets of the drafts that were published for rules do not exceed ``spend.per_day``. Forgiven, and counted:
+    """The budgets of the drafts that were published for rules do not exceed ``spend.per_day``; a write that was granted
+    another attempt, after the service undid the first, counts once. Forgiven, and counted:
     an effect later than ``settle``. Not asked for where a ledger forgot an attempt, or the wall clock jumped."""
     most = case.history.spend_per_day
     if most is None or case.forgot or case.history.clock_moved:
         return
-    boosts = [(deed, one) for deed in case.deeds.values() for one in deed.effects if one.operation == "boost"]
-    spent = sum(_budget(case, deed.event, one.at_s) for deed, one in boosts)
+    boosts = [(deed, [one for one in deed.effects if one.operation == "boost"]) for deed in case.deeds.values()]
+    spent = sum(max((_budget(case, deed.event, one.at_s) for one in those), default=0.0) for deed, those in boosts)
     if spent <= most:
         return
-    if any(too_late(case, deed, one) for deed, one in boosts):
+    if any(too_late(case, deed, one) for deed, those in boosts for one in those):
         case.forgiven["an effect later than settle"] += 1
     else:
         yield f"{spent:g} were spent, allowed {most:g}"

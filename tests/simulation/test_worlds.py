@@ -161,6 +161,7 @@ FOUND = (
     (Try(seed=334), "what a person is asked about after a loss is confirmed where it is there, whoever did it"),
     (Try(seed=10_401_044), "a step that ended in a lost part of the log ended by what stood there"),
     (Try(seed=10_101_112), "a halt is forgotten with the ledger that held it, where nothing was sent since"),
+    (Try(seed=10_103_211), "a draft that is published again, after a reset and a person's word, is spent once"),
     (Try(seed=10_001_657), "a ledger that lost the look before a silence knows of none"),
 )
 
