@@ -649,7 +649,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="anybody's setup",
         why="the setup of another event is taken for the one that was asked for",
-        applied=flaw("worker.api.decoding:setup_fact", ("    if whose != asking.event:", "    if False:")),
+        applied=flaw("worker.api.decoding:setup_fact", ("    if whose is not None and", "    if False and")),
         shown_by=(at("boost", "read", "another object", 10),),
     ),
     Mutant(

@@ -79,9 +79,9 @@ def setup_fact(value: Json, asking: Asking) -> Fact:
     section 4.5); where one says whose it is, and that is another event than was asked for, nothing is known."""
     if not isinstance(value, dict):
         raise Malformed("the setup is not an object")
-    whose = value.get("eid", asking.event)
-    if whose != asking.event:
-        raise Malformed(f"asked for the setup of event {asking.event}, and that of {whose!r} answered")
+    whose = value.get("eid")
+    if whose is not None and str(whose) != asking.event:
+        raise Malformed(f"asked for the setup of event {asking.event}, and that of {str(whose)[:80]!r} answered")
     name = asking.assumptions.text("setup.state_field")
     state, fault = _setup_state(value.get(name), name, asking.assumptions)
     record = record_from({**value, "state": state}, SETUP_FIELDS, "the setup")

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from worker.engine.conflicts import precedence
 from worker.engine.looks import Candidate, Look, Settings, mode_of
 from worker.engine.overlay import written_values
+from worker.model.actions import ACTIONS
 from worker.model.commits import Brake, Move
 from worker.model.facts import Json, Known
 from worker.model.ids import EventId, RuleId, WriteId
@@ -114,11 +115,10 @@ class Planner:
         Of an action of several calls the last one has to be open: where it is not, because its rule was removed
         in between, the call that is under way stands for half of the wish only.
         """
-        last = {(step.intent.target, step.intent.wish): step.item for step in candidate.steps}
         standing: dict[tuple[str, str], RuleId] = {}
         if mode != "shadow":
             for write in self._open(candidate.event):
-                whole = last.get(_wish(write)) == write.key.item
+                whole = write.key.item not in ACTIONS[write.intent.action].items[:-1]
                 if write.intent.target and whole and not self._outranks(candidate.glimpse.rule, write):
                     standing.setdefault(_wish(write), write.key.rule)
         for plan in plans:

@@ -28,6 +28,8 @@ ACCEPT_HINT = (
     "accept-restore`: open writes are then put before a person, and nothing is taken for new without approval"
 )
 SLOTS = 2
+SEQ_MOST = 2**63 - 1
+"""No record has a greater number: it is the most that SQLite counts to."""
 SLOT_BYTES = 4096
 """A block of the disk: what a power cut spoils of one slot is never part of the other."""
 
@@ -53,7 +55,7 @@ def read_mark(place: LedgerPlace) -> Mark | None:
         return newest.mark if newest is not None else _of_one_line(body)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise NotSafe(f"the ledger's mark {place.mark} cannot be read: {error}", hint=ACCEPT_HINT) from error
 
 
@@ -103,7 +105,7 @@ def _whole(slot: bytes) -> Mark | None:
         found = json.loads(slot)
         mark = _mark_of(found)
         return mark if found["check"] == _check(mark) else None
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
 
 
@@ -117,7 +119,10 @@ def _of_one_line(body: bytes) -> Mark:
 
 def _mark_of(found: Mapping[str, Any]) -> Mark:
     """The mark that a line says. Raises `ValueError`, `TypeError` or `KeyError` where it says none."""
-    return Mark(ledger_id=str(found["ledger"]), seq=int(found["seq"]), hash=str(found["hash"]))
+    seq = int(found["seq"])
+    if not 0 <= seq <= SEQ_MOST:
+        raise ValueError(f"no record has the number {seq}")
+    return Mark(ledger_id=str(found["ledger"]), seq=seq, hash=str(found["hash"]))
 
 
 def _written_in_place(place: LedgerPlace, mark: Mark) -> bool:

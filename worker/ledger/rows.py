@@ -90,11 +90,17 @@ def text_safe(text: str) -> str:
 
 
 @readable
+def check_state(number: object, state: object) -> None:
+    """Raises `LedgerDamaged` for a state that there is not: nobody knows whether such a write holds its target."""
+    if state not in _STATES:
+        raise ValueError(f"write {number} is in no state that there is: {state!r}")
+
+
+@readable
 def write_of(row: Sequence[Any]) -> Write:
     """The write in a row of `ALL_WRITES`, as SQLAlchemy or as SQLite itself gives it."""
     at = dict(zip(_COLUMNS, row, strict=True))
-    if at["state"] not in _STATES:
-        raise ValueError(f"write {at['id']} is in no state that there is: {at['state']!r}")
+    check_state(at["id"], at["state"])
     return Write(
         id=WriteId(at["id"]),
         key=WriteKey(

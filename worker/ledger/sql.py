@@ -291,10 +291,11 @@ def compared(connection: Connection, place: LedgerPlace, mark: Mark | None) -> s
     ledger_id = next((str(found) for (found,) in _ID.run(connection)), None)
     if ledger_id is None:
         raise damaged("it says nothing of itself", f"the ledger {place.file}")
+    asked = mark is not None and mark.alone  # of no other: it walks what was recorded since
     reached = Reached(
         ledger_id=ledger_id,
         hash_at_mark=None if mark is None else _hash_at(connection, mark.seq),
-        sent_since=mark is not None and bool(_SENT_AFTER.run(connection, {"at_seq": mark.seq}).fetchone()),
+        sent_since=mark is not None and asked and bool(_SENT_AFTER.run(connection, {"at_seq": mark.seq}).fetchone()),
         blank=_blank(connection),
     )
     compare(place, mark, reached)

@@ -101,6 +101,7 @@ def load_observed(connection: Connection, partner: PartnerId, event: EventId | N
     return tuple(_observed(dict(zip(_SEEN, row, strict=True))) for row in rows)
 
 
+@readable
 def load_history(connection: Connection, partner: PartnerId, since: datetime | None) -> History:
     """What was so at a time, or before the first change that is still kept, and every change after it."""
     newest = load_observed(connection, partner, None)

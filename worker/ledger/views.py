@@ -14,7 +14,7 @@ from sqlalchemy import or_, select
 from worker.ledger.codec import maybe_time, time_of, time_text
 from worker.ledger.connections import Connection
 from worker.ledger.prepared import Prepared, given
-from worker.ledger.rows import ALL_WRITES, write_of
+from worker.ledger.rows import ALL_WRITES, check_state, write_of
 from worker.ledger.sendings import HOUR, NOT_SENT, WITHOUT_EFFECT
 from worker.ledger.tables import attempts, halts, writes
 from worker.model.commits import Booking, Halt, Move, SendingView
@@ -103,6 +103,8 @@ class Views:
         """Other writes that hold the target, oldest first. Mostly there is none, which their states alone show."""
         where = {"of_partner": write.key.partner, "of_event": write.key.event, "of_target": write.intent.target}
         states = _STATES_ON_TARGET.run(self._connection, where).fetchall()
+        for number, state in states:
+            check_state(number, state)
         if not any(state in UNSETTLED and number != write.id for number, state in states):
             return ()
         found = map(write_of, _UNSETTLED_ON_TARGET.run(self._connection, where).fetchall())

@@ -154,7 +154,8 @@ def test_the_setup_of_an_event_that_was_not_asked_for_is_malformed() -> None:
     found = fact("setup", {"eid": "e999", "state": "PUBLISHED", "goal": "ROAS", "total_budget": 5})
     assert isinstance(found, Unknown)
     assert (found.code, "e999" in found.why) == ("malformed", True)
-    assert isinstance(fact("setup", {"eid": E1, "state": "PUBLISHED", "goal": "ROAS", "total_budget": 5}), Known)
+    for whose in ({"eid": E1}, {"eid": None}, {}):
+        assert isinstance(fact("setup", {**whose, "state": "PUBLISHED", "goal": "ROAS", "total_budget": 5}), Known)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import pytest
 from tests.looks import BUDGET_500, HOUR, INTERVAL, MINUTE, TCS, Story, a_rule, a_story, tcs
 from worker.engine.looks import Settings, firings_reach, mode_of
 from worker.model.ids import EventId, PartnerId
-from worker.model.rules import Rule, Surge
+from worker.model.replacing import replace
+from worker.model.rules import Rule, Step, Surge
 from worker.model.writes import Mode
 
 X, Y = "event.city == 'x' || event.city == 'xy'", "event.city == 'y' || event.city == 'xy'"
@@ -191,6 +192,26 @@ def test_equal_wishes_share_one_write_of_the_highest_priority_then_the_smallest_
         assert story.fires() == sorted([owner, f"{other}={owner}"])
         assert [write.key.rule for write in story.writes.values()] == [owner]
         assert set(story.write(owner).rules) == {"a", "b"}
+
+
+@pytest.mark.parametrize("first", ["each", "plain"])
+def test_an_action_for_each_of_a_list_and_a_plain_one_share_an_equal_wish(first: str) -> None:
+    each = on_tcs("each")
+    each = replace(each, do=(Step(action="edit_cluster", params={"budget": 120.0}, each=True),))
+    one = Step(action="edit_cluster", params={"tc": "b", "tc_run_id": 1, "budget": 120.0})
+    story = a_story(each, replace(a_rule("plain", X), do=(one,)), confirming=False)
+    story.event(city="")
+    story.put(TCS, tcs("a"))
+    story.setup(state="PUBLISHED")
+    story.look()
+    for rule in (first, "plain" if first == "each" else "each"):
+        if rule == "each":
+            story.put(TCS, tcs("a", "b"))
+        else:
+            story.event(city="x")
+        story.look()
+    assert [write.key.rule for write in story.writes.values()] == [first]
+    assert set(story.write(first).rules) == {"each", "plain"}
 
 
 def test_equal_wishes_of_computed_values_share_too() -> None:

@@ -186,3 +186,18 @@ def test_a_mark_whose_only_line_was_changed_is_not_taken_for_one_of_an_older_pro
 
     with pytest.raises(NotSafe, match="damaged"):
         read_mark(place)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"ledger":"x","seq":1e999,"hash":"y"}',
+        b'{"ledger":"x","seq":9223372036854775808,"hash":"y"}',
+        b"[" * 9000,
+    ],
+)
+def test_a_mark_that_no_program_wrote_is_refused_in_words(tmp_path: Path, body: bytes) -> None:
+    place = LedgerPlace(file=tmp_path / "worker.db")
+    place.mark.write_bytes(body)
+    with pytest.raises(NotSafe, match="cannot be read"):
+        read_mark(place)

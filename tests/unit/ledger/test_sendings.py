@@ -1,5 +1,7 @@
 """No byte without a row and a mark; and what the brakes are shown is true at that moment."""
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -30,7 +32,7 @@ from tests.unit.ledger.examples import (
 from worker.ledger.mark import read_mark
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Brake, LogFilter, Move
-from worker.model.errors import SendingUnmarked, StateConflict
+from worker.model.errors import LedgerDamaged, SendingUnmarked, StateConflict
 from worker.model.ids import EventId, RuleId
 from worker.model.writes import State, Write
 
@@ -122,6 +124,17 @@ def test_other_unsettled_writes_of_the_target_are_shown_and_no_others(ledger: Sq
     record(ledger, to_sending(mine, after(10)), look, amount=None)
 
     assert look.view.on_target == (rows[0],)
+
+
+def test_a_write_in_a_state_that_there_is_not_lets_nothing_pass_on_its_target(tmp_path: Path) -> None:
+    ledger = open_ledger(tmp_path)
+    busy, mine = planned(ledger, plan(key(1)), plan(key(2)))
+    sent(ledger, busy, after(1))
+    with closing(sqlite3.connect(place_in(tmp_path).file)) as other, other:
+        other.execute("UPDATE writes SET state = 'sendinG' WHERE id = ?", (busy.id,))
+    with pytest.raises(LedgerDamaged, match="in no state that there is: 'sendinG'"):
+        record(ledger, to_sending(mine, after(2)), Look(), amount=None)
+    ledger.close()
 
 
 def test_sends_of_the_last_hour_leave_out_what_only_stops_and_what_was_not_sent(ledger: SqlLedger) -> None:

@@ -1,6 +1,8 @@
 """Evaluations are kept by their ending, facts by their changes, and the past can be had back from them."""
 
+import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count, pairwise
@@ -10,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.ledger.examples import ACME, E1, NOW, RULE, after, open_ledger
+from tests.unit.ledger.examples import ACME, E1, NOW, RULE, after, open_ledger, place_in
 from worker.ledger.memory import in_memory_ledger
 from worker.ledger.sql import SqlLedger
 from worker.ledger.trail import FORGET_AT_ONCE
 from worker.model.commits import Commit
+from worker.model.errors import LedgerDamaged
 from worker.model.facts import Fact, FactKey, Json, Known, Unknown
 from worker.model.ids import EventId, PartnerId
 from worker.model.trail import OF_PARTNER, Change, Ending, Evaluation, Observed, SeenFact, Trail
@@ -145,6 +148,16 @@ def test_a_change_of_one_field_stores_one_field() -> None:
         stored = connection.raw.execute("SELECT before FROM observations ORDER BY id").fetchall()
 
     assert stored == [(None,), ('{"set":{"status":"active"},"unset":[]}',)]
+
+
+def test_a_change_of_a_fact_that_nobody_stored_is_damage(tmp_path: Path) -> None:
+    ledger = open_ledger(tmp_path)
+    seen(ledger, (0, E1, EVENT, known({"status": "active"})), (1, E1, EVENT, known({"status": "cancelled"})))
+    with closing(sqlite3.connect(place_in(tmp_path).file)) as other, other:
+        other.execute("UPDATE observations SET fact = 'evenu'")
+    with pytest.raises(LedgerDamaged, match="evenu"):
+        ledger.history(ACME)
+    ledger.close()
 
 
 def test_the_history_is_played_forwards_from_its_beginning() -> None:
