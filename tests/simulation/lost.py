@@ -78,12 +78,13 @@ def _true_then(case: Case, deed: Deed, row: Row, life: int, wish: Wish | None) -
 
 
 def _shown(case: Case, event: str, at_s: float, so: Callable[[Version], bool]) -> bool:
-    """Whether it was so in the service when one of the last reads of the event, or of its setup, came to it."""
+    """Whether it was so in the service when one of the last reads of the event, or of its setup, came to it; one in the
+    very moment of a change may see either."""
     for paths in (("/events/", f"/events/{event}"), (f"/setup_processes/{event}",)):
         reads = [one.at_s for one in case.history.reads if one.path in paths and one.at_s <= at_s + TICK_S]
         for read_s in reads[-LAST_READS:]:
-            known = _version(case, event, read_s + TICK_S)
-            if known is not None and so(known):
+            either = (_version(case, event, at_s) for at_s in (read_s - TICK_S, read_s + TICK_S))
+            if any(known is not None and so(known) for known in either):
                 return True
     return False
 

@@ -162,6 +162,15 @@ FOUND = (
     (Try(seed=10_401_044), "a step that ended in a lost part of the log ended by what stood there"),
     (Try(seed=10_101_112), "a halt is forgotten with the ledger that held it, where nothing was sent since"),
     (Try(seed=10_103_211), "a draft that is published again, after a reset and a person's word, is spent once"),
+    (Try(scene="seldom", named=(("read", 5, "429, Retry-After date"),)), "a read in the moment of a change, once more"),
+    (
+        Try(scene="pause", named=(("write", 0, "429 clean"), ("commit", 25, "killed after"))),
+        "tasks are counted from an attempt that may have left",
+    ),
+    (
+        Try(scene="launch", named=(("write", 0, "429 clean"), ("read", 17, "another object"))),
+        "a 404 is nobody's object",
+    ),
     (Try(seed=10_001_657), "a ledger that lost the look before a silence knows of none"),
 )
 

@@ -158,7 +158,7 @@ class SimTransport(TwinTransport):
         if asked.is_read:
             whole = status in (200, 404) and harm is None  # a 404 says that there is none
             lie = status == 404 and harm is not None
-            foreign = harm is not None and harm.name == WRONG_OBJECT
+            foreign = status == 200 and harm is not None and harm.name == WRONG_OBJECT
             self._around.reads.append(
                 Read(
                     at_s=now,
