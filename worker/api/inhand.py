@@ -25,7 +25,7 @@ LONG = 20
 BEGINNING = 16
 REST = r"[^\s\"'<>,;]*"
 TOKEN_NAMES = ("AccessToken", "IdToken", "RefreshToken")
-_TOKENLIKE = (r"(?i:\b(?:bearer|basic)\s+[^\s\"'<>,;]+)", r"\beyJ[\w-]{8,}(?:\.[\w-]+)*")
+_TOKENLIKE = re.compile(r"(?i:\b(?:bearer|basic)\s+[^\s\"'<>,;]+)|\beyJ[\w-]{8,}(?:\.[\w-]+)*")
 
 
 class InHand:
@@ -33,6 +33,7 @@ class InHand:
 
     def __init__(self) -> None:
         self._kept: dict[str, None] = {}
+        self._signs: frozenset[str] = frozenset()
         self._any: re.Pattern[str] | None = None
         self._long: tuple[bytes, ...] = ()
 
@@ -44,6 +45,7 @@ class InHand:
         self._kept[text] = None
         while len(self._kept) > KEPT_MAX:
             del self._kept[next(iter(self._kept))]
+        self._signs = frozenset(sign for one in self._kept for sign in _signs(one))
         self._any = None
         self._long = tuple(one.encode("utf-8", "replace") for one in self._kept if len(one) >= LONG)
 
@@ -67,11 +69,11 @@ class InHand:
 
     def scrubbed(self, text: str) -> str:
         """The text without any secret."""
-        if not text:
-            return text
-        if self._any is None:
-            self._any = _any_of(self._kept)
-        return self._any.sub(GONE, text)
+        if any(sign in text for sign in self._signs):  # hardly ever; the pattern takes milliseconds to make
+            if self._any is None:
+                self._any = _any_of(self._kept)
+            text = self._any.sub(GONE, text)
+        return _TOKENLIKE.sub(GONE, text)
 
     def without_tokens(self, content: bytes) -> bytes:
         """An answer that holds facts, without secrets that no fact can be: a short one may be a word of any answer."""
@@ -85,7 +87,13 @@ def _any_of(secrets: Iterable[str]) -> re.Pattern[str]:
     spelled = {one for secret in secrets for one in _spellings(secret)}
     whole = [re.escape(one) for one in sorted(spelled, key=len, reverse=True)]
     begun = [re.escape(one[:BEGINNING]) + REST for one in sorted(spelled) if len(one) >= LONG]
-    return re.compile("|".join((*whole, *begun, *_TOKENLIKE)))
+    return re.compile("|".join((*whole, *begun)))
+
+
+def _signs(secret: str) -> Iterator[str]:
+    """One of these stands in every text that has something of the secret to be taken out."""
+    for one in _spellings(secret):
+        yield one[:BEGINNING] if len(one) >= LONG else one
 
 
 def _spellings(secret: str) -> Iterator[str]:
