@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tests.simulation.case import HOUR_S, INTERVAL_S, TICK_S, Case, Deed, too_late
-from tests.simulation.history import Row, Version, Wish
+from tests.simulation.case import HOUR_S, INTERVAL_S, TICK_S, Case, Deed, became_of_firing, too_late
+from tests.simulation.history import Row, Wish
 
-DAY_S = 24 * HOUR_S
 FIRST_LOOKS_S = 30.0
 """So long after a silence a rule has had its first look, with all that it asks for."""
 
@@ -18,16 +17,12 @@ def caps_are_kept(case: Case) -> Iterator[str]:
     history = case.history
     sent: list[float] = []
     for deed in case.deeds.values():
-        counted = [one for one in deed.attempts if one.after is None or one.after["kind"] != "planned"]
+        counted = [one for one in deed.attempts if not one.taken_back]
         granted = history.max_attempts + deed.granted
         if len(counted) > granted:
             yield f"write {deed.rows[0]['write']} made {len(counted)} attempts, granted {granted}"
         if not _stops(deed):
-            sent += [
-                one.at_s
-                for one in deed.attempts
-                if one.wire and one.after is not None and one.after["kind"] != "planned"
-            ]
+            sent += [one.at_s for one in counted if one.wire and one.after is not None]
     if case.forgot or history.clock_moved:
         return
     sent.sort()
@@ -60,8 +55,8 @@ def nothing_sent_during_a_halt(case: Case) -> Iterator[str]:
 
 def money_is_kept(case: Case) -> Iterator[str]:
     """The budgets of the drafts that were published for rules do not exceed ``spend.per_day``; a write that was granted
-    another attempt, after the service undid the first, counts once. Forgiven, and counted:
-    an effect later than ``settle``. Not asked for where a ledger forgot an attempt, or the wall clock jumped."""
+    another attempt, after the service undid the first, counts once. Forgiven, and counted: an effect later than
+    ``settle``. Not asked for where a ledger forgot an attempt, or the wall clock jumped."""
     most = case.history.spend_per_day
     if most is None or case.forgot or case.history.clock_moved:
         return
@@ -76,7 +71,7 @@ def money_is_kept(case: Case) -> Iterator[str]:
 
 
 def _budget(case: Case, event: str, at_s: float) -> float:
-    known = [one for one in case.history.versions if one.event == event and one.at_s <= at_s]
+    known = case.history.of(event, at_s)
     return known[-1].budget if known else 0.0
 
 
@@ -105,9 +100,9 @@ def limits_are_kept(case: Case) -> Iterator[str]:
         return
     for wish in case.history.wishes:
         for event in {one.event for one in case.history.versions} if wish.limit else ():
-            firsts = sorted({deed.rows[0]["episode"] for deed in _sent(case, wish, event)})
-            if len(firsts) > wish.limit:
-                yield f"{wish.rule} acted on {event} {len(firsts)} times a day, allowed {wish.limit}"
+            episodes = {deed.rows[0]["episode"] for deed in _sent(case, wish, event)}
+            if len(episodes) > wish.limit:
+                yield f"{wish.rule} acted on {event} {len(episodes)} times a day, allowed {wish.limit}"
 
 
 def _sent(case: Case, wish: Wish, event: str) -> list[Deed]:
@@ -116,7 +111,7 @@ def _sent(case: Case, wish: Wish, event: str) -> list[Deed]:
         for deed in case.deeds.values()
         if (deed.rows[0]["rule"], deed.event) == (wish.rule, event)
         and any(one.wire for one in deed.attempts)
-        and any(one.after is None or one.after["kind"] != "planned" for one in deed.attempts)
+        and not all(one.taken_back for one in deed.attempts)
     ]
 
 
@@ -134,7 +129,7 @@ def what_has_to_last_lasted(case: Case) -> Iterator[str]:
                     continue
                 fired_s, event = case.committed_s(life, row["seq"]), str(row["event"])
                 before_s = fired_s - wish.for_s + TICK_S
-                was_true = any(_wants(wish, one) for one in _until(case, event, before_s))
+                was_true = any(wish.holds(one) for one in case.history.of(event, before_s))
                 if not was_true or _shown_otherwise(case, wish, event, (before_s, fired_s)):
                     yield f"{wish.rule} fired for {event} before its condition had lasted {wish.for_s:g} s"
 
@@ -146,15 +141,7 @@ def _shown_otherwise(case: Case, wish: Wish, event: str, between: tuple[float, f
         if one.path in ("/events/", f"/events/{event}") and between[0] <= one.at_s < between[1] and one.whole
     ]
     mine = [one.at_s for one in reads if one.owner == reads[-1].owner]
-    return any(not _wants(wish, _until(case, event, at_s + TICK_S)[-1]) for at_s in mine)
-
-
-def _until(case: Case, event: str, at_s: float) -> list[Version]:
-    return [one for one in case.history.versions if one.event == event and one.at_s <= at_s]
-
-
-def _wants(wish: Wish, one: Version) -> bool:
-    return wish.wants is not None and one.record is not None and wish.wants(one.record, one.setup)
+    return any(not wish.holds(case.history.of(event, at_s + TICK_S)[-1]) for at_s in mine)
 
 
 def what_changed_in_a_silence_waits(case: Case) -> Iterator[str]:
@@ -182,21 +169,12 @@ def _it_waits(case: Case, rows: list[Row], fired: Row, silence: tuple[float, flo
     wish = next((one for one in case.history.wishes if one.rule == fired["rule"] and one.once), None)
     if wish is None or wish.wants is None or wish.rule in case.history.edited:
         return
-    mine = _until(case, str(fired["event"]), after_s)
-    meanwhile = _until(case, str(fired["event"]), fired_s)[len(mine) :]
-    if not mine or not _wants(wish, mine[-1]) or meanwhile:
+    event = str(fired["event"])
+    mine = case.history.of(event, after_s)
+    if not mine or not wish.holds(mine[-1]) or case.history.of(event, fired_s)[len(mine) :]:
         return
-    if any(_wants(wish, one) for one in _until(case, str(fired["event"]), before_s)):
+    if any(wish.holds(one) for one in case.history.of(event, before_s)):
         return  # it may have been seen before
-    then = next(
-        (
-            row
-            for row in rows
-            if row["seq"] > fired["seq"]
-            and (row["rule"], row["event"], row["episode"]) == (fired["rule"], fired["event"], fired["episode"])
-            and row["kind"] in ("planned", "waiting", "sending")
-        ),
-        None,
-    )
-    if then is not None and then["kind"] != "waiting":
-        yield f"{wish.rule} fired for {fired['event']} after a silence, and its write became {then['kind']}"
+    then = became_of_firing(rows, fired)
+    if then not in (None, "waiting"):
+        yield f"{wish.rule} fired for {event} after a silence, and its write became {then}"

@@ -37,6 +37,11 @@ class Attempt:
     wire: list[Wire] = field(default_factory=list)
 
     @property
+    def taken_back(self) -> bool:
+        """Whether it was recorded that nothing had left, so that it does not count."""
+        return self.after is not None and self.after["kind"] == "planned"
+
+    @property
     def ended_s(self) -> float:
         """When its sender knew that it was over; a sender that died knew it when it died."""
         return max((one.heard_s if one.heard_s is not None else one.at_s for one in self.wire), default=self.at_s)
@@ -148,6 +153,21 @@ def case_of(history: History) -> Case:
         forgiven=Counter(),
         last=history.logs[-1],
         committed_s=committed_s,
+    )
+
+
+def became_of_firing(rows: list[Row], fired: Row) -> str | None:
+    """What the first write of a firing became at once; None: it has none."""
+    named = ("rule", "event", "episode")
+    return next(
+        (
+            row["kind"]
+            for row in rows
+            if row["seq"] > fired["seq"]
+            and row["kind"] in ("planned", "waiting", "sending")
+            and all(row[name] == fired[name] for name in named)
+        ),
+        None,
     )
 
 

@@ -68,7 +68,7 @@ def one_attempt_is_one_request(case: Case) -> Iterator[str]:
         yield f"{wire.method} {wire.url} at {wire.at_s - 1000:.3f}: {why}"
     for deed in case.deeds.values():
         for one in deed.attempts:
-            if one.wire or one.after is None or one.after["kind"] == "planned":
+            if one.wire or one.after is None or one.taken_back:
                 continue
             if one.after["reason"] not in ("crash", "restored"):
                 number = f"{one.row['attempt']} of write {one.row['write']}"

@@ -360,14 +360,16 @@ def blank_tables() -> tuple[str, ...]:
 @lru_cache(maxsize=1)
 def anothers() -> bytes:
     """The ledger of another machine."""
-    with TemporaryDirectory() as folder:
-        SqlLedger.open(f"sqlite:///{folder}/worker.db", clock_now=lambda: EPOCH).close()
-        return (Path(folder) / "worker.db").read_bytes()
+    return _new_one()["worker.db"]
 
 
 @lru_cache(maxsize=1)
 def blank() -> Mapping[str, bytes]:
     """The files of a new ledger; making its tables anew for every world would take longer than most worlds."""
+    return _new_one()
+
+
+def _new_one() -> Mapping[str, bytes]:
     with TemporaryDirectory() as folder:
         SqlLedger.open(f"sqlite:///{folder}/worker.db", clock_now=lambda: EPOCH).close()
         return {file.name: file.read_bytes() for file in sorted(Path(folder).iterdir())}

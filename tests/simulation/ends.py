@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 from tests.simulation.case import (
     ASKED_MOST_S,
@@ -18,7 +17,7 @@ from tests.simulation.case import (
     Deed,
     target_of,
 )
-from tests.simulation.history import Life, Row, Version
+from tests.simulation.history import Life, Row, Version, Wish
 from tests.simulation.lost import mates
 
 
@@ -95,12 +94,8 @@ def episodes_are_few(case: Case) -> Iterator[str]:
         if wish.wants is None or not wish.once or wish.rule in history.edited:
             continue
         for event in {one.event for one in history.versions}:
-            rises, before = 0, False
-            for one in history.versions:
-                if one.event == event:
-                    now = one.record is not None and wish.wants(one.record, one.setup)
-                    rises += now and not before
-                    before = now
+            held = [wish.holds(one) for one in history.of(event)]
+            rises = sum(now and not before for before, now in pairwise([False, *held]))
             set_aside = sum(
                 row["kind"] == "skipped"
                 and row["reason"] in ("conflict", "no_longer_holds")
@@ -146,7 +141,7 @@ def wishes_are_fulfilled(case: Case) -> Iterator[str]:
         if wish.wants is None or wish.done is None or wish.rule in history.edited:
             continue
         for event, now in latest.items():
-            if now.record is None or not wish.wants(now.record, now.setup) or wish.done(now.record, now.setup):
+            if now.record is None or not wish.holds(now) or wish.done(now.record, now.setup):
                 continue
             said = [row for row in case.last if row["rule"] == wish.rule and row["event"] == event]
             if not said and not any(row["kind"] == "held" and row["event"] == event for row in case.last):
@@ -231,7 +226,7 @@ def changes_are_acted_on(case: Case) -> Iterator[str]:
         if not wish.on_suggested or wish.rule in history.edited:
             continue
         for event in _present(case):
-            mine = [one for one in history.versions if one.event == event]
+            mine = history.of(event)
             values = [one.suggested for one in mine if one.suggested]
             changes = sum(one != other for one, other in pairwise(values))
             rows = [row for row in case.last if row["rule"] == wish.rule and row["event"] == event]
@@ -291,19 +286,16 @@ def wanted_when_sent(case: Case) -> Iterator[str]:
     wishes = {wish.rule: wish for wish in case.history.wishes if wish.wants is not None and wish.once}
     for deed in case.deeds.values():
         wish = wishes.get(str(deed.rows[0]["rule"]))
-        if wish is None or wish.wants is None or wish.rule in case.history.edited:
+        if wish is None or wish.rule in case.history.edited:
             continue
         for one in deed.attempts:
             for wire in one.wire:
                 age_s = INTERVAL_S + 2.0 + (wire.at_s - one.at_s)
-                if not _true_within(case, wish.wants, deed.event, wire.at_s - age_s, wire.at_s):
+                if not _true_within(case, wish, deed.event, wire.at_s - age_s, wire.at_s):
                     yield f"write {one.row['write']} of {wish.rule} left at {wire.at_s - 1000:.3f}, wanted no more"
 
 
-def _true_within(case: Case, wants: Any, event: str, from_s: float, to_s: float) -> bool:  # noqa: ANN401 - a rule's own
-    mine = [one for one in case.history.versions if one.event == event]
-    for index, one in enumerate(mine):
-        until_s = mine[index + 1].at_s if index + 1 < len(mine) else float("inf")
-        if one.at_s <= to_s and until_s >= from_s and one.record is not None and wants(one.record, one.setup):
-            return True
-    return False
+def _true_within(case: Case, wish: Wish, event: str, from_s: float, to_s: float) -> bool:
+    mine = case.history.of(event, to_s)
+    untils_s = [*(one.at_s for one in mine[1:]), to_s]
+    return any(until_s >= from_s and wish.holds(one) for one, until_s in zip(mine, untils_s, strict=True))

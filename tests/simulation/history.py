@@ -6,6 +6,7 @@ processes lived. Times are seconds of the simulated world, but for those in the 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 Row = Mapping[str, Any]
@@ -75,6 +76,10 @@ class Wish:
     for_s: float = 0.0
     limit: int = 0
 
+    def holds(self, one: Version) -> bool:
+        """Whether its condition is true of an event as it was."""
+        return self.wants is not None and one.record is not None and self.wants(one.record, one.setup)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
@@ -139,7 +144,11 @@ class History:
     clock_moved: bool = False
     defects: list[str] = field(default_factory=list)
 
-    def lies(self, event: str) -> int:
+    def of(self, event: str, until_s: float = inf) -> list[Version]:
+        """The event as it was in the service from its beginning to that moment."""
+        return [one for one in self.versions if one.event == event and one.at_s <= until_s]
+
+    def lies(self, event: str, from_s: float = -inf, to_s: float = inf) -> int:
         """How often the service said of something of the event that it was not there, though it was: whoever is told so
         sees a condition end, and begin anew with the next read."""
-        return sum(one.lie and event in one.path.split("/") for one in self.reads)
+        return sum(one.lie and from_s <= one.at_s <= to_s and event in one.path.split("/") for one in self.reads)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tests.simulation.case import FINAL, STATES, Case
+from tests.simulation.case import FINAL, STATES, Case, became_of_firing
 from tests.simulation.history import Row, Wish
 
 
@@ -49,7 +49,7 @@ def _firings_wait(case: Case, life: int, rows: list[Row], at: int) -> Iterator[s
     wishes = {wish.rule: wish for wish in case.history.wishes if wish.wants is not None}
     since_s = case.committed_s(life, rows[at]["seq"])
     met: set[tuple[Any, Any]] = set()
-    for number, row in enumerate(rows[at:], start=at):
+    for row in rows[at:]:
         pair = row["rule"], row["event"]
         if row["kind"] == "ledger_restored":
             met = set()
@@ -59,22 +59,15 @@ def _firings_wait(case: Case, life: int, rows: list[Row], at: int) -> Iterator[s
         fired_s = case.committed_s(life, row["seq"])
         if not _wanted_all_the_time(case, wishes[row["rule"]], str(row["event"]), since_s, fired_s):
             continue
-        for later in rows[number:]:
-            if (later["rule"], later["event"], later["episode"]) != (*pair, row["episode"]):
-                continue
-            if later["kind"] in ("planned", "waiting", "sending"):
-                if later["kind"] != "waiting":
-                    yield f"{pair[0]} fired for {pair[1]} after a loss, and its write became {later['kind']}"
-                break
+        then = became_of_firing(rows, row)
+        if then not in (None, "waiting"):
+            yield f"{pair[0]} fired for {pair[1]} after a loss, and its write became {then}"
 
 
 def _wanted_all_the_time(case: Case, wish: Wish, event: str, from_s: float, to_s: float) -> bool:
-    mine = [one for one in case.history.versions if one.event == event and one.at_s <= to_s]
-    first = max((index for index, one in enumerate(mine) if one.at_s <= from_s), default=0)
-    between = mine[first:]
-    lied = any(one.lie and event in one.path.split("/") for one in case.history.reads if from_s <= one.at_s <= to_s)
-    if not between or lied or case.history.stale:
+    history = case.history
+    before = len(history.of(event, from_s)) - 1
+    between = history.of(event, to_s)[max(before, 0) :]
+    if not between or history.lies(event, from_s, to_s) or history.stale:
         return False
-    return all(
-        wish.wants is not None and one.record is not None and wish.wants(one.record, one.setup) for one in between
-    )
+    return all(wish.holds(one) for one in between)

@@ -63,10 +63,7 @@ def _true_then(case: Case, deed: Deed, row: Row, life: int, wish: Wish | None) -
                 case, deed.event, at_s, lambda one: one.record is not None and not one.record["client_campaign_status"]
             )
         case "no_longer_holds":
-            wants = None if wish is None else wish.wants
-            return wants is None or _shown(
-                case, deed.event, at_s, lambda one: one.record is None or not wants(one.record, one.setup)
-            )
+            return wish is None or wish.wants is None or _shown(case, deed.event, at_s, lambda one: not wish.holds(one))
         case "sequence":
             found = mates(case, deed)
             told = [rows for one, rows, of in case.lines if of == life and any(one is mate for mate in found)]
@@ -192,11 +189,10 @@ def the_untouched_went_on(case: Case) -> Iterator[str]:
     history = case.history
     wish = next((one for one in history.wishes if one.rule == UNTOUCHED_RULE), None)
     undisturbed = len(history.lives) == 1 and all(one.whole for one in history.reads) and not history.throttled
-    if wish is None or wish.wants is None or not undisturbed or history.slowed or history.edited or history.halts:
+    if wish is None or not undisturbed or history.slowed or history.edited or history.halts:
         return
     for event in {one.event for one in history.versions}:
-        mine = [one for one in history.versions if one.event == event and one.record is not None]
-        since_s = next((one.at_s for one in mine if one.record and wish.wants(one.record, one.setup)), None)
+        since_s = next((one.at_s for one in history.of(event) if wish.holds(one)), None)
         if since_s is None or since_s > history.healed_s:
             continue
         left_s = min((one.at_s for one in history.wire if f"/{event}/" in one.url), default=float("inf"))

@@ -458,7 +458,7 @@ def _rates(chance: Random, menus: Mapping[str, tuple[Harm, ...]]) -> dict[str, t
     """Each seed turns on a random few of all the troubles: swarms find more than everything at once."""
     rates: dict[str, tuple[float, tuple[Harm, ...]]] = {}
     for kind, share, most, least_often in (
-        *((("look", 0.1, 1, 0.01),) if menus["look"] else ()),
+        ("look", 0.1, 1, 0.01),
         ("write", 0.95, 6, 0.5),
         ("read", 0.5, 4, 0.02),
         ("sign in", 0.15, 2, 0.2),
@@ -466,8 +466,8 @@ def _rates(chance: Random, menus: Mapping[str, tuple[Harm, ...]]) -> dict[str, t
         ("commit", 0.3, 2, 0.01),
         ("mark", 0.15, 1, 0.2),
     ):
-        if chance.random() < share:
-            menu = menus[kind]
+        menu = menus[kind]
+        if menu and chance.random() < share:
             if kind == "write" and chance.random() < 0.04:
                 menu = points.BEYOND
             chosen = tuple(chance.sample(menu, min(len(menu), chance.randint(1, most))))

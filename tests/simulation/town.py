@@ -560,11 +560,7 @@ def place() -> Path:
     return made
 
 
-def play(
-    scene: Scene,
-    seed: int,
-    points: Points | None = None,
-) -> Played:
+def play(scene: Scene, seed: int, points: Points | None = None) -> Played:
     """Plays a scene under a seed, with what is to go wrong at its points."""
     folder = Path(tempfile.mkdtemp(dir=place()))
     broke: list[str] = []

@@ -291,15 +291,19 @@ def compared(connection: Connection, place: LedgerPlace, mark: Mark | None) -> s
     ledger_id = next((str(found) for (found,) in _ID.run(connection)), None)
     if ledger_id is None:
         raise damaged("it says nothing of itself", f"the ledger {place.file}")
-    asked = mark is not None and mark.alone  # of no other: it walks what was recorded since
     reached = Reached(
         ledger_id=ledger_id,
         hash_at_mark=None if mark is None else _hash_at(connection, mark.seq),
-        sent_since=mark is not None and asked and bool(_SENT_AFTER.run(connection, {"at_seq": mark.seq}).fetchone()),
+        sent_since=mark is not None and mark.alone and _sent_after(connection, mark.seq),
         blank=_blank(connection),
     )
     compare(place, mark, reached)
     return ledger_id
+
+
+def _sent_after(connection: Connection, seq: int) -> bool:
+    """Asked of a mark that has lost its other half, and of no other: it walks what was recorded since."""
+    return _SENT_AFTER.run(connection, {"at_seq": seq}).fetchone() is not None
 
 
 def _blank(connection: Connection) -> bool:
