@@ -161,11 +161,10 @@ def what_changed_in_a_silence_waits(case: Case) -> Iterator[str]:
             for row in rows:
                 fired_s = case.committed_s(life, row["seq"])
                 if row["kind"] == "fired" and after_s <= fired_s < after_s + FIRST_LOOKS_S:
-                    yield from _it_waits(case, rows, row, (before_s, after_s, fired_s))
+                    yield from _it_waits(case, rows, row, after_s, fired_s)
 
 
-def _it_waits(case: Case, rows: list[Row], fired: Row, silence: tuple[float, float, float]) -> Iterator[str]:
-    before_s, after_s, fired_s = silence
+def _it_waits(case: Case, rows: list[Row], fired: Row, after_s: float, fired_s: float) -> Iterator[str]:
     wish = next((one for one in case.history.wishes if one.rule == fired["rule"] and one.once), None)
     if wish is None or wish.wants is None or wish.rule in case.history.edited:
         return
@@ -173,8 +172,10 @@ def _it_waits(case: Case, rows: list[Row], fired: Row, silence: tuple[float, flo
     mine = case.history.of(event, after_s)
     if not mine or not wish.holds(mine[-1]) or case.history.of(event, fired_s)[len(mine) :]:
         return
-    if any(wish.holds(one) for one in case.history.of(event, before_s)):
-        return  # it may have been seen before
+    reads = (one.at_s for one in case.history.reads if one.path in ("/events/", f"/events/{event}"))
+    seen_s = max(at_s for at_s in reads if at_s < after_s)  # one that was not whole may have shown it
+    if any(wish.holds(one) for one in case.history.of(event, seen_s)):
+        return
     then = became_of_firing(rows, fired)
     if then not in (None, "waiting"):
         yield f"{wish.rule} fired for {event} after a silence, and its write became {then}"

@@ -172,6 +172,7 @@ FOUND = (
         "a 404 is nobody's object",
     ),
     (Try(seed=10_001_657), "a ledger that lost the look before a silence knows of none"),
+    (Try(seed=10_502_188), "a list whose items moved between its pages may have shown what was so before a silence"),
 )
 
 
