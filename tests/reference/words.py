@@ -41,7 +41,7 @@ LOG_FIELDS: Final[Mapping[str, str]] = {
     "evidence": "what one read showed: `get`, `read_at`, `status`, `x_request_id`, `value`, and `says`: `there`, "
     "`not_there` or `cannot_tell`",
     "facts": "on `fired`: the facts that the condition used, each with the time it was read",
-    "by": "who: the user of the system for a person's decision, else `worker`",
+    "by": "who: the user of the system for a person's decision (`user worker` for one of that name), else `worker`",
     "prev": "hash of the record before",
     "hash": "hash of this record and the one before; `log --verify` recomputes all of them",
 }

@@ -14,6 +14,7 @@ from worker.ledger.places import FOLDER_HINT, no_folder, place_of
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.errors import UsageError
 from worker.model.ids import PartnerId
+from worker.model.records import WORKER
 from worker.rules.durations import parse_duration
 from worker.system import utc_now
 
@@ -75,11 +76,13 @@ def given(because: str) -> str:
 
 
 def operator() -> str:
-    """Who is asking, for the log: the user of the system, or who sudo says it was."""
+    """Who is asking, for the log: the user of the system, or who sudo says it was; never the worker itself, though its
+    user in a container is called that."""
     try:
-        return os.environ.get("SUDO_USER") or getpass.getuser()
+        user = os.environ.get("SUDO_USER") or getpass.getuser()
     except (KeyError, OSError):
         return f"uid {os.getuid()}"
+    return f"user {user}" if user == WORKER else user
 
 
 def looked_at(ledger: LedgerReader, partner: PartnerId) -> datetime | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from worker.model.facts import Json
-from worker.model.records import KINDS, REASONS
+from worker.model.records import KINDS, REASONS, WORKER
 from worker.model.topics import ALARMS, HANDED_OVER, MESSAGE
 
 WORDS: Mapping[str, str] = {
@@ -84,7 +84,7 @@ def item_of(record: Mapping[str, Json], on: frozenset[str]) -> Item | None:
             f"{record['event']}: " if record.get("event") else "",
         )
     )
-    by = f" ({record['by']})" if record.get("by") not in (None, "worker") else ""
+    by = f" ({record['by']})" if record.get("by") not in (None, WORKER) else ""
     text = f"{about}{record.get('why') or words_of(topic)}{by}"
     return Item(
         topic=topic, partner=str(record.get("partner") or ""), rule=str(record.get("rule") or ""), text=cut(text)

@@ -7,7 +7,7 @@ from datetime import datetime
 from worker.model.facts import Json
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
-from worker.model.records import Record
+from worker.model.records import WORKER, Record
 from worker.model.trail import Trail
 from worker.model.writes import Plan, Write
 
@@ -34,7 +34,7 @@ class Commit:
     moves: tuple[Move, ...] = ()
     plans: tuple[Plan, ...] = ()
     trail: Trail | None = None
-    by: str = "worker"
+    by: str = WORKER
 
     @property
     def empty(self) -> bool:

@@ -12,6 +12,9 @@ from worker.model.facts import Json
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.writes import Write
 
+WORKER = "worker"
+"""Who it was, where it was no person."""
+
 KINDS: Mapping[str, str] = {
     "observed": "a field that some rule looks at changed; says whether it was the worker's doing",
     "fired": "a rule fired for an event",
@@ -128,7 +131,7 @@ class Record:
     response: Mapping[str, Json] | None = None
     evidence: Mapping[str, Json] | None = None
     facts: Mapping[str, Json] | None = None
-    by: str = "worker"
+    by: str = WORKER
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

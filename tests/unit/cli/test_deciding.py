@@ -149,3 +149,16 @@ def test_a_lost_ledger_is_said_to_be_lost_before_anything_is_decided(config: Pat
         assert done.code == 3
         assert "was lost: only its mark" in done.err
     assert not (config.parent / "worker.db").exists()
+
+
+def test_a_person_whose_user_is_called_as_the_worker_is_told_from_it(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUDO_USER", "worker")  # as in the container, whose user has this name
+
+    call("halt", "--because", "prices", config=config)
+    call("resume", "--because", "mended", config=config)
+
+    with open_reading("sqlite:///worker.db", config.parent) as ledger:
+        said = [record["by"] for record in ledger.log(LogFilter()) if record["kind"] in ("halted", "resumed")]
+    assert said[-2:] == ["user worker", "user worker"]
