@@ -21,6 +21,7 @@ SETUPS = {"create_draft": ("DRAFT", "PUBLISHED"), "boost": ("PUBLISHED",)}
 BY_PEOPLE = frozenset({"person", "rule_edited", "rule_gone", "superseded", "event_gone", "partner_gone"})
 """Reasons that other claims look at, or that a person gave."""
 UNTOUCHED_RULE = "calm-ads"
+REFUSED = ("401 refused", "403 refused")
 IN_TIME_S = 2 * INTERVAL_S + 4 * UNDER_WAY_S
 """From a change to the first byte of the write it calls for: a look, its requests, and the floor of its last read."""
 
@@ -185,11 +186,14 @@ def cooldowns_are_kept(case: Case) -> Iterator[str]:
 
 def the_untouched_went_on(case: Case) -> Iterator[str]:
     """A target that nothing troubled got its write in time, whatever happened to the writes of others. Asked for where
-    one process lived all the time, every read was answered, and nobody was told to slow down."""
+    one process lived all the time, every read was answered, and nobody was told to slow down; nor was the account
+    refused, and the one write that asks whether it still is troubled as well: all others wait for that answer."""
     history = case.history
     wish = next((one for one in history.wishes if one.rule == UNTOUCHED_RULE), None)
     undisturbed = len(history.lives) == 1 and all(one.whole for one in history.reads) and not history.throttled
-    if wish is None or not undisturbed or history.slowed or history.edited or history.halts:
+    harms = [one.harm for one in history.wire if one.harm]
+    refused = len(harms) > 1 and harms[0] in REFUSED
+    if wish is None or refused or not undisturbed or history.slowed or history.edited or history.halts:
         return
     for event in {one.event for one in history.versions}:
         since_s = next((one.at_s for one in history.of(event) if wish.holds(one)), None)
