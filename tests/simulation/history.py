@@ -108,9 +108,9 @@ class Life:
 @dataclass(slots=True, kw_only=True)
 class History:
     """One played world. ``logs``: the action log of each life of the ledger, the last one last; ``stamps``: for each,
-    when the records up to a number were committed. ``slowed``: something kept a whole process waiting, not one write.
-    ``writes``: number, state and attempt of each, as the ledger's own
-    table says in the end."""
+    when the records up to a number were committed; ``lost``: when each but the last of them was taken away, or put back
+    to what it had been. ``slowed``: something kept a whole process waiting, not one write. ``unstored``: something kept
+    a process from storing. ``writes``: number, state and attempt of each, as the ledger's own table says in the end."""
 
     what: str
     settle_s: float
@@ -122,6 +122,7 @@ class History:
     gap_s: float
     logs: list[list[Row]]
     stamps: list[list[tuple[int, float]]]
+    lost: list[float]
     writes: list[tuple[int, str, int]]
     effects: list[Effect]
     others: list[Other]
@@ -141,6 +142,7 @@ class History:
     edited: frozenset[str] = frozenset()
     blank: frozenset[int] = frozenset()
     slowed: bool = False
+    unstored: bool = False
     clock_moved: bool = False
     defects: list[str] = field(default_factory=list)
 

@@ -1,17 +1,19 @@
 """Claims about a ledger that was restored or lost: it is noticed, and then a person decides what is sent."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from tests.simulation.case import FINAL, STATES, Case, became_of_firing
+from tests.simulation.case import FINAL, INTERVAL_S, STATES, Case, became_of_firing
 from tests.simulation.history import Row, Wish
 
 
 def a_lost_ledger_is_noticed(case: Case) -> Iterator[str]:
-    """A ledger that has forgotten a ``sending`` of an earlier life is not gone on with, unless a person has accepted
-    it; but for one that never left, because its mark could not be written, and where ledger and mark were lost both:
-    nothing on the machine is left then to notice it by."""
+    """A ledger that has forgotten a ``sending`` of an earlier life, or what a person had said before its last two
+    looks, is not gone on with, unless a person has accepted it; but for a sending that never left, because its mark
+    could not be written, and where ledger and mark were lost both: nothing is left then to notice it by."""
     left = {one.row["hash"] for deed in case.deeds.values() for one in deed.attempts if one.wire}
+    left |= {row["hash"] for row in _words_heard(case)}
     known: dict[str, Row] = {}
     for life, rows in enumerate(case.history.logs):
         kept = {row["hash"] for row in rows}
@@ -20,8 +22,23 @@ def a_lost_ledger_is_noticed(case: Case) -> Iterator[str]:
         lost = [row for hashed, row in known.items() if hashed in left and hashed not in kept]
         gone_on_with = not kept <= known.keys()
         if lost and gone_on_with and not any(row["kind"] == "ledger_restored" for row in rows):
-            yield f"the sending of write {lost[0]['write']} was forgotten, and nobody was asked"
+            what = "" if lost[0]["write"] is None else f" of write {lost[0]['write']}"
+            yield f"{lost[0]['kind']}{what} was forgotten, and nobody was asked"
         known.update((row["hash"], row) for row in rows)
+
+
+def _words_heard(case: Case) -> Iterator[Row]:
+    """What a person had said two whole looks before the ledger was lost, and nothing kept those from storing it."""
+    history = case.history
+    for life, lost_s in enumerate(() if history.unstored else history.lost):
+        for row in history.logs[life]:
+            if row["by"] == "worker":
+                continue
+            said_s = case.committed_s(life, row["seq"])
+            looks = (one for one in history.reads if one.path == "/events/" and one.whole)
+            heard = Counter(one.owner for one in looks if said_s + INTERVAL_S < one.at_s < lost_s)
+            if any(count > 1 for count in heard.values()):
+                yield row
 
 
 def after_a_loss_a_person_decides(case: Case) -> Iterator[str]:

@@ -279,6 +279,12 @@ _ALL: tuple[Mutant, ...] = (
         shown_by=(plain("pause"),),
     ),
     Mutant(
+        name="a halt without a mark",
+        why="the mark beside the ledger does not follow what a person says",
+        applied=flaw("worker.ledger.sql:SqlLedger.mark_words", ("if place is None:", "if True:")),
+        shown_by=(plain("halt forgotten"),),
+    ),
+    Mutant(
         name="a client that repeats",
         why="the client sends a write again by itself when its connection breaks",
         applied=flaw(

@@ -272,6 +272,15 @@ NAMED: tuple[Scene, ...] = (
         Turn(at=6.0, does="backup"),
         Turn(at=13.0, does="restore"),
     ),
+    _scene(
+        "halt forgotten",
+        (PAUSE,),
+        {},
+        Turn(at=4.0, does="backup"),
+        Turn(at=4.5, does="halt", details={"seconds": 60.0}),
+        Turn(at=14.0, does="restore"),
+        _set(14.5, "e1", status="cancelled"),
+    ),
     Scene(
         name="few an hour",
         laws=(RUN,),

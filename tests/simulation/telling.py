@@ -27,6 +27,7 @@ def told_history(town: Town, ended_s: float) -> history.History:
         gap_s=town.settings.deciding.gap.total_seconds(),
         logs=[[_parsed(row) for row in rows] for rows in logs],
         stamps=[*town.stamps, town.disk.stamps],
+        lost=town.lost,
         writes=town.disk.writes(),
         effects=[
             history.Effect(
@@ -88,6 +89,11 @@ def told_history(town: Town, ended_s: float) -> history.History:
         clock_moved=any("clock" in name for name in town.points.done)
         or any(turn.does == "clock" for turn in town.scene.turns),
         slowed=any(not _of_one_write(name) for name in town.points.done) or bool(town.scene.rates),
+        unstored=any(
+            name.split(": ")[0] in ("look", "begin", "commit", "mark") or "disk full" in name
+            for name in town.points.done
+        )
+        or any(turn.does == "disk full" for turn in town.scene.turns),
         defects=town.defects,
     )
 

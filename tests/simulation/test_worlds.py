@@ -85,6 +85,7 @@ PLAIN = {
     "stubborn": ["set_client_campaign_status e1"],
     "mark lost": ["set_client_campaign_status e1"],
     "restored": ["set_client_campaign_status e1"],
+    "halt forgotten": ["set_client_campaign_status e1"],
     "few an hour": ["set_client_campaign_status e1"],
     "few at once": ["set_client_campaign_status e2"],
     "third value": ["set_frontend_status e1"],
@@ -172,6 +173,10 @@ FOUND = (
         "a 404 is nobody's object",
     ),
     (Try(seed=10_001_657), "a ledger that lost the look before a silence knows of none"),
+    (
+        Try(scene="pause", named=(("write", 0, "401 refused"), ("write", 1, "hang before"))),
+        "while one write asks whether the account is still refused, all others of the partner wait",
+    ),
     (Try(seed=10_502_188), "a list whose items moved between its pages may have shown what was so before a silence"),
 )
 

@@ -121,6 +121,7 @@ class Town:
         self.life = 0
         self.logs: list[list[dict[str, Any]]] = []
         self.stamps: list[list[tuple[int, float]]] = []
+        self.lost: list[float] = []
         self.lives: dict[str, history.Life] = {}
         self.halts: list[tuple[float, float]] = []
         self.defects: list[str] = []
@@ -408,6 +409,7 @@ class Town:
         left = self.disk.content()  # before anybody looks into it: the last reader would tidy up
         self.logs.append(self.disk.rows())
         self.stamps.append(self.disk.stamps)
+        self.lost.append(self.loop.now)
         self.disk.stamps = [] if does == "lose ledger" else list(self.disk.stamps)
         self.life += 1
         if does == "lose ledger":

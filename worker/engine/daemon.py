@@ -347,6 +347,7 @@ class Daemon:
         }
         try:
             self._ledger.save_status(DaemonStatus(pid=self._pid, since=self._since, seen_at=now, body=body))
+            self._ledger.mark_words()  # before anything is sent against them, and soon after they are said
         except LedgerUnwritable as problem:
             self._reporter.alarm("ledger_unwritable", error=str(problem), hint=problem.hint)
 

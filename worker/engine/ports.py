@@ -158,6 +158,9 @@ class Ledger(Protocol):
 
     def halts(self, now: datetime) -> tuple[Halt, ...]: ...
     def save_status(self, status: DaemonStatus) -> None: ...
+    def mark_words(self) -> None:
+        """Makes sure that a ledger which forgets what persons have said up to now is noticed when it is opened."""
+        ...
 
 
 __all__ = ["Clock", "Ledger", "Listing", "Notifier", "Places", "Service", "TaskState", "Urgency", "WriteRequest"]

@@ -126,3 +126,7 @@ class ToldLedger:
     def save_status(self, status: DaemonStatus) -> None:
         """See `Ledger`."""
         self._ledger.save_status(status)
+
+    def mark_words(self) -> None:
+        """See `Ledger`."""
+        self._ledger.mark_words()

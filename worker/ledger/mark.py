@@ -1,15 +1,16 @@
-"""The mark beside the ledger: what it had reached when it last recorded ``sending``.
+"""The mark beside the ledger: what it had reached when it last recorded ``sending``, or a person's word.
 
-A ledger that was restored from a backup has forgotten sends, and would make them again. The mark is what it cannot
-forget: replaced atomically after each commit of ``sending`` and before the byte, it names the ledger, the last seq and
-its hash. A ledger that is behind its mark, belongs to another, or lacks one of the two is not safe to send from. The
-mark never replaces the ledger: it holds no decision.
+A ledger that was restored from a backup has forgotten sends, and would make them again; or a halt, and would send what
+a person forbade. The mark is what it cannot forget: replaced atomically after each commit of ``sending`` and before the
+byte, and soon after a person's word, it names the ledger, the last seq and its hash. A ledger that is behind its mark,
+belongs to another, or lacks one of the two is not safe to send from. The mark never replaces the ledger: it holds no
+decision.
 
 The file has two slots in two blocks of the disk. A new mark overwrites the older slot, so that one sync is enough and
 the newest one is never touched: wherever a write is cut off, the file says what it said before, or the new mark. Only a
 file that has no such slots yet, or a mark that does not follow the one that stands there, is written as a new file.
 
-A slot that is not whole is either a mark that was just being written, and then its ``sending`` stands in the ledger,
+A slot that is not whole is either a mark that was just being written, and then what it marks stands in the ledger,
 where it came first; or the file was damaged, and what is left may be the older of two. So the ledger has to show it.
 """
 
@@ -185,11 +186,11 @@ def lost(place: LedgerPlace) -> NotSafe:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
     """What the ledger itself says. ``hash_at_mark``: its hash at the mark's seq, None where it has no such record.
-    ``sent_since``: it has recorded ``sending`` after that. ``blank``: it holds nothing at all."""
+    ``marked_since``: it has recorded after that what moves a mark. ``blank``: it holds nothing at all."""
 
     ledger_id: str
     hash_at_mark: str | None
-    sent_since: bool
+    marked_since: bool
     blank: bool
 
 
@@ -209,9 +210,9 @@ def compare(place: LedgerPlace, mark: Mark | None, ledger: Reached) -> None:
             f"the ledger {place.file} was restored or lost records: it is not what had reached seq {mark.seq}",
             hint=ACCEPT_HINT,
         )
-    if mark.alone and not ledger.sent_since:
+    if mark.alone and not ledger.marked_since:
         raise NotSafe(
             f"the ledger's mark {place.mark} is damaged: what is left of it says seq {mark.seq}, and {place.file.name} "
-            "shows no sending after that, so one may be lost",
+            "shows neither a sending nor a person's word after that, so one may be lost",
             hint=ACCEPT_HINT,
         )

@@ -34,6 +34,7 @@ from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, WorkerError
 from worker.model.facts import Json
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
+from worker.model.records import WORKER
 from worker.model.trail import Evaluation, History, Observed
 from worker.model.writes import FINAL, State, Write
 
@@ -239,10 +240,10 @@ class LedgerReader:
         except ValueError as error:
             return ChainBreak(seq=reached.count + 1, why=f"a record after seq {reached.count} cannot be read: {error}")
         if found is None and mark is not None and mark.seq > reached.count:
-            why = f"the log ends at seq {reached.count}, but a write was sent at seq {mark.seq}: the end was cut off"
+            why = f"the log ends at seq {reached.count}, and its mark had reached seq {mark.seq}: the end was cut off"
             return ChainBreak(seq=reached.count + 1, why=why)
-        if found is None and mark is not None and mark.alone and reached.sent <= mark.seq:
-            why = f"the mark is damaged, and the log shows no sending after seq {mark.seq}: its end may be cut off"
+        if found is None and mark is not None and mark.alone and reached.marked <= mark.seq:
+            why = f"the mark is damaged, and the log shows neither a sending nor a person's word after seq {mark.seq}"
             return ChainBreak(seq=reached.count + 1, why=why)
         return found
 
@@ -322,19 +323,19 @@ class LedgerReader:
 
 
 class _Counted:
-    """An iteration that can be asked how far it came, and which was the last ``sending``."""
+    """An iteration that can be asked how far it came, and which was the last record that moves the mark."""
 
     def __init__(self, records: Iterator[dict[str, Json]]) -> None:
         self._records = records
         self.count = 0
-        self.sent = 0
+        self.marked = 0
 
     def __iter__(self) -> Iterator[dict[str, Json]]:
         for record in self._records:
             yield record
             self.count += 1
-            if record["kind"] == "sending":
-                self.sent = self.count
+            if record["kind"] == "sending" or record["by"] != WORKER:
+                self.marked = self.count
 
 
 def open_for_backup(url: str, folder: Path | None = None) -> LedgerReader:

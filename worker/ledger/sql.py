@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from sqlalchemy import func, insert, literal_column, select, update
+from sqlalchemy import func, insert, literal_column, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from worker.ledger.chain import GENESIS
@@ -34,7 +34,7 @@ from worker.ledger.views import Views, active_halts
 from worker.model.commits import Brake, Commit, DaemonStatus, Halt, MemoryChange, Sending, SendingView
 from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.ids import PartnerId, RuleId
-from worker.model.records import Record, of_write
+from worker.model.records import WORKER, Record, of_write
 from worker.model.writes import Write
 
 NowClock = Callable[[], datetime]
@@ -50,17 +50,27 @@ _TOUCH = Prepared(update(meta).values(id=meta.c.id))
 _ID = Prepared(select(meta.c.ledger_id))
 _HELD = tuple(Prepared(select(1).select_from(table).limit(1)) for table in (action_log, writes, rule_memory))
 _HASH_AT = Prepared(select(action_log.c.hash).where(action_log.c.seq == given("at_seq")))
-_SENT_AFTER = Prepared(
-    select(1).where(action_log.c.seq > given("at_seq"), action_log.c.kind == literal_column("'sending'")).limit(1)
+_BY_A_PERSON = action_log.c.by != literal_column(f"'{WORKER}'")
+_MARKED_AFTER = Prepared(
+    select(1)
+    .where(action_log.c.seq > given("at_seq"), or_(action_log.c.kind == literal_column("'sending'"), _BY_A_PERSON))
+    .limit(1)
+)
+_WORD_AFTER = Prepared(
+    select(action_log.c.seq, action_log.c.hash)
+    .where(action_log.c.seq > given("at_seq"), _BY_A_PERSON)
+    .order_by(action_log.c.seq.desc())
+    .limit(1)
 )
 
 
 class SqlLedger(LedgerReader):
     """The `Ledger` port on a database. Made by `open`, or in memory by `worker.ledger.memory`."""
 
-    def __init__(self, store: Store, *, ledger_id: str) -> None:
+    def __init__(self, store: Store, *, ledger_id: str, marked_to: int = 0) -> None:
         super().__init__(store)
         self._ledger_id = ledger_id
+        self._marked_to = marked_to
 
     @classmethod
     def open(cls, url: str, *, clock_now: NowClock, folder: Path | None = None) -> Self:
@@ -73,7 +83,8 @@ class SqlLedger(LedgerReader):
         leave_alone_if_unsafe(place)
         store = writing_store(place)
         try:
-            return cls(store, ledger_id=check_mark(store, place))
+            mark = check_mark(store, place)
+            return cls(store, ledger_id=mark.ledger_id, marked_to=mark.seq)
         except BaseException:
             store.close()
             raise
@@ -155,6 +166,18 @@ class SqlLedger(LedgerReader):
         with self._store.writing() as connection:
             _SAVE_STATUS.run(connection, row)
 
+    def mark_words(self) -> None:
+        """Moves the mark to a person's last word, where it is behind that: a ledger that is put back to before a halt
+        is noticed then, though nothing was sent since. For the process that sends: no other one moves the mark."""
+        place = self._store.place
+        if place is None:
+            return
+        reached = self.last_seq()  # first: what is recorded meanwhile is looked at by the next
+        for seq, last_hash in self._store.rows(_WORD_AFTER, {"at_seq": self._marked_to}):
+            write_mark(place, Mark(ledger_id=self._ledger_id, seq=int(seq), hash=str(last_hash)))
+            reached = max(reached, int(seq))
+        self._marked_to = reached
+
     def append_halt(
         self,
         *,
@@ -205,6 +228,7 @@ class SqlLedger(LedgerReader):
             write_mark(self._store.place, mark)
         except LedgerUnwritable as error:
             raise SendingUnmarked(str(error), writes=sent, hint=error.hint) from error
+        self._marked_to = mark.seq
 
 
 def stored_revision(place: LedgerPlace) -> str:
@@ -270,8 +294,8 @@ def new_id(connection: Connection) -> str:
     return str(connection.execute(select(func.lower(func.hex(func.randomblob(16))))).scalar_one())
 
 
-def check_mark(store: Store, place: LedgerPlace) -> str:
-    """Compares ledger and mark, gives a new ledger its mark, and returns the ledger's id.
+def check_mark(store: Store, place: LedgerPlace) -> Mark:
+    """Compares ledger and mark, gives a new ledger its mark, and returns the mark.
 
     The mark is read first: the ledger may be ahead of it, never behind. All in one writing transaction, so that no
     other process can be between creating and marking; its first statement changes nothing but fails on a read-only
@@ -282,8 +306,9 @@ def check_mark(store: Store, place: LedgerPlace) -> str:
         mark = read_mark(place)
         ledger_id = compared(connection, place, mark)
         if mark is None:
-            write_mark(place, Mark(ledger_id=ledger_id, seq=0, hash=GENESIS))
-    return ledger_id
+            mark = Mark(ledger_id=ledger_id, seq=0, hash=GENESIS)
+            write_mark(place, mark)
+    return mark
 
 
 def compared(connection: Connection, place: LedgerPlace, mark: Mark | None) -> str:
@@ -294,16 +319,16 @@ def compared(connection: Connection, place: LedgerPlace, mark: Mark | None) -> s
     reached = Reached(
         ledger_id=ledger_id,
         hash_at_mark=None if mark is None else _hash_at(connection, mark.seq),
-        sent_since=mark is not None and mark.alone and _sent_after(connection, mark.seq),
+        marked_since=mark is not None and mark.alone and _marked_after(connection, mark.seq),
         blank=_blank(connection),
     )
     compare(place, mark, reached)
     return ledger_id
 
 
-def _sent_after(connection: Connection, seq: int) -> bool:
+def _marked_after(connection: Connection, seq: int) -> bool:
     """Asked of a mark that has lost its other half, and of no other: it walks what was recorded since."""
-    return _SENT_AFTER.run(connection, {"at_seq": seq}).fetchone() is not None
+    return _MARKED_AFTER.run(connection, {"at_seq": seq}).fetchone() is not None
 
 
 def _blank(connection: Connection) -> bool:

@@ -2,9 +2,26 @@
 
 from pathlib import Path
 
-from tests.unit.ledger.examples import ACME, NOW, RULE, Look, after, kinds, open_ledger, planned, record, to_sending
+import pytest
+
+from tests.unit.ledger.examples import (
+    ACME,
+    NOW,
+    RULE,
+    Look,
+    after,
+    kinds,
+    open_ledger,
+    place_in,
+    planned,
+    record,
+    sent,
+    to_sending,
+)
+from worker.ledger.mark import SLOT_BYTES, read_mark
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import LogFilter
+from worker.model.errors import NotSafe
 from worker.model.ids import PartnerId, RuleId
 
 
@@ -51,3 +68,67 @@ def test_resuming_ends_only_what_it_names(ledger: SqlLedger) -> None:
     assert ledger.resume_halts(because="y", by="ann", at=NOW) == (whole, rule)
     assert kinds(list(ledger.log(LogFilter()))) == ["halted"] * 3 + ["resumed"] * 3
     assert [halt.id for halt in (whole, partner, rule)] == [1, 2, 3]
+
+
+def test_a_ledger_that_is_put_back_to_before_a_halt_is_refused_though_nothing_was_sent_since(tmp_path: Path) -> None:
+    with open_ledger(tmp_path) as daemon:
+        planned(daemon)
+        daemon.backup(tmp_path / "backup.db")
+        with open_ledger(tmp_path) as operator:
+            operator.append_halt(because="prices are wrong", by="ann", at=after(1))
+        daemon.mark_words()
+    (tmp_path / "backup.db").replace(tmp_path / "worker.db")
+
+    with pytest.raises(NotSafe, match="was restored or lost records"):
+        open_ledger(tmp_path)
+
+
+def test_the_mark_moves_with_what_a_person_says_and_with_nothing_else(tmp_path: Path) -> None:
+    place = place_in(tmp_path)
+    with open_ledger(tmp_path) as ledger:
+        (write,) = planned(ledger)
+        ledger.mark_words()
+        assert seq_of_mark(tmp_path) == 0, "the worker's own records"
+        ledger.append_halt(because="prices", by="ann", at=NOW)
+        halted = ledger.last_seq()
+        ledger.mark_words()
+        assert seq_of_mark(tmp_path) == halted
+        before = place.mark.read_bytes()
+        ledger.mark_words()
+        assert place.mark.read_bytes() == before, "said already"
+        ledger.resume_halts(because="mended", by="ann", at=NOW)
+        sent(ledger, write, NOW)
+        sending = seq_of_mark(tmp_path)
+        ledger.mark_words()
+        assert seq_of_mark(tmp_path) == sending, "never back to an earlier word"
+        ledger.append_halt(because="again", by="ann", at=NOW)
+
+    with open_ledger(tmp_path) as ledger:
+        ledger.mark_words()
+        assert seq_of_mark(tmp_path) == ledger.last_seq(), "what was said while no daemon ran"
+
+
+def test_a_word_shows_that_nothing_is_lost_where_the_newest_mark_was_cut_off(tmp_path: Path) -> None:
+    place = place_in(tmp_path)
+    with open_ledger(tmp_path) as ledger:
+        (write,) = planned(ledger)
+        sent(ledger, write, NOW)
+        ledger.append_halt(because="prices", by="ann", at=NOW)
+        ledger.mark_words()
+        newest = ledger.last_seq()
+    body = bytearray(place.mark.read_bytes())
+    slot = body.index(f'"seq": {newest}'.encode()) // SLOT_BYTES
+    body[slot * SLOT_BYTES : slot * SLOT_BYTES + 9] = bytes(9)
+    place.mark.write_bytes(body)
+    assert seq_of_mark(tmp_path) < newest
+
+    with open_ledger(tmp_path) as ledger:
+        assert ledger.verify() is None
+        ledger.mark_words()
+    assert seq_of_mark(tmp_path) == newest
+
+
+def seq_of_mark(folder: Path) -> int:
+    mark = read_mark(place_in(folder))
+    assert mark is not None
+    return mark.seq
