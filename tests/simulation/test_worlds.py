@@ -177,6 +177,7 @@ FOUND = (
         Try(scene="pause", named=(("write", 0, "401 refused"), ("write", 1, "hang before"))),
         "while one write asks whether the account is still refused, all others of the partner wait",
     ),
+    (Try(seed=10_513_213), "a surge is over when the wall clock says so"),
     (Try(seed=10_502_188), "a list whose items moved between its pages may have shown what was so before a silence"),
 )
 
