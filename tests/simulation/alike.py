@@ -46,11 +46,12 @@ def points_of(scene: str) -> str:
 
 
 def first_of_each(scenes: Iterable[str] = WALKED, every: int = 1) -> Iterator[Try]:
-    """Every single fault of these scenes, but those known to end in the same world as one before; at each point only
-    ``every`` n-th of them, and one at least. Each harm comes once in each scene all the same: that it made no
-    difference is what is to stay so."""
+    """Every single fault of the first of these scenes, but those known to end in the same world as one before; of the
+    others at each point only ``every`` n-th, and one at least. Each harm comes once in each scene all the same: that it
+    made no difference is what is to stay so."""
     found = known()
-    for scene in scenes:
+    for index, scene in enumerate(scenes):
+        step = every if index else 1
         before = found.get(scene, {})
         alike = int(before["alike"], 16) if before.get("points") == points_of(scene) else 0
         everything = list(singles(scene))
@@ -58,7 +59,7 @@ def first_of_each(scenes: Iterable[str] = WALKED, every: int = 1) -> Iterator[Tr
         played: list[Try] = []
         for point, here in groupby(differing, key=lambda one: one.harms[0][0]):
             those = list(here)
-            played += those[point % every :: every] or those[:1]
+            played += those[point % step :: step] or those[:1]
         yield from played
         met = {_harm(one) for one in played}
         for one in everything:

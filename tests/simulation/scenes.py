@@ -396,7 +396,7 @@ WALKED = ("pause", "boost", "launch", "clusters", "hide", "stop overtakes", "ove
 """The scenes that are walked through fault by fault with every test run; the others are for single claims."""
 ALSO_WALKED = (
     *("two pages", "two", "halted", "mark lost", "restored", "swapped", "reset", "renamed", "wanted no more"),
-    *("dear", "surge", "seldom", "patient", "silence"),
+    *("dear", "surge", "seldom", "patient", "silence", "halt forgotten"),
 )
 """These as well by ``make prove``."""
 

@@ -1,8 +1,9 @@
 """Simulated worlds: whatever goes wrong, no effect is repeated, none is lost silently, and everything ends.
 
 A short part runs with every test run; ``make prove`` plays much more. ``SEEDS`` says how many drawn worlds are played,
-``SEEDS_FROM`` from which seed on; ``SINGLES`` that at each point every n-th of the single faults is that end in a world
-of their own (`tests.simulation.alike`), and one at least. A failure says how to play it again alone.
+``SEEDS_FROM`` from which seed on. Of the single faults that end in a world of their own (`tests.simulation.alike`) all
+those of the first story are played, and at each point of the others every n-th, as ``SINGLES`` says, and one at least.
+A failure says how to play it again alone.
 """
 
 import os
