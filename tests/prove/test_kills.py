@@ -1,4 +1,5 @@
-"""Real processes, killed with SIGKILL at random moments, and frozen and thawed between: one effect for each wish.
+"""Real processes, killed with SIGKILL at random moments, frozen and thawed, on a disk that is full at times: one effect
+for each wish.
 
 One ledger and one twin live through all rounds. In each round something happens that calls for a write, the service
 spoils some answers, and the worker is killed wherever it happens to be. Judged from outside, at the end: the twin's
@@ -6,6 +7,7 @@ books, the commands' own output. ``KILLS`` is the number of rounds, ``KILLS_SEED
 """
 
 import os
+import resource
 import signal
 import time
 from collections import Counter
@@ -84,8 +86,23 @@ def wait_for_the_write(box: Sandbox, event: str) -> None:
         until(there, "the write comes", limit_s=30.0)
 
 
+def room(running: Worker, most: int) -> None:
+    """The worker's files may grow to so many bytes: as on a disk that is full, or has room again."""
+    resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+
+
 def disturb(running: Worker, chance: Random, box: Sandbox, event: str) -> str:
-    """Freezes and thaws the worker, perhaps; then kills it, at any moment or just after its write has left."""
+    """Fills the disk for a while, freezes and thaws the worker, perhaps; then kills it, at any moment or just after its
+    write has left."""
+    full = chance.random() < 0.3
+    if full:
+        time.sleep(chance.uniform(0.0, 4.0))
+        room(running, 1)
+        time.sleep(chance.uniform(0.2, 5.0))
+        if chance.random() < 0.3:
+            running.kill()
+            return "killed on a full disk"
+        room(running, resource.RLIM_INFINITY)
     if chance.random() < 0.6:
         wait_for_the_write(box, event)
         time.sleep(chance.choice([0.0, 0.0, 0.2, 1.0]))
@@ -98,7 +115,7 @@ def disturb(running: Worker, chance: Random, box: Sandbox, event: str) -> str:
             running.process.send_signal(signal.SIGCONT)
             time.sleep(chance.uniform(0.0, 2.0))
     running.kill()
-    return "killed"
+    return "killed after a full disk" if full else "killed"
 
 
 def attempts_and_requests(where: Home, box: Sandbox) -> tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]]:
@@ -125,7 +142,7 @@ def test_sigkill_at_any_moment_leaves_one_effect_for_each_wish(tmp_path: Path, s
     with sandbox(tmp_path, "--events", str(3 * (len(events) + 12) // 2), forgiven=FORGIVEN) as box:
         where = home(tmp_path, box, [PAUSE, BOOST], timeout="3s", **GENTLE)
         wanted: dict[str, str] = {}
-        states: Counter[str] = Counter()
+        states, ways = Counter[str](), Counter[str]()
         began = time.monotonic()
         for number, event in enumerate(events, 1):
             if number % TOLD_EVERY == 0:
@@ -134,13 +151,13 @@ def test_sigkill_at_any_moment_leaves_one_effect_for_each_wish(tmp_path: Path, s
                 if chance.random() < 0.8:
                     wait_for_a_look(box)
                 wanted[event] = cause(box, chance, event)
-                disturb(running, chance, box, event)
+                ways[disturb(running, chance, box, event)] += 1
             states.update(one["state"] for one in where.writes() if one["event"] == event)
         with where.worker() as last:
             _wait(where, len(events))
             assert last.stop() == 0
         took = time.monotonic() - began
-        say(f"{rounds} kills, seed {seed}, {took:.0f} s; after the kill the write of the round was {dict(states)}")
+        say(f"{dict(ways)}, seed {seed}, {took:.0f} s; after the kill the write of the round was {dict(states)}")
         _judge(where, box, wanted)
 
 
