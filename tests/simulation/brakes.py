@@ -1,5 +1,6 @@
 """Claims about the brakes: caps, halts, money, surges, limits a day, what must last, what changed in a silence."""
 
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -166,6 +167,13 @@ def what_changed_in_a_silence_waits(case: Case) -> Iterator[str]:
                     yield from _it_waits(case, rows, row, after_s, fired_s)
 
 
+def _is_new(case: Case, rows: list[Row], wish: Wish, seen_s: float) -> bool:
+    """Whether the rule was loaded for the first time after that look: what is new has missed nothing."""
+    loaded = (row for row in rows if row["kind"] == "rules_loaded" and wish.rule in re.findall(r"[\w-]+", row["why"]))
+    first = next(loaded, None)
+    return first is None or case.committed_s(0, first["seq"]) > seen_s
+
+
 def _it_waits(case: Case, rows: list[Row], fired: Row, after_s: float, fired_s: float) -> Iterator[str]:
     wish = next((one for one in case.history.wishes if one.rule == fired["rule"] and one.once), None)
     if wish is None or wish.wants is None or wish.rule in case.history.edited:
@@ -176,7 +184,7 @@ def _it_waits(case: Case, rows: list[Row], fired: Row, after_s: float, fired_s: 
         return
     reads = (one.at_s for one in case.history.reads if one.path in ("/events/", f"/events/{event}"))
     seen_s = max(at_s for at_s in reads if at_s < after_s)  # one that was not whole may have shown it
-    if any(wish.holds(one) for one in case.history.of(event, seen_s)):
+    if _is_new(case, rows, wish, seen_s) or any(wish.holds(one) for one in case.history.of(event, seen_s)):
         return
     then = became_of_firing(rows, fired)
     if then not in (None, "waiting"):
