@@ -297,7 +297,7 @@ def mounted(disk: Disk) -> Iterator[None]:
 
         return connect
 
-    def write_mark(place: LedgerPlace, mark: Mark) -> None:
+    def write_mark(place: LedgerPlace, mark: Mark, *, anew: bool = False) -> None:
         owner = OWNER.get()
         harm = disk.harm("mark", owner)
         if harm is not None and harm.does == "full":
@@ -305,8 +305,8 @@ def mounted(disk: Disk) -> Iterator[None]:
         if harm is not None and harm.does == "kill_before":
             disk.die(owner)
         before = place.mark.read_bytes() if place.mark.exists() else b""
-        real_mark(place, mark)
-        if harm is not None and harm.does == "torn":
+        real_mark(place, mark, anew=anew)
+        if harm is not None and harm.does == "torn" and not anew:  # a file that is renamed is whole
             place.mark.write_bytes(disk.torn(before, place.mark.read_bytes()))
         if harm is not None and harm.does in ("kill_after", "torn"):
             disk.die(owner)

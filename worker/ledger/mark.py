@@ -10,7 +10,7 @@ The file has two slots in two blocks of the disk. A new mark overwrites the olde
 the newest one is never touched: wherever a write is cut off, the file says what it said before, or the new mark. Only a
 file that has no such slots yet, or a mark that does not follow the one that stands there, is written as a new file.
 
-A slot that is not whole is either a mark that was just being written, and then what it marks stands in the ledger,
+A slot that is not whole is either a mark that was just being written, and then its ``sending`` stands in the ledger,
 where it came first; or the file was damaged, and what is left may be the older of two. So the ledger has to show it.
 """
 
@@ -60,10 +60,11 @@ def read_mark(place: LedgerPlace) -> Mark | None:
         raise NotSafe(f"the ledger's mark {place.mark} cannot be read: {error}", hint=ACCEPT_HINT) from error
 
 
-def write_mark(place: LedgerPlace, mark: Mark) -> None:
-    """Replaces the mark durably: whole, or not at all."""
+def write_mark(place: LedgerPlace, mark: Mark, *, anew: bool = False) -> None:
+    """Replaces the mark durably: whole, or not at all. ``anew``: in both slots, for what is no ``sending``: a slot that
+    is not whole stands for one."""
     try:
-        if not _written_in_place(place, mark):
+        if anew or not _written_in_place(place, mark):
             _write_anew(place, mark)
     except OSError as error:
         raise LedgerUnwritable(
@@ -186,11 +187,11 @@ def lost(place: LedgerPlace) -> NotSafe:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
     """What the ledger itself says. ``hash_at_mark``: its hash at the mark's seq, None where it has no such record.
-    ``marked_since``: it has recorded after that what moves a mark. ``blank``: it holds nothing at all."""
+    ``sent_since``: it has recorded ``sending`` after that. ``blank``: it holds nothing at all."""
 
     ledger_id: str
     hash_at_mark: str | None
-    marked_since: bool
+    sent_since: bool
     blank: bool
 
 
@@ -210,9 +211,9 @@ def compare(place: LedgerPlace, mark: Mark | None, ledger: Reached) -> None:
             f"the ledger {place.file} was restored or lost records: it is not what had reached seq {mark.seq}",
             hint=ACCEPT_HINT,
         )
-    if mark.alone and not ledger.marked_since:
+    if mark.alone and not ledger.sent_since:
         raise NotSafe(
             f"the ledger's mark {place.mark} is damaged: what is left of it says seq {mark.seq}, and {place.file.name} "
-            "shows neither a sending nor a person's word after that, so one may be lost",
+            "shows no sending after that, so one may be lost",
             hint=ACCEPT_HINT,
         )

@@ -51,14 +51,11 @@ _ID = Prepared(select(meta.c.ledger_id))
 _HELD = tuple(Prepared(select(1).select_from(table).limit(1)) for table in (action_log, writes, rule_memory))
 _HASH_AT = Prepared(select(action_log.c.hash).where(action_log.c.seq == given("at_seq")))
 _BY_A_PERSON = action_log.c.by != literal_column(f"'{WORKER}'")
+_A_SENDING = action_log.c.kind == literal_column("'sending'")
+_SENT_AFTER = Prepared(select(1).where(action_log.c.seq > given("at_seq"), _A_SENDING).limit(1))
 _MARKED_AFTER = Prepared(
-    select(1)
-    .where(action_log.c.seq > given("at_seq"), or_(action_log.c.kind == literal_column("'sending'"), _BY_A_PERSON))
-    .limit(1)
-)
-_WORD_AFTER = Prepared(
     select(action_log.c.seq, action_log.c.hash)
-    .where(action_log.c.seq > given("at_seq"), _BY_A_PERSON)
+    .where(action_log.c.seq > given("at_seq"), or_(_A_SENDING, _BY_A_PERSON))
     .order_by(action_log.c.seq.desc())
     .limit(1)
 )
@@ -167,14 +164,15 @@ class SqlLedger(LedgerReader):
             _SAVE_STATUS.run(connection, row)
 
     def mark_words(self) -> None:
-        """Moves the mark to a person's last word, where it is behind that: a ledger that is put back to before a halt
-        is noticed then, though nothing was sent since. For the process that sends: no other one moves the mark."""
+        """Moves the mark to a person's last word, where it is behind that, or to what was sent since: a ledger that is
+        put back to before a halt is noticed then, though nothing was sent. For the process that sends: no other one
+        moves the mark."""
         place = self._store.place
         if place is None:
             return
         reached = self.last_seq()  # first: what is recorded meanwhile is looked at by the next
-        for seq, last_hash in self._store.rows(_WORD_AFTER, {"at_seq": self._marked_to}):
-            write_mark(place, Mark(ledger_id=self._ledger_id, seq=int(seq), hash=str(last_hash)))
+        for seq, last_hash in self._store.rows(_MARKED_AFTER, {"at_seq": self._marked_to}):
+            write_mark(place, Mark(ledger_id=self._ledger_id, seq=int(seq), hash=str(last_hash)), anew=True)
             reached = max(reached, int(seq))
         self._marked_to = reached
 
@@ -319,16 +317,16 @@ def compared(connection: Connection, place: LedgerPlace, mark: Mark | None) -> s
     reached = Reached(
         ledger_id=ledger_id,
         hash_at_mark=None if mark is None else _hash_at(connection, mark.seq),
-        marked_since=mark is not None and mark.alone and _marked_after(connection, mark.seq),
+        sent_since=mark is not None and mark.alone and _sent_after(connection, mark.seq),
         blank=_blank(connection),
     )
     compare(place, mark, reached)
     return ledger_id
 
 
-def _marked_after(connection: Connection, seq: int) -> bool:
+def _sent_after(connection: Connection, seq: int) -> bool:
     """Asked of a mark that has lost its other half, and of no other: it walks what was recorded since."""
-    return _MARKED_AFTER.run(connection, {"at_seq": seq}).fetchone() is not None
+    return _SENT_AFTER.run(connection, {"at_seq": seq}).fetchone() is not None
 
 
 def _blank(connection: Connection) -> bool:

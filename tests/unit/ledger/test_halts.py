@@ -10,9 +10,11 @@ from tests.unit.ledger.examples import (
     RULE,
     Look,
     after,
+    key,
     kinds,
     open_ledger,
     place_in,
+    plan,
     planned,
     record,
     sent,
@@ -108,24 +110,42 @@ def test_the_mark_moves_with_what_a_person_says_and_with_nothing_else(tmp_path: 
         assert seq_of_mark(tmp_path) == ledger.last_seq(), "what was said while no daemon ran"
 
 
-def test_a_word_shows_that_nothing_is_lost_where_the_newest_mark_was_cut_off(tmp_path: Path) -> None:
-    place = place_in(tmp_path)
-    with open_ledger(tmp_path) as ledger:
-        (write,) = planned(ledger)
-        sent(ledger, write, NOW)
+def two_sent_with_a_word_between(folder: Path) -> int:
+    """A ledger in which a person said something, not marked yet, before the second sending; its backup lacks that
+    sending, and the half of the mark that names it is spoilt. Returns its number."""
+    place = place_in(folder)
+    with open_ledger(folder) as ledger:
+        first, second = planned(ledger, plan(key(1)), plan(key(1, event="e2")))
+        sent(ledger, first, NOW)
         ledger.append_halt(because="prices", by="ann", at=NOW)
-        ledger.mark_words()
+        ledger.backup(folder / "backup.db")
+        sent(ledger, second, NOW)
         newest = ledger.last_seq()
     body = bytearray(place.mark.read_bytes())
     slot = body.index(f'"seq": {newest}'.encode()) // SLOT_BYTES
     body[slot * SLOT_BYTES : slot * SLOT_BYTES + 9] = bytes(9)
     place.mark.write_bytes(body)
-    assert seq_of_mark(tmp_path) < newest
+    assert seq_of_mark(folder) < newest
+    return newest
+
+
+def test_a_word_does_not_stand_for_the_sending_that_a_spoilt_half_of_the_mark_named(tmp_path: Path) -> None:
+    two_sent_with_a_word_between(tmp_path)
+    (tmp_path / "backup.db").replace(tmp_path / "worker.db")
+
+    with pytest.raises(NotSafe, match="shows no sending after that"):
+        open_ledger(tmp_path)
+
+
+def test_a_mark_that_is_made_whole_again_names_the_last_sending_and_no_word_before_it(tmp_path: Path) -> None:
+    newest = two_sent_with_a_word_between(tmp_path)
 
     with open_ledger(tmp_path) as ledger:
-        assert ledger.verify() is None
         ledger.mark_words()
     assert seq_of_mark(tmp_path) == newest
+    (tmp_path / "backup.db").replace(tmp_path / "worker.db")
+    with pytest.raises(NotSafe, match="was restored or lost records"):
+        open_ledger(tmp_path)
 
 
 def seq_of_mark(folder: Path) -> int:
