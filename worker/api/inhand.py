@@ -69,11 +69,11 @@ class InHand:
 
     def scrubbed(self, text: str) -> str:
         """The text without any secret."""
-        if any(sign in text for sign in self._signs):  # hardly ever; the pattern takes milliseconds to make
-            if self._any is None:
-                self._any = _any_of(self._kept)
-            text = self._any.sub(GONE, text)
-        return _TOKENLIKE.sub(GONE, text)
+        if not any(sign in text for sign in self._signs):
+            return _TOKENLIKE.sub(GONE, text)
+        if self._any is None:  # hardly ever needed, and takes milliseconds to make
+            self._any = _any_of(self._kept)
+        return self._any.sub(GONE, text)
 
     def without_tokens(self, content: bytes) -> bytes:
         """An answer that holds facts, without secrets that no fact can be: a short one may be a word of any answer."""
@@ -87,7 +87,7 @@ def _any_of(secrets: Iterable[str]) -> re.Pattern[str]:
     spelled = {one for secret in secrets for one in _spellings(secret)}
     whole = [re.escape(one) for one in sorted(spelled, key=len, reverse=True)]
     begun = [re.escape(one[:BEGINNING]) + REST for one in sorted(spelled) if len(one) >= LONG]
-    return re.compile("|".join((*whole, *begun)))
+    return re.compile("|".join((*whole, *begun, _TOKENLIKE.pattern)))
 
 
 def _signs(secret: str) -> Iterator[str]:

@@ -121,3 +121,11 @@ def test_a_token_in_a_fact_is_taken_out_and_a_word_is_not() -> None:
     assert isinstance(fact, Known)
     assert isinstance(fact.value, dict)
     assert (fact.value["title"], fact.value["city"]) == (f"hello {GONE}", "s3cret")
+
+
+@pytest.mark.parametrize("short", ["er", "hbGciOi", "c2ln"])
+def test_a_short_secret_within_a_token_does_not_hide_the_rest_of_it(short: str) -> None:
+    hands = in_hand(short)
+
+    assert hands.scrubbed("Authorization: Bearer abc-unknown-token-123") == f"Authorization: {GONE}"
+    assert hands.scrubbed(f"got {JWT} h") == f"got {GONE} h"
