@@ -12,9 +12,10 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any, cast
 
-from sqlalchemy import BindParameter, Executable, bindparam
+from sqlalchemy import BindParameter, Column, ColumnElement, Executable, UnaryExpression, bindparam
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.operators import custom_op
 
 from worker.ledger.connections import Connection, Values
 
@@ -25,6 +26,12 @@ _WANTED = object()
 def given(name: str) -> BindParameter[Any]:
     """A value that comes with each call. SQLAlchemy's own required ones cannot stand beside a list of fixed values."""
     return bindparam(name, value=_WANTED)
+
+
+def unindexed(column: Column[Any]) -> ColumnElement[Any]:
+    """The column in a condition by which SQLite shall not look for the rows: another one leaves fewer, which it cannot
+    know without statistics."""
+    return UnaryExpression(column, operator=custom_op("+"))
 
 
 class Prepared:

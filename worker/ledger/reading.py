@@ -21,9 +21,9 @@ from worker.ledger.damage import readable
 from worker.ledger.journal import ALL_RECORDS, FIELDS, printed
 from worker.ledger.mark import lost, read_mark
 from worker.ledger.places import LedgerPlace, place_of, sync_folder
-from worker.ledger.prepared import Prepared, given
+from worker.ledger.prepared import Prepared, given, unindexed
 from worker.ledger.revisions import NOTHING, require_current, revision_of
-from worker.ledger.rows import ALL_WRITES, Decoded, write_of
+from worker.ledger.rows import ALL_WRITES, OPEN_WRITES, Decoded, write_of
 from worker.ledger.sendings import first_sendings, task_reads
 from worker.ledger.store import Store, code_of, memory_store, reading_store
 from worker.ledger.tables import action_log, daemon_status, meta, metadata, partner_memory, rule_memory, writes
@@ -34,9 +34,8 @@ from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, WorkerError
 from worker.model.facts import Json
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
-from worker.model.records import WORKER
 from worker.model.trail import Evaluation, History, Observed
-from worker.model.writes import FINAL, State, Write
+from worker.model.writes import State, Write
 
 PAGE_RECORDS = 500
 PAGE_MEMORIES = 2_000
@@ -53,9 +52,8 @@ _EVENT_MEMORIES = Prepared(
     select(_M.body).where(_M.partner == given("partner"), _M.event == given("event")).order_by(_M.rule)
 )
 _WRITE = Prepared(ALL_WRITES.where(_W.id == given("this")))
-_NOT_FINAL = ALL_WRITES.where(_W.state.not_in(sorted(FINAL)))
-_OPEN = Prepared(_NOT_FINAL)
-_PARTNERS_OPEN = Prepared(_NOT_FINAL.where(_W.partner == given("partner")))
+_OPEN = Prepared(OPEN_WRITES)
+_PARTNERS_OPEN = Prepared(OPEN_WRITES.where(unindexed(_W.partner) == given("partner")))
 _OF_EVENT = ALL_WRITES.where(_W.partner == given("partner"), _W.event == given("event"))
 _EPISODE = Prepared(_OF_EVENT.where(_W.rule == given("rule"), _W.episode == given("episode")))
 _TARGET = Prepared(_OF_EVENT.where(_W.target == given("target")))
@@ -72,7 +70,9 @@ _MEMORIES_AFTER = Prepared(
     .limit(PAGE_MEMORIES)
 )
 _REOPENED = Prepared(
-    select(_L.seq).where(_L.seq > given("after"), _L.kind == "again", _L.partner == given("partner")).limit(1)
+    select(_L.seq)
+    .where(_L.seq > given("after"), _L.kind == "again", unindexed(_L.partner) == given("partner"))
+    .limit(1)
 )
 
 
@@ -242,8 +242,8 @@ class LedgerReader:
         if found is None and mark is not None and mark.seq > reached.count:
             why = f"the log ends at seq {reached.count}, and its mark had reached seq {mark.seq}: the end was cut off"
             return ChainBreak(seq=reached.count + 1, why=why)
-        if found is None and mark is not None and mark.alone and reached.marked <= mark.seq:
-            why = f"the mark is damaged, and the log shows neither a sending nor a person's word after seq {mark.seq}"
+        if found is None and mark is not None and mark.alone and reached.sent <= mark.seq:
+            why = f"the mark is damaged, and the log shows no sending after seq {mark.seq}: its end may be cut off"
             return ChainBreak(seq=reached.count + 1, why=why)
         return found
 
@@ -323,19 +323,19 @@ class LedgerReader:
 
 
 class _Counted:
-    """An iteration that can be asked how far it came, and which was the last record that moves the mark."""
+    """An iteration that can be asked how far it came, and which was the last ``sending``."""
 
     def __init__(self, records: Iterator[dict[str, Json]]) -> None:
         self._records = records
         self.count = 0
-        self.marked = 0
+        self.sent = 0
 
     def __iter__(self) -> Iterator[dict[str, Json]]:
         for record in self._records:
             yield record
             self.count += 1
-            if record["kind"] == "sending" or record["by"] != WORKER:
-                self.marked = self.count
+            if record["kind"] == "sending":
+                self.sent = self.count
 
 
 def open_for_backup(url: str, folder: Path | None = None) -> LedgerReader:

@@ -7,17 +7,28 @@ and floats apart. Nothing here decides which row may change: see `worker.ledger.
 from collections.abc import Mapping, Sequence
 from typing import Any, cast, get_args
 
-from sqlalchemy import select
+from sqlalchemy import Select, func, select
 
 from worker.ledger.codec import json_of, json_text, maybe_text, maybe_time, millis_text, time_of, time_text
 from worker.ledger.damage import readable
 from worker.ledger.tables import writes
 from worker.model.facts import Json
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
-from worker.model.writes import ConfirmedBy, Intent, State, Write, WriteKey
+from worker.model.writes import FINAL, ConfirmedBy, Intent, State, Write, WriteKey
+
+
+def _states_that_are_not_final() -> Select[tuple[str]]:
+    """Each state that some write is in, found from one to the next in the index by state."""
+    found = select(func.min(writes.c.state).label("state")).cte("found", recursive=True)
+    following = select(func.min(writes.c.state)).where(writes.c.state > found.c.state).scalar_subquery()
+    found = found.union_all(select(following).where(found.c.state.is_not(None)))
+    return select(found.c.state).where(found.c.state.not_in(sorted(FINAL)))
+
 
 ALL_WRITES = select(writes).order_by(writes.c.id)
 """Every write, oldest first; to be narrowed."""
+OPEN_WRITES = ALL_WRITES.where(writes.c.state.in_(_states_that_are_not_final()))
+"""Those that are not final, also one in a state that cannot be. What has ended in years is not looked at."""
 _STATES = frozenset(get_args(State))
 _COLUMNS = tuple(column.name for column in writes.c)
 LIFE: tuple[str, ...] = (
