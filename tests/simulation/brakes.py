@@ -182,8 +182,8 @@ def _it_waits(case: Case, rows: list[Row], fired: Row, after_s: float, fired_s: 
     mine = case.history.of(event, after_s)
     if not mine or not wish.holds(mine[-1]) or case.history.of(event, fired_s)[len(mine) :]:
         return
-    reads = (one.at_s for one in case.history.reads if one.path in ("/events/", f"/events/{event}"))
-    seen_s = max(at_s for at_s in reads if at_s < after_s)  # one that was not whole may have shown it
+    reads = (one for one in case.history.reads if one.path in ("/events/", f"/events/{event}"))
+    seen_s = max(one.at_s for one in reads if one.at_s < after_s and (one.whole or one.partly))
     if _is_new(case, rows, wish, seen_s) or any(wish.holds(one) for one in case.history.of(event, seen_s)):
         return
     then = became_of_firing(rows, fired)

@@ -297,5 +297,7 @@ def wanted_when_sent(case: Case) -> Iterator[str]:
 
 def _true_within(case: Case, wish: Wish, event: str, from_s: float, to_s: float) -> bool:
     mine = case.history.of(event, to_s)
+    if not mine:
+        return False
     untils_s = [*(one.at_s for one in mine[1:]), to_s]
     return any(until_s >= from_s and wish.holds(one) for one, until_s in zip(mine, untils_s, strict=True))

@@ -83,13 +83,15 @@ class Wish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """One read as it came to the service. ``whole``: nothing went wrong with its answer; ``lie``: a 404 for something
-    that is there; ``foreign``: the answer was another object."""
+    """One read as it came to the service. ``whole``: nothing went wrong with its answer; ``partly``: something did, and
+    it may have shown a part all the same; ``lie``: a 404 for something that is there; ``foreign``: the answer was
+    another object."""
 
     at_s: float
     owner: str
     path: str
     whole: bool
+    partly: bool = False
     lie: bool = False
     foreign: bool = False
     request_id: str = ""

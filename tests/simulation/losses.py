@@ -1,6 +1,5 @@
 """Claims about a ledger that was restored or lost: it is noticed, and then a person decides what is sent."""
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,9 +34,11 @@ def _words_heard(case: Case) -> Iterator[Row]:
             if row["by"] == "worker":
                 continue
             said_s = case.committed_s(life, row["seq"])
-            looks = (one for one in history.reads if one.path == "/events/" and one.whole)
-            heard = Counter(one.owner for one in looks if said_s + INTERVAL_S < one.at_s < lost_s)
-            if any(count > 1 for count in heard.values()):
+            heard: dict[str, list[float]] = {}
+            for one in history.reads:
+                if one.path == "/events/" and one.whole and said_s + INTERVAL_S < one.at_s < lost_s:
+                    heard.setdefault(one.owner, []).append(one.at_s)
+            if any(looks[-1] - looks[0] >= INTERVAL_S for looks in heard.values()):
                 yield row
 
 

@@ -56,6 +56,11 @@ RETRY_AFTER: tuple[tuple[str, str], ...] = (
     ("ten years", "315360000"),
     ("words", "soon"),
 )
+SHOWN_NOTHING = frozenset(
+    {"cut", "cut in the answer", "hang", "garbage", "null", "half an answer"}
+    | {"killed before asking", "killed before the answer"}
+)
+"""Harms of a read after which nobody knows more than before."""
 ANOTHER = {"id": "e999", "eid": "e999"}
 """Whose object a wrong one is."""
 CLOCKS: tuple[Harm, ...] = (

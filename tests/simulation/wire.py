@@ -15,7 +15,7 @@ import httpx
 from tests.simulation.disk import Disk
 from tests.simulation.history import Read
 from tests.simulation.loop import OWNER, Killed, SimLoop
-from tests.simulation.points import WRONG_OBJECT, Harm, Points
+from tests.simulation.points import SHOWN_NOTHING, WRONG_OBJECT, Harm, Points
 from worker.ledger.mark import read_mark
 from worker.ledger.places import LedgerPlace
 from worker.model.replacing import replace
@@ -165,6 +165,7 @@ class SimTransport(TwinTransport):
                     owner=owner,
                     path=asked.path,
                     whole=whole,
+                    partly=status == 200 and harm is not None and harm.name not in SHOWN_NOTHING,
                     lie=lie,
                     foreign=foreign,
                     request_id=seen.request_id,
