@@ -22,6 +22,7 @@ from worker.model.commits import LogFilter
 from worker.model.errors import UsageError
 from worker.model.facts import Json
 from worker.model.ids import WriteId
+from worker.model.records import WORKER
 from worker.system import pause
 
 FOLLOW_EVERY_S = 0.5
@@ -127,8 +128,14 @@ def _title(ledger: LedgerReader, wanted: LogFilter) -> str:
 
 def _row(record: dict[str, Json], *, told: bool) -> list[Json]:
     """A row of the table; ``told``: with what was sent, answered and read, which somebody must know to settle it."""
-    row = [moment_shown(record[name]) if name == "at" else record[name] for name in TABLE]
-    return [*row[:-1], "\n".join([str(row[-1]), *exchanged(record)])] if told else row
+    row = [moment_shown(record[name]) if name == "at" else record[name] for name in TABLE[:-1]]
+    return [*row, "\n".join([_why(record), *(exchanged(record) if told else ())])]
+
+
+def _why(record: dict[str, Json]) -> str:
+    """Why; and by whom, where it was a person."""
+    by = "" if record["by"] == WORKER else f"(by {record['by']})"
+    return f"{record['why'] or ''} {by}".strip()
 
 
 def _follow(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
@@ -140,7 +147,8 @@ def _follow(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
             if output is LogFormat.jsonl:
                 print_line(record)
             else:
-                said = "  ".join(str(record[name]) for name in TABLE if record[name] is not None)
+                named = (str(record[name]) for name in TABLE[:-1] if record[name] is not None)
+                said = "  ".join((*named, _why(record)))
                 print(printable(said), flush=True)
     except KeyboardInterrupt:
         return

@@ -44,12 +44,13 @@ def writes(
         found = ledger.writes(state=cast("State | None", state), event=event, partner=partner, rule=rule)
         if not found:
             say_nothing_found(ledger, {**asked, "state": state}, "write")
-        if output is Format.table and found:
-            rows = [{**writes_json(write), "wanted": wanted_with_draft(ledger, write)} for write in found]
-            print_table("writes", TABLE, map(_cells, rows))
+        rows = [{**writes_json(write), "wants": wanted_with_draft(ledger, write)} for write in found]
     if output is Format.json:
-        print_json([writes_json(write) for write in found])
+        print_json(rows)
+    elif rows:
+        print_table("writes", TABLE, map(_cells, rows))
 
 
 def _cells(row: dict[str, Json]) -> list[Json]:
-    return [moment_shown(row[name]) if name == "changed_at" else row[name] for name in TABLE]
+    shown = {**row, "wanted": row["wants"], "changed_at": moment_shown(row["changed_at"])}
+    return [shown[name] for name in TABLE]

@@ -61,6 +61,7 @@ def test_writes_as_json_have_the_values_and_the_parameters(config: Path) -> None
         ("", {"state": "PUBLISHED"}, {}),
         ("", {"state": "PUBLISHED"}, {}),
     ]
+    assert [(one["id"], one["wants"]) for one in found] == list(WANTED), "in the table's words"
 
 
 @pytest.mark.parametrize(("number", "words"), WANTED)
