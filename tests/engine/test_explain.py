@@ -232,6 +232,7 @@ def test_rules_that_do_not_load_are_explained_by_the_ledger_alone(home: Path, tm
     assert called.code == 0
     assert "the rules do not load" in called.err
     assert "event.status == 'cancelled'" in called.out
+    assert "removed" not in called.out, "nobody knows that"
 
 
 def test_writes_that_are_held_stand_beside_the_rule(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ def mistakes(text: str) -> list[str]:
         ("poll: {page_size: 0}", "c.yaml:1:19: poll.page_size must be 1 or more"),
         ("poll: {page_size: 5000}", "c.yaml:1:19: poll.page_size must be 1000 or less"),
         ("requests: {per_minute: 1.5}", "c.yaml:1:24: requests.per_minute must be a whole number"),
+        ('safety: {writes_per_hour: "120"}', "c.yaml:1:27: safety.writes_per_hour is a text: write it without quotes"),
         ("requests: {per_minute: 99999999999999999999999}", "c.yaml:1:24: requests.per_minute is too large a number"),
         ("mode: alive", "c.yaml:1:7: mode is one of shadow, approve, live, not 'alive'; did you mean 'live'?"),
         ("mode: zzz", "c.yaml:1:7: mode is one of shadow, approve, live, not 'zzz'"),

@@ -35,6 +35,7 @@ FAILED_AGAIN_S = (5.0, 10.0, 20.0, 40.0, 60.0)
 LONGEST_WAIT_S = 900.0
 NAMED_AGAIN_S = 6 * 3600.0
 """A full sign-in, which names the partners anew, at least this often; between two of them a token may be refreshed."""
+CHECK_BASE = "check api.base_url in the config: there is no sign-in at that address; the service's ends in /api/v3"
 CHECK_CREDENTIALS = "check credentials.username and credentials.password in the config, and that the account is active"
 CHECK_ADDRESS = "check api.base_url in the config, and whether the service can be reached from here"
 
@@ -238,7 +239,8 @@ class SignIn:
         now = self._clock.monotonic()
         status = answer.status
         if status is not None and 400 <= status <= 499 and status not in (408, 425, 429):
-            self._error = NotSafe(f"the service refused the sign-in with status {status}", hint=CHECK_CREDENTIALS)
+            hint = CHECK_BASE if status in (404, 405) else CHECK_CREDENTIALS
+            self._error = NotSafe(f"the service refused the sign-in with status {status}", hint=hint)
             self._again_at = now + REFUSED_AGAIN_S
             return
         why = answer.why if status is None else f"status {status}"

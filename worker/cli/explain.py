@@ -78,7 +78,7 @@ def _nothing(ledger: LedgerReader, event: str, rule: str | None, partner: str | 
 
 
 def _answers(
-    ledger: LedgerReader, rules: RuleSet, event: EventId, rule: str | None, partner: str | None
+    ledger: LedgerReader, rules: RuleSet | None, event: EventId, rule: str | None, partner: str | None
 ) -> Iterator[Answer]:
     for name in ledger.partners_of(event):
         if partner not in (None, name):
@@ -100,13 +100,13 @@ def _answers(
         )
 
 
-def _rules(config: Config) -> RuleSet:
+def _rules(config: Config) -> RuleSet | None:
     """The rules of the folder; where it does not load, the ledger alone must do."""
     try:
         return load_rules(config.rules, config.registry)
     except InputErrors as errors:
         say(f"the rules do not load, so every rule is told as the ledger knows it: {errors.problems[0]}")
-        return RuleSet()
+        return None
 
 
 def _json(event: str, one: Answer) -> dict[str, Json]:

@@ -38,13 +38,22 @@ def upgrade(context: typer.Context) -> None:
 
 
 @ledger_app.command("accept-restore")
-def accept_restore(context: typer.Context) -> None:
+def accept_restore(
+    context: typer.Context,
+    in_step: Annotated[
+        bool,
+        typer.Option(
+            "--in-step", help="Also where the mark was put back with the ledger, which nothing else can tell."
+        ),
+    ] = False,
+) -> None:
     """Go on with a restored, lost or exchanged ledger: what was open goes to a person, what fires waits."""
     config = config_of(invocation(context))
     by, now = operator(), utc_now()
     done = upkeep.accept_restore(
-        ledger_url(config), by=by, now=now, restored=lambda write: after_restore(write, by=by, now=now)
+        ledger_url(config), by=by, now=now, restored=lambda write: after_restore(write, by=by, now=now), in_step=in_step
     )
     say(f"accepted: {len(done.needs_human)} open writes are now before a person, {done.memories} memories start anew")
     if done.needs_human:
         say("decide them: campaign-worker writes --state needs_human")
+    say("a halt that was set after this ledger was copied is not in it: set it again before you start")

@@ -17,6 +17,8 @@ from worker.rules.yamltext import Document, Entries, Items, Scalar, Value
 Loc = Sequence[str | int]
 SECRET_SECTIONS = frozenset({"api", "credentials", "notify", "ledger"})
 """Sections whose values are never shown: sign-ins, and addresses that may hold some."""
+TOO_LARGE = 2**63
+"""No whole number of a config reaches this."""
 
 
 class Places:
@@ -94,7 +96,10 @@ def pydantic_problem(places: Places, error: ErrorDetails) -> Problem:
     if error["type"] == "value_error":
         return places.problem(loc, f"{dotted}: {context.get('error', error['msg'])}")
     if error["type"] in ("int_type", "int_from_float") and places.text(loc).removeprefix("-").isdigit():
-        return places.problem(loc, f"{dotted} is too large a number")
+        large = abs(int(places.text(loc))) >= TOO_LARGE
+        return places.problem(
+            loc, f"{dotted} is {'too large a number' if large else 'a text: write it without quotes'}"
+        )
     words = {
         "model_type": "must be a mapping" + (f" with {', '.join(keys)}" if (keys := known_keys(loc)) else ""),
         "model_attributes_type": "must be a mapping",

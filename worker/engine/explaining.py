@@ -81,14 +81,16 @@ class Known:
     text: Callable[[str], str | None] = field(repr=False)
 
 
-def explain(known: Known, rules: RuleSet, only: RuleId | None = None) -> tuple[RuleExplained, ...]:
-    """Every rule of the folder and every rule that the ledger remembers for the event, by id."""
-    by_id = {rule.id: rule for rule in rules.rules}
+def explain(known: Known, rules: RuleSet | None, only: RuleId | None = None) -> tuple[RuleExplained, ...]:
+    """Every rule of the folder and every rule that the ledger remembers for the event, by id. Without rules, because
+    their folder does not load, each as the ledger knows it."""
+    by_id = {} if rules is None else {rule.id: rule for rule in rules.rules}
     ids = {*by_id, *(one.rule for one in known.evaluations), *(one.rule for one in known.memories)}
-    return tuple(_explained(known, rule, by_id.get(rule)) for rule in sorted(ids) if only in (None, rule))
+    loaded = rules is not None
+    return tuple(_explained(known, one, by_id.get(one), loaded=loaded) for one in sorted(ids) if only in (None, one))
 
 
-def _explained(known: Known, rule_id: RuleId, rule: Rule | None) -> RuleExplained:
+def _explained(known: Known, rule_id: RuleId, rule: Rule | None, *, loaded: bool) -> RuleExplained:
     kept = [one for one in known.evaluations if one.rule == rule_id]
     taken = [Evaluated(evaluation=one, parts=_parts(known, one, rule)) for one in reversed(kept)]
     memory = next((one for one in known.memories if one.rule == rule_id), None)
@@ -97,7 +99,7 @@ def _explained(known: Known, rule_id: RuleId, rule: Rule | None) -> RuleExplaine
         rule=rule_id,
         place="" if rule is None else f"{rule.file}:{rule.line}",
         description="" if rule is None else rule.description,
-        standing=_standing(known, rule, last),
+        standing=_standing(known, rule, last) if loaded else _ending(last),
         last=last,
         others=tuple(taken[1:]),
         edited=rule is not None and last is not None and last.evaluation.when_hash != rule.when_hash,
@@ -114,6 +116,10 @@ def _standing(known: Known, rule: Rule | None, last: Evaluated | None) -> Standi
         return "disabled"
     if rule.partners is not None and known.partner not in rule.partners:
         return "not_for_partner"
+    return _ending(last)
+
+
+def _ending(last: Evaluated | None) -> Standing:
     return "not_looked_at" if last is None else last.evaluation.ending
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from sqlalchemy import ColumnElement, Table, and_, exists, func, insert, or_, select
 
+from worker.ledger.chain import GENESIS
 from worker.ledger.codec import millis_text, time_text
 from worker.ledger.connections import Connection
-from worker.ledger.mark import lost, read_mark
+from worker.ledger.mark import Mark, lost, read_mark
 from worker.ledger.places import LedgerPlace, place_of
 from worker.ledger.revisions import NOTHING, require_current, revision_of
 from worker.ledger.sql import SqlLedger, compared
@@ -58,7 +59,7 @@ def draft_of(url: str, *, now: datetime, reach: timedelta, folder: Path | None =
         _copy(place, store, now=now, reach=reach)
     elif place.mark.exists():
         raise lost(place)
-    return DraftLedger(store, ledger_id="draft")
+    return DraftLedger(store, mark=Mark(ledger_id="draft", seq=0, hash=GENESIS))
 
 
 def _copy(place: LedgerPlace, store: Store, *, now: datetime, reach: timedelta) -> None:

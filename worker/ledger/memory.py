@@ -6,6 +6,8 @@ Never used by the daemon.
 
 from datetime import datetime
 
+from worker.ledger.chain import GENESIS
+from worker.ledger.mark import Mark
 from worker.ledger.sql import SqlLedger, set_up
 from worker.ledger.store import memory_store
 
@@ -15,4 +17,4 @@ def in_memory_ledger(now: datetime) -> SqlLedger:
     store = memory_store()
     with store.writing() as connection:
         set_up(connection, now)
-    return SqlLedger(store, ledger_id="in-memory")
+    return SqlLedger(store, mark=Mark(ledger_id="in-memory", seq=0, hash=GENESIS))

@@ -296,6 +296,8 @@ class LedgerReader:
         """A copy of one moment, taken beside a running daemon: whole or not there, and never over another file."""
         if self._store.place is None:
             raise NotFound("there is no ledger to back up", hint="check the path in `ledger:`")
+        if target.is_dir():
+            raise NotFound(f"{target} is a folder", hint="name a file in it that does not exist yet")
         fresh = target.with_name(f".{target.name}.{os.getpid()}.new")
         try:
             fresh.unlink(missing_ok=True)

@@ -21,7 +21,7 @@ from worker.ledger.codec import json_text, time_text
 from worker.ledger.connections import Connection
 from worker.ledger.damage import damaged
 from worker.ledger.journal import Journal
-from worker.ledger.mark import Mark, Reached, compare, lost, read_mark, write_mark
+from worker.ledger.mark import Mark, Reached, compare, lost, read_mark, stands, write_mark
 from worker.ledger.places import LedgerPlace, place_of, sync_folder
 from worker.ledger.prepared import Prepared, given
 from worker.ledger.reading import LedgerReader, open_reading
@@ -64,10 +64,10 @@ _MARKED_AFTER = Prepared(
 class SqlLedger(LedgerReader):
     """The `Ledger` port on a database. Made by `open`, or in memory by `worker.ledger.memory`."""
 
-    def __init__(self, store: Store, *, ledger_id: str, marked_to: int = 0) -> None:
+    def __init__(self, store: Store, *, mark: Mark) -> None:
         super().__init__(store)
-        self._ledger_id = ledger_id
-        self._marked_to = marked_to
+        self._mark = mark
+        self._seen_to = mark.seq
 
     @classmethod
     def open(cls, url: str, *, clock_now: NowClock, folder: Path | None = None) -> Self:
@@ -80,8 +80,7 @@ class SqlLedger(LedgerReader):
         leave_alone_if_unsafe(place)
         store = writing_store(place)
         try:
-            mark = check_mark(store, place)
-            return cls(store, ledger_id=mark.ledger_id, marked_to=mark.seq)
+            return cls(store, mark=check_mark(store, place))
         except BaseException:
             store.close()
             raise
@@ -120,7 +119,7 @@ class SqlLedger(LedgerReader):
             journal.flush()
         sent = tuple(one.move.after for one, brake in zip(group, brakes, strict=True) if brake is None)
         if sent:
-            self._replace_mark(sent, Mark(ledger_id=self._ledger_id, seq=journal.seq, hash=journal.hash))
+            self._replace_mark(sent, Mark(ledger_id=self._mark.ledger_id, seq=journal.seq, hash=journal.hash))
         return brakes
 
     def sending_view(self, write: Write, now: datetime) -> SendingView:
@@ -165,16 +164,19 @@ class SqlLedger(LedgerReader):
 
     def mark_words(self) -> None:
         """Moves the mark to a person's last word, where it is behind that, or to what was sent since: a ledger that is
-        put back to before a halt is noticed then, though nothing was sent. For the process that sends: no other one
-        moves the mark."""
+        put back to before a halt is noticed then, though nothing was sent. Where the mark was taken away or damaged, it
+        is put back. For the process that sends: no other one moves the mark."""
         place = self._store.place
         if place is None:
             return
         reached = self.last_seq()  # first: what is recorded meanwhile is looked at by the next
-        for seq, last_hash in self._store.rows(_MARKED_AFTER, {"at_seq": self._marked_to}):
-            write_mark(place, Mark(ledger_id=self._ledger_id, seq=int(seq), hash=str(last_hash)), anew=True)
-            reached = max(reached, int(seq))
-        self._marked_to = reached
+        mark = self._mark
+        for seq, last_hash in self._store.rows(_MARKED_AFTER, {"at_seq": self._seen_to}):
+            mark = Mark(ledger_id=mark.ledger_id, seq=int(seq), hash=str(last_hash))
+        if mark != self._mark or not stands(place, mark):
+            write_mark(place, mark, anew=True)
+            self._mark = mark
+        self._seen_to = max(reached, mark.seq)
 
     def append_halt(
         self,
@@ -226,7 +228,7 @@ class SqlLedger(LedgerReader):
             write_mark(self._store.place, mark)
         except LedgerUnwritable as error:
             raise SendingUnmarked(str(error), writes=sent, hint=error.hint) from error
-        self._marked_to = mark.seq
+        self._mark, self._seen_to = mark, mark.seq
 
 
 def stored_revision(place: LedgerPlace) -> str:

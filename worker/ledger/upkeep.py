@@ -68,8 +68,11 @@ def upgrade(url: str, *, now: datetime, folder: Path | None = None) -> Upgraded:
     return Upgraded(before=before, after=REVISION)
 
 
-def accept_restore(url: str, *, by: str, now: datetime, restored: Restored, folder: Path | None = None) -> Accepted:
-    """Makes a restored or lost ledger one to go on with. `NotFound` where ledger and mark are in step.
+def accept_restore(
+    url: str, *, by: str, now: datetime, restored: Restored, in_step: bool = False, folder: Path | None = None
+) -> Accepted:
+    """Makes a restored or lost ledger one to go on with. `NotFound` where ledger and mark are in step, unless that is
+    said to be known: both may be of another day.
 
     ``restored`` gives the move of each write that is not final: which states there are is not the ledger's business.
     """
@@ -81,7 +84,7 @@ def accept_restore(url: str, *, by: str, now: datetime, restored: Restored, fold
             create(place, now)
         store = writing_store(place)
         try:
-            why = _why_unsafe(store, place)
+            why = _why_unsafe(store, place, in_step=in_step)
             with store.writing() as connection:
                 record = Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by)
                 accepted = _accept(connection, record, restored)
@@ -100,7 +103,7 @@ def _existing(url: str, folder: Path | None) -> LedgerPlace:
     return place
 
 
-def _why_unsafe(store: Store, place: LedgerPlace) -> str:
+def _why_unsafe(store: Store, place: LedgerPlace, *, in_step: bool) -> str:
     """Why the ledger was refused; raises `NotFound` where it would not be."""
     try:
         check_mark(store, place)
@@ -108,7 +111,12 @@ def _why_unsafe(store: Store, place: LedgerPlace) -> str:
         raise
     except NotSafe as error:
         return str(error)
-    raise NotFound(f"the ledger {place.file} is in step with its mark: there is nothing to accept")
+    if in_step:
+        return f"the ledger {place.file} and its mark were put back together, as somebody says"
+    raise NotFound(
+        f"the ledger {place.file} is in step with its mark: there is nothing to accept",
+        hint="if both were put back together, as by a snapshot of the whole machine, add --in-step",
+    )
 
 
 def _accept(connection: Connection, record: Record, restored: Restored) -> Accepted:

@@ -96,6 +96,26 @@ def test_a_folder_that_there_is_not_is_named(tmp_path: Path, arguments: tuple[st
     assert not (tmp_path / "var").exists()
 
 
+@pytest.mark.parametrize("folder", [".", "..", "/"])
+def test_a_backup_into_a_folder_is_refused_in_words(config: Path, folder: str) -> None:
+    done = call("ledger", "backup", folder, config=config)
+
+    assert done.code == 1
+    assert f"{folder} is a folder" in done.err
+    assert "name a file in it" in done.err
+
+
+def test_a_ledger_that_was_put_back_with_its_mark_can_be_accepted_by_who_knows_it(config: Path) -> None:
+    refused = call("ledger", "accept-restore", config=config)
+    done = call("ledger", "accept-restore", "--in-step", config=config)
+
+    assert refused.code == 1
+    assert "add --in-step" in refused.err
+    assert done.code == 0
+    assert "a halt that was set after this ledger was copied is not in it" in done.err
+    assert "put back together" in call("log", "--format", "jsonl", config=config).out
+
+
 def test_a_backup_that_cannot_be_written_accuses_the_backup(config: Path) -> None:
     done = call("ledger", "backup", "/nonexistent/x.db", config=config)
 

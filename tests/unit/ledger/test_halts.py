@@ -148,6 +148,24 @@ def test_a_mark_that_is_made_whole_again_names_the_last_sending_and_no_word_befo
         open_ledger(tmp_path)
 
 
+@pytest.mark.parametrize("body", [None, b"", b"x" * 9000], ids=["taken away", "emptied", "overwritten"])
+def test_a_mark_that_is_damaged_beside_a_running_daemon_is_put_back(tmp_path: Path, body: bytes | None) -> None:
+    place = place_in(tmp_path)
+    with open_ledger(tmp_path) as daemon:
+        (write,) = planned(daemon)
+        sent(daemon, write, NOW)
+        before = seq_of_mark(tmp_path)
+        place.mark.unlink()
+        if body is not None:
+            place.mark.write_bytes(body)
+
+        daemon.mark_words()
+
+        assert seq_of_mark(tmp_path) == before
+        with open_ledger(tmp_path) as operator:
+            operator.append_halt(because="prices", by="ann", at=NOW)
+
+
 def seq_of_mark(folder: Path) -> int:
     mark = read_mark(place_in(folder))
     assert mark is not None
