@@ -55,6 +55,23 @@ def test_what_is_proved_absent_and_no_longer_wanted_ends_under_a_halt_too(tmp_pa
         play(script)
 
 
+def test_what_is_held_after_its_proof_does_not_fill_the_log(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+        here.set("e1", frontend_status="FLAGGED")
+        await here.until(lambda: here.states() == ["unknown"], "unknown")
+        here.ledger.append_halt(because="stop", by="me", at=here.clock.now())
+        await here.run(10 * MINUTE)
+        assert 5 <= len(here.log("evidence")) <= 15, "now and then, not at every look"
+        here.ledger.resume_halts(because="go", by="me", at=here.clock.now())
+        await here.until(lambda: here.states() == ["confirmed"], "sent again", limit=MINUTE)
+        assert len(here.effects()) == 1
+
+    with town(tmp_path, world(happening("e1", client_campaign_status="PAUSED")), RUN) as (_, play):
+        play(script)
+
+
 def test_what_nobody_vouched_for_holds_the_write_until_somebody_does(tmp_path: Path) -> None:
     """The action's own keys, and those of the facts that its rule decides by."""
     rules = """

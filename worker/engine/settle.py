@@ -28,6 +28,8 @@ from worker.writes.evidence import Evidence, fact_key, judge
 from worker.writes.life import FoundSending, Input, Settling, Step, TaskFailed, Then, advance
 from worker.writes.readback import looked, needs_event
 
+SAID_AGAIN_S = 60.0
+"""What a held write would be sent on is logged again after so long."""
 TASK_READS = 6
 TASK_FIRST_WAIT_S = 2.0
 
@@ -197,11 +199,14 @@ class Settler:
     def _evidence_record(
         self, state: PartnerState, write: Write, fact: Fact, evidence: Evidence, step: Step
     ) -> Record | None:
-        """One ``evidence`` record where a read says something new, or decides something."""
-        said = f"{evidence.says} {evidence.value!r}"
-        if state.said.get(write.id) == said and step.move is None and step.then != "send":
+        """One ``evidence`` record where a read says something new, or decides something; what would be sent, if it were
+        not held, says it now and then."""
+        said, now = f"{evidence.says} {evidence.value!r}", self._clock.monotonic()
+        before, when = state.said.get(write.id, ("", now))
+        rests = step.then != "send" or (write.held_by is not None and now - when < SAID_AGAIN_S)
+        if before == said and step.move is None and rests:
             return None
-        state.said[write.id] = said
+        state.said[write.id] = said, now
         record = of_write(write, at=self._clock.now(), kind="evidence", reason=None, why=evidence.why)
         return replace(record, evidence=_spelled(fact, evidence))
 

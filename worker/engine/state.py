@@ -70,7 +70,7 @@ class PartnerState:
     """One partner, as this process knows it.
 
     ``kept``: what is known of its trail in the ledger. ``known``: events met so far. ``said``: what the last logged
-    evidence of a write said; ``shown``: a read that showed its effect while the ledger could not take it.
+    evidence of a write said, and when; ``shown``: a read that showed its effect while the ledger could not take it.
     ``listed_for``: the fields of an event that the list was read for last; ``lacking``: events that it has not shown
     since those are others, so that a field may seem to be missing which nobody has asked for.
     ``doing``: the value that a write of ours last put into a field of a fact, to tell our own changes from others'.
@@ -106,7 +106,7 @@ class PartnerState:
     checked_gone: dict[EventId, float] = field(default_factory=dict)
     settling: dict[WriteId, Settling] = field(default_factory=dict)
     tasks_of_service: dict[WriteId, TaskWatch] = field(default_factory=dict)
-    said: dict[WriteId, str] = field(default_factory=dict)
+    said: dict[WriteId, tuple[str, float]] = field(default_factory=dict)
     shown: dict[WriteId, Fact] = field(default_factory=dict)
     running: dict[WriteId, asyncio.Task[None]] = field(default_factory=dict)
     rests: dict[WriteId, Rest] = field(default_factory=dict)
