@@ -176,10 +176,8 @@ def _seen(seen: SeenValue, of: Evaluation) -> str:
 def _lines_of_memory(found: RuleExplained, now: datetime) -> Iterator[str]:
     memory = found.memory
     if memory is not None and memory.open and memory.fired and memory.fired_at is not None:
-        yield (
-            f"  episode {memory.episode} is open: it fired {when(memory.fired_at, now)}, "
-            "and does so again only after the condition was false"
-        )
+        again = "with the next change" if found.watched else "only after the condition was false"
+        yield f"  episode {memory.episode} is open: it fired {when(memory.fired_at, now)}, and does so again {again}"
     for one in found.watched:
         remembered = f"remembers {shown(one.remembered.value)} since {when(one.remembered.seen_at, now)}"
         pending = "; nothing else was seen since"

@@ -73,7 +73,7 @@ def resume(
         )
         left = ledger.halts(now)
     if not ended:
-        others = "; in force: " + ", ".join(halted(one) for one in left) if left else "; none is"
+        others = "; in force: " + "; ".join(f"{halted(one)} ({one.because})" for one in left) if left else "; none is"
         raise NotFound(f"no such halt is in force{others}", hint="campaign-worker status shows the halts")
     for one in ended:
         say(f"resumed: halt of {halted(one)} ({one.because})")

@@ -19,7 +19,7 @@ from worker.model.errors import NotSafe
 from worker.model.facts import Json
 from worker.model.moments import spelled
 from worker.rules.durations import duration_text
-from worker.rules.files import files_hash
+from worker.rules.files import UNREADABLE, files_hash
 from worker.system import utc_now
 
 NO_RULES: Mapping[str, Json] = {
@@ -189,6 +189,8 @@ def _files(found: Mapping[str, Json], now: datetime) -> str:
         when = _ago(rules["refused_at"], now, "since") if rules["refused_at"] else ""
         return f"do not load {when}, so the last good rules stay in force: {rules['error']}"
     soon = f"within {RELOAD_EVERY.total_seconds():.0f} s" if found["running"] else "at the next start"
+    if str(rules["files_hash"]).startswith(UNREADABLE):
+        return "cannot be read; `campaign-worker check` says why"
     short = str(rules["files_hash"])[:12]
     return f"differ, hash {short}: to be taken up {soon}; `campaign-worker check` says whether they can be"
 

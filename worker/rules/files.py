@@ -19,6 +19,8 @@ TESTS = "tests"
 ENDING = ".yaml"
 FILES_MAX = 1_000
 FILE_BYTES_MAX = 5_000_000
+UNREADABLE = "unreadable "
+"""What the hash of files begins with that cannot be read."""
 
 
 def read_files(path: Path) -> Mapping[str, str]:
@@ -34,7 +36,7 @@ def files_hash(path: Path) -> str:
     whoever compares hashes sees a change and asks for the whole."""
     texts, unreadable = texts_of(path)
     if unreadable:
-        return "unreadable " + hashlib.sha256("\n".join(map(str, unreadable)).encode()).hexdigest()
+        return UNREADABLE + hashlib.sha256("\n".join(map(str, unreadable)).encode()).hexdigest()
     return hash_of(texts)
 
 

@@ -125,7 +125,7 @@ def test_rules_that_do_not_load_keep_nobody_from_halting_what_the_ledger_knows(c
 def test_a_halt_of_a_name_makes_it_no_better_known(config: Path) -> None:
     assert call("halt", "--because", "look", config=config).code == 0
     assert call("resume", "--because", "looked", "--rule", "nope", config=config).err.startswith(
-        "error: no such halt is in force; in force: every partner, every rule"
+        "error: no such halt is in force; in force: every partner, every rule (look)"
     )
 
 

@@ -197,6 +197,16 @@ def test_what_an_earlier_daemon_said_is_not_told_of_one_that_is_only_starting(co
     assert (healthy.code, "no partner is watched yet" in healthy.err) == (1, True)
 
 
+def test_a_rule_folder_that_is_gone_is_not_said_to_differ(config: Path) -> None:
+    say_as_daemon(config, os.getpid(), NOW)
+    (config.parent / "rules").rename(config.parent / "elsewhere")
+
+    shown = call("status", config=config).out
+
+    assert "cannot be read; `campaign-worker check` says why" in shown
+    assert "to be taken up" not in shown
+
+
 def test_a_daemon_that_ended_is_told_of_as_ended_and_why(config: Path) -> None:
     say_as_daemon(config, 4711, NOW, ended="the service refused the sign-in with status 401", unreachable="x")
 
