@@ -43,6 +43,7 @@ def check(
             "--events", min=1, max=EVENTS_MAX, help="How many events a partner has, to reckon what the rules cost."
         ),
     ] = EVENTS,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 2 for warnings as well, as in a build.")] = False,
     output: Annotated[
         Format, typer.Option("--format", help="table (file:line:column: message) or json.")
     ] = Format.table,
@@ -51,6 +52,8 @@ def check(
 
     Each finding names its place, shows the line, and says what to do. At the end stands how many requests a minute
     these rules need of a partner, against the budget.
+
+    Example: campaign-worker check --strict rules/summer.yaml
     """
     found = _found(invocation(context), paths, events)
     if output is Format.json:
@@ -65,7 +68,7 @@ def check(
     else:
         _print(found)
     say(summary(found.rules, found.problems))
-    if any(problem.severity == "error" for problem in found.problems):
+    if any(strict or problem.severity == "error" for problem in found.problems):
         raise typer.Exit(2)
 
 

@@ -19,6 +19,7 @@ def test_a_folder_without_a_rule_is_warned_of(tmp_path: Path, rules: str) -> Non
     assert done.code == 0
     assert "warning: there are no rules here, so the worker would only look" in done.out
     assert "0 rules, 0 errors, 1 warning" in done.err
+    assert call("check", "--strict", config=tmp_path / "config.yaml").code == 2
 
 
 @pytest.mark.parametrize(("events", "bound"), [("0", "1 or more"), ("99999999999999999999999", "100000000 or less")])
