@@ -26,6 +26,8 @@ TONES: Mapping[str, str] = {
 }
 """How a kind or a state is coloured; whatever is not here is quiet. The word itself is always shown too."""
 DETAILS = ("request", "response", "evidence", "before", "facts")
+LET_GO = "let go: "
+"""Before a person's words where a write was approved, which is said otherwise here."""
 _UNITS = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -72,7 +74,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Whose doing a field's present value is. ``write`` and ``rule`` are empty where it was not the worker."""
+    """Whose doing a field's present value is. ``write`` and ``rule`` are empty where it was not the worker; ``rule`` is
+    empty for an undo too, which ``asked_by`` wanted. ``let_go``: who approved the write, and why; empty if nobody had
+    to."""
 
     field: str
     value: str
@@ -82,6 +86,8 @@ class Answer:
     write: int
     rule: str
     because: str
+    asked_by: str
+    let_go: str
     seq: int
 
 
@@ -160,7 +166,7 @@ def write_row(write: Write) -> WriteRow:
         rule=write.key.rule,
         rules=tuple(rule for rule in write.rules if rule != write.key.rule),
         action=write.intent.action,
-        params=", ".join(f"{name} {_value(value)}" for name, value in write.intent.params.items()),
+        params=_params(write),
         attempt=write.attempt,
         planned_at=iso(write.planned_at),
         changed_at=iso(write.changed_at),
@@ -191,22 +197,30 @@ def answers(records: Sequence[Record]) -> tuple[Answer, ...]:
     last: dict[str, Answer] = {}
     for place, record in enumerate(records):
         change = changed_field(record)
-        if change is None:
-            continue
-        field, before, value, ours = change
-        cause = _cause(records[:place], field) if ours else None
-        last[field] = Answer(
-            field=field,
-            value=_value(value),
-            before=_value(before),
-            at=_text(record.get("at")),
-            ours=ours,
-            write=0 if cause is None else _number(cause.get("write")),
-            rule="" if cause is None else _text(cause.get("rule")),
-            because=_because(records[:place], cause) if cause is not None else "",
-            seq=_number(record.get("seq")),
-        )
+        if change is not None:
+            last[change[0]] = _answer(records[:place], record, change)
     return tuple(sorted(last.values(), key=lambda one: one.at, reverse=True))
+
+
+def _answer(earlier: Sequence[Record], record: Record, change: tuple[str, Json, Json, bool]) -> Answer:
+    field, before, value, ours = change
+    cause: Record = (_cause(earlier, field) if ours else None) or {}
+    asked = _of_write(earlier, cause, "planned", "undo")
+    approved = _of_write(earlier, cause, "approved", "person")
+    because = _text(asked.get("why")) or _because(earlier, cause)
+    return Answer(
+        field=field,
+        value=_value(value),
+        before=_value(before),
+        at=_text(record.get("at")),
+        ours=ours,
+        write=_number(cause.get("write")),
+        rule=_text(cause.get("rule")),
+        because=because,
+        asked_by=_text(asked.get("by")),
+        let_go=f"approved by {approved['by']}: {_text(approved['why']).removeprefix(LET_GO)}" if approved else "",
+        seq=_number(record.get("seq")),
+    )
 
 
 def changed_field(record: Record) -> tuple[str, Json, Json, bool] | None:
@@ -274,6 +288,13 @@ def lasting(length: timedelta) -> str:
     return "0 s"
 
 
+def _params(write: Write) -> str:
+    """What it is done with; and of an action of two calls, which of them it is."""
+    words = ", ".join(f"{name} {_value(value)}" for name, value in write.intent.params.items())
+    half = write.key.item
+    return f"{words} ({half})" if half in ACTIONS[write.intent.action].items else words
+
+
 def _cause(earlier: Sequence[Record], field: str) -> Record | None:
     """The newest attempt that was recorded before, of an action that writes this field."""
     fact, _, name = field.partition(".")
@@ -282,6 +303,14 @@ def _cause(earlier: Sequence[Record], field: str) -> Record | None:
         if record.get("kind") == "sending" and action is not None and (fact, name) in action.writes:
             return record
     return None
+
+
+def _of_write(earlier: Sequence[Record], cause: Record, kind: str, reason: str) -> Record:
+    """The newest record of that kind about the write of an attempt; empty without one."""
+    for record in reversed(earlier if cause else ()):
+        if (record.get("write"), record.get("kind"), record.get("reason")) == (cause.get("write"), kind, reason):
+            return record
+    return {}
 
 
 def _because(earlier: Sequence[Record], cause: Record) -> str:
