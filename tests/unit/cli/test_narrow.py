@@ -108,3 +108,14 @@ def test_only_a_person_is_named_in_the_log(shown: Shown) -> None:
     told = [line for line in shown(None, "log") if "(by " in line]
     assert [line.split()[0] for line in told] == ["23"]
     assert told[0].endswith("let go: seen (by root)")
+
+
+def test_a_person_is_named_to_who_follows_the_log(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("worker.cli.log.pause", interrupted)
+    *others, last = shown(80, "log", "--follow", "--write", "22")
+    assert last.endswith("  let go: seen (by root)")
+    assert [line for line in others if "(by " in line] == []
+    assert others[0].endswith(WHY)
