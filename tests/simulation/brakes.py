@@ -168,7 +168,7 @@ def what_changed_in_a_silence_waits(case: Case) -> Iterator[str]:
 
 
 def _is_new(case: Case, rows: list[Row], wish: Wish, seen_s: float) -> bool:
-    """Whether the rule was loaded for the first time after that look: what is new has missed nothing."""
+    """Whether the rule was loaded for the first time after that look."""
     loaded = (row for row in rows if row["kind"] == "rules_loaded" and wish.rule in re.findall(r"[\w-]+", row["why"]))
     first = next(loaded, None)
     return first is None or case.committed_s(0, first["seq"]) > seen_s
@@ -184,8 +184,9 @@ def _it_waits(case: Case, rows: list[Row], fired: Row, after_s: float, fired_s: 
         return
     reads = (one for one in case.history.reads if one.path in ("/events/", f"/events/{event}"))
     seen_s = max(one.at_s for one in reads if one.at_s < after_s and (one.whole or one.partly))
-    if _is_new(case, rows, wish, seen_s) or any(wish.holds(one) for one in case.history.of(event, seen_s)):
-        return
+    before = case.history.of(event, seen_s)
+    if not before or _is_new(case, rows, wish, seen_s) or any(wish.holds(one) for one in before):
+        return  # what is new has missed nothing
     then = became_of_firing(rows, fired)
     if then not in (None, "waiting"):
         yield f"{wish.rule} fired for {event} after a silence, and its write became {then}"
