@@ -21,7 +21,7 @@ SETUPS = {"create_draft": ("DRAFT", "PUBLISHED"), "boost": ("PUBLISHED",)}
 BY_PEOPLE = frozenset({"person", "rule_edited", "rule_gone", "superseded", "event_gone", "partner_gone"})
 """Reasons that other claims look at, or that a person gave."""
 UNTOUCHED_RULE = "calm-ads"
-REFUSED = ("401 refused", "403 refused")
+REFUSED = ("401 refused", "403 refused", "expired token")
 IN_TIME_S = 2 * INTERVAL_S + 4 * UNDER_WAY_S
 """From a change to the first byte of the write it calls for: a look, its requests, and the floor of its last read."""
 
