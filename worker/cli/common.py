@@ -12,7 +12,7 @@ from worker.cli.output import say
 from worker.config import Config
 from worker.ledger.places import FOLDER_HINT, no_folder, place_of
 from worker.ledger.reading import LedgerReader, open_reading
-from worker.model.errors import UsageError
+from worker.model.errors import NotSafe, UsageError
 from worker.model.ids import PartnerId
 from worker.model.records import WORKER
 from worker.rules.durations import parse_duration
@@ -29,16 +29,31 @@ def reader_of(invocation: Invocation) -> LedgerReader:
     url = ledger_url(config_of(invocation))
     ledger = open_reading(url)
     say_no_ledger(url)
+    refused = ledger.refused()
+    if refused is not None:
+        say(refused_by_run(refused))
     return ledger
+
+
+def refused_by_run(refused: NotSafe) -> str:
+    """What is said of a ledger that can be read, and that no daemon could be started on."""
+    return f"{refused}; `campaign-worker run` will refuse it: {refused.hint}"
 
 
 def say_no_ledger(url: str) -> None:
     """A wrong folder looks like a worker that never did anything, so it is said that there is no ledger."""
-    file, missing = place_of(url).file, no_folder(place_of(url))
+    place = place_of(url)
+    if no_folder(place) is not None or not place.file.exists():
+        what, hint = no_ledger(url)
+        say(f"{what}{':' if no_folder(place) is not None else ' yet;'} {hint}")
+
+
+def no_ledger(url: str) -> tuple[str, str]:
+    """That there is none, in words, and what to do."""
+    missing = no_folder(place_of(url))
     if missing is not None:
-        say(f"{missing}: {FOLDER_HINT}")
-    elif not file.exists():
-        say(f"there is no ledger {file} yet; `campaign-worker run` makes it, --config names another config")
+        return missing, FOLDER_HINT
+    return f"there is no ledger {place_of(url).file}", "`campaign-worker run` makes it, --config names another config"
 
 
 def moment(text: str | None, option: str) -> datetime | None:

@@ -9,8 +9,9 @@ from typing import Annotated, cast
 import typer
 
 from worker.cli.app import app, invocation
-from worker.cli.common import moment, reader_of
+from worker.cli.common import config_of, moment, reader_of
 from worker.cli.exchanged import exchanged
+from worker.cli.opening import ledger_url
 from worker.cli.output import LogFormat, moment_shown, print_json, print_line, print_table, printable, say
 from worker.cli.searching import say_nothing_found
 from worker.cli.verifying import head_of, verify_export, verify_ledger
@@ -40,13 +41,25 @@ def log(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on printing new records until interrupted.")
     ] = False,
-    verify: Annotated[bool, typer.Option("--verify", help="Recompute the hash chain; exit 1 where it breaks.")] = False,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="Recompute the hash chain; exit 1 where it breaks, or its end cannot be checked."
+        ),
+    ] = False,
     source: Annotated[
         str | None, typer.Option("--from", help="With --verify: an export instead of the ledger; - for stdin.")
     ] = None,
     against: Annotated[
         str | None, typer.Option(help="With --verify: the head that the log must contain, SEQ:HASH.")
     ] = None,
+    partial: Annotated[
+        bool,
+        typer.Option(
+            "--partial",
+            help="With --from: the export may lack records, as a narrowed one does, or be later than the head.",
+        ),
+    ] = False,
     output: Annotated[
         LogFormat, typer.Option("--format", help="table, json, jsonl (one record a line) or csv.")
     ] = LogFormat.table,
@@ -57,25 +70,34 @@ def log(
 
     For an auditor: campaign-worker log --format csv > log.csv prints the chain's head on stderr; keep it apart from the
     file. On any other machine, campaign-worker log --verify --from log.csv --against HEAD then says whether the file is
-    what was exported.
+    what was exported: 0, or 1 where a record was changed, left out or added.
     """
     wanted = LogFilter(since=moment(since, "--since"), partner=partner, event=event, rule=rule, write=write)
     if verify and (follow or wanted != LogFilter()):
         hint = "it takes every record, and ends; --from and --against go with it"
         raise UsageError("--verify looks at the whole log and cannot be narrowed or followed", hint=hint)
-    if (source is not None or against is not None) and not verify:
-        raise UsageError("--from and --against go with --verify", hint="campaign-worker log --verify --against HEAD")
-    head = head_of(against)
-    if source is not None:
-        verify_export(source, head)
+    if verify:
+        _verify(context, source, against, partial=partial)
         return
+    if source is not None or against is not None or partial:
+        hint = "campaign-worker log --verify --against HEAD"
+        raise UsageError("--from, --against and --partial go with --verify", hint=hint)
     with reader_of(invocation(context)) as ledger:
-        if verify:
-            verify_ledger(ledger, head)
-        elif follow:
+        if follow:
             _follow(ledger, wanted, output)
         else:
             _print(ledger, wanted, output)
+
+
+def _verify(context: typer.Context, source: str | None, against: str | None, *, partial: bool) -> None:
+    """An export needs no config; the ledger is the config's."""
+    if partial and source is None:
+        raise UsageError("--partial goes with --from", hint="the ledger itself is never verified in part")
+    head = head_of(against)
+    if source is not None:
+        verify_export(source, head, partial=partial)
+    else:
+        verify_ledger(ledger_url(config_of(invocation(context))), head)
 
 
 def _print(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
@@ -89,7 +111,10 @@ def _print(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
     if output in (LogFormat.jsonl, LogFormat.csv):
         _export(records, output, whole=wanted == LogFilter())
     elif output is LogFormat.json:
-        print_json(list(records))
+        listed = list(records)
+        print_json(listed)
+        if wanted == LogFilter():
+            _say_head(listed[-1] if listed else None)
     else:
         whole_life = wanted.write is not None
         print_table(_title(ledger, wanted), TABLE, (_row(record, told=whole_life) for record in records))
@@ -99,13 +124,18 @@ def _export(records: Iterable[dict[str, Json]], output: LogFormat, *, whole: boo
     """A line a record. Of the whole log the head is said, which an auditor keeps apart from the file."""
     if output is LogFormat.csv:
         sys.stdout.write(csv_head())
-    head = Head(seq=0, hash=GENESIS)
+    last = None
     for record in records:
         sys.stdout.write(csv_lines([record]) if output is LogFormat.csv else json_lines([record]))
-        head = Head(seq=cast(int, record["seq"]), hash=str(record["hash"]))
+        last = record
     sys.stdout.flush()
     if whole:
-        say(f"head {head}")
+        _say_head(last)
+
+
+def _say_head(last: dict[str, Json] | None) -> None:
+    head = Head(seq=0, hash=GENESIS) if last is None else Head(seq=cast(int, last["seq"]), hash=str(last["hash"]))
+    say(f"head {head}")
 
 
 def _nothing(ledger: LedgerReader, wanted: LogFilter) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from worker.cli.app import app, invocation
-from worker.cli.common import config_of, say_no_ledger
+from worker.cli.common import config_of, refused_by_run, say_no_ledger
 from worker.cli.opening import ledger_url
 from worker.cli.output import Format, print_json, print_table, say
 from worker.engine.health import RELOAD_EVERY, unhealthy
@@ -39,7 +39,11 @@ HALT_COLUMNS = ("partner", "rule", "until", "because", "by")
 def status(
     context: typer.Context,
     healthy: Annotated[
-        bool, typer.Option("--healthy", help="Exit 1 unless a complete cycle is younger than three intervals.")
+        bool,
+        typer.Option(
+            "--healthy",
+            help="Exit 1 unless a complete cycle is younger than three intervals and `run` would take the ledger.",
+        ),
     ] = False,
     output: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.table,
 ) -> None:
@@ -100,6 +104,7 @@ def _status(ledger: LedgerReader, place: LedgerPlace, pid: int | None, now: date
         }
         for halt in ledger.halts(now)
     ]
+    refused = ledger.refused()
     return {
         "running": pid is not None,
         "pid": pid,
@@ -107,6 +112,7 @@ def _status(ledger: LedgerReader, place: LedgerPlace, pid: int | None, now: date
         "cycle_ms": body.get("cycle_ms") if current else None,
         "unreachable": body.get("unreachable") if current else None,
         "ended": {"at": spelled(said.seen_at), "why": body.get("ended")} if said is not None and pid is None else None,
+        "ledger_refused": None if refused is None else refused_by_run(refused),
         "rules": body.get("rules", dict(NO_RULES)),
         "partners": _partners(body.get("partners"), current=current),
         "writes": writes,
@@ -130,9 +136,10 @@ def _partners(said: Json, *, current: bool) -> Json:
 
 def _unhealthy(found: dict[str, Json], now: datetime, interval: timedelta) -> str | None:
     """Why the worker is not healthy, or None."""
+    refused = found["ledger_refused"]
     if not found["running"]:
-        return "no daemon holds the ledger"
-    return unhealthy(found, now, interval)
+        return f"no daemon holds the ledger{f', and {refused}' if refused else ''}"
+    return str(refused) if refused else unhealthy(found, now, interval)
 
 
 # for a person
@@ -140,6 +147,8 @@ def _unhealthy(found: dict[str, Json], now: datetime, interval: timedelta) -> st
 
 def _print(found: Mapping[str, Json], now: datetime) -> None:
     rows = [["daemon", _daemon(found, now)]]
+    if found["ledger_refused"]:
+        rows.append(["ledger", str(found["ledger_refused"])])
     rows.append(["rules" if found["running"] else "rules, then", _rules(_mapping(found["rules"]), now)])
     rows.append(["rule files", _files(found, now)])
     if found["unreachable"]:

@@ -8,7 +8,7 @@ end was cut off is shown by the mark, not by the chain. It proves nothing agains
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from json.encoder import encode_basestring
 
 from worker.model.commits import ChainBreak
@@ -51,6 +51,35 @@ def verify(records: Iterable[Mapping[str, Json]]) -> ChainBreak | None:
             return ChainBreak(seq=seq, why=f"record {seq} was changed after it was written")
         prev = str(record["hash"])
     return None
+
+
+def verify_to(records: Iterable[Mapping[str, Json]], marked: int) -> ChainBreak | None:
+    """The first place where a log as it is read does not hold, or ends before the record that its mark had reached.
+
+    A record that cannot be read at all (`ValueError`) is such a place.
+    """
+    reached = _Counted(records)
+    try:
+        found = verify(reached)
+    except ValueError as error:
+        return ChainBreak(seq=reached.count + 1, why=f"a record after seq {reached.count} cannot be read: {error}")
+    if found is None and marked > reached.count:
+        why = f"the log ends at seq {reached.count}, and its mark had reached seq {marked}: the end was cut off"
+        return ChainBreak(seq=reached.count + 1, why=why)
+    return found
+
+
+class _Counted:
+    """An iteration that can be asked how far it came."""
+
+    def __init__(self, records: Iterable[Mapping[str, Json]]) -> None:
+        self._records = records
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Mapping[str, Json]]:
+        for record in self._records:
+            yield record
+            self.count += 1
 
 
 def _hash_or_none(record: Mapping[str, Json]) -> str | None:

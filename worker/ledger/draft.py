@@ -18,7 +18,8 @@ from worker.ledger.connections import Connection
 from worker.ledger.mark import Mark, lost, read_mark
 from worker.ledger.places import LedgerPlace, place_of
 from worker.ledger.revisions import NOTHING, require_current, revision_of
-from worker.ledger.sql import SqlLedger, compared
+from worker.ledger.sql import SqlLedger
+from worker.ledger.standing import compared
 from worker.ledger.store import Store, memory_store, reading_store
 from worker.ledger.tables import (
     action_log,

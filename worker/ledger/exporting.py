@@ -1,8 +1,9 @@
 """The action log as a file for auditors, and the proof that such a file is what was exported. Pure.
 
-An export is JSON lines or CSV; both hold every field, so the chain can be recomputed from either on a machine that has
-nothing but the file. What ties the file to the ledger is the chain's head, ``SEQ:HASH``, which is noted when the export
-is made and kept apart from it: who changes a record, leaves one out or cuts off the end cannot come to the same head.
+An export is JSON lines, a JSON array or CSV; each holds every field, so the chain can be recomputed from any of them on
+a machine that has nothing but the file. What ties the file to the ledger is the chain's head, ``SEQ:HASH``, which is
+noted when the export is made and kept apart from it: who changes a record, leaves one out or cuts off the end cannot
+come to the same head without a gap.
 
 CSV is read by spreadsheets, which take ``=1+1`` for a formula. Text that begins like one gets a ``'`` in front, which
 is taken off again when the file is verified.
@@ -49,12 +50,20 @@ class Head:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """What an export proves. ``gaps``: places where records were left out, as a narrowed export has them; nothing is
-    then said of what is not there. ``broken``: the first place that was changed, or why the head is not reached."""
+    """What an export proves. ``broken``: the first place that was changed, or why the head is not reached.
+
+    ``gaps``: places where records were left out, the first of them record ``missing``, as a narrowed export has them;
+    nothing is then said of what is not there. ``tied``: how many records lead up to the head without a gap, so that
+    whoever changed one would have come to another head. ``after``: how many stand after the head, which is of an
+    earlier moment then and says nothing of them.
+    """
 
     count: int = 0
     head: Head | None = None
     gaps: int = 0
+    missing: int = 0
+    tied: int = 0
+    after: int = 0
     broken: ChainBreak | None = None
 
     @property
@@ -79,7 +88,7 @@ def csv_lines(records: Iterable[Mapping[str, Json]]) -> str:
 
 
 def read_export(lines: Iterable[str]) -> Iterator[dict[str, Json]]:
-    """The records of an export, of whichever form its first line shows. Raises `ValueError` where it is neither."""
+    """The records of an export, of whichever form its first line shows. Raises `ValueError` where it is of none."""
     source = iter(lines)
     first = next(source, "")
     if not first:
@@ -91,46 +100,75 @@ def read_export(lines: Iterable[str]) -> Iterator[dict[str, Json]]:
                 raise ValueError(f"line {number}: {len(cells)} cells instead of {len(FIELDS)}")
             yield {name: _value(name, cell) for name, cell in zip(FIELDS, cells, strict=True)}
         return
+    if first.lstrip("\ufeff").startswith("["):
+        yield from _of_array("".join([first.lstrip("\ufeff"), *source]))
+        return
     yield _record(first, 1)
     for number, line in enumerate(source, start=2):
         if line.strip():
             yield _record(line, number)
 
 
-def verified(records: Iterable[Mapping[str, Json]], against: Head | None = None) -> Verified:
-    """Recomputes the chain of an export, and finds the head in it. A head of an earlier moment is found too."""
-    count, gaps, last = 0, 0, Head(seq=0, hash=GENESIS)
-    found = against is None or against == last
+def verified(records: Iterable[Mapping[str, Json]], against: Head | None = None, *, partial: bool = False) -> Verified:
+    """Recomputes the chain of an export, and finds the head in it. A head of an earlier moment is found too.
+
+    ``partial``: where nothing else is left out, a missing end is a gap as well, and not a log that was cut off.
+    """
+    count, gaps, missing, run, last = 0, 0, 0, 0, Head(seq=0, hash=GENESIS)
+    found = Verified() if against is None or against == last else None
     for record in records:
-        seq, why = record.get("seq"), None
-        if not isinstance(seq, int) or seq <= last.seq:
-            why = f"record {seq} stands after record {last.seq}"
-        elif seq == last.seq + 1 and record.get("prev") != last.hash:
-            why = f"record {seq} does not follow the one before it"
-        elif record.get("hash") != _hash_or_none(record):
-            why = f"record {seq} was changed after it was written"
+        seq, why = record.get("seq"), _wrong(record, last)
+        if why is None and against is not None and seq == against.seq and record["hash"] != against.hash:
+            why = f"record {seq} has another hash than the head: this is not the log that the head was taken of"
+            return Verified(count=count, head=last, gaps=gaps, broken=ChainBreak(seq=against.seq, why=why))
         if why is not None or not isinstance(seq, int):
             return Verified(count=count, head=last, gaps=gaps, broken=ChainBreak(seq=last.seq + 1, why=why or ""))
-        gaps += seq != last.seq + 1
-        count, last = count + 1, Head(seq=seq, hash=str(record["hash"]))
-        if against is not None and seq == against.seq:
-            if last != against:
-                why = f"record {seq} has another hash than the head: this is not the log that the head was taken of"
-                return Verified(count=count, head=last, gaps=gaps, broken=ChainBreak(seq=seq, why=why))
-            found = True
-    if not found and against is not None:
-        why = f"the export ends at record {last.seq} and has no record {against.seq}: its end was cut off"
-        return Verified(count=count, head=last, gaps=gaps, broken=ChainBreak(seq=last.seq + 1, why=why))
-    return Verified(count=count, head=last, gaps=gaps)
+        if seq != last.seq + 1:
+            gaps, missing, run = gaps + 1, missing or last.seq + 1, 0
+        count, run, last = count + 1, run + 1, Head(seq=seq, hash=str(record["hash"]))
+        if last == against:
+            found = Verified(count=count, tied=run)
+    if against is not None and found is None and last.seq < against.seq:
+        if not gaps and not partial:
+            why = f"the export ends at record {last.seq} and has no record {against.seq}: its end was cut off"
+            return Verified(count=count, head=last, broken=ChainBreak(seq=last.seq + 1, why=why))
+        gaps, missing = gaps + 1, missing or last.seq + 1
+    tied, after = (0, 0) if found is None or against is None else (found.tied, count - found.count)
+    return Verified(count=count, head=last, gaps=gaps, missing=missing, tied=tied, after=after)
+
+
+def _wrong(record: Mapping[str, Json], last: Head) -> str | None:
+    """Why a record cannot stand after the one before it; None where it can."""
+    seq = record.get("seq")
+    if isinstance(seq, bool) or not isinstance(seq, int) or seq <= last.seq:
+        return f"record {seq} stands after record {last.seq}"
+    if seq == last.seq + 1 and record.get("prev") != last.hash:
+        return f"record {seq} does not follow the one before it"
+    if record.get("hash") != _hash_or_none(record):
+        return f"record {seq} was changed after it was written"
+    return None
+
+
+def _of_array(text: str) -> Iterator[dict[str, Json]]:
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it begins as a JSON array and is none: {error}") from error
+    for number, value in enumerate(values, start=1):
+        yield _known(value, f"element {number}")
 
 
 def _record(line: str, number: int) -> dict[str, Json]:
     try:
         value = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"line {number} is neither JSON nor CSV with a head line") from error
+    return _known(value, f"line {number}")
+
+
+def _known(value: object, where: str) -> dict[str, Json]:
     if not isinstance(value, dict) or not {"seq", "hash"} <= set(value):
-        raise ValueError(f"line {number} is no record")
+        raise ValueError(f"{where} is no record")
     return cast("dict[str, Json]", value)
 
 
@@ -159,5 +197,5 @@ def _value(name: str, cell: str) -> Json:
 def _hash_or_none(record: Mapping[str, Json]) -> str | None:
     try:
         return hash_of(record)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

@@ -19,12 +19,13 @@ from worker.ledger import chain, tables
 from worker.ledger.codec import decode, json_of, maybe_time, millis_text, time_of
 from worker.ledger.damage import readable
 from worker.ledger.journal import ALL_RECORDS, FIELDS, printed
-from worker.ledger.mark import lost, read_mark
+from worker.ledger.mark import lost
 from worker.ledger.places import LedgerPlace, place_of, sync_folder
 from worker.ledger.prepared import Prepared, given, unindexed
 from worker.ledger.revisions import NOTHING, require_current, revision_of
 from worker.ledger.rows import ALL_WRITES, OPEN_WRITES, Decoded, write_of
 from worker.ledger.sendings import first_sendings, task_reads
+from worker.ledger.standing import marked_to, refusal
 from worker.ledger.store import Store, code_of, memory_store, reading_store
 from worker.ledger.tables import action_log, daemon_status, meta, metadata, partner_memory, rule_memory, writes
 from worker.ledger.trail import load_evaluations, load_history, load_observed, load_text
@@ -82,6 +83,11 @@ class LedgerReader:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._decoded = Decoded()
+
+    @property
+    def made(self) -> bool:
+        """Whether there is a ledger on the disk: what was never made reads as an empty one."""
+        return self._store.place is not None
 
     def close(self) -> None:
         """Gives the connections back."""
@@ -231,21 +237,15 @@ class LedgerReader:
         """Whether a person has reopened anything of the partner since that record, in the ledger's memory."""
         return bool(self._store.rows(_REOPENED, {"after": after_seq, "partner": partner}))
 
+    def refused(self) -> NotSafe | None:
+        """Why a start would refuse this ledger as it stands to its mark; None where it would not."""
+        return refusal(self._store)
+
     def verify(self) -> ChainBreak | None:
-        """Recomputes the whole chain; the mark shows whether its end was cut off."""
-        mark = None if self._store.place is None else read_mark(self._store.place)
-        reached = _Counted(self._records(LogFilter()))
-        try:
-            found = chain.verify(reached)
-        except ValueError as error:
-            return ChainBreak(seq=reached.count + 1, why=f"a record after seq {reached.count} cannot be read: {error}")
-        if found is None and mark is not None and mark.seq > reached.count:
-            why = f"the log ends at seq {reached.count}, and its mark had reached seq {mark.seq}: the end was cut off"
-            return ChainBreak(seq=reached.count + 1, why=why)
-        if found is None and mark is not None and mark.alone and reached.sent <= mark.seq:
-            why = f"the mark is damaged, and the log shows no sending after seq {mark.seq}: its end may be cut off"
-            return ChainBreak(seq=reached.count + 1, why=why)
-        return found
+        """Recomputes the whole chain. That its end was cut off is shown by its mark, unless `refused` says that the
+        mark cannot."""
+        marked = marked_to(self._store)  # first: a daemon may go on meanwhile
+        return chain.verify_to(self._records(LogFilter()), marked)
 
     # what explains
 
@@ -322,22 +322,6 @@ class LedgerReader:
     def _writes(self, query: Select[tuple[object, ...]]) -> tuple[Write, ...]:
         with self._store.reading() as connection:
             return tuple(write_of(row) for row in connection.execute(query))
-
-
-class _Counted:
-    """An iteration that can be asked how far it came, and which was the last ``sending``."""
-
-    def __init__(self, records: Iterator[dict[str, Json]]) -> None:
-        self._records = records
-        self.count = 0
-        self.sent = 0
-
-    def __iter__(self) -> Iterator[dict[str, Json]]:
-        for record in self._records:
-            yield record
-            self.count += 1
-            if record["kind"] == "sending":
-                self.sent = self.count
 
 
 def open_for_backup(url: str, folder: Path | None = None) -> LedgerReader:

@@ -19,16 +19,16 @@ from worker.ledger.chain import GENESIS
 from worker.ledger.changes import insert_plan, save_memories, save_partner, stored_memory, update_write
 from worker.ledger.codec import json_text, time_text
 from worker.ledger.connections import Connection
-from worker.ledger.damage import damaged
 from worker.ledger.journal import Journal
-from worker.ledger.mark import Mark, Reached, compare, lost, read_mark, stands, write_mark
+from worker.ledger.mark import Mark, lost, read_mark, stands, write_mark
 from worker.ledger.places import LedgerPlace, place_of, sync_folder
 from worker.ledger.prepared import Prepared, given
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.ledger.revisions import NOTHING, migrate, ready_to_migrate, require_current, revision_of
 from worker.ledger.sendings import insert_halt, note_task_read, record_attempt, settle_attempt
+from worker.ledger.standing import compared
 from worker.ledger.store import Store, create_file, reading_store, writing_store
-from worker.ledger.tables import action_log, daemon_status, halts, meta, rule_memory, writes
+from worker.ledger.tables import action_log, daemon_status, halts, meta
 from worker.ledger.trail import save_trail
 from worker.ledger.views import Views, active_halts
 from worker.model.commits import Brake, Commit, DaemonStatus, Halt, MemoryChange, Sending, SendingView
@@ -47,12 +47,8 @@ _SAVE_STATUS = Prepared(
     [column.name for column in daemon_status.c],
 )
 _TOUCH = Prepared(update(meta).values(id=meta.c.id))
-_ID = Prepared(select(meta.c.ledger_id))
-_HELD = tuple(Prepared(select(1).select_from(table).limit(1)) for table in (action_log, writes, rule_memory))
-_HASH_AT = Prepared(select(action_log.c.hash).where(action_log.c.seq == given("at_seq")))
 _BY_A_PERSON = action_log.c.by != literal_column(f"'{WORKER}'")
 _A_SENDING = action_log.c.kind == literal_column("'sending'")
-_SENT_AFTER = Prepared(select(1).where(action_log.c.seq > given("at_seq"), _A_SENDING).limit(1))
 _MARKED_AFTER = Prepared(
     select(action_log.c.seq, action_log.c.hash)
     .where(action_log.c.seq > given("at_seq"), or_(_A_SENDING, _BY_A_PERSON))
@@ -309,37 +305,6 @@ def check_mark(store: Store, place: LedgerPlace) -> Mark:
             mark = Mark(ledger_id=ledger_id, seq=0, hash=GENESIS)
             write_mark(place, mark)
     return mark
-
-
-def compared(connection: Connection, place: LedgerPlace, mark: Mark | None) -> str:
-    """The ledger's id, where ledger and mark belong together. Raises `NotSafe`; changes nothing."""
-    ledger_id = next((str(found) for (found,) in _ID.run(connection)), None)
-    if ledger_id is None:
-        raise damaged("it says nothing of itself", f"the ledger {place.file}")
-    reached = Reached(
-        ledger_id=ledger_id,
-        hash_at_mark=None if mark is None else _hash_at(connection, mark.seq),
-        sent_since=mark is not None and mark.alone and _sent_after(connection, mark.seq),
-        blank=_blank(connection),
-    )
-    compare(place, mark, reached)
-    return ledger_id
-
-
-def _sent_after(connection: Connection, seq: int) -> bool:
-    """Asked of a mark that has lost its other half, and of no other: it walks what was recorded since."""
-    return _SENT_AFTER.run(connection, {"at_seq": seq}).fetchone() is not None
-
-
-def _blank(connection: Connection) -> bool:
-    """Nothing was ever recorded or remembered."""
-    return not any(asked.run(connection).fetchone() for asked in _HELD)
-
-
-def _hash_at(connection: Connection, seq: int) -> str | None:
-    if seq == 0:
-        return GENESIS
-    return next((str(found) for (found,) in _HASH_AT.run(connection, {"at_seq": seq})), None)
 
 
 def _recorded(connection: Connection, one: Sending, views: Views, journal: Journal) -> Brake | None:

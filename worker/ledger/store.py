@@ -214,7 +214,7 @@ def memory_store() -> Store:
 def _reading_without_shared_memory(place: LedgerPlace) -> Store:
     try:
         if place.wal.exists() and place.wal.stat().st_size > 0:
-            return Store(Sole(_copied(place)), None)
+            return Store(Sole(_copied(place)), place)
         connect = _connector(place, "mode=ro&immutable=1")
         return Store(Kept(connect, _probed(connect)), place)
     except (sqlite3.Error, OSError) as error:

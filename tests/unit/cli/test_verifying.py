@@ -1,8 +1,10 @@
 """An auditor gets a file and a head, and needs nothing else to see whether the one belongs to the other."""
 
 import io
+import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,8 +18,11 @@ from worker.cli.verifying import head_of
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Commit
 from worker.model.errors import UsageError
+from worker.model.ids import RuleId
 
 RECORDS = 5
+FORMS = ("jsonl", "csv", "json")
+NOT_THE_EXPORT = "this is not the export that the head was taken of"
 
 
 @pytest.fixture
@@ -48,44 +53,130 @@ def exported(folder: Path, form: str, capsys: pytest.CaptureFixture[str]) -> tup
     return file, said.err.strip().removeprefix("head ")
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv"])
+@pytest.mark.parametrize("form", FORMS)
 def test_an_export_is_verified_with_nothing_but_the_file_and_the_head(
     folder: Path, form: str, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, head = exported(folder, form, capsys)
     elsewhere = tmp_path_factory.mktemp("another machine")
-    assert call(elsewhere, "--verify", "--from", str(file), "--against", head) == 0
-    assert capsys.readouterr().out == f"the chain holds from the first record: {RECORDS} records; head {head}\n"
+    for more in ((), ("--partial",)):
+        assert call(elsewhere, "--verify", "--from", str(file), "--against", head, *more) == 0
+        assert capsys.readouterr().out == f"the chain holds from the first record: {RECORDS} records; head {head}\n"
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv"])
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda lines: [line.replace("look 3", "look 4") for line in lines], "record 4 was changed"),
-        (lambda lines: lines[:-1], "its end was cut off"),
-    ],
-    ids=["a word is changed", "the end is cut off"],
-)
-def test_a_file_that_was_touched_is_found_out(
-    folder: Path, form: str, change: object, words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert callable(change)
+def without(file: Path, form: str, *left_out: int) -> None:
+    """The export less these records."""
+    text = file.read_text("utf-8")
+    if form == "json":
+        kept = [one for one in json.loads(text) if one["seq"] not in left_out]
+        file.write_text(json.dumps(kept, indent=2), "utf-8")
+        return
+    lines = text.splitlines(keepends=True)
+    first = 1 if form == "csv" else 0  # the line of record 1
+    places = {first + seq - 1 for seq in left_out}
+    file.write_text("".join(line for place, line in enumerate(lines) if place not in places), "utf-8")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_word_that_was_changed_is_found_out(folder: Path, form: str, capsys: pytest.CaptureFixture[str]) -> None:
     file, head = exported(folder, form, capsys)
-    lines: Sequence[str] = change(file.read_text("utf-8").splitlines(keepends=True))
-    file.write_text("".join(lines), "utf-8")
+    file.write_text(file.read_text("utf-8").replace("look 3", "look 4"), "utf-8")
+    for more in ((), ("--partial",)):
+        assert call(folder, "--verify", "--from", str(file), "--against", head, *more) == 1
+        assert "record 4 was changed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_end_that_was_cut_off_is_found_out(folder: Path, form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file, head = exported(folder, form, capsys)
+    without(file, form, 5)
     assert call(folder, "--verify", "--from", str(file), "--against", head) == 1
-    assert words in capsys.readouterr().out
+    assert "its end was cut off" in capsys.readouterr().out
 
 
-def test_a_part_of_the_log_holds_and_is_called_a_part(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("left_out", "words"),
+    [
+        ((3,), "left out at 1 place, the first of them is record 3"),
+        ((1, 4), "left out at 2 places, the first of them is record 1"),
+        ((1, 2, 3, 4), "left out at 1 place, the first of them is record 1"),
+        ((2, 4, 5), "the first of them is record 2"),
+    ],
+    ids=["one in the middle", "several", "all but the head's", "the head's own as well"],
+)
+@pytest.mark.parametrize("bound", [True, False], ids=["with the head", "without it"])
+def test_an_export_with_records_left_out_does_not_hold(
+    folder: Path,
+    form: str,
+    left_out: tuple[int, ...],
+    words: str,
+    bound: bool,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    file, _ = exported(folder, "jsonl", capsys)
-    lines = file.read_text("utf-8").splitlines(keepends=True)
-    file.write_text("".join(lines[2:]), "utf-8")
-    assert call(folder, "--verify", "--from", str(file)) == 0
-    assert "at 1 place others are not there" in capsys.readouterr().out
+    file, head = exported(folder, form, capsys)
+    without(file, form, *left_out)
+    against = ("--against", head) if bound else ()
+
+    assert call(folder, "--verify", "--from", str(file), *against) == 1
+    said = capsys.readouterr()
+    assert (words in said.out, "this is not the whole log" in said.out, "--partial" in said.err) == (True, True, True)
+
+
+@pytest.mark.parametrize(
+    ("left_out", "words"),
+    [
+        ((1, 2), "3 records; at 1 place others are not there, nothing is said of them; 3 records without a gap up to"),
+        ((2, 4), "3 records; at 2 places others are not there, nothing is said of them; 1 record without a gap up to"),
+        ((2, 5), "3 records; at 2 places others are not there, nothing is said of them; nothing ties them to a head"),
+        ((5,), "4 records; at 1 place others are not there, nothing is said of them; nothing ties them to a head"),
+    ],
+)
+def test_a_part_holds_where_it_is_meant_to_be_one_and_what_the_head_says_of_it_is_told(
+    folder: Path, left_out: tuple[int, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, head = exported(folder, "jsonl", capsys)
+    without(file, "jsonl", *left_out)
+    assert call(folder, "--verify", "--from", str(file), "--against", head, "--partial") == 0
+    assert f"what is there holds: {words}" in capsys.readouterr().out
+    assert call(folder, "--verify", "--from", str(file), "--partial") == 0
+    unbound = "give the head" if left_out == (5,) else "nothing ties them to a head"
+    assert unbound in capsys.readouterr().out
+
+
+def test_a_narrowed_export_is_a_part_and_one_of_the_whole_log_is_not(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with SqlLedger.open("sqlite:///worker.db", clock_now=lambda: NOW, folder=folder) as ledger:
+        other = replace(fired(NOW, why="other"), rule=RuleId("other-rule"))
+        ledger.apply(Commit(at=NOW, records=(other, fired(NOW + timedelta(seconds=9)))))
+    assert call(folder, "--verify") == 0
+    head = capsys.readouterr().out.split("head ")[1].strip()
+    assert call(folder, "--format", "csv", "--rule", "other-rule") == 0
+    part = folder / "part.csv"
+    part.write_text(capsys.readouterr().out, "utf-8", newline="")
+
+    assert call(folder, "--verify", "--from", str(part), "--against", head) == 1
+    assert call(folder, "--verify", "--from", str(part), "--against", head, "--partial") == 0
+    assert "what is there holds: 1 record; at 2 places others" in capsys.readouterr().out
+
+
+def test_records_that_came_after_the_head_are_not_what_was_exported_with_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, head = exported(folder, "jsonl", capsys)
+    with SqlLedger.open("sqlite:///worker.db", clock_now=lambda: NOW, folder=folder) as ledger:
+        ledger.apply(Commit(at=NOW, records=(fired(NOW, why="later"),)))
+    later, _ = exported(folder, "jsonl", capsys)
+
+    assert call(folder, "--verify", "--from", str(later), "--against", head) == 1
+    assert f"1 record at the end came after the head, which says nothing of them: {NOT_THE_EXPORT}" in (
+        capsys.readouterr().out
+    )
+    assert call(folder, "--verify", "--from", str(later), "--against", head, "--partial") == 0
+    assert "5 records without a gap up to the head, and no more is tied to it; 1 came after the head" in (
+        capsys.readouterr().out
+    )
 
 
 def test_the_ledger_itself_is_held_against_a_head_of_earlier(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,13 +191,16 @@ def test_the_ledger_itself_is_held_against_a_head_of_earlier(folder: Path, capsy
     assert "has no record 9" in capsys.readouterr().out
 
 
-def test_an_empty_log_has_a_head_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_an_empty_log_has_a_head_too(tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "config.yaml").write_text("{}\n", "utf-8")
     with SqlLedger.open("sqlite:///worker.db", clock_now=lambda: NOW, folder=tmp_path):
         pass
-    file, head = exported(tmp_path, "csv", capsys)
+    file, head = exported(tmp_path, form, capsys)
     assert head.splitlines()[-1].endswith("0:" + "0" * 64)
-    assert call(tmp_path, "--verify", "--from", str(file)) == 0
+    if form != "jsonl":
+        assert call(tmp_path, "--verify", "--from", str(file)) == 0
+    assert call(tmp_path, "--verify", "--from", str(file), "--against", "0:" + "0" * 64) == 0
 
 
 def test_an_empty_file_is_no_export_unless_the_head_says_that_the_log_was_empty(
@@ -133,6 +227,8 @@ def test_a_part_has_no_head_of_its_own(folder: Path, capsys: pytest.CaptureFixtu
     [
         (("--against", "5:abc", "--verify"), "SEQ:HASH"),
         (("--from", "x"), "go with --verify"),
+        (("--verify", "--partial"), "--partial goes with --from"),
+        (("--partial",), "go with --verify"),
         (("--verify", "--from", "there is none"), "cannot be read"),
         (("--verify", "--from", "config.yaml"), "no export"),
         (("--verify", "--follow"), "cannot be narrowed"),

@@ -107,24 +107,43 @@ def test_a_record_that_is_no_text_any_more_breaks_the_chain_where_it_stands(tmp_
     assert broken.seq == 2
 
 
-def test_a_damaged_mark_shows_in_the_verification_where_the_end_of_the_log_may_be_lost(tmp_path: Path) -> None:
+def test_a_damaged_mark_is_refused_where_the_end_of_the_log_may_be_lost(tmp_path: Path) -> None:
     with open_ledger(tmp_path) as ledger:
         (write,) = planned(ledger)
         sent(ledger, write, after(1))
-        assert ledger.verify() is None
+        assert ledger.refused() is None
         mark = place_in(tmp_path).mark
         newest = mark.read_bytes().index(b'"seq": 2') // SLOT_BYTES
         body = bytearray(mark.read_bytes())
         body[newest * SLOT_BYTES] ^= 1
         mark.write_bytes(body)
-        assert ledger.verify() is None, "the sending that was being marked is there"
+        assert ledger.refused() is None, "the sending that was being marked is there"
         body[newest * SLOT_BYTES] ^= 1
         body[(1 - newest) * SLOT_BYTES] ^= 1
         mark.write_bytes(body)
-        broken = ledger.verify()
+        refused, broken = ledger.refused(), ledger.verify()
 
-    assert broken is not None
-    assert "mark is damaged" in broken.why
+    assert "is damaged" in str(refused)
+    assert broken is None, "as far as it goes it holds"
+
+
+def test_a_ledger_that_says_nothing_of_itself_is_refused_as_damaged(tmp_path: Path) -> None:
+    written(tmp_path)
+    spoil(tmp_path, "DELETE FROM meta")
+
+    with open_reading(URL, tmp_path) as reader:
+        assert "says nothing of itself" in str(reader.refused())
+        assert reader.verify() is None
+
+
+def test_a_ledger_that_cannot_be_asked_at_all_is_an_error_and_no_refusal(tmp_path: Path) -> None:
+    written(tmp_path)
+
+    with open_reading(URL, tmp_path) as reader:
+        reader.close()
+        place_in(tmp_path).file.unlink()
+        with pytest.raises(LedgerUnwritable, match="unable to open"):
+            reader.refused()
 
 
 def test_what_is_damage_already_is_told_in_its_own_words() -> None:

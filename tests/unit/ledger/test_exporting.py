@@ -2,10 +2,10 @@
 
 import csv
 import io
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -62,9 +62,10 @@ def lines(text: str) -> list[str]:
     return list(io.StringIO(text, newline=""))
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv"])
+@pytest.mark.parametrize("form", ["jsonl", "csv", "json"])
 def test_an_export_comes_back_as_it_was_and_reaches_its_head(form: str) -> None:
-    text = json_lines(LOG) if form == "jsonl" else csv_head() + csv_lines(LOG)
+    forms = {"jsonl": json_lines(LOG), "csv": csv_head() + csv_lines(LOG), "json": json.dumps(LOG, indent=2)}
+    text = forms[form]
     found = list(read_export(lines(text)))
     assert found == LOG
     result = verified(found, HEAD)
@@ -90,6 +91,7 @@ def altered(records: Sequence[dict[str, Json]], **changes: Json) -> list[dict[st
         (altered(LOG, prev="0" * 64), 4, "does not follow", "the link was changed"),
         ([*LOG[:3], LOG[4], LOG[3]], 6, "stands after", "another order"),
         ([*LOG[:3], {"seq": None}], 4, "stands after", "no record"),
+        ([{**LOG[0], "seq": True}], 1, "stands after", "a number that is none"),
         (LOG[:-1], len(LOG), "its end was cut off", "the end was cut off"),
         ([], 1, "its end was cut off", "nothing is left"),
     ],
@@ -103,8 +105,18 @@ def test_what_was_done_to_an_export_is_found(
 
 
 def test_records_left_out_are_counted_as_gaps_and_nothing_is_said_of_them() -> None:
-    result = verified([LOG[2], LOG[3], LOG[9], LOG[-1]], HEAD)
-    assert (result.broken, result.whole, result.count, result.gaps) == (None, False, 4, 3)
+    result = verified([LOG[2], LOG[3], LOG[9], *LOG[-2:]], HEAD)
+    assert (result.broken, result.whole, result.count, result.gaps, result.missing) == (None, False, 5, 3, 1)
+    assert result.tied == 2, "only these lead up to the head"
+
+
+def test_a_part_need_not_have_the_record_of_the_head_and_then_nothing_ties_it_to_that() -> None:
+    for records, gaps, missing in (([LOG[2], LOG[3]], 2, 1), (LOG[:3], 1, 4)):
+        result = verified(records, HEAD, partial=True)
+        assert (result.broken, result.count, result.tied, result.after) == (None, len(records), 0, 0)
+        assert (result.gaps, result.missing) == (gaps, missing)
+    earlier = verified([LOG[2], LOG[3]], Head(seq=2, hash=str(LOG[1]["hash"])))
+    assert (earlier.gaps, earlier.missing, earlier.tied) == (1, 1, 0), "it is one of those that are not there"
 
 
 def test_a_log_that_was_written_anew_does_not_reach_the_old_head() -> None:
@@ -116,7 +128,9 @@ def test_a_log_that_was_written_anew_does_not_reach_the_old_head() -> None:
 
 
 def test_an_older_head_is_found_in_a_newer_export() -> None:
-    assert verified(LOG, Head(seq=5, hash=str(LOG[4]["hash"]))).whole
+    result = verified(LOG, Head(seq=5, hash=str(LOG[4]["hash"])))
+    assert (result.whole, result.tied, result.after) == (True, 5, len(LOG) - 5)
+    assert verified(LOG, Head(seq=0, hash=GENESIS)).after == len(LOG)
     assert verified([], Head(seq=0, hash=GENESIS)).whole
 
 
@@ -130,7 +144,22 @@ def test_a_head_is_spelled_as_it_is_read() -> None:
     assert Head.parse(str(HEAD)) == HEAD
 
 
-@pytest.mark.parametrize("text", ["nonsense", "[]\n", "seq,at\n1,2\n", '{"seq": 1}\nnonsense\n'])
-def test_what_is_no_export_is_refused(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["nonsense", "seq,at\n1,2\n", '{"seq": 1}\nnonsense\n', '"x"\n', '{"a": ' * 99_999])
+def test_what_is_no_export_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="line"):
+        list(read_export(lines(text)))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[1, 2]\n", "element 1 is no record"),
+        ('[\n{"seq": 1, "hash": "x"},\n{"seq": 2}]\n', "element 2 is no record"),
+        ('[\n{"seq": 1, "hash": "x"},\n', "begins as a JSON array and is none"),
+        ("[" * 99_999, "begins as a JSON array and is none"),
+    ],
+    ids=["numbers", "a record without a hash", "cut off", "nothing but brackets"],
+)
+def test_what_is_no_array_of_records_is_refused(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
         list(read_export(lines(text)))

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -202,6 +203,7 @@ import json, os, sys
 sys.path.insert(0, sys.argv[2])
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import LogFilter
@@ -212,7 +214,9 @@ if os.getuid() == 0:
     os.setuid(65534)
 folder = Path(sys.argv[1])
 with open_reading("sqlite:///worker.db", folder) as reader:
-    print(json.dumps([len(list(reader.log(LogFilter()))), len(reader.writes())]))
+    print(json.dumps([len(list(reader.log(LogFilter()))), len(reader.writes()), reader.made, str(reader.refused())]))
+    with TemporaryDirectory() as other:
+        reader.backup(Path(other) / "backup.db")
 try:
     SqlLedger.open("sqlite:///worker.db", clock_now=lambda: datetime.now(UTC), folder=folder)
 except NotSafe as error:
@@ -229,7 +233,7 @@ def shared_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def read_as_another(folder: Path) -> list[object]:
+def read_as_another(folder: Path) -> list[Any]:
     for file in folder.iterdir():
         file.chmod(0o444)
     folder.chmod(0o555)
@@ -253,13 +257,13 @@ def test_a_ledger_left_tidily_is_read_from_a_read_only_disk_and_refused_for_writ
     fill(shared_folder).close()
     assert not place_in(shared_folder).wal.exists()
 
-    assert read_as_another(shared_folder) == [[3, 1], 3]
+    assert read_as_another(shared_folder) == [[3, 1, True, "None"], 3]
 
 
 @pytest.mark.timeout(20)
 def test_a_ledger_in_use_is_read_from_a_read_only_view_of_it(shared_folder: Path) -> None:
     with fill(shared_folder):
-        assert read_as_another(shared_folder) == [[3, 1], 3]
+        assert read_as_another(shared_folder) == [[3, 1, True, "None"], 3]
 
 
 @pytest.mark.timeout(20)
@@ -271,4 +275,6 @@ def test_what_a_crash_left_in_the_wal_is_read_from_a_read_only_disk_too(shared_f
     shutil.rmtree(live)
     assert all(Path(copy).stat().st_size for copy in copies)
 
-    assert read_as_another(shared_folder) == [[3, 1], 3]
+    (entries, writes, made, refused), code = read_as_another(shared_folder)
+    assert (entries, writes, made, code) == (3, 1, True, 3)
+    assert "worker.db.mark is missing" in refused, "what is read is a copy, and the mark is asked for beside the file"
