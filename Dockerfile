@@ -37,7 +37,8 @@ WORKDIR /data
 VOLUME /data
 STOPSIGNAL SIGTERM
 
-# Healthy: a complete cycle no older than three intervals. Unhealthy is a reason to look, and restarting is always safe.
+# Healthy: a complete cycle no older than three intervals, on a ledger that `run` would take again. Unhealthy is a reason
+# to look, and restarting is always safe: a ledger that was put back is refused before anything is sent.
 # An image in the OCI format cannot hold this: with podman and buildah, build with --format docker.
 HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 CMD ["campaign-worker", "status", "--healthy"]
 

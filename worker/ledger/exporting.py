@@ -95,6 +95,8 @@ def read_export(lines: Iterable[str]) -> Iterator[dict[str, Json]]:
         return
     if first.lstrip("\ufeff").startswith("seq,"):
         csv.field_size_limit(CELL_MAX)
+        if next(csv.reader([first.lstrip("\ufeff")])) != list(FIELDS):
+            raise ValueError(f"line 1: the columns of an export are {','.join(FIELDS)}")
         for number, cells in enumerate(csv.reader(source), start=2):
             if len(cells) != len(FIELDS):
                 raise ValueError(f"line {number}: {len(cells)} cells instead of {len(FIELDS)}")
@@ -149,9 +151,22 @@ def _wrong(record: Mapping[str, Json], last: Head) -> str | None:
     return None
 
 
+def _json(text: str) -> object:
+    """A JSON value in which no name stands twice: the chain covers one of the two, and a person may read the other."""
+    return json.loads(text, object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        twice = next(name for at, (name, _) in enumerate(pairs) if name in dict(pairs[:at]))
+        raise ValueError(f"'{twice}' stands twice in one object")
+    return found
+
+
 def _of_array(text: str) -> Iterator[dict[str, Json]]:
     try:
-        values = json.loads(text)
+        values = cast("list[object]", _json(text))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it begins as a JSON array and is none: {error}") from error
     for number, value in enumerate(values, start=1):
@@ -160,9 +175,9 @@ def _of_array(text: str) -> Iterator[dict[str, Json]]:
 
 def _record(line: str, number: int) -> dict[str, Json]:
     try:
-        value = json.loads(line)
+        value = _json(line)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"line {number} is neither JSON nor CSV with a head line") from error
+        raise ValueError(f"line {number} is neither JSON nor CSV with a head line: {error}") from error
     return _known(value, f"line {number}")
 
 
@@ -188,7 +203,7 @@ def _cell(name: str, value: Json) -> str:
 
 def _value(name: str, cell: str) -> Json:
     if name in JSON_FIELDS or name in NUMBERS:
-        return cast(Json, json.loads(cell)) if cell else None
+        return cast(Json, _json(cell)) if cell else None
     if not cell and name not in NEVER_NULL:
         return None
     return cell.removeprefix("'")

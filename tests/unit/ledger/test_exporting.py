@@ -163,3 +163,22 @@ def test_what_is_no_export_is_refused(text: str) -> None:
 def test_what_is_no_array_of_records_is_refused(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         list(read_export(lines(text)))
+
+
+def test_a_value_beside_the_one_that_the_chain_covers_is_found() -> None:
+    whole, twice = json_lines(LOG), "'why' stands twice in one object"
+    for text in (whole.replace('"seq":4,', '"why":"nothing happened","seq":4,'), json.dumps(LOG)):
+        forged = text.replace('{"seq": 4, ', '{"why": "nothing happened", "seq": 4, ')
+        assert forged != whole
+        with pytest.raises(ValueError, match=twice):
+            list(read_export(lines(forged)))
+    cells = csv_head() + csv_lines(LOG)
+    with pytest.raises(ValueError, match="'title' stands twice"):
+        list(read_export(lines(cells.replace('""title"": ', '""title"": 1, ""title"": '))))
+
+
+def test_the_columns_of_a_csv_are_the_names_that_the_chain_covers() -> None:
+    swapped = csv_head().replace("partner,event", "event,partner")
+    assert swapped != csv_head()
+    with pytest.raises(ValueError, match="line 1: the columns of an export are seq,at,partner,event"):
+        list(read_export(lines(swapped + csv_lines(LOG))))
