@@ -20,7 +20,7 @@ from worker.engine.cycle import Cycle
 from worker.engine.failing import Failing
 from worker.engine.health import RELOAD_EVERY
 from worker.engine.lasting import Lasting
-from worker.engine.partners import Partners, held_while_gone, said_of
+from worker.engine.partners import Partners, Renewed, held_while_gone, said_of
 from worker.engine.parts import Parts
 from worker.engine.report import CycleReport
 from worker.engine.rulesource import RuleSource, RulesStatus
@@ -144,10 +144,11 @@ class Daemon:
 
     def _watch(self, scheduler: AsyncIOScheduler, partners: tuple[PartnerId, ...]) -> None:
         """One job a partner, one for the rules, one for who the partners are."""
-        self._renew(scheduler, partners)
-        options = JOB_OPTIONS
-        scheduler.add_job(self._reload, Every(RELOAD_EVERY), id="rules", **options)
-        scheduler.add_job(self._refresh, Every(PARTNERS_EVERY), args=[scheduler], id="partners", **options)
+        renewed = self._renew(scheduler, partners)
+        if renewed.failed is not None:
+            raise renewed.failed
+        scheduler.add_job(self._reload, Every(RELOAD_EVERY), id="rules", **JOB_OPTIONS)
+        scheduler.add_job(self._refresh, Every(PARTNERS_EVERY), args=[scheduler], id="partners", **JOB_OPTIONS)
 
     async def _refresh(self, scheduler: AsyncIOScheduler) -> None:
         """Asks who the partners are now."""
@@ -156,19 +157,19 @@ class Daemon:
         except WorkerError as problem:
             self._reporter.alarm("partners_unknown", error=str(problem), hint=problem.hint)
             return  # who they are stays as it was; their own looks say what else is wrong
-        found, lost = self._renew(scheduler, named)
-        for partner in found:
+        renewed = self._renew(scheduler, named)
+        for partner in renewed.found:
             self._reporter.note("partner_found", partner=partner)
-        for partner in lost:
+        for partner in renewed.lost:
             self._reporter.alarm("partner_lost", partner=partner)
+        if renewed.failed is not None:
+            self._reporter.alarm("ledger_unwritable", error=str(renewed.failed), hint=renewed.failed.hint)
 
-    def _renew(
-        self, scheduler: AsyncIOScheduler, named: tuple[PartnerId, ...]
-    ) -> tuple[list[PartnerId], list[PartnerId]]:
-        found, lost = self._partners.renew(named)
-        for partner in lost:
+    def _renew(self, scheduler: AsyncIOScheduler, named: tuple[PartnerId, ...]) -> Renewed:
+        renewed = self._partners.renew(named)
+        for partner in renewed.lost:
             scheduler.remove_job(f"cycle {partner}")
-        for partner in found:
+        for partner in renewed.found:
             scheduler.add_job(
                 self._looks,
                 Every(self._settings.interval),
@@ -178,7 +179,7 @@ class Daemon:
                 **JOB_OPTIONS,
             )
         self._hold_gone(named)
-        return found, lost
+        return renewed
 
     def _hold_gone(self, named: tuple[PartnerId, ...]) -> None:
         """The unsent writes of partners that are gone say so; what cannot be stored now is tried a minute later."""

@@ -7,11 +7,12 @@ first look is one after a silence. Nothing here decides when to look.
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from worker.engine.state import PartnerState
 from worker.model.commits import Move
+from worker.model.errors import LedgerUnwritable
 from worker.model.facts import Json
 from worker.model.ids import PartnerId
 from worker.model.moments import spelled
@@ -46,6 +47,16 @@ def said_of(state: PartnerState, now: datetime) -> dict[str, Json]:
     return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renewed:
+    """Who is watched from now on, and who no longer is, in order. ``failed``: why somebody could not be taken up, which
+    the next renewal tries again."""
+
+    found: list[PartnerId]
+    lost: list[PartnerId]
+    failed: LedgerUnwritable | None
+
+
 class Partners:
     """The states of all partners by id. ``load`` gives what the ledger remembers of one."""
 
@@ -62,8 +73,8 @@ class Partners:
         """The state of a partner that is watched."""
         return self._watched.get(partner)
 
-    def renew(self, named: Iterable[PartnerId]) -> tuple[list[PartnerId], list[PartnerId]]:
-        """Takes over whom the service names now; who is watched from now on, and who no longer is, in order.
+    def renew(self, named: Iterable[PartnerId]) -> Renewed:
+        """Takes over whom the service names now.
 
         Who comes back while an attempt of before is still under way is taken up a renewal later, so that its outcome is
         recorded first.
@@ -72,8 +83,14 @@ class Partners:
         lost = sorted(set(self._watched) - now)
         for partner in lost:
             self._leave(partner)
-        found = [partner for partner in sorted(now - set(self._watched)) if self._take_up(partner)]
-        return found, lost
+        found: list[PartnerId] = []
+        failed: LedgerUnwritable | None = None
+        for partner in sorted(now - set(self._watched)):
+            try:
+                found += [partner] if self._take_up(partner) else []
+            except LedgerUnwritable as problem:
+                failed = problem  # the others are looked at all the same
+        return Renewed(found=found, lost=lost, failed=failed)
 
     def tasks(self) -> tuple[list["asyncio.Task[None]"], list["asyncio.Task[None]"]]:
         """The running tasks of all partners, also of those that left: those that send, and those that only prepare."""

@@ -1,6 +1,7 @@
 """From the firings of one look to plans: surge, mode, sharing of equal wishes, and what a newer firing replaces."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from worker.engine.conflicts import precedence
 from worker.engine.looks import Candidate, Look, Settings, mode_of
@@ -113,18 +114,22 @@ class Planner:
         """The rule whose open write already stands for every wish of this firing. A shadow has none but shadows.
 
         Of an action of several calls the last one has to be open: where it is not, because its rule was removed
-        in between, the call that is under way stands for half of the wish only.
+        in between, the call that is under way stands for half of the wish only. And a step that another one of its
+        rule comes before, which this rule does not wish for, stands for nothing: it falls with that one.
         """
+        wishes = {(step.intent.target, step.intent.wish) for step in candidate.steps}
         standing: dict[tuple[str, str], RuleId] = {}
         if mode != "shadow":
-            for write in self._open(candidate.event):
+            writes = self._open(candidate.event)
+            for write in writes:
                 whole = write.key.item not in ACTIONS[write.intent.action].items[:-1]
-                if write.intent.target and whole and not self._outranks(candidate.glimpse.rule, write):
+                joinable = whole and not _comes_after(write, writes, wishes)
+                if write.intent.target and joinable and not self._outranks(candidate.glimpse.rule, write):
                     standing.setdefault(_wish(write), write.key.rule)
         for plan in plans:
-            if plan.intent.target and _alike(plan, mode):
+            if plan.intent.target and _alike(plan, mode) and not _comes_after(plan, plans, wishes):
                 standing.setdefault(_wish(plan), plan.key.rule)
-        owners = {standing.get((step.intent.target, step.intent.wish)) for step in candidate.steps}
+        owners = {standing.get(wish) for wish in wishes}
         owner = owners.pop() if len(owners) == 1 else None
         return owner if owner != candidate.glimpse.rule.id else None
 
@@ -143,10 +148,13 @@ class Planner:
         rule = candidate.glimpse.rule.id
         wishes = {(step.intent.target, step.intent.wish) for step in candidate.steps}
         for index, plan in enumerate(plans):
-            if _wish(plan) in wishes and _alike(plan, mode):
+            if _wish(plan) in wishes and _alike(plan, mode) and not _comes_after(plan, plans, wishes):
                 plans[index] = replace(plan, rules=(*plan.rules, rule))
-        for write in self._open(candidate.event):
-            if mode != "shadow" and _wish(write) in wishes and rule not in write.rules:
+        writes = self._open(candidate.event)
+        for write in writes:
+            if mode == "shadow" or rule in write.rules or _comes_after(write, writes, wishes):
+                continue
+            if _wish(write) in wishes:
                 self._change(note(write, rules=(*write.rules, rule)))
 
     def _plan(self, candidate: Candidate, step: Planned) -> Plan:
@@ -197,6 +205,17 @@ class Planner:
 
 def _wish(one: Plan | Write) -> tuple[str, str]:
     return one.intent.target, one.intent.wish
+
+
+def _comes_after(one: Plan | Write, others: Iterable[Plan | Write], wishes: AbstractSet[tuple[str, str]]) -> bool:
+    """Whether an earlier step of its rule, which these wishes do not ask for, has not ended yet."""
+    episode = one.key.rule, one.key.episode
+    return any(
+        (other.key.rule, other.key.episode) == episode
+        and other.intent.order < one.intent.order
+        and _wish(other) not in wishes
+        for other in others
+    )
 
 
 def _alike(plan: Plan, mode: Mode) -> bool:

@@ -6,11 +6,19 @@ from datetime import UTC, datetime
 from worker.engine.memories import Memories
 from worker.engine.partners import Partners
 from worker.engine.state import PartnerState
+from worker.model.errors import LedgerUnwritable
 from worker.model.ids import PartnerId, WriteId
 from worker.model.memory import PartnerMemory
 
 HALL, CLUB = PartnerId("partner-id-hall"), PartnerId("partner-id-club")
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+def renewed(partners: Partners, named: list[PartnerId]) -> tuple[list[PartnerId], list[PartnerId]]:
+    """Who was found, and who was lost."""
+    done = partners.renew(named)
+    assert done.failed is None
+    return done.found, done.lost
 
 
 def loaded(partner: PartnerId) -> PartnerState:
@@ -24,8 +32,8 @@ def watched(partners: Partners) -> list[PartnerId]:
 def test_who_is_named_is_watched_and_who_is_not_named_any_more_is_not() -> None:
     partners = Partners(loaded, lambda: NOW)
 
-    assert partners.renew([HALL, CLUB]) == ([CLUB, HALL], [])
-    assert partners.renew([HALL]) == ([], [CLUB])
+    assert renewed(partners, [HALL, CLUB]) == ([CLUB, HALL], [])
+    assert renewed(partners, [HALL]) == ([], [CLUB])
     assert watched(partners) == [HALL]
     assert partners.get(CLUB) is None
 
@@ -62,14 +70,31 @@ def test_what_one_that_left_has_on_the_wire_is_awaited_and_the_rest_is_dropped()
         assert state.left, "an attempt that was about to be recorded is not"
         assert preparing.cancelled()
         assert partners.tasks()[0] == [sending], "the stop waits for it"
-        assert partners.renew([HALL]) == ([], []), "its outcome comes first"
+        assert renewed(partners, [HALL]) == ([], []), "its outcome comes first"
         forever.set()
         await sending
         state.in_flight.clear()
-        assert partners.renew([HALL]) == ([HALL], [])
+        assert renewed(partners, [HALL]) == ([HALL], [])
 
     asyncio.run(story())
 
 
 async def _until(event: asyncio.Event) -> None:
     await event.wait()
+
+
+def test_who_cannot_be_taken_up_keeps_nobody_else_from_it_and_is_tried_again() -> None:
+    broken = {CLUB}
+
+    def load(partner: PartnerId) -> PartnerState:
+        if partner in broken:
+            raise LedgerUnwritable("disk I/O error", hint="look at the disk")
+        return loaded(partner)
+
+    partners = Partners(load, lambda: NOW)
+
+    first = partners.renew([CLUB, HALL])
+    assert (first.found, str(first.failed)) == ([HALL], "disk I/O error")
+    broken.clear()
+    second = partners.renew([CLUB, HALL])
+    assert (second.found, second.failed) == ([CLUB], None)
