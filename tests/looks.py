@@ -199,6 +199,7 @@ class Story:
                 if record.kind == "fired" and record.rule is not None and record.event is not None
             ],
             ended=self._of_episode,
+            on_target=self._on_target,
         )
         decision = decide(self.rules, look, self.settings)
         self._apply(decision)
@@ -286,6 +287,10 @@ class Story:
         return tuple(
             write for write in self.writes.values() if (write.key.event, write.key.rule, write.key.episode) == wanted
         )
+
+    def _on_target(self, event: EventId, target: str) -> tuple[Write, ...]:
+        place = (event, target)
+        return tuple(write for write in self.writes.values() if (write.key.event, write.intent.target) == place)
 
     def _sendings(self) -> dict[tuple[EventId, RuleId], list[datetime]]:
         first: dict[tuple[EventId, RuleId, int], datetime] = {}

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.worlds import Town, draft, happening, town, world
+from worker.engine.operators import rejected
+from worker.model.commits import Commit
 from worker.sandbox.changes import By, EventChange
 from worker.sandbox.faults import Kind
 
@@ -146,4 +148,27 @@ def test_what_a_person_set_is_set_back_only_where_the_rule_enforces(tmp_path: Pa
 
     keeps = STOP % f", repeat: {repeat}, cooldown: 1m"
     with town(tmp_path, world(happening("e1")), rules(keeps)) as (_, play):
+        play(script)
+
+
+def test_a_no_to_a_shared_write_is_a_no_to_every_rule_that_stood_behind_it(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["waiting"], "one write for both")
+        assert here.only.rules == ("asks", "enforces")
+        now = here.clock.now()
+        here.ledger.apply(Commit(at=now, moves=(rejected(here.only, because="it runs on", by="ann", now=now),)))
+        await here.run(200)
+        assert (here.states(), here.effects()) == (["cancelled"], [])
+        assert [(one["rule"], one["reason"]) for one in here.log("held")] == [("enforces", "drift")], "and says so"
+        here.set("e1", by="person", client_campaign_status="PAUSED")
+        await here.run(9)
+        here.set("e1", by="person", client_campaign_status="RUNNING")
+        await here.until(lambda: here.states() == ["cancelled", "confirmed"], "the wanted value was read once")
+        assert here.writes()[1].key.rule == "enforces"
+
+    asks = "{id: asks, when: event.status == 'cancelled', mode: approve, priority: 10, do: [pause]}"
+    enforces = "{id: enforces, when: event.status == 'cancelled', repeat: enforce, cooldown: 1m, do: [pause]}"
+    with town(tmp_path, world(happening("e1")), rules(asks, enforces)) as (_, play):
         play(script)

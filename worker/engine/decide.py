@@ -258,6 +258,7 @@ class _Pass:
             sendings=look.sendings.get((event, rule.id), ()),
             after=silence_before(look.memory, known, event, look.now + self._settings.gap),
             episode_writes=lambda episode: look.ended(event, rule.id, episode),
+            target_writes=lambda target: look.on_target(event, target),
         )
 
     def _overrule(

@@ -245,6 +245,7 @@ class Decider:
             firings=self._ledger.firings(state.partner, now - surges) if any_ else (),
             only=found.only,
             ended=lambda event, rule, episode: self._ledger.episode_writes(state.partner, event, rule, episode),
+            on_target=lambda event, target: self._ledger.target_writes(state.partner, event, target),
         )
 
     def _keep_calm(self, state: PartnerState, look: Look, decision: Decision, found: "_SortedOut") -> None:

@@ -121,8 +121,10 @@ def _enforced(glimpse: Glimpse, memory: RuleMemory) -> Glance:
     so = _as_wanted(glimpse)
     if so is True:
         return Glance(memory=replace(memory, stopped=None, cleared=memory.episode, forced=None, waited=None, held=None))
-    writes = glimpse.last_firing
-    if so is None or any(not write.final for write in writes):
+    if so is None:
+        return Glance(memory=memory)
+    writes = glimpse.last_firing or _shared(glimpse)
+    if any(not write.final for write in writes):
         return Glance(memory=memory)
     bad = _bad_end(writes) if memory.cleared < memory.episode else None
     if bad is not None:
@@ -139,6 +141,16 @@ def _enforced(glimpse: Glimpse, memory: RuleMemory) -> Glance:
         return Glance(memory=memory, held=brake)
     again = replace(memory, episode=memory.episode + 1)
     return _paced(glimpse, memory, again, "drift", "the target no longer has the wanted value")
+
+
+def _shared(glimpse: Glimpse) -> tuple[Write, ...]:
+    """What came of a firing that has planned nothing of its own, because other rules' writes stood for its wishes, once
+    those are final: of each target the newest of them."""
+    rule, found = glimpse.rule, list[Write]()
+    for target in sorted({one.intent.target for one in plan_steps(rule, glimpse.scope, {})}):
+        others = (one for one in glimpse.target_writes(target) if one.key.rule != rule.id and rule.id in one.rules)
+        found.extend(tuple(others)[-1:])
+    return tuple(found)
 
 
 def _bad_end(writes: tuple[Write, ...]) -> Write | None:

@@ -42,8 +42,8 @@ class Look:
 
     ``writes``: every write of the partner that is not final. ``sendings``: first attempts of episodes, as far back as
     `sendings_reach` says; none where no rule asks for them. ``firings``: as far back as `firings_reach` says.
-    ``ended``: the writes of one episode, final ones too. ``only``: the rules that look at an event, where the others
-    have nothing to do there.
+    ``ended``: the writes of one episode, final ones too; ``on_target``: those of one target. ``only``: the rules that
+    look at an event, where the others have nothing to do there.
     """
 
     partner: PartnerId
@@ -56,6 +56,7 @@ class Look:
     firings: Sequence[tuple[RuleId, EventId, datetime]] = ()
     only: Mapping[EventId, Sequence[Rule]] = field(default_factory=dict)
     ended: Callable[[EventId, RuleId, int], tuple[Write, ...]] = lambda _event, _rule, _episode: ()
+    on_target: Callable[[EventId, str], tuple[Write, ...]] = lambda _event, _target: ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +76,7 @@ class Glimpse:
     sendings: Sequence[datetime] = ()
     after: str | None = None
     episode_writes: Callable[[int], tuple[Write, ...]] = lambda _episode: ()
+    target_writes: Callable[[str], tuple[Write, ...]] = lambda _target: ()
 
     @property
     def sequence(self) -> tuple[Write, ...]:

@@ -67,6 +67,7 @@ class Replay:
         self._writes: dict[WriteId, Write] = {}
         self._open: dict[EventId, dict[WriteId, Write]] = {}
         self._episodes: dict[tuple[EventId, RuleId, int], list[WriteId]] = {}
+        self._targets: dict[tuple[EventId, str], list[WriteId]] = {}
         self._sent: dict[Pair, list[datetime]] = {}
         self._firings: list[tuple[RuleId, EventId, datetime]] = []
         self._due: list[tuple[datetime, EventId]] = []
@@ -159,6 +160,7 @@ class Replay:
             sendings={pair: self._sendings(pair, at) for pair in pairs if pair in self._sent},
             firings=self._recent_firings(at),
             ended=self._of_episode,
+            on_target=self._on_target,
         )
         decision = decide(self._rules, look, self._settings.deciding)
         self._memories.update(decision.memories)
@@ -185,6 +187,7 @@ class Replay:
         """A write, and what becomes of it: there already, refused, before a person, or done at once."""
         write = plan.write(len(self._writes) + 1, at)
         self._episodes.setdefault((plan.key.event, plan.key.rule, plan.key.episode), []).append(write.id)
+        self._targets.setdefault((plan.key.event, plan.intent.target), []).append(write.id)
         if plan.state == "planned":
             facts = {key.name: fact for key, fact in self._past.facts.get(plan.key.event, {}).items()}
             situation = Situation(write=write, now=at, limits=self._settings.limits, facts=facts)
@@ -234,6 +237,9 @@ class Replay:
 
     def _of_episode(self, event: EventId, rule: RuleId, episode: int) -> tuple[Write, ...]:
         return tuple(self._writes[one] for one in self._episodes.get((event, rule, episode), ()))
+
+    def _on_target(self, event: EventId, target: str) -> tuple[Write, ...]:
+        return tuple(self._writes[one] for one in self._targets.get((event, target), ()))
 
     def _note_unseen(self, observation: Observation, rule_id: RuleId, at: datetime) -> None:
         """Facts that the rule would have had read now, and that are not there."""

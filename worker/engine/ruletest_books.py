@@ -130,9 +130,9 @@ class Books:
             write=sent.write, event=sent.event, action=intent.action, target=intent.target, at=sent.at, amount=amount
         )
 
-    def of_target(self, write: Write) -> tuple[Write, ...]:
+    def of_target(self, event: EventId, target: str) -> tuple[Write, ...]:
         """Every write of the target, final ones too."""
-        place = (write.key.event, write.intent.target)
+        place = (event, target)
         return tuple(one for one in self.writes.values() if (one.key.event, one.intent.target) == place)
 
     def on_target(self, write: Write) -> tuple[Write, ...]:

@@ -210,7 +210,7 @@ class Tending:
         look = looked(
             write,
             fact,
-            self._books.of_target(write),
+            self._books.of_target(write.key.event, write.intent.target),
             began=moment.seconds,
             running=False,
             event_answered=self._world.listed,

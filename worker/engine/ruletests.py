@@ -257,6 +257,7 @@ class _Run:
             sendings=self._books.sendings(now),
             firings=self._books.firings(now),
             ended=self._books.episode,
+            on_target=self._books.of_target,
         )
 
     def _take(self, decision: Decision, at: timedelta) -> None:

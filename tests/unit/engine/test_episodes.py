@@ -343,6 +343,22 @@ def test_enforce_stops_after_a_bad_end_until_the_wanted_value_was_read_once(end:
     assert story.fires() == ["r"], "the wanted value has been read once"
 
 
+@pytest.mark.parametrize("end", ["rejected", "refused", "unconfirmed", "cancelled"])
+def test_enforce_stops_after_a_bad_end_of_a_write_that_it_shared_and_not_of_any_other(end: State) -> None:
+    enforcing = a_rule("z", CANCELLED, repeat="enforce")
+    story = a_story(a_rule("a", CANCELLED, mode="approve", priority=1), enforcing, confirming=False)
+    seen(story, "T")
+    assert story.look().fired == ["a", "z=a"]
+    story.end(story.write("a"), end)
+    assert story.look(HOUR).held == ["z: drift"]
+    story.event(client_campaign_status="PAUSED")
+    story.look()
+    story.event(client_campaign_status="RUNNING")
+    assert story.fires() == ["z"], "the wanted value has been read once"
+    story.end(story.write("z"), "confirmed")
+    assert story.fires(HOUR) == ["z"], "what it shares no more says nothing of a later firing of its own"
+
+
 @pytest.mark.parametrize("reason", ["conflict", "rule_edited"])
 def test_enforce_goes_on_after_a_write_that_nobody_said_no_to(reason: str) -> None:
     story = a_story(a_rule("r", CANCELLED, repeat="enforce"), confirming=False)
