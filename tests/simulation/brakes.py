@@ -57,7 +57,7 @@ def nothing_sent_during_a_halt(case: Case) -> Iterator[str]:
 def money_is_kept(case: Case) -> Iterator[str]:
     """The budgets of the drafts that were published for rules do not exceed ``spend.per_day``; a write that was granted
     another attempt, after the service undid the first, counts once. Forgiven, and counted: an effect later than
-    ``settle``. Not asked for where a ledger forgot an attempt, or the wall clock jumped."""
+    ``settle``, and one of which a person said that it was not there. Not asked for where a ledger forgot an attempt, or the wall clock jumped."""
     most = case.history.spend_per_day
     if most is None or case.forgot or case.history.clock_moved:
         return
@@ -67,6 +67,8 @@ def money_is_kept(case: Case) -> Iterator[str]:
         return
     if any(too_late(case, deed, one) for deed, those in boosts for one in those):
         case.forgiven["an effect later than settle"] += 1
+    elif any(those and deed.granted for deed, those in boosts):
+        case.forgiven["spent, and a person says that it was not"] += 1
     else:
         yield f"{spent:g} were spent, allowed {most:g}"
 

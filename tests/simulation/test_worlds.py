@@ -181,6 +181,8 @@ FOUND = (
     (Try(seed=10_513_213), "a surge is over when the wall clock says so"),
     (Try(seed=10_515_771), "a rule that has a new name has missed nothing in a silence before its first look"),
     (Try(seed=10_520_218), "nor has an event that a reset has made"),
+    (Try(seed=10_522_557), "what a person says was not there counts as not spent"),
+    (Try(seed=10_524_328), "an event that a reset has brought back does not come back once more"),
     (Try(seed=10_502_188), "a list whose items moved between its pages may have shown what was so before a silence"),
 )
 

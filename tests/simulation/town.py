@@ -353,11 +353,14 @@ class Town:
                 if found is not None:
                     self.change(details["event"], remove=True)
                     self._all_back_s = max(self._all_back_s, self.loop.now + details["seconds"])
-                    self.later(
-                        details["seconds"], lambda: self.twin.world.put(PARTNER, found.eid, found, self.loop.now)
-                    )
+                    self.later(details["seconds"], lambda: self._back(found))
             case _:
                 raise AssertionError(f"nobody knows how to {does}")
+
+    def _back(self, gone: Happening) -> None:
+        """What was taken away is there again, unless a reset has made it meanwhile."""
+        if self.at(gone.eid) is None:
+            self.twin.world.put(PARTNER, gone.eid, gone, self.loop.now)
 
     def _edit(self, does: str, rule: str) -> None:
         """Somebody changes the rule's text, so that it is another one to the worker, or its name, or takes it away."""
