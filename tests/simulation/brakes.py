@@ -57,7 +57,8 @@ def nothing_sent_during_a_halt(case: Case) -> Iterator[str]:
 def money_is_kept(case: Case) -> Iterator[str]:
     """The budgets of the drafts that were published for rules do not exceed ``spend.per_day``; a write that was granted
     another attempt, after the service undid the first, counts once. Forgiven, and counted: an effect later than
-    ``settle``, and one of which a person said that it was not there. Not asked for where a ledger forgot an attempt, or the wall clock jumped."""
+    ``settle``, and one of which a person said that it was not there. Not asked for where a ledger forgot an attempt, or
+    the wall clock jumped."""
     most = case.history.spend_per_day
     if most is None or case.forgot or case.history.clock_moved:
         return
