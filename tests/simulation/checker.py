@@ -56,6 +56,7 @@ from tests.simulation.lost import (
     the_untouched_went_on,
     what_ended_unwanted_had_no_effect,
 )
+from tests.simulation.sight import what_became_true_out_of_sight_waits, what_rules_lean_on_is_read_again
 
 UNSEEN = "last_updated_on_fe"
 """The call that no read shows."""
@@ -337,6 +338,8 @@ CLAIMS: tuple[Callable[[Case], Iterator[str]], ...] = (
     limits_are_kept,
     what_has_to_last_lasted,
     what_changed_in_a_silence_waits,
+    what_became_true_out_of_sight_waits,
+    what_rules_lean_on_is_read_again,
     a_perfect_service_needs_nobody,
     nothing_broke,
 )

@@ -75,6 +75,7 @@ class Wish:
     cooldown_s: float
     for_s: float = 0.0
     limit: int = 0
+    leans_on: Callable[[Mapping[str, Any]], str] = lambda _: ""
 
     def holds(self, one: Version) -> bool:
         """Whether its condition is true of an event as it was."""

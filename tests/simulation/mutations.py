@@ -664,5 +664,38 @@ _ALL: tuple[Mutant, ...] = (
         applied=flaw("worker.engine.looks:silence_before", ('return "restored"', "return None")),
         shown_by=(plain("restored"),),
     ),
+    Mutant(
+        name="under way for ever",
+        why="a write whose commit failed counts as under way for good, and the next 401 holds all others",
+        applied=flaw(
+            "worker.engine.execute:Executor.attempt",
+            (
+                "    finally:\n        state.in_flight.discard",
+                "    except ZeroDivisionError: pass\n    else:\n        state.in_flight.discard",
+            ),
+        ),
+        shown_by=(Try(scene="called off", named=(("commit", 9, "disk full"), ("write", 0, "401 refused"))),),
+    ),
+    Mutant(
+        name="claimed for ever",
+        why="looks leave the facts of an event alone for good after a pre-flight that broke off",
+        applied=flaw(
+            "worker.engine.preflight:Preflight.together",
+            (
+                "    finally:\n        state.claimed[event] -= 1",
+                "    except ZeroDivisionError: pass\n    else:\n        state.claimed[event] -= 1",
+            ),
+        ),
+        shown_by=(Try(scene="boost and after", named=(("read", 7, "fields missing"), ("commit", 10, "disk full"))),),
+    ),
+    Mutant(
+        name="back before the list is whole",
+        why="what some pages show of an event that was away is decided on as if it had been there all the time",
+        applied=flaw(
+            "worker.engine.observe:Observer._hear",
+            ("if event not in known or event in gone:", "if event not in known:"),
+        ),
+        shown_by=(plain("away"),),
+    ),
 )
 MUTANTS = {one.name: one for one in _ALL}

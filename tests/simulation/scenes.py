@@ -22,13 +22,15 @@ Record = Mapping[str, Any]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Law:
     """A rule, and what an outsider can say of it. ``wants``: whether its condition is true of an event's record and
-    setup; ``done``: whether its effect is there; ``once``: how often it may fire is how often ``wants`` became true."""
+    setup; ``done``: whether its effect is there; ``once``: how often it may fire is how often ``wants`` became true.
+    ``leans_on``: the path of the fact that it needs beside the record of an event, ``{}`` the event; empty: none."""
 
     id: str
     text: str
     wants: Callable[[Record, str], bool] | None = None
     done: Callable[[Record, str], bool] | None = None
     once: bool = True
+    leans_on: Callable[[Record], str] = lambda _: ""
 
     @property
     def spelled(self) -> str:
@@ -97,6 +99,7 @@ def spelled(laws: tuple[Law, ...]) -> str:
     return "rules:\n" + "".join(law.spelled for law in laws) if laws else "rules: []\n"
 
 
+SETUP = "/setup_processes/{}"
 PAUSE = Law(
     id="pause-cancelled",
     text="when: event.status == 'cancelled'\n    priority: 10\n    do: [pause]",
@@ -127,11 +130,13 @@ LAUNCH = Law(
         "    do: [{create_draft: {goal: ROAS, total_budget: 500}}, boost]"
     ),
     once=False,
+    leans_on=lambda record: SETUP if record["status"] == "active" and record["category"] == "launch" else "",
 )
 BOOST = Law(
     id="boost-drafts",
     text="when: event.status == 'active' && event.category == 'party' && setup.state == 'DRAFT'\n    do: [boost]",
     wants=lambda record, setup: record["status"] == "active" and record["category"] == "party" and setup == "DRAFT",
+    leans_on=lambda record: SETUP if record["status"] == "active" and record["category"] == "party" else "",
 )
 CLUSTERS = Law(
     id="boost-on-new-clusters",
@@ -140,6 +145,7 @@ CLUSTERS = Law(
         "    when: event.status == 'active' && setup.state == 'DRAFT'\n    do: [boost]"
     ),
     once=False,
+    leans_on=lambda record: SETUP if record["status"] == "active" else "",
 )
 HIDE = Law(
     id="hide-archived",
@@ -381,6 +387,32 @@ NAMED: tuple[Scene, ...] = (
         turns=(_set(5.0, "e1", status="cancelled"), LATER),
         settings={"page_size": 1},
     ),
+    Scene(
+        name="away",
+        laws=(PAUSE, CALM),
+        events=({"id": "e1"}, OTHER),
+        turns=(
+            _set(5.0, "e1", status="cancelled"),
+            Turn(at=5.1, does="remove", details={"event": "e1", "seconds": 9.0}),
+        ),
+        settings={"page_size": 1},
+        lasts_s=25.0,
+    ),
+    Scene(
+        name="called off",
+        laws=(PAUSE, CALM),
+        events=({"id": "e1"}, OTHER),
+        turns=(_set(5.0, "e1", status="cancelled"), _set(8.0, "e1", status="active"), LATER),
+        lasts_s=40.0,
+    ),
+    _scene(
+        "boost and after",
+        (BOOST,),
+        PARTY,
+        _set(5.0, "e1", status="active"),
+        _set(40.0, "e1", predicted_sales_share=0.2),
+        lasts_s=45.0,
+    ),
     _scene(
         "approve",
         (PAUSE,),
@@ -396,7 +428,7 @@ WALKED = ("pause", "boost", "launch", "clusters", "hide", "stop overtakes", "ove
 """The scenes that are walked through fault by fault with every test run; the others are for single claims."""
 ALSO_WALKED = (
     *("two pages", "two", "halted", "mark lost", "restored", "swapped", "reset", "renamed", "wanted no more"),
-    *("dear", "surge", "seldom", "patient", "silence", "halt forgotten"),
+    *("dear", "surge", "seldom", "patient", "silence", "halt forgotten", "away", "called off", "boost and after"),
 )
 """These as well by ``make prove``."""
 

@@ -70,6 +70,7 @@ def told_history(town: Town, ended_s: float) -> history.History:
                 on_suggested="on_change: suggested_tcs" in law.text and law not in town.renamed,
                 cooldown_s=60.0 if "cooldown: 1m" in law.text else 0.0,
                 for_s=FOR_S if f"for: {FOR_S:g}s" in law.text else 0.0,
+                leans_on=law.leans_on,
                 limit=1 if "per_event_per_day: 1" in law.text else 0,
             )
             for law in (*town.scene.laws, *town.renamed)

@@ -100,6 +100,9 @@ PLAIN = {
     "patient": ["set_frontend_status e1", "last_updated_on_fe e1"],
     "silence": ["set_client_campaign_status e1"],
     "two pages": ["set_client_campaign_status e1", "set_ad_campaign_optimisation_status e9"],
+    "away": ["set_client_campaign_status e1"],
+    "called off": ["set_client_campaign_status e1", "set_ad_campaign_optimisation_status e9"],
+    "boost and after": ["boost e1"],
     "approve": ["set_client_campaign_status e1"],
 }
 """What takes effect in each scene as it is, in its order."""

@@ -1,0 +1,94 @@
+"""Claims about what is in sight: what rules lean on is read again and again, and what was away is met with care."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from tests.simulation.case import INTERVAL_S, TICK_S, WAITED_MOST_S, Case, became_of_firing
+from tests.simulation.history import Read, Version, Wish
+
+LOOKS_BETWEEN = 5
+"""So many whole looks in a row may pass between two reads of a fact that a rule leans on."""
+
+
+def what_rules_lean_on_is_read_again(case: Case) -> Iterator[str]:
+    """A fact that a rule in force leans on, of an event in sight, is read at least once in `LOOKS_BETWEEN` whole looks
+    of one process in a row. A look that did not come, or a read that went wrong, begins the row anew: whoever is
+    stalled or kept waiting looks at nothing. Not asked for within the longest wait after a 429."""
+    for owner in dict.fromkeys(one.owner for one in case.history.reads):
+        reads = [one for one in case.history.reads if one.owner == owner]
+        for wish in case.history.wishes:
+            if wish.rule in case.history.edited:
+                continue
+            for event in dict.fromkeys(one.event for one in case.history.versions):
+                at_s = _left_alone(case, reads, wish, event)
+                if at_s is not None:
+                    yield f"{owner} had not read what {wish.rule} leans on of {event} for long at {at_s - 1000:.3f}"
+
+
+def _left_alone(case: Case, reads: list[Read], wish: Wish, event: str) -> float | None:
+    """When there had been too many looks of a process without a read of the fact; None: never."""
+    looks: list[float] = []
+    for one in reads:
+        path = _leans_on(case, wish, event, one.at_s)
+        if not path or not one.whole or one.path == path or _told_to_wait(case, one.at_s):
+            looks = []
+        elif one.path == "/events/" and (not looks or one.at_s - looks[-1] >= INTERVAL_S - TICK_S):
+            looks.append(one.at_s)
+            if len(looks) > LOOKS_BETWEEN:
+                return one.at_s
+    return None
+
+
+def _leans_on(case: Case, wish: Wish, event: str, at_s: float) -> str:
+    known = case.history.of(event, at_s)
+    return "" if not known or known[-1].record is None else wish.leans_on(known[-1].record).format(event)
+
+
+def _told_to_wait(case: Case, at_s: float) -> bool:
+    return any(one <= at_s <= one + WAITED_MOST_S for one in case.history.throttled)
+
+
+def what_became_true_out_of_sight_waits(case: Case) -> Iterator[str]:
+    """What no read had shown as true before an event was away, and is true when it is back, fires at the first look
+    after it and waits for a person. Asked for where one process met that it was away and had two more looks before it
+    was back, and nothing kept that process from storing so."""
+    history = case.history
+    if history.stale or history.clock_moved or history.unstored or len(history.logs) > 1:
+        return
+    for event in dict.fromkeys(one.event for one in history.versions):
+        for away, back in pairwise(history.of(event)):
+            if away.record is not None or back.record is None or not _met_away(case, event, away, back):
+                continue
+            for wish in history.wishes:
+                if wish.once and wish.wants is not None and wish.rule not in history.edited and wish.holds(back):
+                    yield from _waited(case, wish, event, (away.at_s, back.at_s))
+
+
+def _met_away(case: Case, event: str, away: Version, back: Version) -> bool:
+    """Whether the process that is there when the event is back had been told that it was away, and had looked again,
+    twice, before."""
+    between = [one for one in case.history.reads if away.at_s + TICK_S < one.at_s < back.at_s and one.whole]
+    lives = [one.owner for one in case.history.lives if one.from_s < away.at_s and one.to_s > back.at_s]
+    for owner in lives:
+        told = [one.at_s for one in between if one.owner == owner and one.path == f"/events/{event}"]
+        looks = [one.at_s for one in between if one.owner == owner and one.path == "/events/"]
+        if told and (after := [one for one in looks if one > told[0]]) and after[-1] - after[0] >= INTERVAL_S - TICK_S:
+            return True
+    return False
+
+
+def _waited(case: Case, wish: Wish, event: str, between: tuple[float, float]) -> Iterator[str]:
+    history, (away_s, back_s) = case.history, between
+    shown = (one for one in history.reads if one.path in ("/events/", f"/events/{event}") and one.at_s < away_s)
+    seen_s = max((one.at_s for one in shown if one.whole or one.partly), default=None)
+    before = [] if seen_s is None else history.of(event, seen_s + TICK_S)
+    if not before or history.lies(event) or any(wish.holds(one) for one in before):
+        return
+    for row in case.last:
+        fired_s = case.committed_s(0, row["seq"])
+        if (row["kind"], row["rule"], row["event"]) != ("fired", wish.rule, event) or fired_s < back_s:
+            continue
+        then = became_of_firing(case.last, row)
+        if then not in (None, "waiting") and not [one for one in history.of(event, fired_s) if one.at_s > back_s]:
+            yield f"{wish.rule} fired for {event}, which had been away, and its write became {then}"
+        return
