@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from worker.engine import resets
 from worker.engine.conflicts import Standing, overruled, standing_wishes, wishes_in_force
 from worker.engine.edits import wanted_by
 from worker.engine.looks import Settings, mode_of
@@ -51,6 +52,7 @@ class Asking:
     """The same, of the daemon's own parts. One instance serves all partners."""
 
     def __init__(self, parts: Parts) -> None:
+        self._clock = parts.clock
         self._ledger = parts.ledger
         self._settings = parts.settings
         self._rules = parts.rules
@@ -63,7 +65,7 @@ class Asking:
             open_writes=self._ledger.open_writes(write.key.partner),
             deciding=self._settings.deciding,
         )
-        return objection(write, asked)
+        return objection(write, asked) or resets.objection(state.memory, write, self._clock.now())
 
     def rules(self, state: PartnerState, write: Write) -> tuple[Rule, ...]:
         """The rules in force that still ask for this very write of this partner."""

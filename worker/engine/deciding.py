@@ -19,6 +19,7 @@ from worker.engine.observe import Seen
 from worker.engine.parts import Parts
 from worker.engine.products import shut
 from worker.engine.recording import Recorder, Sight
+from worker.engine.resets import asked_anew
 from worker.engine.screening import Screen
 from worker.engine.state import PartnerState
 from worker.model.commits import Commit
@@ -103,7 +104,8 @@ class Decider:
         self._prepare(state, seen)
         writes = self._ledger.open_writes(state.partner)
         found = self._sort_out(state, seen, {write.key.event for write in writes}, anyway)
-        edits = list(edits_of(rules, writes, state.memories, self._clock.now()))
+        now = self._clock.now()
+        edits = asked_anew(seen.memory, edits_of(rules, writes, state.memories, now), writes, now)
         reopen = reopened_by(edits, state.memories)
         look = self._look(state, seen, found, (writes, edits, reopen))
         return _Begun(seen=seen, rules=rules, found=found, look=look, edits=edits, reopen=reopen)

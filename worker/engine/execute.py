@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from worker.engine import resets
 from worker.engine.asking import Asking
 from worker.engine.attempts import Memories, earlier_in_do, objected, sending
 from worker.engine.outward import Outward
@@ -137,7 +138,7 @@ class Executor:
         current = self._ledger.write(write.id)
         if current is None or (current.state, current.attempt, current.changed_at) != _life(write):
             return None  # somebody moved it meanwhile; the next cycle goes by what it is now
-        if self._doubted(state, current):
+        if resets.objection(state.memory, current, self._clock.now()) is not None or self._doubted(state, current):
             return None
         amount, limits = budget_of(ready.situation), self._settings.limits
         state.in_flight.add(write.id)

@@ -237,7 +237,13 @@ def silence_before(
         return "gap"
     returned = memory.returned.get(event)
     if returned is not None and looked < returned:
-        return "reset" if memory.reset_at is not None and returned >= memory.reset_at else "gap"
+        return "gap" if reset_before(memory, event) is None else "reset"
     if memory.after_gap_at is not None and looked < memory.after_gap_at:
         return "gap"
     return None
+
+
+def reset_before(memory: PartnerMemory, event: EventId) -> datetime | None:
+    """When the event came back, where that was with or after a reset of the service; another one may have its id."""
+    returned = memory.returned.get(event)
+    return returned if returned is not None and memory.reset_at is not None and returned >= memory.reset_at else None

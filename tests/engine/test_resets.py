@@ -1,0 +1,124 @@
+"""A reset of the service gives ids to other events: nothing that was decided for the old ones reaches them unasked."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.worlds import PARTNER, PAUSE, Town, happening, town, world
+from worker.engine.operators import approved, resolved
+from worker.model.commits import Commit
+from worker.sandbox.changes import EventChange
+
+CAMPAIGN = "/client_campaign_status$"
+EVENTS = tuple(happening(f"e{number}") for number in range(1, 8))
+MOST = tuple(f"e{number}" for number in range(1, 6))
+
+
+def another(event: str) -> dict[str, Any]:
+    """The record of another event under the same id, cancelled and with running campaigns."""
+    start = "2026-09-01T20:00:00Z"
+    record = happening(event, title=f"Another {event}", start_date_time=start, status="cancelled").record
+    return dict(record)
+
+
+def cancel(here: Town) -> None:
+    for event in MOST:
+        here.set(event, status="cancelled")
+
+
+def vanish(here: Town) -> None:
+    for event in MOST:
+        here.twin.change(EventChange(event=event, partner=PARTNER, remove=True), here.loop.time())
+
+
+def come_back(here: Town) -> None:
+    for event in MOST:
+        change = EventChange(event=event, partner=PARTNER, add=True, set=another(event))
+        here.twin.change(change, here.loop.time())
+
+
+async def become_others(here: Town, *, at_once: bool) -> None:
+    """Most events are gone and others come under their ids, or are there at the next look."""
+    if at_once:
+        for event in MOST:
+            here.set(event, **{name: value for name, value in another(event).items() if name != "id"})
+    else:
+        vanish(here)
+        await here.run(12)
+        come_back(here)
+    await here.run(12)
+    assert [one["reason"] for one in here.log("observed") if one["event"] is None] == ["reset"]
+
+
+def let_go(here: Town) -> None:
+    now = here.clock.now()
+    moves = [approved(one, because="go", by="ann", now=now) for one in here.writes() if one.state == "waiting"]
+    here.ledger.apply(Commit(at=now, moves=tuple(moves)))
+
+
+def states(here: Town) -> list[tuple[str, str]]:
+    return [(write.state, write.reason) for write in here.writes()]
+
+
+@pytest.mark.parametrize("mode", ["live", "approve"])
+@pytest.mark.parametrize("at_once", [False, True], ids=["gone for a while", "other events at once"])
+def test_what_was_planned_or_approved_before_a_reset_reaches_no_other_event_unasked(
+    tmp_path: Path, at_once: bool, mode: str
+) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.ledger.append_halt(because="wait", by="ann", at=here.clock.now())
+        cancel(here)
+        await here.run(9)
+        let_go(here)
+        assert here.states() == ["planned"] * 5
+        assert {write.approved for write in here.writes()} == {mode == "approve"}
+        await become_others(here, at_once=at_once)
+        here.ledger.resume_halts(because="on", by="ann", at=here.clock.now())
+        await here.run(60)
+        assert (states(here), here.effects()) == ([("waiting", "reset")] * 5, [])
+        let_go(here)
+        await here.until(lambda: here.states() == ["confirmed"] * 5, "a person has looked")
+
+    with town(tmp_path, world(*EVENTS), f"{PAUSE}    mode: {mode}\n") as (_, play):
+        play(script)
+
+
+def test_what_was_planned_goes_out_where_the_same_events_only_drop_out_of_the_list(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.ledger.append_halt(because="wait", by="ann", at=here.clock.now())
+        cancel(here)
+        await here.run(9)
+        for event in MOST[:2]:
+            here.set(event, title="Renamed", start_date_time="2026-09-01T20:00:00Z")
+        await here.run(9)
+        here.ledger.resume_halts(because="on", by="ann", at=here.clock.now())
+        await here.until(lambda: here.states() == ["confirmed"] * 5, "two are no reset")
+
+    with town(tmp_path, world(*EVENTS)) as (_, play):
+        play(script)
+
+
+def test_an_unknown_write_of_before_a_reset_is_read_for_and_sent_again_only_by_a_person(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.fault("answer_before", "PUT", CAMPAIGN, status=503)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["unknown"], "nobody knows")
+        await become_others(here, at_once=True)
+        await here.until(lambda: here.writes()[0].held_by == "reset", "proved absent, and held")
+        await here.until(lambda: here.writes()[0].state == "needs_human", "a person is asked", limit=300)
+        assert (here.effects(), here.writes()[0].attempt) == ([], 1)
+        now = here.clock.now()
+        word = {"because": "looked", "by": "ann", "now": now}
+        again = resolved(here.writes()[0], applied=False, settings=here.settings, **word)  # type: ignore[arg-type]
+        here.ledger.apply(Commit(at=now, moves=(again,)))
+        await here.until(lambda: here.writes()[0].state == "confirmed", "the person's word lets it go")
+        assert (len(here.effects()), here.writes()[0].attempt) == (1, 2)
+
+    minutes = timedelta(minutes=2)
+    with town(tmp_path, world(*EVENTS), evidence_within=minutes) as (_, play):
+        play(script)
