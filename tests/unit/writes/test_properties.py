@@ -91,14 +91,15 @@ class Oracle:
     looks: list[tuple[float, bool]] = field(default_factory=list)
 
     def proves_absence(self, policy: Policy) -> bool:
-        """A row of *not there* looks at the end of the list, each an interval apart, the last after settle."""
+        """A row of *not there* looks at the end of the list, each an interval apart, the last after settle. Counted from
+        that one back: which of two that are too close together counts may depend on which answer came first."""
         row: list[float] = []
-        for began, absent in sorted(self.looks):
+        for began, absent in sorted(self.looks, reverse=True):
             if not absent:
-                row = []
-            elif not row or began - row[-1] >= policy.interval.total_seconds():
+                break
+            if not row or row[-1] - began >= policy.interval.total_seconds():
                 row.append(began)
-        return len(row) >= policy.evidence_reads and row[-1] - self.ended >= policy.settle.total_seconds()
+        return len(row) >= policy.evidence_reads and row[0] - self.ended >= policy.settle.total_seconds()
 
 
 class Life(Course):
