@@ -50,13 +50,18 @@ from tests.simulation.ends import (
 from tests.simulation.history import Effect, History, Row
 from tests.simulation.losses import a_lost_ledger_is_noticed, after_a_loss_a_person_decides
 from tests.simulation.lost import (
+    an_end_unconfirmed_was_not_to_be_seen,
     an_end_without_effect_says_what_was_so,
     cooldowns_are_kept,
     evidence_is_what_the_read_met,
     the_untouched_went_on,
     what_ended_unwanted_had_no_effect,
 )
-from tests.simulation.sight import what_became_true_out_of_sight_waits, what_rules_lean_on_is_read_again
+from tests.simulation.sight import (
+    what_became_true_out_of_sight_waits,
+    what_rules_lean_on_is_read_again,
+    what_was_seen_is_not_sent_again,
+)
 
 UNSEEN = "last_updated_on_fe"
 """The call that no read shows."""
@@ -330,6 +335,7 @@ CLAIMS: tuple[Callable[[Case], Iterator[str]], ...] = (
     wishes_are_fulfilled,
     an_end_without_effect_says_what_was_so,
     what_ended_unwanted_had_no_effect,
+    an_end_unconfirmed_was_not_to_be_seen,
     cooldowns_are_kept,
     evidence_is_what_the_read_met,
     the_untouched_went_on,
@@ -340,6 +346,7 @@ CLAIMS: tuple[Callable[[Case], Iterator[str]], ...] = (
     what_changed_in_a_silence_waits,
     what_became_true_out_of_sight_waits,
     what_rules_lean_on_is_read_again,
+    what_was_seen_is_not_sent_again,
     a_perfect_service_needs_nobody,
     nothing_broke,
 )

@@ -113,7 +113,8 @@ class History:
     """One played world. ``logs``: the action log of each life of the ledger, the last one last; ``stamps``: for each,
     when the records up to a number were committed; ``lost``: when each but the last of them was taken away, or put back
     to what it had been. ``slowed``: something kept a whole process waiting, not one write. ``unstored``: something kept
-    a process from storing. ``writes``: number, state and attempt of each, as the ledger's own table says in the end."""
+    a process from storing. ``paged``: the list of events comes in several pages, of which each shows but some.
+    ``writes``: number, state and attempt of each, as the ledger's own table says in the end."""
 
     what: str
     settle_s: float
@@ -139,6 +140,7 @@ class History:
     violations: list[tuple[str, float, str]]
     healed_s: float
     ended_s: float
+    paged: bool = False
     stale: bool = False
     approves: bool = False
     harmed: bool = False

@@ -34,7 +34,7 @@ def an_end_without_effect_says_what_was_so(case: Case) -> Iterator[str]:
     if history.stale:
         return
     wishes = {wish.rule: wish for wish in history.wishes}
-    for deed, row, life in _skipped(case):
+    for deed, row, life in _ended_as(case, "skipped"):
         wish = wishes.get(str(row["rule"]))
         if str(row["rule"]) in history.edited or history.lies(deed.event) or row["reason"] in BY_PEOPLE:
             continue
@@ -42,11 +42,11 @@ def an_end_without_effect_says_what_was_so(case: Case) -> Iterator[str]:
             yield f"write {row['write']} of {deed.event} was skipped as {row['reason']}, which no read could show"
 
 
-def _skipped(case: Case) -> Iterator[tuple[Deed, Row, int]]:
+def _ended_as(case: Case, kind: str) -> Iterator[tuple[Deed, Row, int]]:
     met: set[str] = set()
     for deed, rows, life in case.lines:
         for row in rows:
-            if row["kind"] == "skipped" and row["hash"] not in met:
+            if row["kind"] == kind and row["hash"] not in met:
                 met.add(row["hash"])
                 yield deed, row, life
 
@@ -149,11 +149,11 @@ def _met(case: Case, deed: Deed, row: Row, at_s: float, before: Any) -> bool:  #
 
 
 def what_ended_unwanted_had_no_effect(case: Case) -> Iterator[str]:
-    """A write that was sent, and then ended as skipped or cancelled, had no effect. Forgiven: effects later than
-    ``settle``, effects that another hand reversed before a read could show them, reads of the past, a person's word,
-    and a value that was found there after all."""
+    """A write that was sent, and then ended as skipped, cancelled or refused, had no effect. Forgiven: effects later
+    than ``settle``, effects that another hand reversed before a read could show them, reads of the past, a person's
+    word, and a value that was found there after all."""
     for deed in case.deeds.values():
-        if deed.state not in ("skipped", "cancelled") or not deed.effects or case.history.stale:
+        if deed.state not in ("skipped", "cancelled", "refused") or not deed.effects or case.history.stale:
             continue
         if deed.count("resolved") or deed.rows[-1]["reason"] in ("person", "already_so"):
             case.forgiven["unwanted in the end, by a person's word or because it was there"] += 1
@@ -165,6 +165,24 @@ def what_ended_unwanted_had_no_effect(case: Case) -> Iterator[str]:
             case.forgiven["unwanted in the end, and reversed by others"] += 1
         else:
             yield f"write {deed.rows[0]['write']} ended as {deed.state}, and had an effect"
+
+
+def an_end_unconfirmed_was_not_to_be_seen(case: Case) -> Iterator[str]:
+    """A write that ended as unconfirmed has no effect in the books. Forgiven, and counted: effects later than
+    ``settle``, effects that another hand reversed before the end, and reads that went wrong since, so that nothing
+    could show it. Not asked for where reads answered as of the past."""
+    for deed, row, life in _ended_as(case, "unconfirmed"):
+        if not deed.effects or case.history.stale:
+            continue
+        last, ended_s = deed.effects[-1], case.committed_s(life, row["seq"])
+        if any(too_late(case, deed, one) for one in deed.effects):
+            case.forgiven["an effect later than settle"] += 1
+        elif touched(case, deed.event, last.target, last.at_s, ended_s, not_by=deed):
+            case.forgiven["unconfirmed, and reversed by others"] += 1
+        elif any(not one.whole and last.at_s <= one.at_s <= ended_s for one in case.history.reads):
+            case.forgiven["unconfirmed, while reads went wrong"] += 1
+        else:
+            yield f"write {row['write']} ended as unconfirmed, and had an effect"
 
 
 def cooldowns_are_kept(case: Case) -> Iterator[str]:

@@ -697,5 +697,26 @@ _ALL: tuple[Mutant, ...] = (
         ),
         shown_by=(plain("away"),),
     ),
+    Mutant(
+        name="unconfirmed though seen",
+        why="what the service accepted ends as unconfirmed by the very read that shows it",
+        applied=flaw(
+            f"{LIFE}:_after_look",
+            ('write, "confirmed", at=now', 'write, "unconfirmed" if write.state == "applied" else "confirmed", at=now'),
+        ),
+        shown_by=(plain("set back"),),
+    ),
+    Mutant(
+        name="presence is believed late",
+        why="a read that shows the effect counts only once settle is over",
+        applied=flaw(
+            f"{LIFE}:_after_look",
+            (
+                'if look.evidence.says == "there":\n        done',
+                'if look.evidence.says == "there" and look.began - settling.ended >= 12.0:\n        done',
+            ),
+        ),
+        shown_by=(at("set back", "write", "429 applied"),),
+    ),
 )
 MUTANTS = {one.name: one for one in _ALL}

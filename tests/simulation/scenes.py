@@ -406,6 +406,14 @@ NAMED: tuple[Scene, ...] = (
         lasts_s=40.0,
     ),
     _scene(
+        "set back",
+        (PAUSE,),
+        {},
+        _set(5.0, "e1", status="cancelled"),
+        _set(15.0, "e1", by="person", client_campaign_status="RUNNING"),
+        lasts_s=30.0,
+    ),
+    _scene(
         "boost and after",
         (BOOST,),
         PARTY,
@@ -429,6 +437,7 @@ WALKED = ("pause", "boost", "launch", "clusters", "hide", "stop overtakes", "ove
 ALSO_WALKED = (
     *("two pages", "two", "halted", "mark lost", "restored", "swapped", "reset", "renamed", "wanted no more"),
     *("dear", "surge", "seldom", "patient", "silence", "halt forgotten", "away", "called off", "boost and after"),
+    "set back",
 )
 """These as well by ``make prove``."""
 

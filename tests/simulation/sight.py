@@ -3,8 +3,19 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tests.simulation.case import INTERVAL_S, TICK_S, WAITED_MOST_S, Case, became_of_firing
+from tests.simulation.case import (
+    INTERVAL_S,
+    TICK_S,
+    UNDER_WAY_S,
+    WAITED_MOST_S,
+    Attempt,
+    Case,
+    Deed,
+    became_of_firing,
+    target_of,
+)
 from tests.simulation.history import Read, Version, Wish
+from tests.simulation.lost import FIELDS, SETUPS
 
 LOOKS_BETWEEN = 5
 """So many whole looks in a row may pass between two reads of a fact that a rule leans on."""
@@ -92,3 +103,68 @@ def _waited(case: Case, wish: Wish, event: str, between: tuple[float, float]) ->
         if then not in (None, "waiting") and not [one for one in history.of(event, fired_s) if one.at_s > back_s]:
             yield f"{wish.rule} fired for {event}, which had been away, and its write became {then}"
         return
+
+
+def what_was_seen_is_not_sent_again(case: Case) -> Iterator[str]:
+    """Before another attempt at what is unknown, no whole read by the process that sends met the wanted value in the
+    service, once the attempt before was on record as unknown: presence is a proof, whatever a later read shows. Not
+    asked for where reads answered as of the past; forgiven, and counted: a person's word in between, and a write for
+    the same target by another rule, which may have been overtaken and land still: presence is no proof then."""
+    if case.history.stale:
+        return
+    for deed in case.deeds.values():
+        for before, after in pairwise(deed.attempts):
+            if not after.wire or before.after is None or before.after["kind"] != "unknown":
+                continue
+            seen = _seen_between(case, deed, before, after)
+            if not seen:
+                continue
+            if any(
+                row["kind"] == "resolved" and before.row["seq"] < row["seq"] < after.row["seq"] for row in deed.rows
+            ):
+                case.forgiven["seen, and sent again by a person's word"] += 1
+            elif _another_rule_sent(case, deed, after.at_s):
+                case.forgiven["seen, and sent again after an opposite write"] += 1
+            else:
+                shown = f"{seen[0].path} showed its effect at {seen[0].at_s - 1000:.3f}"
+                yield f"write {after.row['write']} was sent again, though {shown}"
+
+
+def _seen_between(case: Case, deed: Deed, before: Attempt, after: Attempt) -> list[Read]:
+    """The whole reads of the target, by the process that sends again, that met the wanted value."""
+    action = str(before.row["action"])
+    if action not in (*FIELDS, *SETUPS) or "last_updated_on_fe" in str(before.row["request"]["url"]):
+        return []
+    paths = {f"/setup_processes/{deed.event}"} if action in SETUPS else {f"/events/{deed.event}"}
+    if action in FIELDS and not case.history.paged:
+        paths.add("/events/")
+    known_s = max(before.ended_s, case.committed_s(before.life, before.after["seq"] if before.after else 0))
+    return [
+        one
+        for one in case.history.reads
+        if one.whole
+        and one.owner == after.wire[0].owner
+        and one.path in paths
+        and known_s + TICK_S < one.at_s < after.at_s - UNDER_WAY_S
+        and all(_is_so(case, deed, action, at_s) for at_s in (one.at_s - TICK_S, one.at_s + TICK_S))
+    ]
+
+
+def _is_so(case: Case, deed: Deed, action: str, at_s: float) -> bool:
+    known = case.history.of(deed.event, at_s)
+    if not known:
+        return False
+    if action in SETUPS:
+        return known[-1].setup in SETUPS[action]
+    name, wanted = FIELDS[action]
+    return known[-1].record is not None and known[-1].record[name] == wanted
+
+
+def _another_rule_sent(case: Case, deed: Deed, before_s: float) -> bool:
+    return any(
+        other.event == deed.event
+        and target_of(other) == target_of(deed)
+        and other.rows[0]["rule"] != deed.rows[0]["rule"]
+        and any(one.at_s < before_s for one in other.attempts)
+        for other in case.deeds.values()
+    )

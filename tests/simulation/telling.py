@@ -80,6 +80,7 @@ def told_history(town: Town, ended_s: float) -> history.History:
         violations=[(one.kind, one.at_s, f"{one.method} {one.path}: {one.detail}") for one in town.twin.violations()],
         healed_s=town.healed_s,
         ended_s=ended_s,
+        paged="page_size" in town.scene.settings,
         stale=any(name.split(": ", 1)[1] in STALE for name in town.points.done),
         approves=town.scene.settings.get("mode") == "approve",
         harmed=bool(town.points.done)
