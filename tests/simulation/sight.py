@@ -90,10 +90,11 @@ def _met_away(case: Case, event: str, away: Version, back: Version) -> bool:
 
 def _waited(case: Case, wish: Wish, event: str, between: tuple[float, float]) -> Iterator[str]:
     history, (away_s, back_s) = case.history, between
-    shown = (one for one in history.reads if one.path in ("/events/", f"/events/{event}") and one.at_s < away_s)
-    seen_s = max((one.at_s for one in shown if one.whole or one.partly), default=None)
-    before = [] if seen_s is None else history.of(event, seen_s + TICK_S)
-    if not before or history.lies(event) or any(wish.holds(one) for one in before):
+    shown = [one for one in history.reads if one.path in ("/events/", f"/events/{event}") and one.at_s < away_s]
+    if not shown or not all(one.whole for one in shown) or history.lies(event):
+        return  # the page that it stands on may not have shown it, and what no rule could judge before is new
+    before = history.of(event, max(one.at_s for one in shown) + TICK_S)
+    if any(wish.holds(one) for one in before):
         return
     for row in case.last:
         fired_s = case.committed_s(0, row["seq"])

@@ -187,6 +187,10 @@ FOUND = (
     (Try(seed=10_520_218), "nor has an event that a reset has made"),
     (Try(seed=10_522_557), "what a person says was not there counts as not spent"),
     (Try(seed=10_524_328), "an event that a reset has brought back does not come back once more"),
+    (
+        Try(scene="away", named=(("read", 3, "fields missing"),)),
+        "an event whose status no look has shown before it went is new when it is back",
+    ),
     (Try(seed=10_502_188), "a list whose items moved between its pages may have shown what was so before a silence"),
 )
 

@@ -91,8 +91,8 @@ class Oracle:
     looks: list[tuple[float, bool]] = field(default_factory=list)
 
     def proves_absence(self, policy: Policy) -> bool:
-        """A row of *not there* looks at the end of the list, each an interval apart, the last after settle. Counted back
-        from that one: which of two that are too close together counts may depend on which answer came first."""
+        """A row of *not there* looks at the end of the list, each an interval apart, the last after settle. Counted
+        back from it: which of two that are too close together counts may depend on which answer came first."""
         row: list[float] = []
         for began, absent in sorted(self.looks, reverse=True):
             if not absent:
