@@ -12,11 +12,13 @@ from worker.cli.output import say
 from worker.config import Config
 from worker.ledger.places import FOLDER_HINT, no_folder, place_of
 from worker.ledger.reading import LedgerReader, open_reading
-from worker.model.errors import NotSafe, UsageError
+from worker.model.errors import NotFound, NotSafe, UsageError
 from worker.model.ids import PartnerId
 from worker.model.records import WORKER
 from worker.rules.durations import parse_duration
 from worker.system import utc_now
+
+LEDGER_HINT = "`campaign-worker run` makes it, --config names another config"
 
 
 def config_of(invocation: Invocation) -> Config:
@@ -43,17 +45,20 @@ def refused_by_run(refused: NotSafe) -> str:
 def say_no_ledger(url: str) -> None:
     """A wrong folder looks like a worker that never did anything, so it is said that there is no ledger."""
     place = place_of(url)
-    if no_folder(place) is not None or not place.file.exists():
-        what, hint = no_ledger(url)
-        say(f"{what}{':' if no_folder(place) is not None else ' yet;'} {hint}")
-
-
-def no_ledger(url: str) -> tuple[str, str]:
-    """That there is none, in words, and what to do."""
-    missing = no_folder(place_of(url))
+    missing = no_folder(place)
     if missing is not None:
-        return missing, FOLDER_HINT
-    return f"there is no ledger {place_of(url).file}", "`campaign-worker run` makes it, --config names another config"
+        say(f"{missing}: {FOLDER_HINT}")
+    elif not place.file.exists():
+        say(f"there is no ledger {place.file} yet; {LEDGER_HINT}")
+
+
+def no_ledger(url: str) -> NotFound:
+    """The error where what is asked for needs a ledger, and there is none."""
+    place = place_of(url)
+    missing = no_folder(place)
+    if missing is not None:
+        return NotFound(missing, hint=FOLDER_HINT)
+    return NotFound(f"there is no ledger {place.file}", hint=LEDGER_HINT)
 
 
 def moment(text: str | None, option: str) -> datetime | None:

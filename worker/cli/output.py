@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -92,14 +93,14 @@ def print_table(title: str, names: Sequence[str], rows: Iterable[Sequence[Json]]
     screen.print(table)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _Column:
-    """One column, its cells as they are shown."""
+    """One column, its cells as they are shown; a log has many, so they are measured once."""
 
     name: str
     cells: tuple[str, ...]
 
-    @property
+    @cached_property
     def width(self) -> int:
         """As it needs."""
         return max(cell_len(line) for cell in (self.name, *self.cells) for line in cell.split("\n"))
@@ -113,6 +114,10 @@ class _Column:
         """What it cannot do without: only sentences fold within a word."""
         if self.name in keys or self.name in WORDS:
             return self.width_unfolded
+        return self._longest_word
+
+    @cached_property
+    def _longest_word(self) -> int:
         return max(cell_len(word) for cell in (self.name, *self.cells) for word in cell.split())
 
     def with_short_times(self) -> "_Column":

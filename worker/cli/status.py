@@ -197,9 +197,9 @@ def _files(found: Mapping[str, Json], now: datetime) -> str:
     if rules["error"]:
         when = _ago(rules["refused_at"], now, "since") if rules["refused_at"] else ""
         return f"do not load {when}, so the last good rules stay in force: {rules['error']}"
-    soon = f"within {RELOAD_EVERY.total_seconds():.0f} s" if found["running"] else "at the next start"
     if str(rules["files_hash"]).startswith(UNREADABLE):
         return "cannot be read; `campaign-worker check` says why"
+    soon = f"within {RELOAD_EVERY.total_seconds():.0f} s" if found["running"] else "at the next start"
     short = str(rules["files_hash"])[:12]
     return f"differ, hash {short}: to be taken up {soon}; `campaign-worker check` says whether they can be"
 

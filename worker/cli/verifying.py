@@ -20,7 +20,7 @@ from worker.cli.output import counted, say
 from worker.ledger.exporting import Head, Verified, read_export, verified
 from worker.ledger.reading import open_reading
 from worker.model.commits import LogFilter
-from worker.model.errors import NotFound, UsageError
+from worker.model.errors import UsageError
 
 STDIN = "-"
 
@@ -45,8 +45,7 @@ def verify_ledger(url: str, against: Head | None) -> None:
     """
     with open_reading(url) as ledger:
         if not ledger.made:
-            what, hint = no_ledger(url)
-            raise NotFound(what, hint=hint)
+            raise no_ledger(url)
         refused = ledger.refused()
         broken = ledger.verify()
         if broken is not None:

@@ -87,7 +87,8 @@ class Partners:
         failed: LedgerUnwritable | None = None
         for partner in sorted(now - set(self._watched)):
             try:
-                found += [partner] if self._take_up(partner) else []
+                if self._take_up(partner):
+                    found.append(partner)
             except LedgerUnwritable as problem:
                 failed = problem  # the others are looked at all the same
         return Renewed(found=found, lost=lost, failed=failed)

@@ -117,7 +117,7 @@ class Planner:
         in between, the call that is under way stands for half of the wish only. And a step that another one of its
         rule comes before, which this rule does not wish for, stands for nothing: it falls with that one.
         """
-        wishes = {(step.intent.target, step.intent.wish) for step in candidate.steps}
+        wishes = _wishes(candidate)
         standing: dict[tuple[str, str], RuleId] = {}
         if mode != "shadow":
             writes = self._open(candidate.event)
@@ -145,16 +145,13 @@ class Planner:
 
     def _join(self, candidate: Candidate, plans: list[Plan], mode: Mode) -> None:
         """The rule joins the writes that stand for its wishes: they live on while any of their rules wants them."""
-        rule = candidate.glimpse.rule.id
-        wishes = {(step.intent.target, step.intent.wish) for step in candidate.steps}
+        rule, wishes = candidate.glimpse.rule.id, _wishes(candidate)
         for index, plan in enumerate(plans):
             if _wish(plan) in wishes and _alike(plan, mode) and not _comes_after(plan, plans, wishes):
                 plans[index] = replace(plan, rules=(*plan.rules, rule))
-        writes = self._open(candidate.event)
+        writes = self._open(candidate.event) if mode != "shadow" else []
         for write in writes:
-            if mode == "shadow" or rule in write.rules or _comes_after(write, writes, wishes):
-                continue
-            if _wish(write) in wishes:
+            if _wish(write) in wishes and rule not in write.rules and not _comes_after(write, writes, wishes):
                 self._change(note(write, rules=(*write.rules, rule)))
 
     def _plan(self, candidate: Candidate, step: Planned) -> Plan:
@@ -201,6 +198,10 @@ class Planner:
             episode=candidate.episode,
             facts=_facts_used(candidate),
         )
+
+
+def _wishes(candidate: Candidate) -> set[tuple[str, str]]:
+    return {(step.intent.target, step.intent.wish) for step in candidate.steps}
 
 
 def _wish(one: Plan | Write) -> tuple[str, str]:

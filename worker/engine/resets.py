@@ -11,12 +11,11 @@ from datetime import datetime
 from worker.engine.edits import Edited
 from worker.engine.looks import reset_before
 from worker.guards.situation import No
-from worker.model.commits import Move
 from worker.model.memory import PartnerMemory
 from worker.model.records import REASONS
 from worker.model.replacing import replace
 from worker.model.writes import Write
-from worker.writes.states import move
+from worker.writes.states import and_then, move
 
 
 def decided_before(memory: PartnerMemory, write: Write, now: datetime) -> bool:
@@ -39,12 +38,12 @@ def asked_anew(memory: PartnerMemory, edits: Iterable[Edited], writes: Iterable[
         if current.state != "planned" or not decided_before(memory, current, now):
             continue
         why = f"decided before {REASONS['reset']}: another event may have its id now"
-        change = move(current, "waiting", at=now, reason="reset", why=why, approved=False)
         if edit is None:
+            change = move(write, "waiting", at=now, reason="reset", why=why, approved=False)
             changed[write.id] = Edited(write=write, change=change, left=())
         else:
-            both = Move(before=write, after=change.after, records=(*edit.change.records, *change.records))
-            changed[write.id] = replace(edit, change=both)
+            change = and_then(edit.change, "waiting", at=now, reason="reset", why=why, approved=False)
+            changed[write.id] = replace(edit, change=change)
     return list(changed.values())
 
 

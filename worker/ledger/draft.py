@@ -12,10 +12,9 @@ from pathlib import Path
 
 from sqlalchemy import ColumnElement, Table, and_, exists, func, insert, or_, select
 
-from worker.ledger.chain import GENESIS
 from worker.ledger.codec import millis_text, time_text
 from worker.ledger.connections import Connection
-from worker.ledger.mark import Mark, lost, read_mark
+from worker.ledger.mark import first_mark, lost, read_mark
 from worker.ledger.places import LedgerPlace, place_of
 from worker.ledger.revisions import NOTHING, require_current, revision_of
 from worker.ledger.sql import SqlLedger
@@ -60,7 +59,7 @@ def draft_of(url: str, *, now: datetime, reach: timedelta, folder: Path | None =
         _copy(place, store, now=now, reach=reach)
     elif place.mark.exists():
         raise lost(place)
-    return DraftLedger(store, mark=Mark(ledger_id="draft", seq=0, hash=GENESIS))
+    return DraftLedger(store, mark=first_mark("draft"))
 
 
 def _copy(place: LedgerPlace, store: Store, *, now: datetime, reach: timedelta) -> None:

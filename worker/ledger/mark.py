@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from worker.ledger.chain import GENESIS
 from worker.ledger.places import LedgerPlace, sync_folder
 from worker.model.errors import LedgerUnwritable, NotSafe
 
@@ -46,6 +47,11 @@ class Mark:
     seq: int
     hash: str
     alone: bool = field(default=False, compare=False)
+
+
+def first_mark(ledger_id: str) -> Mark:
+    """The mark of a ledger that has recorded nothing yet."""
+    return Mark(ledger_id=ledger_id, seq=0, hash=GENESIS)
 
 
 def read_mark(place: LedgerPlace) -> Mark | None:

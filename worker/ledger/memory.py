@@ -6,8 +6,7 @@ Never used by the daemon.
 
 from datetime import datetime
 
-from worker.ledger.chain import GENESIS
-from worker.ledger.mark import Mark
+from worker.ledger.mark import first_mark
 from worker.ledger.sql import SqlLedger, set_up
 from worker.ledger.store import memory_store
 
@@ -17,4 +16,4 @@ def in_memory_ledger(now: datetime) -> SqlLedger:
     store = memory_store()
     with store.writing() as connection:
         set_up(connection, now)
-    return SqlLedger(store, mark=Mark(ledger_id="in-memory", seq=0, hash=GENESIS))
+    return SqlLedger(store, mark=first_mark("in-memory"))

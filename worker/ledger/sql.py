@@ -15,12 +15,11 @@ from typing import Self
 from sqlalchemy import func, insert, literal_column, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from worker.ledger.chain import GENESIS
 from worker.ledger.changes import insert_plan, save_memories, save_partner, stored_memory, update_write
 from worker.ledger.codec import json_text, time_text
 from worker.ledger.connections import Connection
 from worker.ledger.journal import Journal
-from worker.ledger.mark import Mark, lost, read_mark, stands, write_mark
+from worker.ledger.mark import Mark, first_mark, lost, read_mark, stands, write_mark
 from worker.ledger.places import LedgerPlace, place_of, sync_folder
 from worker.ledger.prepared import Prepared, given
 from worker.ledger.reading import LedgerReader, open_reading
@@ -302,7 +301,7 @@ def check_mark(store: Store, place: LedgerPlace) -> Mark:
         mark = read_mark(place)
         ledger_id = compared(connection, place, mark)
         if mark is None:
-            mark = Mark(ledger_id=ledger_id, seq=0, hash=GENESIS)
+            mark = first_mark(ledger_id)
             write_mark(place, mark)
     return mark
 
