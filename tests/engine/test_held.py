@@ -35,15 +35,20 @@ rules:
 """
 
 
+async def unknown_under_a_halt(here: Town) -> None:
+    """A write whose answer hides whether it took effect, and a person who stops all sending."""
+    await here.run(10)
+    here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: here.states() == ["unknown"], "unknown")
+    here.ledger.append_halt(because="stop", by="me", at=here.clock.now())
+
+
 def test_what_is_proved_absent_and_no_longer_wanted_ends_under_a_halt_too(tmp_path: Path) -> None:
     """A halt stops sending, and nothing else: no person is asked about what nobody wants any more."""
 
     async def script(here: Town) -> None:
-        await here.run(10)
-        here.fault("answer_before", "PUT", CAMPAIGN, status=500)
-        here.set("e1", frontend_status="FLAGGED")
-        await here.until(lambda: here.states() == ["unknown"], "unknown")
-        here.ledger.append_halt(because="stop", by="me", at=here.clock.now())
+        await unknown_under_a_halt(here)
         await here.run(2 * MINUTE)
         assert (here.only.state, here.only.held_by) == ("unknown", "halt"), "wanted still, and held"
         here.set("e1", frontend_status="DEFAULT")
@@ -57,11 +62,7 @@ def test_what_is_proved_absent_and_no_longer_wanted_ends_under_a_halt_too(tmp_pa
 
 def test_what_is_held_after_its_proof_does_not_fill_the_log(tmp_path: Path) -> None:
     async def script(here: Town) -> None:
-        await here.run(10)
-        here.fault("answer_before", "PUT", CAMPAIGN, status=500)
-        here.set("e1", frontend_status="FLAGGED")
-        await here.until(lambda: here.states() == ["unknown"], "unknown")
-        here.ledger.append_halt(because="stop", by="me", at=here.clock.now())
+        await unknown_under_a_halt(here)
         await here.run(10 * MINUTE)
         assert 5 <= len(here.log("evidence")) <= 15, "now and then, not at every look"
         here.ledger.resume_halts(because="go", by="me", at=here.clock.now())

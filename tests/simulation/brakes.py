@@ -75,8 +75,8 @@ def money_is_kept(case: Case) -> Iterator[str]:
 
 
 def _budget(case: Case, event: str, at_s: float) -> float:
-    known = case.history.of(event, at_s)
-    return known[-1].budget if known else 0.0
+    known = case.history.at(event, at_s)
+    return 0.0 if known is None else known.budget
 
 
 def surges_wait(case: Case) -> Iterator[str]:
@@ -141,11 +141,7 @@ def what_has_to_last_lasted(case: Case) -> Iterator[str]:
 
 
 def _shown_otherwise(case: Case, wish: Wish, event: str, between: tuple[float, float]) -> bool:
-    reads = [
-        one
-        for one in case.history.reads
-        if one.path in ("/events/", f"/events/{event}") and between[0] <= one.at_s < between[1] and one.whole
-    ]
+    reads = [one for one in case.history.shown(event) if between[0] <= one.at_s < between[1] and one.whole]
     mine = [one.at_s for one in reads if one.owner == reads[-1].owner]
     return any(not wish.holds(case.history.of(event, at_s + TICK_S)[-1]) for at_s in mine)
 
@@ -185,7 +181,7 @@ def _it_waits(case: Case, rows: list[Row], fired: Row, after_s: float, fired_s: 
     mine = case.history.of(event, after_s)
     if not mine or not wish.holds(mine[-1]) or case.history.of(event, fired_s)[len(mine) :]:
         return
-    reads = (one for one in case.history.reads if one.path in ("/events/", f"/events/{event}"))
+    reads = case.history.shown(event)
     seen_s = max(one.at_s for one in reads if one.at_s < after_s and (one.whole or one.partly))
     before = case.history.of(event, seen_s)
     if not before or _is_new(case, rows, wish, seen_s) or any(wish.holds(one) for one in before):

@@ -155,6 +155,14 @@ class History:
         """The event as it was in the service from its beginning to that moment."""
         return [one for one in self.versions if one.event == event and one.at_s <= until_s]
 
+    def at(self, event: str, at_s: float) -> Version | None:
+        """The event as it was in the service at that moment; None before its beginning."""
+        return next(iter(self.of(event, at_s)[-1:]), None)
+
+    def shown(self, event: str) -> list[Read]:
+        """The reads that can have shown the event's own record: of the list, or of it alone."""
+        return [one for one in self.reads if one.path in ("/events/", f"/events/{event}")]
+
     def lies(self, event: str, from_s: float = -inf, to_s: float = inf) -> int:
         """How often the service said of something of the event that it was not there, though it was: whoever is told so
         sees a condition end, and begin anew with the next read."""

@@ -54,11 +54,8 @@ def _ended_as(case: Case, kind: str) -> Iterator[tuple[Deed, Row, int]]:
 def _true_then(case: Case, deed: Deed, row: Row, life: int, wish: Wish | None) -> bool:
     action, at_s = str(row["action"]), case.committed_s(life, row["seq"])
     match row["reason"]:
-        case "already_so" if action in FIELDS:
-            name, value = FIELDS[action]
-            return _shown(case, deed.event, at_s, lambda one: one.record is not None and one.record[name] == value)
-        case "already_so" if action in SETUPS:
-            return _shown(case, deed.event, at_s, lambda one: one.setup in SETUPS[action])
+        case "already_so" if action in (*FIELDS, *SETUPS):
+            return _shown(case, deed.event, at_s, lambda one: as_wanted(one, action))
         case "nothing_to_pause":
             return _shown(
                 case, deed.event, at_s, lambda one: one.record is not None and not one.record["client_campaign_status"]
@@ -70,7 +67,7 @@ def _true_then(case: Case, deed: Deed, row: Row, life: int, wish: Wish | None) -
             told = [rows for one, rows, of in case.lines if of == life and any(one is mate for mate in found)]
             return any(_ended_otherwise(rows) for rows in told)
         case "conflict":
-            return any(_rival(one, deed) for one in case.deeds.values())
+            return any(rival(one, deed) for one in case.deeds.values())
         case _:
             return False
 
@@ -81,15 +78,18 @@ def _shown(case: Case, event: str, at_s: float, so: Callable[[Version], bool]) -
     for paths in (("/events/", f"/events/{event}"), (f"/setup_processes/{event}",)):
         reads = [one.at_s for one in case.history.reads if one.path in paths and one.at_s <= at_s + TICK_S]
         for read_s in reads[-LAST_READS:]:
-            either = (_version(case, event, at_s) for at_s in (read_s - TICK_S, read_s + TICK_S))
+            either = (case.history.at(event, at_s) for at_s in (read_s - TICK_S, read_s + TICK_S))
             if any(known is not None and so(known) for known in either):
                 return True
     return False
 
 
-def _version(case: Case, event: str, at_s: float) -> Version | None:
-    """The event as it was in the service at that moment."""
-    return next((one for one in reversed(case.history.versions) if one.event == event and one.at_s <= at_s), None)
+def as_wanted(known: Version, action: str) -> bool:
+    """Whether the event was as one of `FIELDS` or `SETUPS` wants it."""
+    if action in SETUPS:
+        return known.setup in SETUPS[action]
+    name, wanted = FIELDS[action]
+    return known.record is not None and bool(known.record[name] == wanted)
 
 
 def mates(case: Case, deed: Deed) -> list[Deed]:
@@ -101,7 +101,7 @@ def mates(case: Case, deed: Deed) -> list[Deed]:
     return [one for one in case.deeds.values() if one is not deed and episode(one) == episode(deed)]
 
 
-def _rival(one: Deed, deed: Deed) -> bool:
+def rival(one: Deed, deed: Deed) -> bool:
     """Whether it is another rule's, for the same target."""
     return one.event == deed.event and target_of(one) == target_of(deed) and one.rows[0]["rule"] != deed.rows[0]["rule"]
 
@@ -138,14 +138,15 @@ def evidence_is_what_the_read_met(case: Case) -> Iterator[str]:
 
 
 def _met(case: Case, deed: Deed, row: Row, at_s: float, before: Any) -> bool:  # noqa: ANN401 - what stood in the log
-    known = _version(case, deed.event, at_s)
+    known = case.history.at(deed.event, at_s)
     action, there = str(row["action"]), row["evidence"]["says"] == "there"
     if known is None or action not in (*FIELDS, *SETUPS):
         return known is not None
+    if there:
+        return as_wanted(known, action)
     if action in SETUPS:
-        return known.setup in (SETUPS[action] if there else (before["state"],))
-    name, wanted = FIELDS[action]
-    return known.record is not None and known.record[name] == (wanted if there else before)
+        return bool(known.setup == before["state"])
+    return known.record is not None and bool(known.record[FIELDS[action][0]] == before)
 
 
 def what_ended_unwanted_had_no_effect(case: Case) -> Iterator[str]:

@@ -12,10 +12,9 @@ from tests.simulation.case import (
     Case,
     Deed,
     became_of_firing,
-    target_of,
 )
 from tests.simulation.history import Read, Version, Wish
-from tests.simulation.lost import FIELDS, SETUPS
+from tests.simulation.lost import FIELDS, SETUPS, as_wanted, rival
 
 LOOKS_BETWEEN = 5
 """So many whole looks in a row may pass between two reads of a fact that a rule leans on."""
@@ -51,8 +50,8 @@ def _left_alone(case: Case, reads: list[Read], wish: Wish, event: str) -> float 
 
 
 def _leans_on(case: Case, wish: Wish, event: str, at_s: float) -> str:
-    known = case.history.of(event, at_s)
-    return "" if not known or known[-1].record is None else wish.leans_on(known[-1].record).format(event)
+    known = case.history.at(event, at_s)
+    return "" if known is None or known.record is None else wish.leans_on(known.record).format(event)
 
 
 def _told_to_wait(case: Case, at_s: float) -> bool:
@@ -90,7 +89,7 @@ def _met_away(case: Case, event: str, away: Version, back: Version) -> bool:
 
 def _waited(case: Case, wish: Wish, event: str, between: tuple[float, float]) -> Iterator[str]:
     history, (away_s, back_s) = case.history, between
-    shown = [one for one in history.reads if one.path in ("/events/", f"/events/{event}") and one.at_s < away_s]
+    shown = [one for one in history.shown(event) if one.at_s < away_s]
     if not shown or not all(one.whole for one in shown) or history.lies(event):
         return  # the page that it stands on may not have shown it, and what no rule could judge before is new
     before = history.of(event, max(one.at_s for one in shown) + TICK_S)
@@ -152,20 +151,11 @@ def _seen_between(case: Case, deed: Deed, before: Attempt, after: Attempt) -> li
 
 
 def _is_so(case: Case, deed: Deed, action: str, at_s: float) -> bool:
-    known = case.history.of(deed.event, at_s)
-    if not known:
-        return False
-    if action in SETUPS:
-        return known[-1].setup in SETUPS[action]
-    name, wanted = FIELDS[action]
-    return known[-1].record is not None and known[-1].record[name] == wanted
+    known = case.history.at(deed.event, at_s)
+    return known is not None and as_wanted(known, action)
 
 
 def _another_rule_sent(case: Case, deed: Deed, before_s: float) -> bool:
     return any(
-        other.event == deed.event
-        and target_of(other) == target_of(deed)
-        and other.rows[0]["rule"] != deed.rows[0]["rule"]
-        and any(one.at_s < before_s for one in other.attempts)
-        for other in case.deeds.values()
+        rival(other, deed) and any(one.at_s < before_s for one in other.attempts) for other in case.deeds.values()
     )
