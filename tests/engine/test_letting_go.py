@@ -1,9 +1,12 @@
 """Unknown writes that were proved absent and that nobody asks for any more; and a presence that nothing takes back."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from tests.worlds import Town, happening, town, world
-from worker.model.commits import Commit
+from worker.model.commits import Brake, Commit, Sending
 from worker.model.errors import LedgerUnwritable
 from worker.model.writes import Write
 from worker.rules.load import read_rules
@@ -110,6 +113,44 @@ def test_a_presence_that_the_ledger_could_not_take_is_not_forgotten(tmp_path: Pa
         await here.run(9)
         here.set("e1", by="person", client_campaign_status="RUNNING")
         await here.run(9)
+        full = False
+        await here.run(120)
+        assert here.only.state == "confirmed", here.story()
+        assert [one.after for one in here.effects()] == ["PAUSED"], "it took effect, and is not made twice"
+
+    with town(tmp_path, world(happening("e1")), PAUSE) as (_, play):
+        play(script)
+
+
+@pytest.mark.parametrize("later", [0, 9], ids=["beside the answer", "looks after the answer"])
+def test_a_presence_is_not_forgotten_though_the_answer_itself_could_not_be_stored(tmp_path: Path, later: int) -> None:
+    """The row still says ``sending`` while a look shows the effect; a person reverses it before there is room again."""
+
+    async def script(here: Town) -> None:
+        await here.run(10)
+        here.fault("answer_after", "PUT", CAMPAIGN, status=500)
+        here.set("e1", status="cancelled")
+        sent, stored = here.ledger.record_sendings, here.ledger.apply
+        full = False
+
+        def record_sendings(group: Sequence[Sending]) -> tuple[Brake | None, ...]:
+            nonlocal full
+            full = True
+            return sent(group)
+
+        def apply(commit: Commit) -> tuple[Write, ...]:
+            if full:
+                raise LedgerUnwritable("the disk is full")
+            return stored(commit)
+
+        here.ledger.record_sendings = record_sendings  # type: ignore[method-assign]
+        here.ledger.apply = apply  # type: ignore[method-assign]
+        await here.until(lambda: here.states() == ["sending"], "it is under way")
+        await here.run(4 + later)
+        assert here.states() == ["sending"]
+        here.set("e1", by="person", client_campaign_status="RUNNING")
+        await here.run(9)
+        here.ledger.record_sendings = sent  # type: ignore[method-assign]
         full = False
         await here.run(120)
         assert here.only.state == "confirmed", here.story()

@@ -57,6 +57,7 @@ from tests.simulation.lost import (
     the_untouched_went_on,
     what_ended_unwanted_had_no_effect,
 )
+from tests.simulation.overtaking import a_stop_waits_for_what_it_overtook
 from tests.simulation.sight import (
     what_became_true_out_of_sight_waits,
     what_rules_lean_on_is_read_again,
@@ -347,6 +348,7 @@ CLAIMS: tuple[Callable[[Case], Iterator[str]], ...] = (
     what_became_true_out_of_sight_waits,
     what_rules_lean_on_is_read_again,
     what_was_seen_is_not_sent_again,
+    a_stop_waits_for_what_it_overtook,
     a_perfect_service_needs_nobody,
     nothing_broke,
 )

@@ -39,6 +39,8 @@ def _found(where: str) -> FunctionType:
         found = found.__dict__[name] if isinstance(found, type) else getattr(found, name)
     if isinstance(found, classmethod | staticmethod):
         found = found.__func__
+    if isinstance(found, property):
+        found = found.fget
     return cast(FunctionType, inspect.unwrap(found))
 
 
@@ -663,6 +665,12 @@ _ALL: tuple[Mutant, ...] = (
         why="what is true at the first look after a loss is sent without a person's word",
         applied=flaw("worker.engine.looks:silence_before", ('return "restored"', "return None")),
         shown_by=(plain("restored"),),
+    ),
+    Mutant(
+        name="order by the wall clock",
+        why="which of two opposite writes was sent last goes by times, and a clock that is set back turns them round",
+        applied=flaw("worker.model.writes:Write.sending_order", ("(self.sent_seq, ", "(0, ")),
+        shown_by=(at("turned round", "write", "504 after 8 s, applied after 11 s"),),
     ),
     Mutant(
         name="under way for ever",

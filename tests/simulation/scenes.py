@@ -233,6 +233,15 @@ NAMED: tuple[Scene, ...] = (
         _set(8.0, "e1", by="person", client_campaign_status="RUNNING"),
         _set(8.5, "e1", status="cancelled"),
     ),
+    _scene(  # and the wall clock was set back between the two
+        "turned round",
+        (PAUSE, RUN),
+        {"client_campaign_status": "PAUSED"},
+        _set(4.5, "e1", frontend_status="FLAGGED"),
+        _set(8.0, "e1", by="person", client_campaign_status="RUNNING"),
+        Turn(at=8.2, does="clock", details={"seconds": -60.0}),
+        _set(8.5, "e1", status="cancelled"),
+    ),
     _scene(
         "enforce",
         (KEEP,),
@@ -438,6 +447,7 @@ ALSO_WALKED = (
     *("two pages", "two", "halted", "mark lost", "restored", "swapped", "reset", "renamed", "wanted no more"),
     *("dear", "surge", "seldom", "patient", "silence", "halt forgotten", "away", "called off", "boost and after"),
     "set back",
+    "turned round",
 )
 """These as well by ``make prove``."""
 

@@ -77,6 +77,7 @@ PLAIN = {
     "not computed": [],
     "hide": ["set_frontend_status e1", "last_updated_on_fe e1"],
     "stop overtakes": ["set_client_campaign_status e1", "set_client_campaign_status e1"],
+    "turned round": ["set_client_campaign_status e1", "set_client_campaign_status e1"],
     "overtaken": ["set_client_campaign_status e1", "set_client_campaign_status e1"],
     "enforce": ["set_client_campaign_status e1"],
     "task fails": ["set_client_campaign_status e1"],

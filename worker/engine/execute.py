@@ -190,6 +190,8 @@ class Executor:
                     state.memory = memory
                 break
             except LedgerUnwritable:
+                if step.settling is not None:
+                    state.settling[sending.id] = step.settling  # looks count as evidence from here on all the same
                 await self._clock.sleep(RECORD_AGAIN.total_seconds())
         self._remember(state, told.after, step.settling, outcome)
 

@@ -108,6 +108,9 @@ class Settler:
             fact = self._seen(state, write)
             if fact is None:
                 continue
+            if write.state == "sending":  # its answer is there and could not be stored yet: until then this is kept
+                state.shown[write.id] = fact
+                continue
             target = (write.key.event, write.intent.target)
             if target in group:
                 self._store_together(state, tuple(group.values()))
@@ -120,7 +123,7 @@ class Settler:
     def _seen(self, state: PartnerState, write: Write) -> Fact | None:
         """The look's own read of a write's target, where it shows that the effect is there."""
         settling = state.settling.get(write.id)
-        if write.state not in ("applied", "unknown", "needs_human") or settling is None:
+        if write.state not in ("sending", "applied", "unknown", "needs_human") or settling is None:
             return None
         fact = state.fact(write.key.event, fact_key(write.intent))
         policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
@@ -193,8 +196,8 @@ class Settler:
         """Whether another write's PUT came after it on the target: the service's task is that one's now, with waits of
         its own."""
         others = self._ledger.target_writes(write.key.partner, write.key.event, write.intent.target)
-        sent = [other.last_sent_at for other in others if other.last_sent_at is not None]
-        return write.last_sent_at is not None and max(sent, default=write.last_sent_at) > write.last_sent_at
+        own = write.sending_order
+        return own is not None and any(other.sending_order > own for other in others if other.sending_order is not None)
 
     def _evidence_record(
         self, state: PartnerState, write: Write, fact: Fact, evidence: Evidence, step: Step

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import cast
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from worker.ledger.codec import decode, encode, time_text
@@ -41,6 +41,8 @@ _IF_UNMOVED = update(writes).where(
     writes.c.attempt == given("was_attempt"),
     writes.c.changed_at == given("was_changed_at"),
 )
+_IN_ORDER = ("changed_seq", "sent_seq")
+_IF_UNMOVED = _IF_UNMOVED.values({name: func.coalesce(given(f"new_{name}"), writes.c[name]) for name in _IN_ORDER})
 _MOVE = Prepared(_IF_UNMOVED, LIFE)
 _MOVE_BUT_RULES = Prepared(_IF_UNMOVED, [name for name in LIFE if name != "rules"])
 
@@ -83,10 +85,11 @@ def save_partner(connection: Connection, memory: PartnerMemory | None) -> None:
         connection.execute(_SAVE_PARTNER, {"partner": memory.partner, "body": encode(memory)})
 
 
-def insert_plan(connection: Connection, plan: Plan, at: datetime) -> Write:
-    """Stores a new write and gives it its number."""
-    write = replace(plan, why=text_safe(plan.why)).write(0, at)
+def insert_plan(connection: Connection, plan: Plan, at: datetime, seq: int) -> Write:
+    """Stores a new write and gives it its number. ``seq``: of the record that is to tell of it."""
+    write = replace(replace(plan, why=text_safe(plan.why)).write(0, at), changed_seq=seq)
     row = {**key_row(write.key), **intent_row(write.intent), **life_row(write), "planned_at": time_text(at)}
+    row |= {"changed_seq": write.changed_seq, "sent_seq": write.sent_seq}
     try:
         number = _PLAN.run(connection, row).lastrowid
     except sqlite3.IntegrityError as error:
@@ -99,16 +102,21 @@ def insert_plan(connection: Connection, plan: Plan, at: datetime) -> Write:
     return replace(write, id=WriteId(cast(int, number)))
 
 
-def update_write(connection: Connection, move: Move) -> None:
-    """Makes a move where the row still is what the move was decided on."""
+def update_write(connection: Connection, move: Move, seq: int) -> None:
+    """Makes a move where the row still is what the move was decided on. ``seq``: of the last record that tells of it;
+    what was decided on may be older than the row's own, which therefore is no part of the move."""
     before, after = move.before, move.after
     if (after.id, after.key, after.intent) != (before.id, before.key, before.intent):
         raise ValueError(f"write {before.id}: a move may not change what a write is, only where it stands")
-    was = {
+    was: dict[str, object] = {
         "was_id": before.id,
         "was_state": before.state,
         "was_attempt": before.attempt,
         "was_changed_at": time_text(before.changed_at),
+    }
+    was |= {
+        "new_changed_seq": seq if after.state != before.state else None,
+        "new_sent_seq": seq if after.attempt != before.attempt else None,
     }
     same_rules = after.rules == before.rules  # a rule may have joined since the move was decided; then it stays
     if (_MOVE_BUT_RULES if same_rules else _MOVE).run(connection, {**life_row(after), **was}).rowcount == 1:

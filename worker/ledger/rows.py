@@ -155,6 +155,8 @@ def write_of(row: Sequence[Any]) -> Write:
         extra_attempts=at["extra_attempts"],
         denied=at["denied"],
         absent_proved=bool(at["absent_proved"]),
+        changed_seq=at["changed_seq"],
+        sent_seq=at["sent_seq"],
     )
 
 

@@ -312,10 +312,10 @@ def _recorded(connection: Connection, one: Sending, views: Views, journal: Journ
     brake = one.check(views.of(after, after.changed_at))
     if brake is not None:
         return brake
-    update_write(connection, move)
+    journal.add(move.records)
+    update_write(connection, move, journal.seq)
     settle_attempt(connection, move)
     record_attempt(connection, after, after.changed_at, one.amount)
-    journal.add(move.records)
     views.recorded(move, one.amount)
     return None
 
@@ -326,12 +326,12 @@ def _applied(connection: Connection, commit: Commit) -> tuple[Write, ...]:
     save_memories(connection, commit.memory)
     save_partner(connection, commit.partner)
     for move in commit.moves:
-        update_write(connection, move)
-        settle_attempt(connection, move)
         journal.add(move.records)
+        update_write(connection, move, journal.seq)
+        settle_attempt(connection, move)
     planned: list[Write] = []
     for plan in commit.plans:
-        write = insert_plan(connection, plan, commit.at)
+        write = insert_plan(connection, plan, commit.at, journal.seq + 1)
         record = of_write(write, at=commit.at, kind=write.state, reason=write.reason, why=write.why)
         journal.add([replace(record, by=commit.by)])
         planned.append(write)

@@ -19,7 +19,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISIONS: tuple[str, ...] = ("0001", "0002", "0003", "0004")
+REVISIONS: tuple[str, ...] = ("0001", "0002", "0003", "0004", "0005")
 """Every revision, oldest first; the last is the one that this program reads and writes."""
 REVISION = REVISIONS[-1]
 
@@ -103,6 +103,8 @@ writes = Table(
     Column("extra_attempts", Integer, nullable=False),
     Column("denied", Integer, nullable=False),
     Column("absent_proved", Boolean, nullable=False),
+    Column("changed_seq", Integer, nullable=False, server_default="0"),
+    Column("sent_seq", Integer, nullable=False, server_default="0"),
     UniqueConstraint("partner", "event", "rule", "episode", "position", "item", name="natural_key"),
     Index("ix_writes_state", "state"),
     Index("ix_writes_target", "partner", "event", "target"),

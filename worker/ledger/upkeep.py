@@ -125,8 +125,8 @@ def _accept(connection: Connection, record: Record, restored: Restored) -> Accep
     moved = []
     for row in connection.execute(ALL_WRITES.where(writes.c.state.not_in(sorted(FINAL)))).all():
         move = restored(write_of(row))
-        update_write(connection, move)
         journal.add(move.records)
+        update_write(connection, move, journal.seq)
         moved.append(move.after.id)
     memories = _forget(connection)
     _remember_restoring(connection, record.at)

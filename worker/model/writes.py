@@ -7,7 +7,7 @@ without making its effect repeatable. States and their moves are in `worker.writ
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from worker.model.facts import Json
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
@@ -39,6 +39,8 @@ NO_RULE = RuleId("")
 
 ConfirmedBy = Literal["read", "answer", "person"]
 Mode = Literal["shadow", "approve", "live"]
+InOrder: TypeAlias = tuple[int, datetime]
+"""When something happened to a write, to be compared: the length of the log, and for what stands in no log the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +115,8 @@ class Write:
     """A row of the ledger. ``attempt`` counts attempts recorded; ``uncounted`` those proven not to have been sent.
 
     ``due_since``: since when it could have been sent, had nothing held it. An attempt proven unsent does not move it.
+    ``changed_seq`` and ``sent_seq``: how far the log had come when its state last changed, and when its last attempt
+    was recorded. Only the ledger sets them. Times are for people: a wall clock that is set back turns them round.
     """
 
     id: WriteId
@@ -139,6 +143,18 @@ class Write:
     extra_attempts: int = 0
     denied: int = 0
     absent_proved: bool = False
+    changed_seq: int = 0
+    sent_seq: int = 0
+
+    @property
+    def sending_order(self) -> InOrder | None:
+        """Compares with that of other writes: which was sent later, whatever the wall clock did. None if never sent."""
+        return None if self.last_sent_at is None else (self.sent_seq, self.last_sent_at)
+
+    @property
+    def change_order(self) -> InOrder:
+        """Compares with `sending_order` of any write: which came later."""
+        return self.changed_seq, self.changed_at
 
     @property
     def counted(self) -> int:

@@ -51,15 +51,15 @@ def looked(
 
 def covered(write: Write, others: Iterable[Write]) -> bool:
     """An opposite write of our own went after it: what reads show then is that one's doing, and proves nothing."""
-    sent = write.last_sent_at
+    sent = write.sending_order
     return any(
         other.id != write.id
         and other.sent
         and other.state != "rejected"
         and other.intent.wish != write.intent.wish
-        and other.last_sent_at is not None
+        and other.sending_order is not None
         and sent is not None
-        and other.last_sent_at >= sent
+        and other.sending_order >= sent
         for other in others
     )
 
@@ -67,13 +67,14 @@ def covered(write: Write, others: Iterable[Write]) -> bool:
 def overtaken(write: Write, others: Iterable[Write]) -> Literal["unsettled", "landed"] | None:
     """Whether the write went ahead of an opposite one, and what is known of that now."""
     found: Literal["unsettled", "landed"] | None = None
+    own = write.sending_order
     for other in others:
-        sent = other.last_sent_at
+        sent = other.sending_order
         opposite = other.id != write.id and other.intent.wish != write.intent.wish and not other.intent.stops
-        if not opposite or sent is None or write.last_sent_at is None or sent > write.last_sent_at:
+        if not opposite or sent is None or own is None or sent > own:
             continue
         if other.state in UNSETTLED and not other.absent_proved:
             return "unsettled"
-        if other.state == "confirmed" and other.changed_at > write.last_sent_at:
+        if other.state == "confirmed" and other.change_order > own:
             found = "landed"
     return found

@@ -9,13 +9,12 @@ such a write is left alone. An undo remembers what the writes ``left``, and is s
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TypeAlias
 
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json
 from worker.model.rules import Step
-from worker.model.writes import UNSENT, State, Write
+from worker.model.writes import UNSENT, InOrder, State, Write
 from worker.writes.intents import reads_back
 from worker.writes.wishes import members
 
@@ -236,5 +235,5 @@ def _pair(half: Write, whole: Write) -> bool:
     )
 
 
-def _sent_order(write: Write) -> tuple[datetime, int]:
-    return write.last_sent_at or write.changed_at, write.id
+def _sent_order(write: Write) -> tuple[InOrder, int]:
+    return write.sending_order or write.change_order, write.id

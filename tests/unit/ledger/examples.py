@@ -101,13 +101,23 @@ def sent(ledger: SqlLedger, write: Write, at: datetime, amount: float | None = N
     """Records the next attempt of a write and returns the row as it then stands."""
     move = to_sending(write, at)
     assert record(ledger, move, no_brake, amount=amount) is None
-    return move.after
+    return as_stored(ledger, move.after)
 
 
 def become(ledger: SqlLedger, write: Write, to: State, at: datetime, **changes: object) -> Write:
     move = moved(write, to, at, **changes)
     ledger.apply(Commit(at=at, moves=(move,)))
-    return move.after
+    return as_stored(ledger, move.after)
+
+
+def as_stored(ledger: SqlLedger, wanted: Write) -> Write:
+    """The write with what the ledger alone sets, once all else of it stands there."""
+    stored = ledger.write(wanted.id)
+    assert stored is not None
+    full = replace(wanted, changed_seq=stored.changed_seq, sent_seq=stored.sent_seq)
+    assert stored == full
+    assert repr(stored) == repr(full), "1 and 1.0 are equal, but not the same"
+    return full
 
 
 def no_brake(_: SendingView) -> Brake | None:

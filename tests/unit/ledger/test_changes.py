@@ -151,7 +151,7 @@ def test_every_field_of_a_write_comes_back(ledger: SqlLedger) -> None:
     )
     (write,) = planned(ledger, plan(key(1, position=3), wanted))
 
-    full = become(
+    become(  # which looks at every field
         ledger,
         write,
         "waiting",
@@ -173,15 +173,14 @@ def test_every_field_of_a_write_comes_back(ledger: SqlLedger) -> None:
         absent_proved=True,
     )
 
-    stored = ledger.write(write.id)
-    assert stored == full
-    assert repr(stored) == repr(full), "1 and 1.0 are equal, but not the same"
-
 
 def test_every_field_of_the_model_has_a_column(ledger: SqlLedger) -> None:
     (write,) = planned(ledger)
     columns = (
-        {"id", "planned_at"} | key_row(write.key).keys() | intent_row(write.intent).keys() | life_row(write).keys()
+        {"id", "planned_at", "changed_seq", "sent_seq"}
+        | key_row(write.key).keys()
+        | intent_row(write.intent).keys()
+        | life_row(write).keys()
     )
 
     named = {field.name for cls in (Write, WriteKey, Intent) for field in fields(cls)} - {"key", "intent"}

@@ -1,5 +1,6 @@
 """Replaying the action log gives the ledger's state, whatever happened to its writes, and in which order."""
 
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import lru_cache
 
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.builders import a_policy
-from tests.unit.ledger.examples import NOW, key, no_brake, plan
+from tests.unit.ledger.examples import NOW, as_stored, key, no_brake, plan
 from tests.unit.writes.course import Course
 from tests.unit.writes.test_properties import LOOKS, OTHERS, ROWS, VERDICTS, Happening, Life
 from worker.ledger.memory import in_memory_ledger
@@ -64,6 +65,16 @@ def replayed(rows: list[dict[str, Json]]) -> dict[Json, tuple[Json, int]]:
     return found
 
 
+def told_last(rows: list[dict[str, Json]], write: Write, kinds: AbstractSet[str]) -> Json:
+    """How far the log had come when it told such a thing of the write: a hold that begins with it is told with it."""
+    mine = [row for row in rows if row["write"] == write.id]
+    last = [index for index, row in enumerate(mine) if row["kind"] in kinds]
+    if not last:
+        return 0
+    together = [row for row in mine[last[-1] + 1 : last[-1] + 2] if row["kind"] == "held"]
+    return next(iter(together or mine[last[-1] :]))["seq"]
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(ALONE, max_size=14))
 def test_replaying_the_log_gives_the_state_and_the_attempts_of_every_write(
@@ -78,9 +89,12 @@ def test_replaying_the_log_gives_the_state_and_the_attempts_of_every_write(
             if lives[which].state() not in FINAL:
                 lives[which].meets(happening)
 
-    told = replayed(list(ledger.log(LogFilter(after_seq=began))))
-    assert told == {life.write.id: (life.write.state, life.write.attempt) for life in lives}
-    assert [ledger.write(life.write.id) for life in lives] == [life.write for life in lives]
+    rows = list(ledger.log(LogFilter(after_seq=began)))
+    assert replayed(rows) == {life.write.id: (life.write.state, life.write.attempt) for life in lives}
+    for life in lives:
+        stored = as_stored(ledger, life.write)
+        assert stored.changed_seq == told_last(rows, life.write, STATES)
+        assert stored.sent_seq == told_last(rows, life.write, {"sending"})
 
 
 def test_a_record_that_is_missing_is_noticed() -> None:

@@ -15,6 +15,7 @@ from tests.unit.ledger.examples import (
     RULE,
     Look,
     after,
+    as_stored,
     become,
     intent,
     key,
@@ -97,7 +98,8 @@ def test_a_mark_that_cannot_be_written_says_so_and_the_write_can_go_back_as_not_
     with pytest.raises(SendingUnmarked) as caught:
         record(ledger, to_sending(write, after(1)), no_brake, amount=None)
 
-    assert caught.value.writes == (ledger.write(write.id),)
+    (unmarked,) = caught.value.writes
+    assert as_stored(ledger, unmarked).state == "sending"
     assert caught.value.exit_code == 3
     assert "space" in caught.value.hint
     obstacle.rmdir()
@@ -254,3 +256,30 @@ def test_the_log_tells_the_whole_story(ledger: SqlLedger) -> None:
 
     assert kinds(list(ledger.log(LogFilter()))) == ["planned", "sending", "applied"]
     assert ledger.verify() is None
+
+
+def test_which_of_two_was_sent_later_does_not_go_by_a_clock_that_is_set_back(ledger: SqlLedger) -> None:
+    one, two = planned(ledger, plan(key(1)), plan(key(2), intent("run")))
+    first = sent(ledger, one, after(60))
+    second = sent(ledger, two, after(1))
+    landed = become(ledger, first, "unknown", after(2))
+
+    assert first.sending_order is not None
+    assert second.sending_order is not None
+    assert second.sending_order > first.sending_order, "by the wall clock it is a minute older"
+    assert landed.change_order > second.sending_order > first.change_order
+    assert landed.sending_order == first.sending_order, "what becomes of it does not send it"
+    again = sent(ledger, become(ledger, landed, "planned", after(3)), after(3))
+    assert again.sending_order is not None
+    assert again.sending_order > second.sending_order
+    assert two.sending_order is None, "it was not sent then"
+
+
+def test_a_decision_on_what_was_read_before_does_not_turn_the_order_back(ledger: SqlLedger) -> None:
+    """The executor goes on with the write as it recorded it, which does not know its numbers."""
+    (write,) = planned(ledger)
+    move = to_sending(write, after(1))
+    record(ledger, move, no_brake, amount=None)
+    assert move.after.sent_seq == 0
+
+    assert become(ledger, move.after, "unknown", after(2)).sent_seq == 2

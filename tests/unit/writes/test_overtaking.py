@@ -90,6 +90,8 @@ def the_run(state: State, **changes: object) -> Write:
         (the_run("confirmed"), None, "it was settled before the pause was sent: nothing was overtaken"),
         (the_run("rejected", changed_at=AFTER), None, "it came to nothing"),
         (the_run("unknown", last_sent_at=AFTER), None, "it was sent after the pause"),
+        (the_run("unknown", sent_seq=8), None, "so it was, though the clock was set back in between"),
+        (the_run("confirmed", changed_seq=8), "landed", "and confirmed after it"),
         (the_run("planned", last_sent_at=None, first_sent_at=None, attempt=0), None, "it was never sent"),
         (replace(a_write("pause", "unknown"), id=WriteId(9)), None, "the same wish"),
     ],
