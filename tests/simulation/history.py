@@ -4,7 +4,7 @@ The twin's books (effects, requests, changes by others), the wire-tap, the actio
 processes lived. Times are seconds of the simulated world, but for those in the log, which are the worker's wall clock.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -113,8 +113,9 @@ class History:
     """One played world. ``logs``: the action log of each life of the ledger, the last one last; ``stamps``: for each,
     when the records up to a number were committed; ``lost``: when each but the last of them was taken away, or put back
     to what it had been. ``slowed``: something kept a whole process waiting, not one write. ``unstored``: something kept
-    a process from storing. ``paged``: the list of events comes in several pages, of which each shows but some.
-    ``writes``: number, state and attempt of each, as the ledger's own table says in the end."""
+    a process from storing. ``cramped``: from when to when the disk was full. ``paged``: the list of events comes in
+    several pages, of which each shows but some. ``writes``: number, state and attempt of each, as the ledger's own
+    table says in the end."""
 
     what: str
     settle_s: float
@@ -148,6 +149,7 @@ class History:
     blank: frozenset[int] = frozenset()
     slowed: bool = False
     unstored: bool = False
+    cramped: Sequence[tuple[float, float]] = ()
     clock_moved: bool = False
     defects: list[str] = field(default_factory=list)
 

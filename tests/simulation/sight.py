@@ -22,8 +22,9 @@ LOOKS_BETWEEN = 5
 
 def what_rules_lean_on_is_read_again(case: Case) -> Iterator[str]:
     """A fact that a rule in force leans on, of an event in sight, is read at least once in `LOOKS_BETWEEN` whole looks
-    of one process in a row. A look that did not come, or a read that went wrong, begins the row anew: whoever is
-    stalled or kept waiting looks at nothing. Not asked for within the longest wait after a 429."""
+    of one process in a row. A look that did not come, a read that went wrong, or a full disk begins the row anew:
+    whoever is stalled, kept waiting or cannot store what it has seen so far looks at nothing more. Not asked for within
+    the longest wait after a 429."""
     for owner in dict.fromkeys(one.owner for one in case.history.reads):
         reads = [one for one in case.history.reads if one.owner == owner]
         for wish in case.history.wishes:
@@ -40,7 +41,7 @@ def _left_alone(case: Case, reads: list[Read], wish: Wish, event: str) -> float 
     looks: list[float] = []
     for one in reads:
         path = _leans_on(case, wish, event, one.at_s)
-        if not path or not one.whole or one.path == path or _told_to_wait(case, one.at_s):
+        if not path or not one.whole or one.path == path or _told_to_wait(case, one.at_s) or _cramped(case, one.at_s):
             looks = []
         elif one.path == "/events/" and (not looks or one.at_s - looks[-1] >= INTERVAL_S - TICK_S):
             looks.append(one.at_s)
@@ -56,6 +57,10 @@ def _leans_on(case: Case, wish: Wish, event: str, at_s: float) -> str:
 
 def _told_to_wait(case: Case, at_s: float) -> bool:
     return any(one <= at_s <= one + WAITED_MOST_S for one in case.history.throttled)
+
+
+def _cramped(case: Case, at_s: float) -> bool:
+    return any(from_s <= at_s <= to_s for from_s, to_s in case.history.cramped)
 
 
 def what_became_true_out_of_sight_waits(case: Case) -> Iterator[str]:

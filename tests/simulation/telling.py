@@ -96,6 +96,7 @@ def told_history(town: Town, ended_s: float) -> history.History:
             for name in town.points.done
         )
         or any(turn.does == "disk full" for turn in town.scene.turns),
+        cramped=town.cramped,
         defects=town.defects,
     )
 

@@ -193,6 +193,7 @@ FOUND = (
         "an event whose status no look has shown before it went is new when it is back",
     ),
     (Try(seed=10_502_188), "a list whose items moved between its pages may have shown what was so before a silence"),
+    (Try(seed=10_103_816), "whoever cannot store what the list shows reads nothing more"),
 )
 
 

@@ -124,6 +124,7 @@ class Town:
         self.lost: list[float] = []
         self.lives: dict[str, history.Life] = {}
         self.halts: list[tuple[float, float]] = []
+        self.cramped: list[tuple[float, float]] = []
         self.defects: list[str] = []
         self.edited: set[str] = set()
         self.blank: set[int] = set()
@@ -390,6 +391,7 @@ class Town:
 
     def _disk_full(self, seconds: float) -> None:
         self.disk.full = True
+        self.cramped.append((self.loop.now, self.loop.now + seconds))
         self.later(seconds, self._room)
 
     def _room(self) -> None:
