@@ -29,7 +29,8 @@ def after_outcome(memory: PartnerMemory, sending: Write, outcome: Outcome, now: 
     if isinstance(outcome, NotSent) and outcome.cause == "denied":
         if in_a_row(memory, sending):
             return replace(memory, denied_until=now + CREDENTIALS_HOLD)
-        return replace(memory, denied_at=memory.denied_at or now)
+        first = min(memory.denied_at or now, now)  # one that is still to come was stamped by a clock that was wrong
+        return replace(memory, denied_at=first)
     if isinstance(outcome, Accepted | Refused) and memory.denied_at is not None:
         return replace(memory, denied_at=None, denied_until=None)
     return memory

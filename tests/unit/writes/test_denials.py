@@ -46,6 +46,8 @@ def after(*attempts: tuple[int, int, Outcome]) -> PartnerMemory:
         ([(0, 1, DENIED), (2, 3, LOST)], 1, None, "a 429 may be given before anybody looks at the token"),
         ([(0, 1, DENIED), (2, 3, BROKEN), (4, 5, DENIED)], 1, 5, "a broken connection shows nothing"),
         ([(0, 1, DENIED), (2, 3, DENIED), (8, 9, ACCEPTED)], None, None, "let in again: nothing is held any more"),
+        ([(60, 61, DENIED), (1, 2, DENIED)], 2, None, "the clock was set back: nobody knows which came first"),
+        ([(60, 61, DENIED), (1, 2, DENIED), (3, 4, DENIED)], 2, 4, "and the row goes on from there, not an hour later"),
         ([(0, 1, ACCEPTED)], None, None, "as it should be"),
     ],
 )
