@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from tests.simulation.case import HOUR_S, INTERVAL_S, TICK_S, Case, Deed, became_of_firing, too_late
-from tests.simulation.history import Row, Wish
+from tests.simulation.history import Effect, Row, Wish
 
 FIRST_LOOKS_S = 30.0
 """So long after a silence a rule has had its first look, with all that it asks for."""
@@ -55,14 +55,22 @@ def nothing_sent_during_a_halt(case: Case) -> Iterator[str]:
 
 
 def money_is_kept(case: Case) -> Iterator[str]:
-    """The budgets of the drafts that were published for rules do not exceed ``spend.per_day``; a write that was granted
-    another attempt, after the service undid the first, counts once. Forgiven, and counted: an effect later than
-    ``settle``, and one of which a person said that it was not there. Not asked for where a ledger forgot an attempt, or
-    the wall clock jumped."""
-    most = case.history.spend_per_day
-    if most is None or case.forgot or case.history.clock_moved:
+    """The budgets of the drafts that were published for rules do not exceed ``spend.per_day``, nor those of one event
+    ``spend.per_event``; a write that was granted another attempt, after the service undid the first, counts once.
+    Forgiven, and counted: an effect later than ``settle``, and one of which a person said that it was not there. Not
+    asked for where a ledger forgot an attempt, or the wall clock jumped."""
+    if case.forgot or case.history.clock_moved:
         return
     boosts = [(deed, [one for one in deed.effects if one.operation == "boost"]) for deed in case.deeds.values()]
+    yield from _no_more_than(case, boosts, case.history.spend_per_day, "in a day")
+    for event in dict.fromkeys(deed.event for deed, _ in boosts):
+        of_event = [(deed, those) for deed, those in boosts if deed.event == event]
+        yield from _no_more_than(case, of_event, case.history.spend_per_event, f"for {event}")
+
+
+def _no_more_than(case: Case, boosts: list[tuple[Deed, list[Effect]]], most: float | None, what: str) -> Iterator[str]:
+    if most is None:
+        return
     spent = sum(max((_budget(case, deed.event, one.at_s) for one in those), default=0.0) for deed, those in boosts)
     if spent <= most:
         return
@@ -71,7 +79,7 @@ def money_is_kept(case: Case) -> Iterator[str]:
     elif any(those and deed.granted for deed, those in boosts):
         case.forgiven["spent, and a person says that it was not"] += 1
     else:
-        yield f"{spent:g} were spent, allowed {most:g}"
+        yield f"{spent:g} were spent {what}, allowed {most:g}"
 
 
 def _budget(case: Case, event: str, at_s: float) -> float:

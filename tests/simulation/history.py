@@ -123,6 +123,7 @@ class History:
     max_attempts: int
     writes_per_hour: int
     spend_per_day: float | None
+    spend_per_event: float | None
     surge: tuple[int, float]
     gap_s: float
     logs: list[list[Row]]

@@ -188,15 +188,16 @@ def an_end_unconfirmed_was_not_to_be_seen(case: Case) -> Iterator[str]:
 
 def cooldowns_are_kept(case: Case) -> Iterator[str]:
     """A rule acts on an event again no sooner than its cooldown allows, which is measured by the wall clock; where a
-    ledger forgot an attempt nobody can."""
+    ledger forgot an attempt nobody can. An attempt that is proven unsent was no act."""
     if case.forgot or case.history.clock_moved:
         return
     for wish in case.history.wishes:
         for event in {one.event for one in case.history.versions} if wish.cooldown_s else ():
             firsts = sorted(
-                deed.attempts[0].at_s
+                next(one.at_s for one in deed.attempts if not one.taken_back)
                 for deed in case.deeds.values()
-                if deed.event == event and deed.rows[0]["rule"] == wish.rule and deed.attempts
+                if deed.event == event and deed.rows[0]["rule"] == wish.rule
+                if any(not one.taken_back for one in deed.attempts)
             )
             for before_s, after_s in pairwise(firsts):
                 if after_s - before_s < wish.cooldown_s - TICK_S:

@@ -615,6 +615,12 @@ _ALL: tuple[Mutant, ...] = (
         shown_by=(plain("dear"),),
     ),
     Mutant(
+        name="one event takes it all",
+        why="budgets are sent beyond the limit of an event",
+        applied=flaw("worker.guards.spending:spend_brake", ("(of_event, limits.spend_per_event,", "(of_event, None,")),
+        shown_by=(plain("dear event"),),
+    ),
+    Mutant(
         name="a surge goes through",
         why="a rule that fires for too many events asks nobody",
         applied=flaw("worker.engine.planning:Planner._surging", ("if count > surge.events:", "if False:")),

@@ -348,6 +348,17 @@ NAMED: tuple[Scene, ...] = (
         turns=tuple(_set(3.0 + 2.0 * number, f"e{number}", status="active") for number in (1, 2, 3)),
         settings={"spend_per_day": 1000.0},
     ),
+    _scene(  # published, taken back by a person, and wanted once more
+        "dear event",
+        (BOOST,),
+        PARTY,
+        _set(5.0, "e1", status="active"),
+        Turn(at=14.5, does="setup", details={"event": "e1", "setup": {**DRAFT, "state": "DRAFT"}}),
+        _set(14.0, "e1", status="idle"),
+        _set(18.0, "e1", status="active"),
+        settings={"spend_per_event": 800.0},
+        lasts_s=34.0,
+    ),
     Scene(
         name="surge",
         laws=(PAUSE,),
@@ -445,7 +456,18 @@ WALKED = ("pause", "boost", "launch", "clusters", "hide", "stop overtakes", "ove
 """The scenes that are walked through fault by fault with every test run; the others are for single claims."""
 ALSO_WALKED = (
     *("two pages", "two", "halted", "mark lost", "restored", "swapped", "reset", "renamed", "wanted no more"),
-    *("dear", "surge", "seldom", "patient", "silence", "halt forgotten", "away", "called off", "boost and after"),
+    *(
+        "dear",
+        "dear event",
+        "surge",
+        "seldom",
+        "patient",
+        "silence",
+        "halt forgotten",
+        "away",
+        "called off",
+        "boost and after",
+    ),
     "set back",
     "turned round",
 )

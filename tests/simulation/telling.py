@@ -23,6 +23,7 @@ def told_history(town: Town, ended_s: float) -> history.History:
         max_attempts=town.settings.max_attempts,
         writes_per_hour=town.settings.limits.writes_per_hour,
         spend_per_day=town.settings.limits.spend_per_day,
+        spend_per_event=town.settings.limits.spend_per_event,
         surge=(town.settings.deciding.surge.events, town.settings.deciding.surge.within.total_seconds()),
         gap_s=town.settings.deciding.gap.total_seconds(),
         logs=[[_parsed(row) for row in rows] for rows in logs],

@@ -96,6 +96,7 @@ PLAIN = {
     "swapped": ["set_client_campaign_status e1"],
     "renamed": ["set_frontend_status e1", "last_updated_on_fe e1"],
     "dear": ["boost e1", "boost e3"],
+    "dear event": ["boost e1"],
     "surge": ["set_client_campaign_status e1", "set_client_campaign_status e2", "set_client_campaign_status e3"],
     "seldom": ["set_client_campaign_status e1"],
     "patient": ["set_frontend_status e1", "last_updated_on_fe e1"],
@@ -193,6 +194,7 @@ FOUND = (
         "an event whose status no look has shown before it went is new when it is back",
     ),
     (Try(seed=10_502_188), "a list whose items moved between its pages may have shown what was so before a silence"),
+    (Try(seed=10_528_452), "an attempt that is proven unsent begins no cooldown"),
     (Try(seed=10_103_816), "whoever cannot store what the list shows reads nothing more"),
 )
 

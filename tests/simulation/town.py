@@ -539,6 +539,9 @@ def _service(scene: Scene) -> Service:
     return Service(world(*events), settings=twin, origin_s=START_S)
 
 
+LIMITS = ("writes_per_hour", "spend_per_day", "spend_per_event")
+
+
 def _settings(scene: Scene) -> EngineSettings:
     settings = USUAL
     if "mode" in scene.settings:
@@ -548,7 +551,7 @@ def _settings(scene: Scene) -> EngineSettings:
         settings = replace(settings, deciding=replace(settings.deciding, surge=surge))
     if "page_size" in scene.settings:
         settings = replace(settings, page_size=scene.settings["page_size"])
-    limits = {name: scene.settings[name] for name in ("writes_per_hour", "spend_per_day") if name in scene.settings}
+    limits = {name: scene.settings[name] for name in LIMITS if name in scene.settings}
     if limits:
         settings = replace(settings, limits=Limits(**limits))
     return settings
