@@ -20,25 +20,28 @@ from tests.simulation.case import (
 from tests.simulation.history import Life, Row, Version, Wish
 from tests.simulation.lost import mates
 
+SAVED_WITHIN_S = 4 * INTERVAL_S
+"""So soon a process that lives has saved what it was asked for, also while a look of it takes long."""
+
 
 def manners_are_kept(case: Case) -> Iterator[str]:
     """The service saw no bad manners: the floor of reads, Retry-After, tasks. Forgiven: what a killed process took
-    along, the memory of a Retry-After and of answers still on their way; how often a task was read, where a ledger was
-    lost that had counted it; and tasks after an attempt of which nobody can know that it never left: the next process
-    counts from it."""
+    along, the memory of answers still on their way, and of a Retry-After that it had no time or no room to save; how
+    often a task was read, where a ledger was lost that had counted it; and tasks after an attempt of which nobody can
+    know that it never left: the next process counts from it."""
     ended = [life.to_s for life in _readers(case) if life.how != "left running"]
     unheard = any(one.heard_s is None for one in case.history.wire)
     for kind, at_s, what in case.history.violations:
         killed = any(at_s - 120.0 < to_s <= at_s for to_s in ended)
         under_way = kind == "task_too_soon" and (unheard or ": -" in what)  # an answer is on its way still
-        if killed and (kind in ("read_floor", "retry_after") or under_way):
+        if killed and (kind == "read_floor" or under_way):
             case.forgiven["a wait that a killed process took along"] += 1
         elif kind == "retry_after" and any(one <= at_s <= one + UNDER_WAY_S for one in case.history.throttled):
             case.forgiven["left before the 429 was heard"] += 1
         elif kind == "retry_after" and _stalled_meanwhile(case, at_s):
             case.forgiven["left by a process that was stalled when the 429 came"] += 1
-        elif kind == "retry_after" and _asked_of_another(case, at_s):
-            case.forgiven["a Retry-After that a process before had heard"] += 1
+        elif kind == "retry_after" and _died_with_it(case, at_s):
+            case.forgiven["a Retry-After that a process could not save before it died"] += 1
         elif kind == "retry_after" and _waited_long_enough(what):
             case.forgiven["a Retry-After of years, cut to a quarter of an hour"] += 1
         elif kind in ("task_too_soon", "task_too_often") and len(case.history.logs) > 1:
@@ -54,10 +57,18 @@ def _readers(case: Case) -> Iterator[Life]:
     return (life for life in case.history.lives if _asked_by(case, life, life.to_s))
 
 
-def _asked_of_another(case: Case, at_s: float) -> bool:
-    """Whether all that was ever asked to wait had ended before the process began that lives now."""
-    heard_s = max((one for one in case.history.throttled if one <= at_s), default=at_s)
-    return any(heard_s < life.from_s <= at_s for life in case.history.lives)
+def _died_with_it(case: Case, at_s: float) -> bool:
+    """Whether a process that was asked to wait had ended by then without having been able to save that: because it was
+    killed soon after, nothing could be stored, the ledger was lost, or the wall clock jumped, by which it is saved."""
+    history = case.history
+    lost = history.unstored or history.clock_moved or len(history.logs) > 1
+    for heard_s in (one for one in history.throttled if one <= at_s):
+        for life in _readers(case):
+            if life.from_s <= heard_s <= life.to_s <= at_s and (
+                lost or (life.how == "killed" and life.to_s - heard_s <= SAVED_WITHIN_S)
+            ):
+                return True
+    return False
 
 
 def _waited_long_enough(what: str) -> bool:

@@ -405,6 +405,14 @@ _ALL: tuple[Mutant, ...] = (
         shown_by=(at("pause", "read", "429, Retry-After ten years", 4),),
     ),
     Mutant(
+        name="Retry-After ends with its process",
+        why="a process that is started anew asks at once, whatever the one before was asked for",
+        applied=flaw(
+            "worker.reading.patience:Patience.take_over", ("timedelta(0) < left <= LONGEST_RETRY_AFTER", "False")
+        ),
+        shown_by=(at("started anew", "read", "429, Retry-After ten years", 4),),
+    ),
+    Mutant(
         name="sent though not wanted",
         why="the condition is not judged again before the first byte",
         applied=flaw(f"{GUARDS}:condition_holds", ("judgement = situation.judgement", "return None")),

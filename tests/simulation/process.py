@@ -37,6 +37,7 @@ from worker.model.rules import RuleSet
 from worker.model.writes import Write
 from worker.reading.gate import Gate
 from worker.reading.pacer import Pacer
+from worker.reading.patience import Patience
 from worker.sandbox.transport import BASE_URLS
 
 CLOCK: ContextVar["SimClock"] = ContextVar("CLOCK")
@@ -221,8 +222,15 @@ class Process:
             parts = Parts(
                 clock=self.clock, service=service, ledger=ledger, settings=self.settings, notifier=Letterbox()
             )
+            patience = Patience(pacer, self.clock)
+            patience.take_over(ledger.status())
             self.daemon = Daemon(
-                parts, source=self.folder, reporter=self.reports, pid=int(self.name[1:]), budgets=no_budgets
+                parts,
+                source=self.folder,
+                reporter=self.reports,
+                pid=int(self.name[1:]),
+                budgets=no_budgets,
+                waits=patience.said,
             )
             await self.daemon.run()
             await service.aclose()

@@ -101,6 +101,7 @@ PLAIN = {
     "seldom": ["set_client_campaign_status e1"],
     "patient": ["set_frontend_status e1", "last_updated_on_fe e1"],
     "silence": ["set_client_campaign_status e1"],
+    "started anew": ["set_client_campaign_status e1"],
     "two pages": ["set_client_campaign_status e1", "set_ad_campaign_optimisation_status e9"],
     "away": ["set_client_campaign_status e1"],
     "called off": ["set_client_campaign_status e1", "set_ad_campaign_optimisation_status e9"],

@@ -42,6 +42,7 @@ from worker.model.ids import PartnerId
 from worker.model.rules import RuleSet
 from worker.reading.gate import Gate
 from worker.reading.pacer import Pacer
+from worker.reading.patience import Patience
 from worker.rules.durations import duration_text
 from worker.system import SystemClock, new_random, utc_now
 
@@ -116,7 +117,9 @@ async def running_daemon(
                 "budget": round(pacer.budget(partner)),
             }
 
-        yield Daemon(parts, source=source, reporter=reporter, pid=pid, budgets=budgets)
+        patience = Patience(pacer, clock)
+        patience.take_over(ledger.status())
+        yield Daemon(parts, source=source, reporter=reporter, pid=pid, budgets=budgets, waits=patience.said)
 
 
 async def probe_of(config: Config, only: str) -> Probed:

@@ -6,7 +6,7 @@ records nothing new and waits for what is in flight.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -81,6 +81,7 @@ class Daemon:
         reporter: Reporter,
         pid: int,
         budgets: Callable[[PartnerId], Mapping[str, Json]],
+        waits: Callable[[], Mapping[str, Json]] = dict,
     ) -> None:
         self._stop = asyncio.Event()
         parts = replace(parts, stopping=self._stop.is_set, defect=self._defect)
@@ -94,6 +95,7 @@ class Daemon:
         self._reporter = reporter
         self._pid = pid
         self._budgets = budgets
+        self._waits = waits
         self._cycle = Cycle(parts)
         self._rules_status = RulesStatus(hash="", files_hash="", loaded_at=parts.clock.now())
         self._partners = Partners(self._cycle.load, parts.clock.now)
@@ -344,6 +346,7 @@ class Daemon:
             "interval_s": self._settings.interval.total_seconds(),
             "rules": self._rules_status.said(),
             "partners": partners,
+            **self._waits(),
             "ended": self._ended,
         }
         try:
@@ -389,11 +392,8 @@ class Daemon:
             task.cancel()
         if flying:
             limit = asyncio.ensure_future(self._clock.sleep(self._settings.stop_within.total_seconds()))
-            await asyncio.wait([limit, asyncio.ensure_future(_all_of(flying))], return_when=asyncio.FIRST_COMPLETED)
+            ended = asyncio.ensure_future(asyncio.wait(flying))
+            await asyncio.wait([limit, ended], return_when=asyncio.FIRST_COMPLETED)
             limit.cancel()
         self._record("stopped", f"pid {self._pid}")
         self._save_status()
-
-
-async def _all_of(tasks: Sequence[asyncio.Task[None]]) -> None:
-    await asyncio.wait(tasks)

@@ -14,7 +14,7 @@ One partner never slows another: no two lines share anything. Clock and chance a
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from heapq import heappop, heappush
 from itertools import count
@@ -185,6 +185,15 @@ class Pacer:
     def blocked_until(self, partner: PartnerId) -> float:
         """Monotonic second until which a 429 forbids every request of the partner."""
         return self.pace(partner).blocked_until
+
+    def blocked(self) -> dict[PartnerId, float]:
+        """The same of every partner that was ever asked for anything, or is waited for."""
+        return {partner: door.pace.blocked_until for partner, door in self._doors.items()}
+
+    def wait(self, partner: PartnerId, wait: timedelta) -> None:
+        """No request of the partner leaves for so long: a process before this one was asked for patience."""
+        door, until = self._door(partner), self._clock.monotonic() + wait.total_seconds()
+        door.pace = replace(door.pace, blocked_until=max(door.pace.blocked_until, until))
 
     def budget(self, partner: PartnerId) -> float:
         """Requests per minute that the partner is allowed now; for `status`."""

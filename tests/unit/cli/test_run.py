@@ -1,6 +1,7 @@
 """`run` at its start: what is said before the first look."""
 
 import shutil
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,11 @@ import pytest
 from tests.calling import call, settle_in
 from tests.unit.ledger.examples import NOW, key, open_ledger, place_in, plan, planned
 from worker.ledger.lock import SenderLock
+from worker.ledger.reading import open_reading
+from worker.ledger.sql import SqlLedger
+from worker.model.commits import DaemonStatus
+from worker.model.facts import Json
+from worker.system import utc_now
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +55,25 @@ def test_who_may_not_run_on_a_ledger_is_not_told_to_remove_it(home: Path, tmp_pa
 
     assert (held.code, "is held by process" in held.err, "anew" in held.err) == (3, True, False), held.err
     assert (lost.code, "mark" in lost.err, "to begin anew" in lost.err) == (3, True, False), lost.err
+
+
+def test_what_the_service_asked_for_is_kept_by_whoever_starts_next(tmp_path: Path) -> None:
+    """Retry-After: the wait of the process before stands in its last status, and in that of this one as well."""
+    until = utc_now().replace(microsecond=0) + timedelta(minutes=10)
+    asked: dict[str, Json] = {"partner-id-aurora-live": until.isoformat().replace("+00:00", "Z")}
+    config, url = settle_in(tmp_path), f"sqlite:///{tmp_path / 'worker.db'}"
+    with SqlLedger.open(url, clock_now=utc_now) as ledger:
+        body: dict[str, Json] = {"asked_to_wait": asked}
+        ledger.save_status(DaemonStatus(pid=1, since=until, seen_at=until, body=body))
+
+    assert call("run", "--for", "1ms", config=config).code == 0
+
+    with open_reading(url) as reader:
+        status = reader.status()
+    assert status is not None
+    assert status.pid != 1
+    said = status.body["asked_to_wait"]
+    assert isinstance(said, dict)
+    ((partner, when),) = said.items()
+    assert partner == "partner-id-aurora-live"
+    assert abs(datetime.fromisoformat(str(when)) - until) < timedelta(seconds=1)

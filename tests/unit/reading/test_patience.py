@@ -1,0 +1,93 @@
+"""What the service has asked for is kept across a restart, by the wall clock, and only what can be true."""
+
+from datetime import timedelta
+
+import pytest
+
+from tests.unit.reading.virtual import BEGIN, VirtualClock, no_chance
+from worker.model.commits import DaemonStatus
+from worker.model.facts import Json
+from worker.model.ids import PartnerId
+from worker.reading.pacer import Pacer
+from worker.reading.patience import Patience
+
+HALL = PartnerId("partner-id-hall")
+CLUB = PartnerId("partner-id-club")
+
+
+class Machine(VirtualClock):
+    """A clock of a machine that was started at another time than the wall clock says."""
+
+    def __init__(self, *, booted: float) -> None:
+        super().__init__()
+        self.booted = booted
+
+    def monotonic(self) -> float:
+        return self.seconds - self.booted
+
+
+def started(*, at: float, booted: float = 0.0) -> tuple[Machine, Pacer, Patience]:
+    clock = Machine(booted=booted)
+    clock.seconds = at
+    pacer = Pacer(per_minute=300, clock=clock, chance=no_chance)
+    return clock, pacer, Patience(pacer, clock)
+
+
+def status(body: dict[str, Json]) -> DaemonStatus:
+    return DaemonStatus(pid=1, since=BEGIN, seen_at=BEGIN, body=body)
+
+
+def test_a_wait_goes_on_in_the_next_process_and_on_another_boot() -> None:
+    _, pacer, patience = started(at=1000.0)
+    pacer.throttled(HALL, began=999.0, retry_after=timedelta(minutes=10))
+    pacer.answered(CLUB, began=999.0)
+    said = patience.said()
+
+    clock, after, taking = started(at=1060.0, booted=1050.0)
+    taking.take_over(status(said))
+
+    assert after.blocked_until(HALL) - clock.monotonic() == pytest.approx(540.0)
+    assert CLUB not in after.blocked(), "whoever need not wait is not spoken of"
+    assert taking.said() == said, "and the one after it is told the same"
+
+
+def test_a_wait_that_is_over_is_none() -> None:
+    _, pacer, patience = started(at=1000.0)
+    pacer.throttled(HALL, began=999.0, retry_after=timedelta(seconds=30))
+
+    _, after, taking = started(at=1030.0)
+    taking.take_over(status(patience.said()))
+
+    assert after.blocked() == {}
+    assert taking.said() == {"asked_to_wait": {}}
+
+
+def test_a_longer_wait_that_was_heard_meanwhile_is_not_cut_short() -> None:
+    clock, pacer, patience = started(at=0.0)
+    pacer.throttled(HALL, began=0.0, retry_after=timedelta(minutes=5))
+    until = pacer.blocked_until(HALL)
+    patience.take_over(status({"asked_to_wait": {str(HALL): clock.now().replace(second=9).isoformat()}}))
+    assert pacer.blocked_until(HALL) == until
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param({}, id="of a program before this one"),
+        pytest.param({"asked_to_wait": None}, id="nothing"),
+        pytest.param({"asked_to_wait": {HALL: "soon"}}, id="no time"),
+        pytest.param({"asked_to_wait": {HALL: 7}}, id="a number"),
+        pytest.param({"asked_to_wait": {HALL: "2030-01-01T00:10:00"}}, id="no zone"),
+        pytest.param({"asked_to_wait": {HALL: "2030-01-01T00:15:01Z"}}, id="by a clock that was wrong"),
+    ],
+)
+def test_what_cannot_be_a_wait_holds_nobody(body: dict[str, Json]) -> None:
+    _, pacer, patience = started(at=0.0)
+    patience.take_over(status(body))
+    assert pacer.blocked() == {}
+
+
+def test_a_first_start_has_nothing_to_take_over() -> None:
+    _, pacer, patience = started(at=0.0)
+    patience.take_over(None)
+    assert pacer.blocked() == {}
