@@ -4,7 +4,17 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tests.simulation.case import HOUR_S, INTERVAL_S, TICK_S, Case, Deed, became_of_firing, too_late
+from tests.simulation.case import (
+    HOUR_S,
+    INTERVAL_S,
+    TICK_S,
+    Attempt,
+    Case,
+    Deed,
+    asked_again,
+    became_of_firing,
+    too_late,
+)
 from tests.simulation.history import Effect, Row, Wish
 
 FIRST_LOOKS_S = 30.0
@@ -40,8 +50,9 @@ def _stops(deed: Deed) -> bool:
 
 
 def nothing_sent_during_a_halt(case: Case) -> Iterator[str]:
-    """Once a halt has returned, no ``sending`` is committed until it is over. Forgiven, and counted: a halt that was
-    lost with the ledger that held it; where nothing was sent since, the mark does not tell."""
+    """Once a halt has returned, no ``sending`` is committed until it is over; of one rule's halt, none of a write that
+    only this rule wants, or others that are halted too. Forgiven, and counted: a halt that was lost with the ledger
+    that held it; where nothing was sent since, the mark does not tell."""
     logs = case.history.logs
     halts = {row["hash"] for rows in logs for row in rows if row["kind"] == "halted"}
     if halts - {row["hash"] for row in case.last}:
@@ -52,6 +63,36 @@ def nothing_sent_during_a_halt(case: Case) -> Iterator[str]:
             for one in deed.attempts:
                 if began_s + TICK_S < one.at_s < ended_s - TICK_S:
                     yield f"write {one.row['write']} was recorded as sending at {one.at_s - 1000:.3f}, during a halt"
+    for rule, began_s, ended_s in case.history.rule_halts:
+        for deed in case.deeds.values():
+            for one in deed.attempts if deed.rows[0]["rule"] == rule else ():
+                halted = began_s + TICK_S < one.at_s < ended_s - TICK_S
+                if halted and not _another_wants_it(case, deed, one):
+                    when = f"{one.at_s - 1000:.3f}, during a halt of {rule}"
+                    yield f"write {one.row['write']} was recorded as sending at {when}"
+
+
+def _another_wants_it(case: Case, deed: Deed, attempt: Attempt) -> bool:
+    """Whether a rule that is not halted then had fired with the same wish, for which this write stands."""
+    owner, at_s = str(deed.rows[0]["rule"]), attempt.at_s
+    halted = {rule for rule, began_s, ended_s in case.history.rule_halts if began_s < at_s < ended_s}
+    return any(
+        row["kind"] == "fired"
+        and row["event"] == deed.event
+        and row["seq"] < attempt.row["seq"]
+        and row["rule"] not in halted
+        and f"rule {owner} stands for the same wish" in str(row["why"])
+        and any(wish.rule == row["rule"] and _holds(case, wish, deed.event, at_s) for wish in case.history.wishes)
+        for row in case.history.logs[attempt.life]
+    )
+
+
+def _holds(case: Case, wish: Wish, event: str, at_s: float) -> bool:
+    """Whether its condition was true within the age that a fact may have."""
+    mine = case.history.of(event, at_s)
+    since_s = at_s - INTERVAL_S - 2.0
+    untils_s = [*(one.at_s for one in mine[1:]), at_s]
+    return any(until_s >= since_s and wish.holds(one) for one, until_s in zip(mine, untils_s, strict=bool(mine)))
 
 
 def money_is_kept(case: Case) -> Iterator[str]:
@@ -195,5 +236,5 @@ def _it_waits(case: Case, rows: list[Row], fired: Row, after_s: float, fired_s: 
     if not before or _is_new(case, rows, wish, seen_s) or any(wish.holds(one) for one in before):
         return  # what is new has missed nothing
     then = became_of_firing(rows, fired)
-    if then not in (None, "waiting"):
+    if then not in (None, "waiting") and not asked_again(rows, fired):
         yield f"{wish.rule} fired for {event} after a silence, and its write became {then}"

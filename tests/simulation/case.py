@@ -1,9 +1,11 @@
 """A history with its log, its wire and its books put side by side: what every claim of the judge looks at."""
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 from tests.simulation.history import Effect, History, Row, Wire
 
@@ -62,6 +64,24 @@ class Deed:
     @property
     def event(self) -> str:
         return str(self.rows[0]["event"])
+
+    @property
+    def undo(self) -> bool:
+        """Whether a person asked for it, to put back what other writes changed: it has no rule."""
+        return self.rows[0]["rule"] is None
+
+    @property
+    def undoes(self) -> list[int]:
+        """The numbers of the writes that an undo is for, newest first; of a rule's write none."""
+        found = re.match(r"(?:shadow mode: )?undo of ([0-9, ]+): ", str(self.rows[0]["why"])) if self.undo else None
+        return [int(one) for one in found[1].split(", ")] if found is not None else []
+
+    @property
+    def unseen(self) -> bool:
+        """Whether it is the second half of a change of frontend status, which no read shows."""
+        if self.rows[0]["action"] != "frontend_status":
+            return False
+        return any("last_updated_on_fe" in str(one.row["request"]["url"]) for one in self.attempts)
 
     @property
     def granted(self) -> int:
@@ -156,6 +176,26 @@ def case_of(history: History) -> Case:
     )
 
 
+def asked_again(rows: list[Row], fired: Row) -> bool:
+    """Whether this firing is what a person asked for once more, so that it has that person's word."""
+    same = [row for row in rows if (row["rule"], row["event"]) == (fired["rule"], fired["event"])]
+    told = [row for row in same if row["kind"] in ("fired", "again") and row["seq"] < fired["seq"]]
+    return bool(told) and told[-1]["kind"] == "again"
+
+
+def agains(rows: list[Row], rule: str, event: str) -> int:
+    """How often a person has asked for the rule's firing once more: each of its episodes counts once, and so does each
+    of another rule whose write stood for its wish as well."""
+    stood = {
+        found[1]
+        for row in rows
+        if (row["kind"], row["rule"], row["event"]) == ("fired", rule, event)
+        and (found := re.search(r"rule (\S+) stands for the same wish", str(row["why"]))) is not None
+    }
+    asked = {(row["rule"], row["episode"]) for row in rows if row["kind"] == "again" and row["event"] == event}
+    return sum(of == rule or of in stood for of, _ in asked)
+
+
 def became_of_firing(rows: list[Row], fired: Row) -> str | None:
     """What the first write of a firing became at once; None: it has none."""
     named = ("rule", "event", "episode")
@@ -216,6 +256,41 @@ def touched(case: Case, event: str, target: str, from_s: float, to_s: float, not
         and (one.target == target or one.operation == "boost")
         for one in case.history.effects
     )
+
+
+FIELDS = {
+    "pause": ("client_campaign_status", "PAUSED"),
+    "run": ("client_campaign_status", "RUNNING"),
+    "optimisation": ("campaign_optimisation_status", "OFF"),
+    "ad_optimisation": ("ad_campaign_optimisation_status", "OFF"),
+    "frontend_status": ("frontend_status", "HIDDEN"),
+}
+"""What the rules' actions set, and to what."""
+
+
+def undone_by(case: Case, deed: Deed) -> list[Deed]:
+    """The writes that an undo is to put back, newest first; of a rule's write none."""
+    if not deed.undo:
+        return []
+    life = next(life for one, _, life in case.lines if one is deed)
+    numbers = {rows[0]["write"]: one for one, rows, of_life in case.lines if of_life == life}
+    return [numbers[one] for one in deed.undoes if one in numbers]
+
+
+def wanted_of(case: Case, deed: Deed) -> tuple[str, Any]:
+    """The field that a write sets, and to what: an undo to what was there before the oldest of the writes that it
+    undoes was first sent."""
+    name, value = FIELDS[str(deed.rows[0]["action"])]
+    if not deed.undo:
+        return name, value
+    undone = undone_by(case, deed)
+    return name, undone[-1].attempts[0].row["before"] if undone and undone[-1].attempts else None
+
+
+def left_by(case: Case, deed: Deed) -> tuple[str, Any] | None:
+    """The field that an undo sets, and what the newest of the writes that it undoes had left there."""
+    undone = undone_by(case, deed)
+    return wanted_of(case, undone[0]) if undone else None
 
 
 TARGETS = {

@@ -63,6 +63,15 @@ from tests.simulation.sight import (
     what_rules_lean_on_is_read_again,
     what_was_seen_is_not_sent_again,
 )
+from tests.simulation.undone import (
+    again_is_for_what_came_to_nothing,
+    an_again_is_acted_on,
+    an_undo_leaves_other_hands_alone,
+    an_undo_overwrites_nobody,
+    an_undo_puts_back_what_was,
+    an_undo_was_asked_for,
+    what_was_undone_is_put_back_once,
+)
 
 UNSEEN = "last_updated_on_fe"
 """The call that no read shows."""
@@ -349,6 +358,13 @@ CLAIMS: tuple[Callable[[Case], Iterator[str]], ...] = (
     what_rules_lean_on_is_read_again,
     what_was_seen_is_not_sent_again,
     a_stop_waits_for_what_it_overtook,
+    an_undo_was_asked_for,
+    an_undo_puts_back_what_was,
+    an_undo_overwrites_nobody,
+    an_undo_leaves_other_hands_alone,
+    what_was_undone_is_put_back_once,
+    again_is_for_what_came_to_nothing,
+    an_again_is_acted_on,
     a_perfect_service_needs_nobody,
     nothing_broke,
 )
@@ -362,7 +378,7 @@ def complaints(history: History) -> tuple[list[str], Counter[str]]:
     for deed in case.deeds.values():
         seen["writes"] += 1
         for row in deed.rows:
-            if row["kind"] in ("unknown", "confirmed", "needs_human", "sending", "waiting"):
+            if row["kind"] in ("unknown", "confirmed", "needs_human", "sending", "waiting", "undone", "again"):
                 seen[str(row["kind"])] += 1
         if deed.count("unknown"):
             seen["were unknown"] += 1

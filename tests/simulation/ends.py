@@ -15,6 +15,7 @@ from tests.simulation.case import (
     WAITED_MOST_S,
     Case,
     Deed,
+    agains,
     target_of,
 )
 from tests.simulation.history import Life, Row, Version, Wish
@@ -92,8 +93,8 @@ def _lost(deed: Deed) -> bool:
 def episodes_are_few(case: Case) -> Iterator[str]:
     """A rule fires no more often than its condition became true in the service, and once more for each write that a
     stronger wish has set aside, or that fresher facts kept from being sent: each fact has an age of its own; and once
-    more for each time that a person accepted the ledger as restored. Not asked for where reads answered as of the past,
-    and where the rule was edited."""
+    more for each time that a person accepted the ledger as restored, or asked for it again. Not asked for where reads
+    answered as of the past, and where the rule was edited."""
     history = case.history
     if history.stale:
         return
@@ -113,7 +114,8 @@ def episodes_are_few(case: Case) -> Iterator[str]:
                 and (row["rule"], row["event"]) == (wish.rule, event)
                 for row in case.last
             )
-            if fired[wish.rule, event] > rises + history.lies(event) + set_aside + case.accepted:
+            asked = case.accepted + agains(case.last, wish.rule, event)
+            if fired[wish.rule, event] > rises + history.lies(event) + set_aside + asked:
                 yield f"{wish.rule} fired {fired[wish.rule, event]} times for {event}, and was true {rises} times"
 
 
@@ -184,10 +186,22 @@ def _explained(case: Case, rule: str, event: str) -> bool:
         since_s = max((one.at_s for one in deed.effects), default=0.0)
         if ended or held_by_the_hour(case, deed) or _by_others(case, event, target_of(deed), since_s):
             return True
+        if _undone(case, deed, since_s):
+            return True
         if _taken_for_another_hands(case, event, target_of(deed), since_s):
             case.forgiven["a late effect, for which another hand's was taken"] += 1
             return True
     return case.history.stale
+
+
+def _undone(case: Case, deed: Deed, since_s: float) -> bool:
+    """Whether a person had it put back."""
+    undos = [one for one in case.deeds.values() if one.undo and (one.event, target_of(one)) == _target_of(deed)]
+    return any(effect.at_s >= since_s for one in undos for effect in one.effects)
+
+
+def _target_of(deed: Deed) -> tuple[str, str]:
+    return deed.event, target_of(deed)
 
 
 def _taken_for_another_hands(case: Case, event: str, target: str, since_s: float) -> bool:
@@ -227,9 +241,9 @@ def nothing_broke(case: Case) -> Iterator[str]:
 
 
 def changes_are_acted_on(case: Case) -> Iterator[str]:
-    """A rule on changes fires no more often than the watched value changed, and a change that stays is acted on. Not
-    asked for where reads answered as of the past, the rule was edited, or a ledger was lost: what is compared with is
-    read anew then."""
+    """A rule on changes fires no more often than the watched value changed, and once more where a person asked for it
+    again; and a change that stays is acted on. Not asked for where reads answered as of the past, the rule was edited,
+    or a ledger was lost: what is compared with is read anew then."""
     history = case.history
     if history.stale or len(history.logs) > 1 or case.accepted:
         return
@@ -242,7 +256,7 @@ def changes_are_acted_on(case: Case) -> Iterator[str]:
             changes = sum(one != other for one, other in pairwise(values))
             rows = [row for row in case.last if row["rule"] == wish.rule and row["event"] == event]
             fired = sum(row["kind"] == "fired" for row in rows)
-            if fired > changes:
+            if fired > changes + agains(case.last, wish.rule, event):
                 yield f"{wish.rule} fired {fired} times for {event}, and its value changed {changes} times"
             steady = all(one.setup == "DRAFT" and one.record and one.record["status"] == "active" for one in mine)
             steady = steady and not history.lies(event)  # a draft that is said not to be there consumes the change

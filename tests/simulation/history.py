@@ -139,6 +139,7 @@ class History:
     wishes: tuple[Wish, ...]
     lives: list[Life]
     halts: list[tuple[float, float]]
+    rule_halts: list[tuple[str, float, float]]
     violations: list[tuple[str, float, str]]
     healed_s: float
     ended_s: float

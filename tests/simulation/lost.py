@@ -5,18 +5,24 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
-from tests.simulation.case import INTERVAL_S, STATES, TICK_S, UNDER_WAY_S, Case, Deed, target_of, too_late, touched
+from tests.simulation.case import (
+    FIELDS,
+    INTERVAL_S,
+    STATES,
+    TICK_S,
+    UNDER_WAY_S,
+    Case,
+    Deed,
+    left_by,
+    target_of,
+    too_late,
+    touched,
+    wanted_of,
+)
 from tests.simulation.history import Row, Version, Wish
 
 LAST_READS = 3
 """What a decision rests on was shown by one of so many reads before it."""
-FIELDS = {
-    "pause": ("client_campaign_status", "PAUSED"),
-    "run": ("client_campaign_status", "RUNNING"),
-    "optimisation": ("campaign_optimisation_status", "OFF"),
-    "ad_optimisation": ("ad_campaign_optimisation_status", "OFF"),
-    "frontend_status": ("frontend_status", "HIDDEN"),
-}
 SETUPS = {"create_draft": ("DRAFT", "PUBLISHED"), "boost": ("PUBLISHED",)}
 BY_PEOPLE = frozenset({"person", "rule_edited", "rule_gone", "superseded", "event_gone", "partner_gone"})
 """Reasons that other claims look at, or that a person gave."""
@@ -55,13 +61,15 @@ def _true_then(case: Case, deed: Deed, row: Row, life: int, wish: Wish | None) -
     action, at_s = str(row["action"]), case.committed_s(life, row["seq"])
     match row["reason"]:
         case "already_so" if action in (*FIELDS, *SETUPS):
-            return _shown(case, deed.event, at_s, lambda one: as_wanted(one, action))
+            return shown(case, deed.event, at_s, lambda one: as_wanted(case, deed, one))
         case "nothing_to_pause":
-            return _shown(
+            return shown(
                 case, deed.event, at_s, lambda one: one.record is not None and not one.record["client_campaign_status"]
             )
-        case "no_longer_holds":
-            return wish is None or wish.wants is None or _shown(case, deed.event, at_s, lambda one: not wish.holds(one))
+        case "changed_since":
+            return _set_since(case, deed, at_s)
+        case "no_longer_holds" if not deed.undo:
+            return wish is None or wish.wants is None or shown(case, deed.event, at_s, lambda one: not wish.holds(one))
         case "sequence":
             found = mates(case, deed)
             told = [rows for one, rows, of in case.lines if of == life and any(one is mate for mate in found)]
@@ -72,7 +80,7 @@ def _true_then(case: Case, deed: Deed, row: Row, life: int, wish: Wish | None) -
             return False
 
 
-def _shown(case: Case, event: str, at_s: float, so: Callable[[Version], bool]) -> bool:
+def shown(case: Case, event: str, at_s: float, so: Callable[[Version], bool]) -> bool:
     """Whether it was so in the service when one of the last reads of the event, or of its setup, came to it; one in the
     very moment of a change may see either."""
     for paths in (("/events/", f"/events/{event}"), (f"/setup_processes/{event}",)):
@@ -84,11 +92,21 @@ def _shown(case: Case, event: str, at_s: float, so: Callable[[Version], bool]) -
     return False
 
 
-def as_wanted(known: Version, action: str) -> bool:
-    """Whether the event was as one of `FIELDS` or `SETUPS` wants it."""
+def _set_since(case: Case, deed: Deed, at_s: float) -> bool:
+    """Whether the target of an undo had another value than it was left with."""
+    left = left_by(case, deed)
+    if left is None:
+        return False
+    name, value = left
+    return shown(case, deed.event, at_s, lambda one: one.record is not None and bool(one.record[name] != value))
+
+
+def as_wanted(case: Case, deed: Deed, known: Version) -> bool:
+    """Whether the event was as a write, whose action is one of `FIELDS` or `SETUPS`, wants it."""
+    action = str(deed.rows[0]["action"])
     if action in SETUPS:
         return known.setup in SETUPS[action]
-    name, wanted = FIELDS[action]
+    name, wanted = wanted_of(case, deed)
     return known.record is not None and bool(known.record[name] == wanted)
 
 
@@ -143,7 +161,7 @@ def _met(case: Case, deed: Deed, row: Row, at_s: float, before: Any) -> bool:  #
     if known is None or action not in (*FIELDS, *SETUPS):
         return known is not None
     if there:
-        return as_wanted(known, action)
+        return as_wanted(case, deed, known)
     if action in SETUPS:
         return bool(known.setup == before["state"])
     return known.record is not None and bool(known.record[FIELDS[action][0]] == before)
@@ -205,7 +223,8 @@ def cooldowns_are_kept(case: Case) -> Iterator[str]:
 
 
 def the_untouched_went_on(case: Case) -> Iterator[str]:
-    """A target that nothing troubled got its write in time, whatever happened to the writes of others. Asked for where
+    """A target that nothing troubled got its write in time, whatever happened to the writes of others, also while
+    another rule was halted. Asked for where
     one process lived all the time, every read was answered, and nobody was told to slow down; nor was the account
     refused, and the one write that asks whether it still is troubled as well: all others wait for that answer."""
     history = case.history
@@ -213,7 +232,8 @@ def the_untouched_went_on(case: Case) -> Iterator[str]:
     undisturbed = len(history.lives) == 1 and all(one.whole for one in history.reads) and not history.throttled
     harms = [one.harm for one in history.wire if one.harm]
     refused = len(harms) > 1 and harms[0] in REFUSED
-    if wish is None or refused or not undisturbed or history.slowed or history.edited or history.halts:
+    halted = history.halts or any(rule == UNTOUCHED_RULE for rule, _, _ in history.rule_halts)
+    if wish is None or refused or not undisturbed or history.slowed or history.edited or halted:
         return
     for event in {one.event for one in history.versions}:
         since_s = next((one.at_s for one in history.of(event) if wish.holds(one)), None)

@@ -8,17 +8,37 @@ from typing import Protocol
 from tests.simulation.disk import Disk
 from tests.simulation.loop import SimLoop
 from tests.worlds import PARTNER
-from worker.engine.operators import after_restore, approved, rejected, resolved
+from worker.engine.operators import (
+    WITHOUT_EFFECT,
+    Word,
+    after_restore,
+    approved,
+    last_of_its_rule,
+    rejected,
+    reopening,
+    resolved,
+    spoken,
+)
 from worker.engine.settings import EngineSettings
+from worker.engine.undoing import undo_of
 from worker.ledger.sql import SqlLedger
 from worker.ledger.upkeep import accept_restore
 from worker.model.commits import Commit
 from worker.model.errors import StateConflict, WorkerError
+from worker.model.ids import RuleId
+from worker.model.rules import RuleSet
 from worker.model.writes import Write
 from worker.sandbox.world import Happening
+from worker.writes.undo import may_have_effect
 
 WHO = "somebody"
 FOR_EVER_S = 1e9
+
+
+class Folder(Protocol):
+    """The rule files, which a halt of a rule is looked up in."""
+
+    def load(self) -> RuleSet: ...
 
 
 class Place(Protocol):
@@ -28,6 +48,10 @@ class Place(Protocol):
     disk: Disk
     settings: EngineSettings
     halts: list[tuple[float, float]]
+    rule_halts: list[tuple[str, float, float]]
+
+    @property
+    def rules(self) -> Folder: ...
 
     def wall(self) -> datetime: ...
     def at(self, event: str) -> Happening | None: ...
@@ -122,8 +146,80 @@ class People:
             self._place.halts.append((began, began + FOR_EVER_S))
         self._place.loop.call_later(seconds, self.resume)
 
+    def halt_rule(self, rule: str, seconds: float) -> None:
+        """Somebody halts one rule, and resumes it later."""
+        with self._ledger() as ledger:
+            if ledger is None:
+                return
+            if rule not in self._known_rules(ledger):
+                self._place.tell(f"there is no rule {rule} to halt")
+                return
+            now = self._place.wall()
+            ledger.append_halt(rule=RuleId(rule), because="let me look at this rule", by=WHO, at=now)
+            began = self._place.loop.now
+            self._place.rule_halts.append((rule, began, began + FOR_EVER_S))
+        self._place.tell(f"somebody halts {rule}")
+        self._place.loop.call_later(seconds, lambda: self._resume_rule(rule))
+
+    def _known_rules(self, ledger: SqlLedger) -> set[str]:
+        """As the command knows them: from the ledger, what a daemon has said, and the rule files."""
+        said = ledger.status()
+        rules = said.body.get("rules") if said is not None else None
+        loaded = rules.get("ids") if isinstance(rules, dict) else None
+        found = {str(one) for one in (loaded if isinstance(loaded, list) else ())}
+        return found | set(ledger.known("rule")) | {rule.id for rule in self._place.rules.load().rules}
+
+    def _resume_rule(self, rule: str) -> None:
+        with self._ledger() as ledger:
+            if ledger is None:
+                return
+            ended = ledger.resume_halts(rule=RuleId(rule), because="seen enough", by=WHO, at=self._place.wall())
+        self._place.tell(f"somebody resumes {rule}" if ended else f"no halt of {rule} is in force")
+        at_s, halts = self._place.loop.now, self._place.rule_halts
+        halts[:] = [(of, began, min(until, at_s) if of == rule else until) for of, began, until in halts]
+
+    def undo(self, rule: str) -> None:
+        """Somebody puts back all that a rule has sent."""
+        with self._ledger() as ledger:
+            if ledger is None:
+                return
+            word = Word(because="that was wrong", by=WHO, at=self._place.wall())
+            sent = [write for write in ledger.writes(rule=rule) if write.last_sent_at and may_have_effect(write)]
+            if not sent:
+                self._place.tell(f"{rule} has sent nothing that may have had an effect")
+                return
+            found = undo_of(ledger, sent, word, shadow=False)
+            try:
+                made = ledger.apply(found.commit(word))
+            except StateConflict as problem:
+                self._place.tell(f"nothing was undone: {problem}")
+                return
+        for put, at in found.undone:
+            self._place.tell(f"somebody undoes {[int(one.id) for one in put.undoes]} by {made[at].id}")
+        for kept in found.kept:
+            self._place.tell(f"write {kept.write.id} {'cannot be undone' if kept.cannot else 'stays'}: {kept.why}")
+
+    def again(self, rule: str, event: str | None) -> None:
+        """Somebody lets a rule act anew where its last write ended without effect, for one event or for all."""
+        with self._ledger() as ledger:
+            if ledger is None:
+                return
+            found = [write for write in ledger.writes(rule=rule, event=event) if write.state in WITHOUT_EFFECT]
+            memories = {(one.partner, one.event, one.rule): one for one in ledger.rule_memories(PARTNER)}
+            writes = [write for write in found if last_of_its_rule(write, memories)]
+            if not writes:
+                self._place.tell(f"{rule} has nothing that can be reopened")
+                return
+            word = Word(because="once more", by=WHO, at=self._place.wall())
+            try:
+                ledger.reopen(reopening(writes, memories), [spoken(write, "again", word) for write in writes])
+            except StateConflict as problem:
+                self._place.tell(f"nothing was reopened: {problem}")
+                return
+        self._place.tell(f"somebody asks {rule} for {[int(one.id) for one in writes]} once more")
+
     def resume(self) -> None:
-        if not self._place.halts:
+        if not self._place.halts and not self._place.rule_halts:
             return  # nobody has ever halted anything, so no backup that came back can hold a halt
         with self._ledger() as ledger:
             if ledger is None:
@@ -133,15 +229,18 @@ class People:
         ended = self._place.loop.now
         halts = self._place.halts
         halts[:] = [(began, min(until, ended)) for began, until in halts]
+        of_rules = self._place.rule_halts
+        of_rules[:] = [(rule, began, min(until, ended)) for rule, began, until in of_rules]
 
     def still_halted(self) -> bool:
         """Whether a halt could not be ended, because nobody could open the ledger, or came back with a restored one."""
-        return self._came_back or any(until >= FOR_EVER_S for _, until in self._place.halts)
+        ends = [until for _, until in self._place.halts] + [until for _, _, until in self._place.rule_halts]
+        return self._came_back or any(until >= FOR_EVER_S for until in ends)
 
     def accept_restore(self) -> None:
         """Somebody has looked at what happened to the ledger, and says to go on with this one."""
         now = self._place.wall()
-        self._came_back = bool(self._place.halts)
+        self._came_back = bool(self._place.halts or self._place.rule_halts)
         self._place.tell("somebody accepts the ledger")
         try:
             accept_restore(

@@ -456,6 +456,58 @@ NAMED: tuple[Scene, ...] = (
         Turn(at=9.0, does="approve"),
         settings={"mode": "approve"},
     ),
+    Scene(  # a person puts back what a rule did, and the rule, whose condition is still true, leaves it so
+        name="undone",
+        laws=(PAUSE, CALM),
+        events=({"id": "e1"}, OTHER),
+        turns=(
+            _set(5.0, "e1", status="cancelled"),
+            Turn(at=10.5, does="undo", details={"rule": PAUSE.id}),
+            LATER,
+        ),
+        lasts_s=25.0,
+    ),
+    _scene(  # while the undo is on its way, another hand sets a third value
+        "undone too late",
+        (HIDE,),
+        {},
+        _set(5.0, "e1", status="archived"),
+        Turn(at=12.5, does="undo", details={"rule": HIDE.id}),
+        _set(12.6, "e1", by="person", frontend_status="FLAGGED"),
+        lasts_s=25.0,
+    ),
+    _scene(  # two people undo the same, the second a moment later and under a halt of the rule
+        "undone twice",
+        (HIDE,),
+        {},
+        _set(5.0, "e1", status="archived"),
+        Turn(at=12.3, does="halt rule", details={"rule": HIDE.id, "seconds": 20.0}),
+        Turn(at=12.5, does="undo", details={"rule": HIDE.id}),
+        Turn(at=12.6, does="undo", details={"rule": HIDE.id}),
+        lasts_s=30.0,
+    ),
+    Scene(  # of two that a person has started again, one is asked for anew
+        name="again",
+        laws=(PAUSE,),
+        events=tuple({"id": f"e{number}", "client_campaign_status": "PAUSED"} for number in (1, 2)),
+        turns=(
+            *(_set(5.0, f"e{number}", status="cancelled") for number in (1, 2)),
+            *(_set(10.0, f"e{number}", by="person", client_campaign_status="RUNNING") for number in (1, 2)),
+            Turn(at=12.0, does="again", details={"rule": PAUSE.id, "event": "e1"}),
+        ),
+        lasts_s=25.0,
+    ),
+    Scene(  # while both have fired, and the last reads before their writes are under way
+        name="one rule halted",
+        laws=(PAUSE, CALM),
+        events=({"id": "e1"}, OTHER),
+        turns=(
+            *(_set(5.0, "e1", status="cancelled"), _set(5.0, "e9", category="quiet")),
+            Turn(at=8.5, does="halt rule", details={"rule": PAUSE.id, "seconds": 9.0}),
+        ),
+        lasts_s=25.0,
+        latencies_s=(0.4,),
+    ),
 )
 
 
@@ -465,6 +517,7 @@ ALSO_WALKED = (
     *("two pages", "two", "halted", "mark lost", "restored", "swapped", "reset", "renamed", "wanted no more"),
     *("dear", "dear event", "surge", "seldom", "patient", "silence", "halt forgotten", "away", "called off"),
     *("boost and after", "set back", "turned round", "started anew"),
+    *("undone", "undone too late", "undone twice", "again", "one rule halted"),
 )
 """These as well by ``make prove``."""
 
@@ -479,6 +532,8 @@ def named(name: str) -> Scene:
 SECOND = 10_000_000
 """Seeds from here on draw from all that can go wrong; those below draw from what there was when worlds of theirs were
 recorded, so that each is the world that it was."""
+THIRD = 11_000_000
+"""And from here on also what people say by ``undo``, ``again`` and a halt of one rule."""
 
 
 def drawn(seed: int) -> Scene:
@@ -488,7 +543,7 @@ def drawn(seed: int) -> Scene:
     events = tuple(_event(chance, number, laws) for number in range(1, chance.choice([2, 2, 3])))
     ids = [str(one["id"]) for one in events]
     count = chance.randint(2, 6)
-    kinds = _KINDS if seed < SECOND else (*_KINDS, *_NEWER_KINDS)
+    kinds = _kinds(seed)
     turns = [_cause(chance, laws, ids)]
     turns += [_turn(chance, laws, ids, kinds) for _ in range(count)]
     turns.sort(key=lambda one: (one.at, one.does))
@@ -518,6 +573,12 @@ def drawn(seed: int) -> Scene:
         lasts_s=SCRIPT_S,
         latencies_s=(0.03,) if Random(f"latencies {seed}").random() < 0.2 else LATENCIES_S,
     )
+
+
+def _kinds(seed: int) -> tuple[tuple[str, float], ...]:
+    """What may happen in the world of a seed, and how often."""
+    newer = _NEWER_KINDS if seed >= SECOND else ()
+    return (*_KINDS, *newer, *(_NEWEST_KINDS if seed >= THIRD else ()))
 
 
 def _braked(chance: Random, laws: tuple[Law, ...]) -> tuple[tuple[Law, ...], dict[str, Any]]:
@@ -628,6 +689,8 @@ _KINDS: tuple[tuple[str, float], ...] = (
     ("disk full", 1.5),
 )
 _NEWER_KINDS: tuple[tuple[str, float], ...] = (("rename rule", 3.0), ("swap ledger", 0.6))
+_NEWEST_KINDS: tuple[tuple[str, float], ...] = (("undo", 8.0), ("again", 5.0), ("halt rule", 5.0), ("reject", 2.0))
+"""Of these a story has one in every other world."""
 
 
 def _turn(chance: Random, laws: tuple[Law, ...], ids: list[str], kinds: tuple[tuple[str, float], ...]) -> Turn:
@@ -649,8 +712,12 @@ def _turn(chance: Random, laws: tuple[Law, ...], ids: list[str], kinds: tuple[tu
             details = {"seconds": chance.choice([-7200.0, -60.0, 60.0, 7200.0, 90000.0])}
         case "halt" | "deny" | "remove" | "disk full":
             details = {"seconds": chance.choice([4.0, 9.0]), "event": event}
-        case "edit" | "remove rule" | "rename rule":
+        case "edit" | "remove rule" | "rename rule" | "undo":
             details = {"rule": chance.choice(laws).id}
+        case "again":
+            details = {"rule": chance.choice(laws).id, "event": chance.choice([event, event, None])}
+        case "halt rule":
+            details = {"rule": chance.choice(laws).id, "seconds": chance.choice([4.0, 9.0])}
         case "reset":
             details = {"result": chance.choice(["initial", "new_ids"])}
         case "task fails":

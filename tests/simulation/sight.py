@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from tests.simulation.case import (
+    FIELDS,
     INTERVAL_S,
     TICK_S,
     UNDER_WAY_S,
@@ -11,10 +12,11 @@ from tests.simulation.case import (
     Attempt,
     Case,
     Deed,
+    asked_again,
     became_of_firing,
 )
 from tests.simulation.history import Read, Version, Wish
-from tests.simulation.lost import FIELDS, SETUPS, as_wanted, rival
+from tests.simulation.lost import SETUPS, as_wanted, rival
 
 LOOKS_BETWEEN = 5
 """So many whole looks in a row may pass between two reads of a fact that a rule leans on."""
@@ -65,8 +67,8 @@ def _cramped(case: Case, at_s: float) -> bool:
 
 def what_became_true_out_of_sight_waits(case: Case) -> Iterator[str]:
     """What no read had shown as true before an event was away, and is true when it is back, fires at the first look
-    after it and waits for a person. Asked for where one process met that it was away and had two more looks before it
-    was back, and nothing kept that process from storing so."""
+    after it and waits for a person, unless one has just asked for it again. Asked for where one process met that it was
+    away and had two more looks before it was back, and nothing kept that process from storing so."""
     history = case.history
     if history.stale or history.clock_moved or history.unstored or len(history.logs) > 1:
         return
@@ -105,7 +107,8 @@ def _waited(case: Case, wish: Wish, event: str, between: tuple[float, float]) ->
         if (row["kind"], row["rule"], row["event"]) != ("fired", wish.rule, event) or fired_s < back_s:
             continue
         then = became_of_firing(case.last, row)
-        if then not in (None, "waiting") and not [one for one in history.of(event, fired_s) if one.at_s > back_s]:
+        let_go = then in (None, "waiting") or asked_again(case.last, row)
+        if not let_go and not [one for one in history.of(event, fired_s) if one.at_s > back_s]:
             yield f"{wish.rule} fired for {event}, which had been away, and its write became {then}"
         return
 
@@ -151,13 +154,13 @@ def _seen_between(case: Case, deed: Deed, before: Attempt, after: Attempt) -> li
         and one.owner == after.wire[0].owner
         and one.path in paths
         and known_s + TICK_S < one.at_s < after.at_s - UNDER_WAY_S
-        and all(_is_so(case, deed, action, at_s) for at_s in (one.at_s - TICK_S, one.at_s + TICK_S))
+        and all(_is_so(case, deed, at_s) for at_s in (one.at_s - TICK_S, one.at_s + TICK_S))
     ]
 
 
-def _is_so(case: Case, deed: Deed, action: str, at_s: float) -> bool:
+def _is_so(case: Case, deed: Deed, at_s: float) -> bool:
     known = case.history.at(deed.event, at_s)
-    return known is not None and as_wanted(known, action)
+    return known is not None and as_wanted(case, deed, known)
 
 
 def _another_rule_sent(case: Case, deed: Deed, before_s: float) -> bool:

@@ -78,6 +78,7 @@ def told_history(town: Town, ended_s: float) -> history.History:
         ),
         lives=list(town.lives.values()),
         halts=town.halts,
+        rule_halts=town.rule_halts,
         violations=[(one.kind, one.at_s, f"{one.method} {one.path}: {one.detail}") for one in town.twin.violations()],
         healed_s=town.healed_s,
         ended_s=ended_s,
@@ -112,7 +113,7 @@ def _ordinary(turn: Turn, town: Town) -> bool:
     """What happens in a world where nothing goes wrong: the world moves on by itself, and a person approves. That the
     service sets anew what the worker has just set is not of these."""
     if turn.does != "set":
-        return turn.does in ("suggest", "approve", "second", "halt")
+        return turn.does in ("suggest", "approve", "second", "halt", "halt rule", "undo", "again")
     names = [f"{prefix}{name}" for name in turn.details["set"] for prefix in ("", "setup_")]
     places = [f"/events/{turn.details['event']}/{name}" for name in names]
     written = [one.url.split("?")[0] for one in town.tapped if one.at_s <= START_S + turn.at]

@@ -108,6 +108,18 @@ PLAIN = {
     "set back": ["set_client_campaign_status e1"],
     "boost and after": ["boost e1"],
     "approve": ["set_client_campaign_status e1"],
+    "undone": [
+        "set_client_campaign_status e1",
+        "set_ad_campaign_optimisation_status e9",
+        "set_client_campaign_status e1",
+    ],
+    "undone too late": ["set_frontend_status e1", "last_updated_on_fe e1"],
+    "undone twice": [
+        *("set_frontend_status e1", "last_updated_on_fe e1"),
+        *("set_frontend_status e1", "last_updated_on_fe e1"),
+    ],
+    "again": ["set_client_campaign_status e1"],
+    "one rule halted": ["set_ad_campaign_optimisation_status e9", "set_client_campaign_status e1"],
 }
 """What takes effect in each scene as it is, in its order."""
 

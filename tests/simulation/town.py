@@ -125,6 +125,7 @@ class Town:
         self.lives: dict[str, history.Life] = {}
         self.halts: list[tuple[float, float]] = []
         self.cramped: list[tuple[float, float]] = []
+        self.rule_halts: list[tuple[str, float, float]] = []
         self.defects: list[str] = []
         self.edited: set[str] = set()
         self.blank: set[int] = set()
@@ -307,10 +308,8 @@ class Town:
                 self._to_processes(turn.does, details)
             case "backup":
                 self._backups = [self.disk.content()]
-            case "approve" | "reject":
-                self.people.decide(approve=turn.does == "approve")
-            case "halt":
-                self.people.halt(details["seconds"])
+            case "approve" | "reject" | "halt" | "halt rule" | "undo" | "again":
+                self._to_people(turn.does, details)
             case "edit" | "remove rule" | "rename rule":
                 self._edit(turn.does, details["rule"])
             case "restore" | "lose ledger" | "lose mark" | "flip a bit" | "swap ledger":
@@ -336,6 +335,19 @@ class Town:
                 process.daemon.stop()
         else:
             self.kill(process.name, power=does == "power", down_s=4000.0 if does == "silence" else None)
+
+    def _to_people(self, does: str, details: Mapping[str, Any]) -> None:
+        match does:
+            case "halt":
+                self.people.halt(details["seconds"])
+            case "halt rule":
+                self.people.halt_rule(details["rule"], details["seconds"])
+            case "undo":
+                self.people.undo(details["rule"])
+            case "again":
+                self.people.again(details["rule"], details.get("event"))
+            case _:
+                self.people.decide(approve=does == "approve")
 
     def _to_service(self, does: str, details: Mapping[str, Any]) -> None:
         now = self.loop.now
