@@ -1,6 +1,7 @@
 """`undo`: what a wrong rule changed is put back, by writes with the same life; what others changed since stays."""
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,43 @@ def test_a_person_who_went_back_and_forth_meanwhile_has_the_last_word(tmp_path: 
         assert found.plans == []
         assert "another hand has changed event.client_campaign_status since" in found.kept[0].why
         assert not found.kept[0].cannot
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_another_hand_is_seen_though_the_wall_clock_was_set_back_meanwhile(tmp_path: Path) -> None:
+    """What came after the write goes by the log: the time of the other hand's change is before that of the write."""
+
+    async def script(here: Town) -> None:
+        await paused(here)
+        here.clock.skew = timedelta(hours=-1)
+        for value in ("RUNNING", "PAUSED"):
+            here.set("e1", by="person", client_campaign_status=value)
+            await here.run(6)
+        assert undo(here).plans == []
+        await here.run(30)
+        assert values(here) == ["PAUSED"], here.story()
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_a_person_who_goes_back_and_forth_while_the_undo_is_held_has_the_last_word(tmp_path: Path) -> None:
+    """The undo was planned before; when it may be sent, the field reads as it was left, but a person left it so."""
+
+    async def script(here: Town) -> None:
+        await paused(here)
+        here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
+        undo(here)
+        for value in ("RUNNING", "PAUSED"):
+            here.set("e1", by="person", client_campaign_status=value)
+            await here.run(6)
+        here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
+        await here.until(lambda: undos(here)[0].final, "the undo has ended")
+        assert undos(here)[0].reason == "changed_since", here.story()
+        assert "another hand has changed event.client_campaign_status since" in undos(here)[0].why
+        assert values(here) == ["PAUSED"], here.story()
 
     with town(tmp_path, world(happening("e1"))) as (_, play):
         play(script)

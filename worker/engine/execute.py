@@ -21,6 +21,7 @@ from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
 from worker.engine.times import momentary
 from worker.engine.together import Together
+from worker.engine.undoing import touched_meanwhile
 from worker.guards.checks import (
     AFTER_READING,
     BEFORE_READING,
@@ -280,7 +281,9 @@ class Executor:
         )
         if fresh is None:
             return situation
-        return _judged(situation, fresh)
+        undo = write.undo and not write.sent
+        touched = touched_meanwhile(self._ledger, write) if undo else None
+        return _judged(replace(situation, touched=touched), fresh)
 
     def _earlier(self, write: Write) -> tuple[Write, ...]:
         key = write.key

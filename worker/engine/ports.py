@@ -3,11 +3,11 @@
 Only `worker.cli.wiring` and the simulation build the real ones. A port says nothing of httpx, SQL or files.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from worker.model.commits import Brake, Commit, DaemonStatus, Halt, Sending, SendingView
+from worker.model.commits import Brake, Commit, DaemonStatus, Halt, LogFilter, Sending, SendingView
 from worker.model.exchange import (
     Clock,
     Listing,
@@ -19,7 +19,7 @@ from worker.model.exchange import (
     WriteRequest,
     told_nobody,
 )
-from worker.model.facts import Fact, FactKey
+from worker.model.facts import Fact, FactKey, Json
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.outcomes import Outcome
@@ -119,6 +119,10 @@ class Ledger(Protocol):
 
     def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]:
         """Every write of a target, final ones too, oldest first."""
+        ...
+
+    def log(self, wanted: LogFilter) -> Iterator[dict[str, Json]]:
+        """Records as they are printed, oldest first."""
         ...
 
     def task_reads(self, write: Write) -> int:

@@ -4,13 +4,14 @@ The log lines of the daemon and the progress of the demo are made from the very 
 a person sees and what an auditor reads cannot differ. Nothing is told of a transaction that failed.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
 from worker.engine.ports import Ledger
-from worker.model.commits import Brake, Commit, DaemonStatus, Halt, Sending, SendingView
+from worker.model.commits import Brake, Commit, DaemonStatus, Halt, LogFilter, Sending, SendingView
+from worker.model.facts import Json
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.records import Record, of_write
@@ -84,6 +85,10 @@ class ToldLedger:
     def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]:
         """See `Ledger`."""
         return self._ledger.target_writes(partner, event, target)
+
+    def log(self, wanted: LogFilter) -> Iterator[dict[str, Json]]:
+        """See `Ledger`."""
+        return self._ledger.log(wanted)
 
     def task_reads(self, write: Write) -> int:
         """See `Ledger`."""

@@ -12,17 +12,23 @@ from worker.model.commits import Commit, LogFilter
 from worker.model.facts import Json, Observation
 from worker.model.ids import EventId, PartnerId
 from worker.model.records import Record
+from worker.model.replacing import replace
 from worker.model.rules import Rule, Scope
 from worker.model.writes import NO_RULE, Plan, Write, WriteKey
 from worker.writes.intents import plan_steps
 from worker.writes.undo import Foreign, Kept, PutBack, undoing
 
 
-class History(Protocol):
+class Log(Protocol):
+    """Where the changes that looks have seen stand."""
+
+    def log(self, wanted: LogFilter) -> Iterator[dict[str, Json]]: ...
+
+
+class History(Log, Protocol):
     """What an undo asks of the ledger."""
 
     def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]: ...
-    def log(self, wanted: LogFilter) -> Iterator[dict[str, Json]]: ...
     def writes(
         self, *, event: str | None = None, partner: str | None = None, rule: str | None = None
     ) -> list[Write]: ...
@@ -69,18 +75,31 @@ def _last_undo(history: History, partner: PartnerId, event: EventId) -> int:
     return max((write.key.episode for write in history.writes(rule=NO_RULE, partner=partner, event=event)), default=0)
 
 
+def touched_meanwhile(log: Log, undo: Write) -> str | None:
+    """What the log says of a change of an undo's field that was not the worker's, since the undo was planned: then the
+    field may read as it was left, and it was another hand that left it so."""
+    planned = next(log.log(LogFilter(write=undo.id, limit=1)), None)
+    seq = planned["seq"] if planned is not None else 0
+    return _by_another(log, undo, LogFilter(after_seq=seq if isinstance(seq, int) else 0))
+
+
 def _foreign(history: History) -> Foreign:
     def changed(write: Write) -> str | None:
-        """What the log says of a change of the write's field that was not the worker's, after it was sent."""
-        name = f"event.{write.intent.target}"
-        wanted = LogFilter(partner=write.key.partner, event=write.key.event, since=write.last_sent_at)
-        for record in history.log(wanted):
-            facts = record["facts"]
-            if record["kind"] == "observed" and isinstance(facts, Mapping) and name in facts and not facts["ours"]:
-                return f"another hand has changed {name} since, to {facts[name]!r} (log record {record['seq']})"
-        return None
+        """The same of a write's field, after the write was sent. What came after it goes by the log's numbers, and by
+        the time only where the log does not tell: a wall clock that was set back turns times round."""
+        since = None if write.sent_seq else write.last_sent_at
+        return _by_another(history, write, LogFilter(after_seq=write.sent_seq, since=since))
 
     return changed
+
+
+def _by_another(log: Log, write: Write, wanted: LogFilter) -> str | None:
+    name = f"event.{write.intent.target}"
+    for record in log.log(replace(wanted, partner=write.key.partner, event=write.key.event)):
+        facts = record["facts"]
+        if record["kind"] == "observed" and isinstance(facts, Mapping) and name in facts and not facts["ours"]:
+            return f"another hand has changed {name} since, to {facts[name]!r} (log record {record['seq']})"
+    return None
 
 
 def _plans(put: PutBack, word: Word, *, episode: int, shadow: bool) -> Iterator[Plan]:

@@ -42,7 +42,8 @@ class Situation:
 
     ``on_target``: other unsettled writes of its target. ``earlier``: the writes of its sequence that come before it.
     ``unvouched``: assumptions it leans on that nobody vouched for. ``judgement``: its condition on fresh facts.
-    ``facts``: the fresh facts by name; ``budget_range`` only where the write carries a budget.
+    ``facts``: the fresh facts by name; ``budget_range`` only where the write carries a budget. ``touched``: of an undo,
+    in words, that looks have seen another hand change its target since it was planned.
     """
 
     write: Write
@@ -55,6 +56,7 @@ class Situation:
     credentials_until: datetime | None = None
     judgement: Judgement = field(default_factory=lambda: Judgement(truth=Truth.UNKNOWN, why="not judged"))
     facts: Mapping[str, Fact] = field(default_factory=lambda: _NOTHING)
+    touched: str | None = None
 
     def fact(self, name: str) -> Fact:
         """The fresh fact, or unread."""

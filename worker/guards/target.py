@@ -73,7 +73,8 @@ def _so_already(situation: Situation) -> No:
 
 
 def as_it_was_left(situation: Situation) -> No | None:
-    """An undo puts back only what the undone writes left: what another hand has set since stays."""
+    """An undo puts back only what the undone writes left: what another hand has set since stays, also where that hand
+    has set it back to how it was left."""
     write = situation.write
     left = write.intent.context.get("left")
     if not isinstance(left, Mapping) or not reads_back(write.intent, write.key.item):
@@ -82,7 +83,8 @@ def as_it_was_left(situation: Situation) -> No | None:
     shown = value if isinstance(value, Mapping) else {write.intent.target: value}
     other = [name for name, was_left in left.items() if shown.get(name) != was_left]
     if not other:
-        return None
+        touched = situation.touched
+        return None if touched is None else No(way="skip", reason="changed_since", why=touched)
     said = ", ".join(f"{name} reads {shown.get(name)!r} and was left as {left[name]!r}" for name in other)
     return No(way="skip", reason="changed_since", why=f"another hand has changed it since: {said}")
 

@@ -64,3 +64,12 @@ def test_the_words_say_what_is_there_and_what_was_left() -> None:
     assert no is not None
     assert no.way == "skip"
     assert no.why.endswith("client_campaign_status reads 'STOPPED' and was left as 'PAUSED'")
+
+
+def test_a_value_that_another_hand_has_set_back_is_that_hands_and_stays() -> None:
+    facts = {"event": event_fact(client_campaign_status="PAUSED")}
+    situation = replace(a_situation(an_undo(), facts=facts), touched="another hand has changed it since, to 'RUNNING'")
+    no = first_no(AFTER_READING, situation)
+    assert no is not None
+    assert (no.way, no.reason) == ("skip", "changed_since")
+    assert no.why == situation.touched
