@@ -17,6 +17,7 @@ from tests.simulation.case import (
     target_of,
     too_late,
     touched,
+    undone_by,
     wanted_of,
 )
 from tests.simulation.history import Row, Version, Wish
@@ -44,6 +45,8 @@ def an_end_without_effect_says_what_was_so(case: Case) -> Iterator[str]:
         wish = wishes.get(str(row["rule"]))
         if str(row["rule"]) in history.edited or history.lies(deed.event) or row["reason"] in BY_PEOPLE:
             continue
+        if not history.of(deed.event):
+            continue  # the service never had it: an answer that was another object showed it
         if not _true_then(case, deed, row, life, wish):
             yield f"write {row['write']} of {deed.event} was skipped as {row['reason']}, which no read could show"
 
@@ -93,12 +96,23 @@ def shown(case: Case, event: str, at_s: float, so: Callable[[Version], bool]) ->
 
 
 def _set_since(case: Case, deed: Deed, at_s: float) -> bool:
-    """Whether the target of an undo had another value than it was left with."""
+    """Whether a read showed the target of an undo with another value than it was left with, since what it undoes took
+    effect; one in the very moment of a change may see either."""
     left = left_by(case, deed)
     if left is None:
         return False
-    name, value = left
-    return shown(case, deed.event, at_s, lambda one: one.record is not None and bool(one.record[name] != value))
+    (name, value), newest = left, undone_by(case, deed)[0]
+    before_s = at_s - TICK_S
+    done_s = [one.at_s for one in newest.effects if one.at_s < before_s]
+    since_s = max(done_s or [one.at_s for one in newest.attempts if one.at_s < before_s], default=0.0)
+    mine = case.history.of(deed.event, at_s)
+    reads = [one.at_s for one in case.history.shown(deed.event) if since_s <= one.at_s <= at_s]
+    return any(
+        one.record is not None
+        and one.record[name] != value
+        and any(one.at_s - TICK_S <= read_s <= until_s + TICK_S for read_s in reads)
+        for one, until_s in zip(mine, [*(one.at_s for one in mine[1:]), at_s], strict=bool(mine))
+    )
 
 
 def as_wanted(case: Case, deed: Deed, known: Version) -> bool:

@@ -740,5 +740,77 @@ _ALL: tuple[Mutant, ...] = (
         ),
         shown_by=(at("set back", "write", "429 applied"),),
     ),
+    Mutant(
+        name="an undo over another hand",
+        why="an undo is sent although another hand has set the target since",
+        applied=flaw(
+            "worker.guards.target:as_it_was_left",
+            ("    write = situation.write\n", "    return None\n    write = situation.write\n"),
+        ),
+        shown_by=(plain("undone too late"),),
+    ),
+    Mutant(
+        name="an undo over a hand that came and went",
+        why="what looks have seen another hand do while an undo was held is not asked before it is sent",
+        applied=flaw("worker.guards.target:as_it_was_left", ("if touched is None", "if True")),
+        shown_by=(plain("undone, there and back"),),
+    ),
+    Mutant(
+        name="other hands by the wall clock",
+        why="what another hand did since a write goes by times, and a clock that is set back hides it",
+        applied=flaw(
+            "worker.engine.undoing:_foreign",
+            ("LogFilter(after_seq=write.sent_seq, since=since)", "LogFilter(since=write.last_sent_at)"),
+        ),
+        shown_by=(plain("undone an hour back"),),
+    ),
+    Mutant(
+        name="two undos of one write",
+        why="what is to be put back already is put back by another undo as well",
+        applied=flaw("worker.writes.undo:undoing", ("if under_way is not None:", "if False:")),
+        shown_by=(plain("undone twice"),),
+    ),
+    Mutant(
+        name="an undo asks the condition",
+        why="an undo, which has no rule, is held as one whose rule is gone",
+        applied=flaw("worker.engine.attempts:still_holds", ("    if write.undo:\n", "    if False:\n")),
+        shown_by=(plain("undone"),),
+    ),
+    Mutant(
+        name="again for every event",
+        why="what a person asks for again for one event fires anew for the others as well",
+        applied=flaw(
+            "worker.engine.operators:reopening",
+            (
+                "return list(changes.values())",
+                "return [MemoryChange(before=one, after=_reopened(one, write)) for one in memories.values()]",
+            ),
+        ),
+        shown_by=(plain("again"),),
+    ),
+    Mutant(
+        name="again, and nothing",
+        why="a person's word that a rule may act anew is stored, and its episode stays closed",
+        applied=flaw(
+            "worker.engine.operators:_reopened",
+            ("closed = reopened(with_remembered(memory, write))", "closed = memory"),
+        ),
+        shown_by=(plain("again"),),
+    ),
+    Mutant(
+        name="a rule's halt before the reads only",
+        why="a halt of one rule is not read in the transaction that records the attempt",
+        applied=flaw(
+            f"{GUARDS}:brake_in_transaction",
+            ("halts=view.halts", "halts=tuple(one for one in view.halts if one.rule is None)"),
+        ),
+        shown_by=(plain("one rule halted"),),
+    ),
+    Mutant(
+        name="one rule's halt is everybody's",
+        why="a halt of one rule holds the writes of all others",
+        applied=flaw(f"{GUARDS}:_of_rule", ("halt.rule in (None, rule)", "True")),
+        shown_by=(plain("one rule halted"),),
+    ),
 )
 MUTANTS = {one.name: one for one in _ALL}

@@ -486,6 +486,28 @@ NAMED: tuple[Scene, ...] = (
         Turn(at=12.6, does="undo", details={"rule": HIDE.id}),
         lasts_s=30.0,
     ),
+    _scene(  # while the undo is held, another hand starts the event and pauses it again: that is the last word
+        "undone, there and back",
+        (PAUSE,),
+        {},
+        _set(5.0, "e1", status="cancelled"),
+        Turn(at=10.6, does="halt", details={"seconds": 12.0}),
+        Turn(at=10.7, does="undo", details={"rule": PAUSE.id}),
+        _set(11.0, "e1", by="person", client_campaign_status="RUNNING"),
+        _set(18.0, "e1", by="person", client_campaign_status="PAUSED"),
+        lasts_s=35.0,
+    ),
+    _scene(  # the same before the undo, by a wall clock that was set back since the pause
+        "undone an hour back",
+        (PAUSE,),
+        {},
+        _set(5.0, "e1", status="cancelled"),
+        Turn(at=10.6, does="clock", details={"seconds": -3600.0}),
+        _set(11.0, "e1", by="person", client_campaign_status="RUNNING"),
+        _set(18.0, "e1", by="person", client_campaign_status="PAUSED"),
+        Turn(at=21.0, does="undo", details={"rule": PAUSE.id}),
+        lasts_s=35.0,
+    ),
     Scene(  # of two that a person has started again, one is asked for anew
         name="again",
         laws=(PAUSE,),
@@ -496,6 +518,17 @@ NAMED: tuple[Scene, ...] = (
             Turn(at=12.0, does="again", details={"rule": PAUSE.id, "event": "e1"}),
         ),
         lasts_s=25.0,
+    ),
+    _scene(  # a person says no to what a change fired, and then asks for it after all
+        "again, a change",
+        (CLUSTERS,),
+        {"setup": DRAFT},
+        Turn(at=8.0, does="suggest", details={"event": "e1", "run": 7}),
+        Turn(at=12.5, does="reject"),
+        Turn(at=14.0, does="again", details={"rule": CLUSTERS.id}),
+        Turn(at=20.0, does="approve"),
+        settings={"mode": "approve"},
+        lasts_s=32.0,
     ),
     Scene(  # while both have fired, and the last reads before their writes are under way
         name="one rule halted",
@@ -517,7 +550,8 @@ ALSO_WALKED = (
     *("two pages", "two", "halted", "mark lost", "restored", "swapped", "reset", "renamed", "wanted no more"),
     *("dear", "dear event", "surge", "seldom", "patient", "silence", "halt forgotten", "away", "called off"),
     *("boost and after", "set back", "turned round", "started anew"),
-    *("undone", "undone too late", "undone twice", "again", "one rule halted"),
+    *("undone", "undone too late", "undone twice", "undone, there and back", "undone an hour back"),
+    *("again", "again, a change", "one rule halted"),
 )
 """These as well by ``make prove``."""
 
@@ -546,11 +580,13 @@ def drawn(seed: int) -> Scene:
     kinds = _kinds(seed)
     turns = [_cause(chance, laws, ids)]
     turns += [_turn(chance, laws, ids, kinds) for _ in range(count)]
+    if seed >= THIRD:
+        turns += _words(Random(f"people {seed}"), laws, ids)
     turns.sort(key=lambda one: (one.at, one.does))
     settings: dict[str, Any] = {}
     if seed >= SECOND:
         laws, settings = _braked(Random(f"brakes {seed}"), laws)
-    if chance.random() < 0.06:
+    if chance.random() < (0.06 if seed < THIRD else 0.15):
         settings["mode"] = "approve"
     if chance.random() < 0.08:
         settings["writes_per_hour"] = chance.choice([1, 2])
@@ -579,6 +615,26 @@ def _kinds(seed: int) -> tuple[tuple[str, float], ...]:
     """What may happen in the world of a seed, and how often."""
     newer = _NEWER_KINDS if seed >= SECOND else ()
     return (*_KINDS, *newer, *(_NEWEST_KINDS if seed >= THIRD else ()))
+
+
+def _words(chance: Random, laws: tuple[Law, ...], ids: list[str]) -> list[Turn]:
+    """What somebody says late in a story, a moment or some looks apart; nothing in one world of four."""
+    if chance.random() < 0.25:
+        return []
+    rule, event, at, found = chance.choice(laws).id, chance.choice(ids), chance.uniform(8.0, SCRIPT_S - 4.0), []
+    for does in chance.choice(_SAID):
+        details: dict[str, Any] = {"rule": rule}
+        if does == "person":
+            name, values = chance.choice(_PERSON)
+            found.append(_set(round(at, 2), event, by=does, **{name: chance.choice(values)}))
+        else:
+            if does == "halt rule":
+                details["seconds"] = chance.choice([4.0, 9.0])
+            elif does == "again":
+                details["event"] = chance.choice([event, None])
+            found.append(Turn(at=round(at, 2), does=does, details={} if does == "reject" else details))
+        at += chance.choice([0.1, 0.1, 1.0, 3.0])
+    return found
 
 
 def _braked(chance: Random, laws: tuple[Law, ...]) -> tuple[tuple[Law, ...], dict[str, Any]]:
@@ -689,8 +745,21 @@ _KINDS: tuple[tuple[str, float], ...] = (
     ("disk full", 1.5),
 )
 _NEWER_KINDS: tuple[tuple[str, float], ...] = (("rename rule", 3.0), ("swap ledger", 0.6))
-_NEWEST_KINDS: tuple[tuple[str, float], ...] = (("undo", 8.0), ("again", 5.0), ("halt rule", 5.0), ("reject", 2.0))
-"""Of these a story has one in every other world."""
+_NEWEST_KINDS: tuple[tuple[str, float], ...] = (("undo", 3.0), ("again", 3.0), ("halt rule", 3.0), ("reject", 2.0))
+_SAID: tuple[tuple[str, ...], ...] = (
+    ("undo",),
+    ("undo",),
+    ("undo", "undo"),
+    ("undo", "person"),
+    ("person", "undo"),
+    ("halt rule", "undo"),
+    ("undo", "again"),
+    ("again",),
+    ("person", "again"),
+    ("reject", "again"),
+    ("halt rule",),
+)
+"""What people say one after another, once the rules have had time to act."""
 
 
 def _turn(chance: Random, laws: tuple[Law, ...], ids: list[str], kinds: tuple[tuple[str, float], ...]) -> Turn:

@@ -118,7 +118,10 @@ PLAIN = {
         *("set_frontend_status e1", "last_updated_on_fe e1"),
         *("set_frontend_status e1", "last_updated_on_fe e1"),
     ],
+    "undone, there and back": ["set_client_campaign_status e1"],
+    "undone an hour back": ["set_client_campaign_status e1"],
     "again": ["set_client_campaign_status e1"],
+    "again, a change": ["boost e1"],
     "one rule halted": ["set_ad_campaign_optimisation_status e9", "set_client_campaign_status e1"],
 }
 """What takes effect in each scene as it is, in its order."""
@@ -209,6 +212,8 @@ FOUND = (
     (Try(seed=10_502_188), "a list whose items moved between its pages may have shown what was so before a silence"),
     (Try(seed=10_528_452), "an attempt that is proven unsent begins no cooldown"),
     (Try(seed=10_103_816), "whoever cannot store what the list shows reads nothing more"),
+    (Try(seed=11_000_683), "what is sent by a person's word after its undo has ended tells nothing of that end"),
+    (Try(seed=11_000_122), "an event that only an answer with another object has shown was never there"),
 )
 
 

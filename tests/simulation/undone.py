@@ -18,7 +18,7 @@ from tests.simulation.case import (
     undone_by,
     wanted_of,
 )
-from tests.simulation.history import Row, Version
+from tests.simulation.history import Row, Version, Wish
 from tests.simulation.lost import as_wanted, shown
 
 WITHOUT_EFFECT = frozenset({"rejected", "refused", "skipped", "shadowed", "cancelled"})
@@ -113,9 +113,9 @@ def _reads(known: Version, name: str, value: object) -> bool:
 
 
 def an_undo_leaves_other_hands_alone(case: Case) -> Iterator[str]:
-    """No undo is planned of a write whose target another hand has changed since it was confirmed, once two whole looks
-    have shown so, also where the target reads by now as it was left. Asked for where one process lived through it and
-    nothing kept it from storing, and no other write of ours is about the target meanwhile."""
+    """No undo is planned, and none is sent, of a write whose target another hand has changed since it was confirmed,
+    once two whole looks have shown so, also where the target reads by now as it was left. Asked for where one process
+    lived through it and nothing kept it from storing, and no other write of ours is about the target meanwhile."""
     history = case.history
     if history.stale or history.unstored or len(history.logs) > 1:
         return
@@ -126,7 +126,8 @@ def an_undo_leaves_other_hands_alone(case: Case) -> Iterator[str]:
         done = next((row for row in undone[0].rows if row["kind"] == "confirmed" and row["reason"] == "read"), None)
         if done is None:
             continue
-        between = case.committed_s(0, done["seq"]), case.committed_s(0, deed.rows[0]["seq"])
+        sent_s = min((one.at_s for one in deed.attempts if one.wire), default=0.0)
+        between = case.committed_s(0, done["seq"]), max(sent_s, case.committed_s(0, deed.rows[0]["seq"]))
         ours = [one for one in case.deeds.values() if one is not undone[0] and _same_target(one, deed)]
         if any(attempt.at_s < between[1] and one.state != "confirmed" for one in ours for attempt in one.attempts):
             continue
@@ -134,7 +135,8 @@ def an_undo_leaves_other_hands_alone(case: Case) -> Iterator[str]:
             continue
         at_s = _changed_and_seen(case, deed, left, between)
         if at_s is not None:
-            yield f"write {deed.rows[0]['write']} was planned, and another hand had been there at {at_s - 1000:.3f}"
+            did = "sent" if sent_s else "planned"
+            yield f"write {deed.rows[0]['write']} was {did}, and another hand had been there at {at_s - 1000:.3f}"
 
 
 def _changed_and_seen(case: Case, deed: Deed, left: tuple[str, object], between: tuple[float, float]) -> float | None:
@@ -196,21 +198,34 @@ def again_is_for_what_came_to_nothing(case: Case) -> Iterator[str]:
 
 def an_again_is_acted_on(case: Case) -> Iterator[str]:
     """Where its condition stays true from a person's ``again`` to the end, a rule has fired anew, or says what holds
-    it. Not asked for where reads answered as of the past, or the rule was edited."""
+    it; of a rule on changes, where the value has changed but once and its condition was true all the time. Not asked
+    for where reads answered as of the past, a ledger was lost, or the rule was edited."""
     history = case.history
     if history.stale or len(history.logs) > 1:
         return
     for row in case.last:
         wish = next((one for one in history.wishes if one.rule == row["rule"]), None)
-        if row["kind"] != "again" or wish is None or wish.wants is None or wish.rule in history.edited:
+        if row["kind"] != "again" or wish is None or wish.rule in history.edited:
             continue
         event, said_s = str(row["event"]), case.committed_s(0, row["seq"])
-        before = len(history.of(event, said_s)) - 1
-        if history.lies(event, said_s) or not all(wish.holds(one) for one in history.of(event)[max(before, 0) :]):
+        if history.lies(event) or not _asks_still(case, wish, event, said_s):
             continue
         then = (one for one in case.last if (one["rule"], one["event"]) == (wish.rule, event))
         if not any(one["kind"] in ("fired", "held") and one["seq"] > row["seq"] for one in then):
             yield f"{wish.rule} was asked for {event} again at {said_s - 1000:.3f}, and did nothing"
+
+
+def _asks_still(case: Case, wish: Wish, event: str, said_s: float) -> bool:
+    """Whether what the rule looks at asks for it from then on to the end."""
+    mine = case.history.of(event)
+    if not mine:
+        return False
+    if wish.wants is not None:
+        return all(wish.holds(one) for one in mine[max(len(case.history.of(event, said_s)) - 1, 0) :])
+    values = [one.suggested for one in mine if one.at_s <= said_s]
+    steady = all(one.setup == "DRAFT" and one.record and one.record["status"] == "active" for one in mine)
+    changed = sum(one != other for one, other in pairwise([one.suggested for one in mine]))
+    return wish.on_suggested and steady and changed == 1 and values[0] != values[-1]
 
 
 def _same_target(one: Deed, other: Deed) -> bool:
