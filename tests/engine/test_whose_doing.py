@@ -32,6 +32,29 @@ def test_a_value_that_comes_back_by_another_hand_is_not_the_workers(tmp_path: Pa
         play(script)
 
 
+def test_a_value_that_only_the_read_of_one_event_showed_is_not_passed_over(tmp_path: Path) -> None:
+    """A list that fails logs nothing; the read that confirms the pause has shown it all the same. A person who reverses
+    it before the next list made it look as if nothing had changed, and the next pause as if it were the worker's."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["applied"], "sent", 30)
+        here.fault("answer_before", "GET", "/events/$", status=500)
+        await here.until(lambda: here.states() == ["confirmed"], "paused", 30)
+        for value in ("RUNNING", "PAUSED"):
+            here.set("e1", by="person", client_campaign_status=value)
+            await here.run(6)
+        assert told(here)[1:] == [
+            f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OURS}",
+            f"event.client_campaign_status changed from 'PAUSED' to 'RUNNING', {OTHERS}",
+            f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OTHERS}",
+        ]
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
 def test_what_somebody_changed_while_the_worker_was_down_is_in_the_log(tmp_path: Path) -> None:
     async def script(here: Town) -> None:
         await here.run(9)

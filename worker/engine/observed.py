@@ -5,6 +5,7 @@ An auditor asks "who paused this?"; the answer must also be there where it was n
 
 from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
+from itertools import pairwise
 
 from worker.engine.state import EVENT, SETUP, PartnerState
 from worker.model.actions import ACTIONS
@@ -22,22 +23,23 @@ LISTS = frozenset({"permissions", "features"})
 def changes_seen(
     state: PartnerState, rules: Iterable[Rule], now: datetime, among: Container[EventId] | None = None
 ) -> list[Record]:
-    """A record for each watched field that differs from when it was last logged, of all events or of those ``among``
-    them that were looked at. What cannot be read now has not changed yet."""
+    """A record for each change of a watched field since that was last logged, also of one that was taken back since,
+    of all events or of those ``among`` them that were looked at. What cannot be read now has not changed yet."""
     found = [one for one in state.before.items() if among is None or one[0][0] in among]
     fields = watched_fields(rules) if found else {}
     records: list[Record] = []
-    for (event, key), old in found:
+    for (event, key), olds in found:
         new = state.fact(event, key)
         if new is not None and not isinstance(new, Known):
             continue
         del state.before[(event, key)]
-        if new is None or not (isinstance(old.value, Mapping) and isinstance(new.value, Mapping)):
+        if new is None:
             continue
+        seen = [one.value for one in (*olds, new) if isinstance(one.value, Mapping)]
         for field in fields.get(key.name, ()):
-            was, now_is = old.value.get(field), new.value.get(field)
-            if field in old.value and field in new.value and was != now_is:
-                records.append(_record(state, event, f"{key.name}.{field}", (was, now_is), now))
+            for was, now_is in pairwise([one[field] for one in seen if field in one]):
+                if was != now_is:
+                    records.append(_record(state, event, f"{key.name}.{field}", (was, now_is), now))
     return records
 
 

@@ -29,6 +29,8 @@ EVENT = FactKey(name="event")
 SETUP = FactKey(name="setup")
 WATCHED = (EVENT, SETUP)
 """Facts whose changes are worth a record, with whose doing they were."""
+UNLOGGED_MOST = 16
+"""So many values of a fact are kept between two logs; of more, the newest takes the place of the one before it."""
 PARTNER = FactKey(name="partner")
 NOT_LISTED = object()
 _SHARED = BUILT_IN_REGISTRY.shared
@@ -74,7 +76,8 @@ class PartnerState:
     ``listed_for``: the fields of an event that the list was read for last; ``lacking``: events that it has not shown
     since those are others, so that a field may seem to be missing which nobody has asked for.
     ``doing``: the value that a write of ours last put into a field of a fact, to tell our own changes from others'.
-    ``before``: watched facts that say something else, as they were when that was last logged; ``forgotten``: events
+    ``before``: watched facts that say something else, as they were when that was last logged, and as they were since,
+    oldest first; ``forgotten``: events
     of which nothing from before counts any more. ``calm``: events that need no look. ``wanted``: the facts that rules
     want of an event beside its own record; only events of which any is wanted; ``wanted_under``: by which rules;
     ``habits``: how often those facts were found changed. ``frozen_under``: for which rules memories were frozen.
@@ -112,7 +115,7 @@ class PartnerState:
     rests: dict[WriteId, Rest] = field(default_factory=dict)
     claimed: Counter[EventId] = field(default_factory=Counter)
     doing: dict[tuple[EventId, str], Json] = field(default_factory=dict)
-    before: dict[tuple[EventId, FactKey], Known] = field(default_factory=dict)
+    before: dict[tuple[EventId, FactKey], tuple[Known, ...]] = field(default_factory=dict)
     forgotten: set[EventId] = field(default_factory=set)
     in_flight: set[WriteId] = field(default_factory=set)
     quiet_until: float = float("-inf")
@@ -225,11 +228,13 @@ class PartnerState:
         return True
 
     def _note_before(self, event: EventId, key: FactKey, old: Fact | None) -> None:
-        """Whoever sees it first, a pre-flight too, and across a restart: what it was is kept until it is logged."""
-        kept = None if event in self.forgotten else self.kept.facts.get(event, {}).get(key)
+        """Whoever sees it first, a pre-flight too, and across a restart: what it was is kept until it is logged. So is
+        what it was in between: a value that comes and goes before the next log is two changes, perhaps of two hands."""
+        unlogged = self.before.get((event, key), ())
+        kept = None if unlogged or event in self.forgotten else self.kept.facts.get(event, {}).get(key)
         was = old if isinstance(old, Known) else kept
         if isinstance(was, Known):
-            self.before.setdefault((event, key), was)
+            self.before[(event, key)] = (*unlogged[: UNLOGGED_MOST - 1], was)
 
     def observe_shared(self, key: FactKey, fact: Fact) -> bool:
         """Keeps a fact of the whole partner; see `observe`."""
