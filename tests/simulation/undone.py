@@ -115,13 +115,14 @@ def _reads(known: Version, name: str, value: object) -> bool:
 def an_undo_leaves_other_hands_alone(case: Case) -> Iterator[str]:
     """No undo is planned, and none is sent, of a write whose target another hand has changed since it was confirmed,
     once two whole looks have shown so, also where the target reads by now as it was left. Asked for where one process
-    lived through it and nothing kept it from storing, and no other write of ours is about the target meanwhile."""
+    lived through it and nothing kept it from storing, and no other write of ours is about the target meanwhile; nor
+    where the rule was edited: changes are logged of fields that a rule in force looks at."""
     history = case.history
     if history.stale or history.unstored or len(history.logs) > 1:
         return
     for deed in case.deeds.values():
         undone, left = undone_by(case, deed), left_by(case, deed)
-        if not undone or left is None or deed.unseen:
+        if not undone or left is None or deed.unseen or undone[0].rows[0]["rule"] in history.edited:
             continue
         done = next((row for row in undone[0].rows if row["kind"] == "confirmed" and row["reason"] == "read"), None)
         if done is None:
