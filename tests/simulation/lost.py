@@ -97,20 +97,20 @@ def shown(case: Case, event: str, at_s: float, so: Callable[[Version], bool]) ->
 
 def _set_since(case: Case, deed: Deed, at_s: float) -> bool:
     """Whether a read showed the target of an undo with another value than it was left with, since what it undoes took
-    effect; or with one that another hand had given it, where that never did. One in the very moment of a change may
-    see either."""
+    effect; or with one that another hand had given it since that was sent. One in the very moment of a change may see
+    either."""
     left = left_by(case, deed)
     if left is None:
         return False
     (name, value), newest, before_s = left, undone_by(case, deed)[0], at_s - TICK_S
-    done_s = [one.at_s for one in newest.effects if one.at_s < before_s]
-    since_s = max(done_s or [one.at_s for one in newest.attempts if one.at_s < before_s], default=0.0)
+    sent_s = max((one.at_s for one in newest.attempts if one.at_s < before_s), default=0.0)
+    done_s = max((one.at_s for one in newest.effects if one.at_s < before_s), default=sent_s)
     mine = case.history.of(deed.event, at_s)
-    reads = [one.at_s for one in case.history.shown(deed.event) if since_s <= one.at_s <= at_s]
+    reads = [one.at_s for one in case.history.shown(deed.event) if sent_s <= one.at_s <= at_s]
     by_others = {one.at_s for one in case.history.others if one.event == deed.event and one.target == name}
     return any(
         one.record is not None
-        and (one.record[name] != value or (not done_s and one.at_s in by_others))
+        and ((one.record[name] != value and until_s > done_s) or one.at_s in by_others)
         and any(one.at_s - TICK_S <= read_s <= until_s + TICK_S for read_s in reads)
         for one, until_s in zip(mine, [*(one.at_s for one in mine[1:]), at_s], strict=bool(mine))
     )
