@@ -10,6 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.rules.test_files import folder_of_somebody, without_rights
 from worker.config import Assumed, Config, Secret, load_config, read_config, resolve
 from worker.config import load as loading
 from worker.model.errors import InputErrors, UsageError
@@ -228,12 +229,22 @@ def test_facts_become_names_for_rules() -> None:
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputErrors, match="the config cannot be read: No such file"):
         load_config(tmp_path / "none.yaml")
-    (tmp_path / "bad.yaml").write_bytes(b"mode: \xff")
-    with pytest.raises(InputErrors, match="is not UTF-8: byte 7"):
+    (tmp_path / "bad.yaml").write_bytes(b"# ok\nmode: \xff")
+    with pytest.raises(InputErrors, match="is not UTF-8: byte 12, on line 2, cannot be read") as found:
         load_config(tmp_path / "bad.yaml")
+    assert "save it as UTF-8" in found.value.problems[0].hint
     (tmp_path / "big.yaml").write_bytes(b"#" * (loading.FILE_BYTES_MAX + 1))
     with pytest.raises(InputErrors, match="larger than"):
         load_config(tmp_path / "big.yaml")
+
+
+def test_who_may_not_read_it_is_not_told_to_name_another_one() -> None:
+    with folder_of_somebody() as folder:
+        (folder / "config.yaml").write_text("mode: live\n", encoding="utf-8")
+        (folder / "config.yaml").chmod(0o000)
+        with without_rights(), pytest.raises(InputErrors, match="cannot be read: Permission denied") as found:
+            load_config(folder / "config.yaml")
+    assert "let this user read it" in found.value.problems[0].hint
 
 
 KEYS = st.sampled_from(["api", "poll", "safety", "partners", "facts", "web", "notify", "credentials", "mode", "zz"])

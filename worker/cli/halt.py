@@ -1,16 +1,21 @@
 """``halt`` and ``resume``: no new write from now on, and the way back."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from worker.cli.app import app, invocation
 from worker.cli.common import config_of, duration, given, operator
+from worker.cli.configs import config_from
+from worker.cli.door import tell_error
 from worker.cli.names import partner_named, rule_named
 from worker.cli.output import say
 from worker.cli.wiring import operators_ledger
+from worker.config import Config
+from worker.config.load import ledger_alone
 from worker.model.commits import Halt
-from worker.model.errors import NotFound
+from worker.model.errors import InputErrors, NotFound
 from worker.model.ids import PartnerId, RuleId
 from worker.model.writes import UNSETTLED
 from worker.system import utc_now
@@ -31,10 +36,12 @@ def halt(
 ) -> None:
     """Stop new writes: once this has returned, none is sent, also by a running daemon. Reading and deciding go on.
 
+    A config with mistakes in it is no obstacle, as long as it says where the ledger is.
+
     Example: campaign-worker halt --rule boost-on-new-clusters --for 2h --because "wrong budget"
     """
     ends, why = duration(lasting, "--for"), given(because)
-    config, now = config_of(invocation(context)), utc_now()
+    config, now = braked(invocation(context).config_path), utc_now()
     with operators_ledger(config) as ledger:
         whose, of_rule = partner_named(partner, config, ledger), rule_named(rule, config, ledger)
         ledger.append_halt(
@@ -77,6 +84,23 @@ def resume(
         raise NotFound(f"no such halt is in force{others}", hint="campaign-worker status shows the halts")
     for one in ended:
         say(f"resumed: halt of {halted(one)} ({one.because})")
+
+
+def braked(path: Path) -> Config:
+    """The config of the worker to be stopped. Somebody may be in the middle of editing it, and a brake must not wait
+    for that: of one with mistakes, which are said, the ledger is taken. Raises `InputErrors` where it is in doubt."""
+    try:
+        return config_from(path)
+    except InputErrors as errors:
+        config = ledger_alone(path)
+        if config is None:
+            say("nothing was halted: this config leaves in doubt where the ledger is")
+            say("    correct it, name another one with --config, of which `ledger: sqlite:////PATH` is enough, or")
+            say("    stop the daemon by its process id: kill PID")
+            raise
+        tell_error(errors)
+        say("a halt needs nothing of the config but the ledger, and goes on")
+        return config
 
 
 def halted(one: Halt) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from worker.config.addresses import embedded, host_and_port, is_local, media_of
+from worker.config.addresses import embedded, host_and_port, is_local, ledger_error, media_of
 from worker.config.crosschecks import Wrong, crosscheck
 from worker.config.places import Places, given, pydantic_problem
 from worker.config.secrets import Secret, SecretValue
@@ -162,6 +162,25 @@ def repaired(path: Path) -> Config | None:
     return _config(path, _validated(values)[0], frozenset())
 
 
+def ledger_alone(path: Path) -> Config | None:
+    """The same for who needs nothing of it but where the ledger is, as `halt` does. None where the file leaves that in
+    doubt: it cannot be read, `ledger` is wrong, or is not written beside a key that nobody knows and that may be it.
+    """
+    try:
+        root = compose(Document(file=str(path), text=_text_of(path), quoted=False))
+    except InputErrors:
+        return None
+    if not isinstance(root, Entries):
+        return None
+    values = given(root)
+    checked, found = _validated(values)
+    wrong = {str(one["loc"][0]) for one in found}
+    unknown = set(values) - set(ConfigText.model_fields)
+    if "ledger" in wrong or ledger_error(checked.ledger) is not None or ("ledger" not in values and unknown):
+        return None
+    return _config(path, checked, frozenset())
+
+
 def _validated(values: dict[str, Json]) -> tuple[ConfigText, list[ErrorDetails]]:
     """The config of these values without the sections that are wrong, and what is wrong with them."""
     first: list[ErrorDetails] = []
@@ -243,6 +262,8 @@ def _text_of(path: Path) -> str:
         raw = path.read_bytes()[: FILE_BYTES_MAX + 1]
     except OSError as error:
         hint = "name it with --config, or in CAMPAIGN_WORKER_CONFIG"
+        if isinstance(error, PermissionError):
+            hint = "let this user read it, or call the command as the user who runs the worker"
         message = f"the config cannot be read: {error.strerror}"
         raise InputErrors((Problem(file=str(path), message=message, hint=hint, code="file"),)) from None
     if len(raw) > FILE_BYTES_MAX:
@@ -250,5 +271,7 @@ def _text_of(path: Path) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        message = f"is not UTF-8: byte {error.start + 1} cannot be read"
-        raise InputErrors((Problem(file=str(path), message=message, code="file"),)) from None
+        line = raw.count(b"\n", 0, error.start) + 1
+        message = f"is not UTF-8: byte {error.start + 1}, on line {line}, cannot be read"
+        hint = "save it as UTF-8, which editors offer under `encoding`"
+        raise InputErrors((Problem(file=str(path), message=message, hint=hint, code="file"),)) from None
