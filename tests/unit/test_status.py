@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.calling import call, settle_in
 from worker.cli import commands
 from worker.cli.app import app
+from worker.ledger.holding import said_by_holder
+from worker.ledger.lock import SenderLock
+from worker.ledger.places import place_of
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import DaemonStatus
 from worker.model.facts import Json
@@ -56,3 +60,55 @@ def test_the_rules_in_force_are_set_against_the_files(
         **rules,
         "files_hash": on_disk,
     }
+
+
+def told(config: Path) -> tuple[str, Json]:
+    """What `status` says of the config: its row, and its object."""
+    rows = CliRunner().invoke(app, ["--config", str(config), "status"]).stdout.splitlines()
+    said = json.loads(CliRunner().invoke(app, ["--config", str(config), "status", "--format", "json"]).stdout)
+    return " ".join(" ".join(row for row in rows if row.startswith("config ")).split()), said["config"]
+
+
+@pytest.mark.parametrize(
+    ("text", "changed", "reason"),
+    [
+        ("mode: shadow\n", False, "nothing was edited"),
+        ("# a comment\npoll: {interval: 3s}\nmode: shadow\n", False, "the same, in other words"),
+        ("mode: live\n", True, "what a person could take for being in force"),
+        ("mode: shadow\nsafety: {settle: 2m}\n", True, "vouched for by now, though it is the default"),
+        ("mode: shadow\nsafety: {writes_per_hour: 5}\n", True, "a brake that does not hold yet"),
+    ],
+)
+def test_what_is_in_force_is_set_against_the_config_as_it_is_now(
+    tmp_path: Path, text: str, changed: bool, reason: str
+) -> None:
+    config = settle_in(tmp_path, "mode: shadow\n")
+    assert told(config) == (
+        "config mode shadow, service sandbox, from the next start",
+        {"mode": "shadow", "service": "sandbox", "changed": None},
+    )
+    assert call("run", "--for", "1ms", config=config).code == 0
+    place = place_of("sqlite:///worker.db", tmp_path)
+    said = said_by_holder(place)
+
+    config.write_text(text, encoding="utf-8")
+    with SenderLock.acquire(place, now=utc_now()) as lock:
+        lock.note(place, {name: value for name, value in said.items() if name in ("config", "mode", "service")})
+        row, found = told(config)
+
+    assert found == {"mode": "shadow", "service": "sandbox", "changed": changed}, reason
+    more = "; the file says otherwise by now, which counts from the next start" if changed else ""
+    assert row == f"config mode shadow, service sandbox{more}", reason
+
+
+def test_of_a_daemon_that_says_nothing_of_its_config_nothing_is_made_up(tmp_path: Path) -> None:
+    config = settle_in(tmp_path)
+    with SenderLock.acquire(place_of("sqlite:///worker.db", tmp_path), now=utc_now()):
+        assert told(config) == ("", {"mode": None, "service": None, "changed": None})
+
+
+def test_before_the_first_start_the_rule_files_are_not_said_to_differ_from_anything(tmp_path: Path) -> None:
+    shown = call("status", config=settle_in(tmp_path)).out
+
+    assert "to be taken up at the next start" in " ".join(shown.split())
+    assert "differ" not in shown

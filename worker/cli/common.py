@@ -10,9 +10,10 @@ from worker.cli.configs import config_from
 from worker.cli.opening import ledger_url
 from worker.cli.output import say
 from worker.config import Config
-from worker.ledger.places import FOLDER_HINT, no_folder, place_of
+from worker.ledger.holding import exchanged
+from worker.ledger.places import FOLDER_HINT, LedgerPlace, no_folder, place_of
 from worker.ledger.reading import LedgerReader, open_reading
-from worker.model.errors import NotFound, NotSafe, UsageError
+from worker.model.errors import NotFound, UsageError
 from worker.model.ids import PartnerId
 from worker.model.records import WORKER
 from worker.rules.durations import parse_duration
@@ -31,14 +32,20 @@ def reader_of(invocation: Invocation) -> LedgerReader:
     url = ledger_url(config_of(invocation))
     ledger = open_reading(url)
     say_no_ledger(url)
-    refused = ledger.refused()
-    if refused is not None:
-        say(refused_by_run(refused))
+    amiss = amiss_with(ledger, place_of(url))
+    if amiss is not None:
+        say(amiss)
     return ledger
 
 
-def refused_by_run(refused: NotSafe) -> str:
-    """What is said of a ledger that can be read, and that no daemon could be started on."""
+def amiss_with(ledger: LedgerReader, place: LedgerPlace) -> str | None:
+    """What is said of a ledger that can be read, and is not the one that the daemon runs on or could be started on."""
+    other = exchanged(place)
+    if other is not None:
+        return f"{other}: {other.hint}"
+    refused = ledger.refused()
+    if refused is None:
+        return None
     return f"{refused}; `campaign-worker run` will refuse it: {refused.hint}"
 
 

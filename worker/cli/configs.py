@@ -88,6 +88,11 @@ def engine_settings(config: Config) -> EngineSettings:
     )
 
 
+def in_force(config: Config) -> Mapping[str, Json]:
+    """What a daemon says of the config that it runs with, for `status` to compare with the file as it is then."""
+    return {"config": config.hash, "mode": config.mode, "service": config.api.base_url}
+
+
 def _by_fact(assumptions: Assumptions) -> Mapping[str, tuple[str, ...]]:
     """The keys that decide what a fact says. How a page is asked for is none: a wrong name is an error by itself. Where
     campaigns stand matters to a setup only where they tell whether it is published."""

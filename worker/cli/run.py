@@ -83,14 +83,18 @@ def run(
 
 
 def earlier_worlds(config: Config) -> tuple[str, ...]:
-    """What to say where the embedded sandbox begins anew and the ledger does not. Nothing is thrown away for it: the
+    """What to say where the service is the embedded sandbox, which an empty config means as well; and that it begins
+    anew where the ledger does not. Nothing is thrown away for it: the
     same line in a config could be a slip, and the ledger that of the real service."""
     if not config.embedded:
         return ()
     with open_reading(ledger_url(config)) as ledger:
         remembered = sum(ledger.state_counts().values())
     if not remembered:
-        return ()
+        return (
+            "the service is the embedded sandbox: no real event is looked at, and nothing real is changed",
+            "    for the real one, set `api.base_url` in the config",
+        )
     file = place_of(ledger_url(config)).file
     return (
         f"the embedded sandbox begins anew at every start; the ledger {file} does not",

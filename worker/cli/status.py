@@ -7,11 +7,13 @@ from typing import Annotated
 import typer
 
 from worker.cli.app import app, invocation
-from worker.cli.common import config_of, refused_by_run, say_no_ledger
+from worker.cli.common import amiss_with, config_of, say_no_ledger
+from worker.cli.configs import in_force
 from worker.cli.opening import ledger_url
 from worker.cli.output import Format, print_json, print_table, say
+from worker.config import Config
 from worker.engine.health import RELOAD_EVERY, unhealthy
-from worker.ledger.lock import held_since, holder
+from worker.ledger.holding import held_since, holder, said_by_holder
 from worker.ledger.places import LedgerPlace, place_of
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.commits import DaemonStatus
@@ -59,6 +61,7 @@ def status(
         say(f"not healthy: {error}")
         raise typer.Exit(1) from None
     found["rules"] = {**NO_RULES, **_mapping(found["rules"]), "files_hash": files_hash(config.rules)}
+    found["config"] = _config(config, place_of(url), running=found["running"] is True)
     if healthy:
         why = _unhealthy(found, now, config.poll.interval)
         if why is not None:
@@ -104,7 +107,6 @@ def _status(ledger: LedgerReader, place: LedgerPlace, pid: int | None, now: date
         }
         for halt in ledger.halts(now)
     ]
-    refused = ledger.refused()
     return {
         "running": pid is not None,
         "pid": pid,
@@ -112,12 +114,22 @@ def _status(ledger: LedgerReader, place: LedgerPlace, pid: int | None, now: date
         "cycle_ms": body.get("cycle_ms") if current else None,
         "unreachable": body.get("unreachable") if current else None,
         "ended": {"at": spelled(said.seen_at), "why": body.get("ended")} if said is not None and pid is None else None,
-        "ledger_refused": None if refused is None else refused_by_run(refused),
+        "ledger_refused": amiss_with(ledger, place),
         "rules": body.get("rules", dict(NO_RULES)),
         "partners": _partners(body.get("partners"), current=current),
         "writes": writes,
         "halts": halts,
     }
+
+
+def _config(config: Config, place: LedgerPlace, *, running: bool) -> Json:
+    """What is in force, which a running daemon took from the file at its start, and whether the file says otherwise by
+    now; null for what is not known."""
+    now = in_force(config)
+    said = said_by_holder(place) if running else now
+    hash_then = said.get("config")
+    changed = hash_then != now["config"] if running and hash_then else None
+    return {"mode": said.get("mode"), "service": said.get("service"), "changed": changed}
 
 
 def _by_holder(said: DaemonStatus, place: LedgerPlace, pid: int) -> bool:
@@ -146,7 +158,7 @@ def _unhealthy(found: dict[str, Json], now: datetime, interval: timedelta) -> st
 
 
 def _print(found: Mapping[str, Json], now: datetime) -> None:
-    rows = [["daemon", _daemon(found, now)]]
+    rows = [["daemon", _daemon(found, now)], *_in_force(_mapping(found["config"]), running=bool(found["running"]))]
     if found["ledger_refused"]:
         rows.append(["ledger", str(found["ledger_refused"])])
     rows.append(["rules" if found["running"] else "rules, then", _rules(_mapping(found["rules"]), now)])
@@ -180,6 +192,17 @@ def _daemon(found: Mapping[str, Json], now: datetime) -> str:
     return f"does not run; {when}: {ended['why'] or 'it ended without a word'}"
 
 
+def _in_force(config: Mapping[str, Json], *, running: bool) -> list[list[str]]:
+    """Which service, and whether anything is sent to it: what a person who wonders about silence needs first."""
+    if config["mode"] is None:
+        return []
+    said = f"mode {config['mode']}, service {config['service']}"
+    if not running:
+        return [["config", f"{said}, from the next start"]]
+    more = "; the file says otherwise by now, which counts from the next start" if config["changed"] else ""
+    return [["config", said + more]]
+
+
 def _rules(rules: Mapping[str, Json], now: datetime) -> str:
     ids = rules.get("ids")
     if not rules.get("loaded_at"):
@@ -201,6 +224,8 @@ def _files(found: Mapping[str, Json], now: datetime) -> str:
         return "cannot be read; `campaign-worker check` says why"
     soon = f"within {RELOAD_EVERY.total_seconds():.0f} s" if found["running"] else "at the next start"
     short = str(rules["files_hash"])[:12]
+    if not rules["loaded_at"]:
+        return f"hash {short}: to be taken up {soon}; `campaign-worker check` says whether they can be"
     return f"differ, hash {short}: to be taken up {soon}; `campaign-worker check` says whether they can be"
 
 

@@ -18,7 +18,7 @@ from worker.api.readings import CustomFact
 from worker.api.replies import Reply
 from worker.api.secret import Secret
 from worker.api.transport import Transports
-from worker.cli.configs import assumptions_of, engine_settings
+from worker.cli.configs import assumptions_of, engine_settings, in_force
 from worker.cli.messages import LogNotifier
 from worker.cli.opening import ledger_url
 from worker.cli.rulesource import FolderSource
@@ -31,12 +31,13 @@ from worker.engine.rehearsal import Rehearsal
 from worker.engine.remembered import Remembered
 from worker.engine.told import Tell, ToldLedger
 from worker.ledger.draft import draft_of
-from worker.ledger.lock import SenderLock, holder
+from worker.ledger.holding import exchanged, holder
+from worker.ledger.lock import SenderLock
 from worker.ledger.mark import lost
 from worker.ledger.places import FOLDER_HINT, no_folder, place_of
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
-from worker.model.errors import NotFound
+from worker.model.errors import NotFound, NotSafe
 from worker.model.facts import Json
 from worker.model.ids import PartnerId
 from worker.model.rules import RuleSet
@@ -67,6 +68,9 @@ def operators_ledger(config: Config) -> SqlLedger:
             f"there is no ledger {place.file}; nothing was changed",
             hint="name the daemon's config with --config; a ledger is made by `campaign-worker run`",
         )
+    other = exchanged(place)
+    if other is not None:
+        raise NotSafe(f"{other}; nothing was changed", hint=other.hint)
     return writer_of(config)
 
 
@@ -97,8 +101,9 @@ async def running_daemon(
             address = await _embedded(stack, clock)
         secrets = _credentials(config, embedded=address is not None)
         place = place_of(config.ledger, config.folder)
-        stack.enter_context(SenderLock.acquire(place, now=clock.now()))
+        lock = stack.enter_context(SenderLock.acquire(place, now=clock.now()))
         ledger = stack.enter_context(writer_of(config))
+        lock.note(place, in_force(config))
         service, pacer = await _client(stack, config, clock, _api_settings(config, address, meter), secrets)
         stored = ledger if meter is None else meter.timed(ledger, clock.monotonic)
         parts = Parts(

@@ -5,9 +5,11 @@ and in our words. What spans several keys (literals only for the sandbox, floors
 the one file is all it does to the world.
 """
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -66,7 +68,8 @@ class WebPage:
 class Config:
     """A checked config. ``folder`` is the config's own, from which paths count; ``rules`` is a path that can be opened.
 
-    ``ledger`` is the address as written. ``written`` holds the dotted keys that the file gives.
+    ``ledger`` is the address as written. ``written`` holds the dotted keys that the file gives. ``hash`` is the same
+    for all files that say the same, whatever their order, comments and defaults.
     """
 
     file: Path
@@ -89,6 +92,7 @@ class Config:
     web: WebPage | None
     notify: tuple[Told, ...]
     written: frozenset[str]
+    hash: str
     warnings: tuple[Problem, ...] = ()
 
     @property
@@ -229,7 +233,14 @@ def _config(path: Path, text: ConfigText, written: frozenset[str]) -> Config:
             for place, one in enumerate(text.notify)
         ),
         written=written,
+        hash=_hash(text, written),
     )
+
+
+def _hash(text: ConfigText, written: frozenset[str]) -> str:
+    """Vouched for is what is written, also where it is the default."""
+    said = {"config": text.model_dump(mode="json"), "vouched": sorted({"safety.settle"} & written)}
+    return sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _web(text: Web, folder: Path) -> WebPage:

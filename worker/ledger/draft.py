@@ -71,7 +71,7 @@ def _copy(place: LedgerPlace, store: Store, *, now: datetime, reach: timedelta) 
             revision = revision_of(source, name)
             if revision == NOTHING:
                 return
-            require_current(revision, name)
+            require_current(revision, name, place=place)
             compared(source, place, mark)
             with store.writing() as target:
                 for table, wanted in _wanted(now, reach).items():

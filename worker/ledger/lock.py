@@ -2,30 +2,33 @@
 
 The kernel holds it (``flock``), so it is gone with the process however that ended, and a recycled pid fools nobody: the
 pid in the file is for people, the lock is the truth. The file is never deleted, because a lock on a deleted file keeps
-nobody out. Reading commands and operators' commands never take it.
+nobody out. Reading commands and operators' commands never take it: they look at it (see ``holding``).
 """
 
 import fcntl
 import json
 import os
+from collections.abc import Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from worker.ledger.codec import millis_text, time_of
+from worker.ledger.codec import millis_text
+from worker.ledger.holding import identity, tried, written_pid
 from worker.ledger.places import FOLDER_HINT, LedgerPlace, no_folder
 from worker.model.errors import NotSafe
+from worker.model.facts import Json
 
 TRIES_MAX = 100
 """Against lookers only, who hold the lock for microseconds; a sender that holds it ends the trying at once."""
-TEXT_MAX = 4096
 
 
 class SenderLock:
     """Held from `acquire` until `release`, the end of the process, or its death."""
 
-    def __init__(self, handle: int) -> None:
+    def __init__(self, handle: int, said: dict[str, Json]) -> None:
         self._handle = handle
+        self._said = said
 
     @classmethod
     def acquire(cls, place: LedgerPlace, *, now: datetime) -> Self:
@@ -40,14 +43,22 @@ class SenderLock:
                 f"the lock {place.lock} cannot be opened: {error.strerror}", hint="make the ledger's folder writable"
             ) from error
         if not _exclusive(handle):
-            pid = _written_pid(handle)
+            pid = written_pid(handle)
             os.close(handle)
             raise NotSafe(
                 f"the ledger {place.file} is held by process {pid or '(just starting)'}",
                 hint="stop that process first; two senders on one ledger would send everything twice",
             )
-        _write(handle, {"pid": os.getpid(), "since": millis_text(now)})
-        return cls(handle)
+        said: dict[str, Json] = {"pid": os.getpid(), "since": millis_text(now)}
+        _write(handle, said)
+        return cls(handle, said)
+
+    def note(self, place: LedgerPlace, more: Mapping[str, Json]) -> None:
+        """Says besides which file the holder has opened, and what else those who look should know of it. Not in the
+        ledger: that may be another file by now, and a full disk must not keep anybody from being told."""
+        file = identity(place)
+        self._said |= {**more, "file": None if file is None else list(file)}
+        _write(self._handle, self._said)
 
     def release(self) -> None:
         """Gives the lock back; a second time does nothing."""
@@ -64,53 +75,18 @@ class SenderLock:
         self.release()
 
 
-def holder(place: LedgerPlace) -> int | None:
-    """The pid of the process that holds the lock, None where nobody does; 0 where it has not written its pid yet."""
-    try:
-        handle = os.open(place.lock, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        return None if _try(handle, fcntl.LOCK_SH) else _written_pid(handle)
-    finally:
-        os.close(handle)
-
-
-def held_since(place: LedgerPlace) -> datetime | None:
-    """When the process that holds the lock, or held it last, took it; None where that cannot be read."""
-    try:
-        return time_of(str(json.loads(place.lock.read_bytes()[:TEXT_MAX])["since"]))
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-
-
 def _exclusive(handle: int) -> bool:
     """A shared lock that can be had shows that whoever refused the exclusive one was only looking."""
     for _ in range(TRIES_MAX):
-        if _try(handle, fcntl.LOCK_EX):
+        if tried(handle, fcntl.LOCK_EX):
             return True
-        if not _try(handle, fcntl.LOCK_SH):
+        if not tried(handle, fcntl.LOCK_SH):
             return False
         fcntl.flock(handle, fcntl.LOCK_UN)
     return False
 
 
-def _try(handle: int, kind: int) -> bool:
-    try:
-        fcntl.flock(handle, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _written_pid(handle: int) -> int:
-    try:
-        return int(json.loads(os.pread(handle, TEXT_MAX, 0))["pid"])
-    except (OSError, ValueError, TypeError, KeyError):
-        return 0
-
-
-def _write(handle: int, said: dict[str, object]) -> None:
+def _write(handle: int, said: Mapping[str, Json]) -> None:
     """A full disk must not keep the lock from being taken: the text is for people only."""
     try:
         os.ftruncate(handle, 0)

@@ -343,7 +343,7 @@ def open_reading(url: str, folder: Path | None = None) -> LedgerReader:
     if revision == NOTHING:
         store.close()
         return _nothing(place)
-    require_current(revision, name)
+    require_current(revision, name, place=place)
     return LedgerReader(store)
 
 

@@ -5,6 +5,7 @@ that a backup can be taken first, and a newer one is left alone, because a progr
 Alembic runs from the package itself, without an ini file, inside a transaction that the caller owns.
 """
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,8 @@ from sqlalchemy import text
 
 from worker.ledger.connections import Connection
 from worker.ledger.damage import damaged
+from worker.ledger.holding import holder
+from worker.ledger.places import LedgerPlace
 from worker.ledger.prepared import Prepared
 from worker.ledger.tables import REVISION, REVISIONS
 from worker.model.errors import NotSafe
@@ -36,15 +39,20 @@ def revision_of(connection: Connection, name: str) -> str:
     return revision
 
 
-def require_current(revision: str, name: str, known: tuple[str, ...] = REVISIONS) -> None:
-    """Raises `NotSafe` unless it is the program's own revision, the last of those it knows."""
+def require_current(
+    revision: str, name: str, known: tuple[str, ...] = REVISIONS, *, place: LedgerPlace | None = None
+) -> None:
+    """Raises `NotSafe` unless it is the program's own revision, the last of those it knows. ``place``: where to look
+    for a daemon that an older program left running: nothing can be halted there, and it sends on."""
     if revision == known[-1]:
         return
     if revision in known:
-        raise NotSafe(
-            f"{name} has revision {revision}, this program needs {known[-1]}",
-            hint="take a backup with `campaign-worker ledger backup FILE`, then run `campaign-worker ledger upgrade`",
-        )
+        hint = "take a backup with `campaign-worker ledger backup FILE`, then run `campaign-worker ledger upgrade`"
+        pid = None if place is None else holder(place)
+        if pid is not None and pid != os.getpid():
+            older = f"process {pid}, of the program from before, still runs on it and sends"
+            hint = f"{older}: stop it (kill {pid}); {hint}"
+        raise NotSafe(f"{name} has revision {revision}, this program needs {known[-1]}", hint=hint)
     raise NotSafe(
         f"{name} has revision {revision}, which is newer than this program's {known[-1]}",
         hint="install the version of campaign-worker that wrote it, or restore the backup taken before the upgrade",

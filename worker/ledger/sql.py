@@ -238,7 +238,7 @@ def stored_revision(place: LedgerPlace) -> str:
     finally:
         store.close()
     if revision != NOTHING:
-        require_current(revision, name)
+        require_current(revision, name, place=place)
     return revision
 
 

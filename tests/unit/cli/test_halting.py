@@ -1,11 +1,16 @@
 """`halt` on a bad night: it is there to stop money, so nothing that can wait may keep it from doing so."""
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.calling import call
-from tests.unit.ledger.examples import NOW, open_ledger
+from tests.unit.cli.test_refused_ledger import run_sql
+from tests.unit.ledger.examples import NOW, open_ledger, place_in
+from tests.unit.ledger.test_lock import another_process
+from worker.ledger.lock import SenderLock
 
 BECAUSE = ("--because", "looking into it")
 
@@ -56,3 +61,40 @@ def test_where_the_ledger_is_in_doubt_nothing_is_said_to_be_halted(config: Path,
     assert "nothing was halted: this config leaves in doubt where the ledger is" in done.err
     assert "kill PID" in done.err
     assert "config.yaml:" in done.err
+
+
+@pytest.mark.parametrize(
+    "command", [("halt",), ("resume",), ("approve", "1"), ("reject", "1"), ("resolve", "1", "--applied")]
+)
+def test_a_word_that_the_running_daemon_would_never_read_is_refused(config: Path, command: tuple[str, ...]) -> None:
+    place = place_in(config.parent)
+    with SenderLock.acquire(place, now=NOW) as lock:
+        lock.note(place, {})
+        shutil.copy(place.file, config.parent / "copy.db")
+        (config.parent / "copy.db").replace(place.file)
+
+        done = call(*command, *BECAUSE, config=config)
+        status, healthy = call("status", config=config), call("status", "--healthy", config=config)
+        found, listed = call("status", "--format", "json", config=config), call("writes", config=config)
+
+    assert (done.code, done.out, halts(config)) == (3, "", 0)
+    assert f"is not the file that process {os.getpid()} runs on: it was replaced beneath it; nothing was" in done.err
+    assert f"stop it (kill {os.getpid()}), put the right file back" in done.err
+    assert "it was replaced beneath it" in " ".join(status.out.split())
+    assert "it was replaced beneath it" in found.json["ledger_refused"]
+    assert "it was replaced beneath it" in listed.err
+    assert (healthy.code, "it was replaced beneath it" in healthy.err) == (1, True)
+
+
+@pytest.mark.timeout(20)
+def test_a_daemon_that_an_older_program_left_running_is_named_where_it_cannot_be_halted(config: Path) -> None:
+    run_sql(config, "UPDATE alembic_version SET version_num = '0004'")
+    alone = call("halt", *BECAUSE, config=config)
+    with another_process(place_in(config.parent)) as (process, _):
+        beside = call("halt", *BECAUSE, config=config)
+        looked = call("status", config=config)
+
+    assert (alone.code, "has revision 0004" in alone.err, "kill" in alone.err) == (3, True, False)
+    for said in (beside, looked):
+        assert (said.code, "has revision 0004" in said.err) == (3, True)
+        assert f"still runs on it and sends: stop it (kill {process.pid}); take a backup" in said.err

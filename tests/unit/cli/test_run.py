@@ -43,6 +43,8 @@ def test_a_first_run_says_nothing_of_earlier_worlds(tmp_path: Path) -> None:
 
     assert done.code == 0
     assert "anew" not in done.err
+    assert "the service is the embedded sandbox: no real event is looked at, and nothing real is changed\n" in done.err
+    assert "set `api.base_url`" in done.err, "an empty config is one, and nobody may take it for the real service"
 
 
 def test_who_may_not_run_on_a_ledger_is_not_told_to_remove_it(home: Path, tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.ledger.examples import NOW, place_in
-from worker.ledger.lock import SenderLock, holder
+from worker.ledger.holding import exchanged, held_since, holder, said_by_holder
+from worker.ledger.lock import SenderLock
 from worker.ledger.places import LedgerPlace
 from worker.model.errors import NotSafe
 
@@ -118,6 +119,40 @@ def test_a_lock_whose_text_is_not_written_yet_is_held_all_the_same(tmp_path: Pat
         assert holder(place) == 0
         with pytest.raises(NotSafe, match="just starting"):
             SenderLock.acquire(place, now=NOW)
+
+
+def test_who_looks_is_told_which_file_the_holder_opened_and_whether_another_lies_there_now(tmp_path: Path) -> None:
+    place = place_in(tmp_path)
+    place.file.write_bytes(b"the ledger")
+    with SenderLock.acquire(place, now=NOW) as lock:
+        assert exchanged(place) is None, "it has opened none yet"
+        lock.note(place, {"mode": "live"})
+        assert (holder(place), held_since(place), exchanged(place)) == (os.getpid(), NOW, None)
+        assert said_by_holder(place)["mode"] == "live"
+
+        (tmp_path / "copy").write_bytes(b"the ledger")
+        (tmp_path / "copy").replace(place.file)
+
+        other = exchanged(place)
+        assert other is not None
+        assert f"is not the file that process {os.getpid()} runs on" in str(other)
+        assert f"kill {os.getpid()}" in other.hint
+        place.file.unlink()
+        assert exchanged(place) is None, "that it is gone is said by others"
+    place.file.write_bytes(b"the ledger")
+
+    assert exchanged(place) is None, "nobody runs any more"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"pid": 1}', "4711"])
+def test_a_text_that_says_nothing_of_the_holder_is_no_error(tmp_path: Path, text: str) -> None:
+    place = place_in(tmp_path)
+    place.file.write_bytes(b"the ledger")
+    with SenderLock.acquire(place, now=NOW):
+        place.lock.write_text(text)
+
+        assert (exchanged(place), held_since(place)) == (None, None)
+        assert said_by_holder(place).get("mode") is None
 
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:

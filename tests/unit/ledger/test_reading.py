@@ -29,7 +29,7 @@ from tests.unit.ledger.examples import (
     sent,
 )
 from worker.ledger import reading
-from worker.ledger.lock import holder
+from worker.ledger.holding import holder
 from worker.ledger.reading import open_reading
 from worker.ledger.rows import writes_json
 from worker.ledger.sql import SqlLedger
