@@ -14,11 +14,13 @@ from pathlib import Path
 
 from tests.virtual import EPOCH
 from tests.worlds import PARTNER, PAUSE, Town, draft, happening, town, world
+from worker.cli.common import amiss_with
 from worker.cli.configs import config_from
 from worker.cli.opening import ledger_url
 from worker.cli.page import PageDecisions, rules_shown
 from worker.config import Config
 from worker.ledger.browsing import LedgerBrowser, open_browser
+from worker.ledger.places import place_of
 from worker.model.commits import DaemonStatus
 from worker.model.facts import Json
 from worker.model.rules import RuleSet
@@ -139,6 +141,7 @@ def scene(
             silence=lambda: 0.5,
             interval=config.poll.interval,
             measured=lambda: measured(ledger) if measured else Meter().measured(ledger, clock.now()),
+            amiss=lambda: amiss_with(ledger, place_of(ledger_url(config))),
             keys=keys or Keys(),
         )
 

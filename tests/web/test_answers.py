@@ -14,12 +14,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.builders import NOW, a_write
 from tests.crowded import crowded, last_moment
 from tests.web.scene import FixedClock, Scene, scene
+from worker.cli.opening import ledger_url
 from worker.cli.page import rules_shown
 from worker.cli.pulse import Pulse
 from worker.engine.report import CycleReport
 from worker.ledger.connections import Connection
 from worker.ledger.exporting import Head, read_export, verified
 from worker.ledger.memory import in_memory_ledger
+from worker.ledger.places import place_of
 from worker.model.commits import Commit, Move
 from worker.model.errors import LedgerUnwritable, UsageError
 from worker.model.ids import PartnerId, RuleId
@@ -83,6 +85,16 @@ def test_a_rule_that_was_edited_since_is_not_shown_as_if_it_were_in_force(own: S
     assert (shown.same_as_files, shown.rules["boost-drafts"].text) == (False, "")
     file.unlink()
     assert not rules_shown(own.config, in_force).same_as_files
+
+
+def test_a_ledger_that_could_not_be_started_on_again_is_said_to_be_one(own: Scene) -> None:
+    assert "is not one to go on with" not in get(own, "/").text
+    place_of(ledger_url(own.config)).mark.unlink()
+
+    text = get(own, "/").text
+
+    assert "The ledger as it lies there now is not one to go on with." in text
+    assert "worker.db.mark is missing; `campaign-worker run` will refuse it: " in text
 
 
 def test_an_event_shows_its_title_and_why_each_rule_did_or_did_not_fire(shown: Scene) -> None:

@@ -15,6 +15,7 @@ from worker.cli.output import Format, console, print_json, say
 from worker.cli.searching import strangers
 from worker.config import Config
 from worker.engine.explaining import Known, RuleExplained, explain
+from worker.guards.halts import as_of_now
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.errors import InputErrors, NotFound
 from worker.model.facts import Json
@@ -80,6 +81,7 @@ def _nothing(ledger: LedgerReader, event: str, rule: str | None, partner: str | 
 def _answers(
     ledger: LedgerReader, rules: RuleSet | None, event: EventId, rule: str | None, partner: str | None
 ) -> Iterator[Answer]:
+    halts = ledger.halts(utc_now())
     for name in ledger.partners_of(event):
         if partner not in (None, name):
             continue
@@ -88,7 +90,7 @@ def _answers(
             event=event,
             evaluations=ledger.evaluations([event], name),
             memories=ledger.rule_memories(name, event),
-            writes=ledger.writes(event=event, partner=name),
+            writes=tuple(as_of_now(one, halts) for one in ledger.writes(event=event, partner=name)),
             text=ledger.condition_text,
         )
         memory = ledger.partner_memory(name)

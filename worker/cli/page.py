@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
+from worker.cli.common import amiss_with
 from worker.cli.configs import engine_settings
 from worker.cli.deciding import Chosen, decided
 from worker.cli.opening import ledger_url
@@ -18,6 +19,7 @@ from worker.cli.wiring import operators_ledger
 from worker.config import Config, WebPage, resolve
 from worker.engine.operators import approved, rejected, resolved
 from worker.ledger.browsing import open_browser
+from worker.ledger.places import place_of
 from worker.logs import logger
 from worker.model.commits import Move
 from worker.model.errors import InputErrors, NotFound, UsageError
@@ -71,8 +73,9 @@ class Page:
         alarm: Callable[[str, Mapping[str, object]], None],
     ) -> Iterator[None]:
         """Serves the page while the block lasts."""
-        clock, samples = SystemClock(), Samples()
-        with open_browser(ledger_url(self._config)) as ledger:
+        clock, samples, url = SystemClock(), Samples(), ledger_url(self._config)
+        place = place_of(url)
+        with open_browser(url) as ledger:
             parts = PageParts(
                 ledger=ledger,
                 decisions=PageDecisions(self._config),
@@ -83,6 +86,7 @@ class Page:
                 silence=pulse.silence,
                 interval=self._config.poll.interval,
                 measured=lambda: meter.measured(ledger, clock.now()),
+                amiss=lambda: amiss_with(ledger, place),
                 keys=self._keys,
             )
 

@@ -9,11 +9,13 @@ from worker.cli.common import reader_of
 from worker.cli.output import Format, moment_shown, print_json, print_table
 from worker.cli.searching import say_nothing_found
 from worker.cli.wanted import wanted_with_draft
+from worker.guards.halts import as_of_now
 from worker.ledger.rows import writes_json
 from worker.model.errors import UsageError
 from worker.model.facts import Json
 from worker.model.writes import State
 from worker.rules.nearest import meant
+from worker.system import utc_now
 from worker.writes.states import MOVES
 
 TABLE = (
@@ -41,10 +43,11 @@ def writes(
         )
     asked = {"partner": partner, "event": event, "rule": rule}
     with reader_of(invocation(context)) as ledger:
+        halts = ledger.halts(utc_now())
         found = ledger.writes(state=cast("State | None", state), event=event, partner=partner, rule=rule)
         if not found:
             say_nothing_found(ledger, {**asked, "state": state}, "write")
-        rows = [{**writes_json(write), "wants": wanted_with_draft(ledger, write)} for write in found]
+        rows = [{**writes_json(as_of_now(write, halts)), "wants": wanted_with_draft(ledger, write)} for write in found]
     if output is Format.json:
         print_json(rows)
     elif rows:

@@ -1,14 +1,14 @@
 """Every guard, in the order in which they object."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
+from worker.guards.halts import halt_of
 from worker.guards.situation import Limits, No, Situation
 from worker.guards.spending import spend_brake
 from worker.guards.target import as_it_was_left, budget_in_range, created_here, seen_after_all, setup_state, target_says
-from worker.model.commits import Booking, Brake, Halt, SendingView
+from worker.model.commits import Booking, Brake, SendingView
 from worker.model.facts import Known, Unknown
-from worker.model.ids import RuleId
 from worker.model.rules import Truth
 from worker.model.writes import Write
 from worker.writes.denials import CREDENTIALS_HOLD
@@ -45,19 +45,11 @@ _SO_ALREADY = frozenset({"already_so", "nothing_to_pause"})
 
 
 def halted(situation: Situation) -> No | None:
-    """A person's halt of everything, this partner or this rule. A write that several rules want goes on for those of
-    them that are not halted."""
-    write = situation.write
-    of_partner = [halt for halt in situation.halts if halt.partner in (None, write.key.partner)]
-    found = [_of_rule(of_partner, rule) for rule in write.rules or (write.key.rule,)]
-    halt = found[0]
-    if halt is None or None in found:
+    """A person's halt of everything, this partner or this rule."""
+    halt = halt_of(situation.write, situation.halts)
+    if halt is None:
         return None
     return No(way="hold", reason="halt", why=f"halted by {halt.by}: {halt.because}", until=halt.until)
-
-
-def _of_rule(halts: Iterable[Halt], rule: RuleId) -> Halt | None:
-    return next((halt for halt in halts if halt.rule in (None, rule)), None)
 
 
 def vouched(situation: Situation) -> No | None:

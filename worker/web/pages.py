@@ -1,22 +1,23 @@
 """What each page asks the ledger, and what it hands to its template."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
+from worker.guards.halts import as_of_now
 from worker.ledger.browsing import LedgerBrowser
 from worker.model.facts import Json
 from worker.model.ids import WriteId
 from worker.model.leafing import Wanted, WantedWrites
-from worker.model.writes import State
+from worker.model.writes import State, Write
 from worker.web.charts import budget_used, time_to_confirmed, writes_a_day
 from worker.web.explained import why_of
 from worker.web.filters import log_asked, writes_asked
 from worker.web.parts import PageParts
 from worker.web.samples import Samples
 from worker.web.timeline import timeline
-from worker.web.views import Record, ago, answers, bursts, lasting, row_of, title_of, tone_of, write_row
+from worker.web.views import Record, WriteRow, ago, answers, bursts, lasting, row_of, title_of, tone_of, write_row
 
 RECORDS = 100
 EVENT_RECORDS = 400
@@ -87,6 +88,7 @@ def now_page(asking: Asking) -> Shown:
         "cycle_ms": body.get("cycle_ms"),
         "rules_state": body.get("rules") if isinstance(body.get("rules"), Mapping) else {},
         "unreachable": body.get("unreachable"),
+        "amiss": asking.parts.amiss(),
         "silent": lasting(silent) if silent is not None and silent > 20 * asking.parts.interval else "",
         "partners": [_partner(name, said, asking) for name, said in _items(partners)],
         "halts": ledger.halts(now),
@@ -118,7 +120,7 @@ def writes_page(asking: Asking) -> Shown:
     found = asking.ledger.newest_writes(asked.wanted, WRITES + 1)
     values = {
         "asked": asked,
-        "writes": [write_row(one) for one in found[:WRITES]],
+        "writes": _rows(found[:WRITES], asking),
         "older": asked.query(before=found[WRITES - 1].id) if len(found) > WRITES else "",
         "partners": asking.ledger.partners(),
         "rules": asking.ledger.rule_ids(),
@@ -140,7 +142,7 @@ def write_page(asking: Asking) -> Shown:
     )
     fired = [row_of(one) for one in firing if one.get("episode") == write.key.episode]
     values = {
-        "write": write_row(write),
+        "write": _rows([write], asking)[0],
         "rows": [row_of(record) for record in records],
         "fired": fired[0] if fired else None,
         "target": write.intent.target,
@@ -169,7 +171,7 @@ def event_page(asking: Asking) -> Shown:
         "whys": why_of(asking.ledger, asking.parts.in_force(), partner, event),
         "answers": answers(records),
         "timeline": timeline(records, asking.now),
-        "writes": [write_row(one) for one in writes],
+        "writes": _rows(writes, asking),
         "rows": [row_of(record) for record in newest[:RECORDS]],
         "more": len(newest) > RECORDS,
         "ago": _ago(asking.now),
@@ -246,6 +248,12 @@ PAGES: Mapping[str, Callable[[Asking], Shown]] = {
     "/rule": rule_page,
     "/charts": charts_page,
 }
+
+
+def _rows(writes: Iterable[Write], asking: Asking) -> list[WriteRow]:
+    """Writes as they are shown, by the halts of this moment."""
+    halts = asking.ledger.halts(asking.now)
+    return [write_row(as_of_now(one, halts)) for one in writes]
 
 
 def _recent(ledger: LedgerBrowser) -> list[dict[str, object]]:

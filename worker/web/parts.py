@@ -55,7 +55,8 @@ class Measured:
 class PageParts:
     """``rules`` are the texts of those ``in_force``. ``entropy`` draws a secret text. ``silence`` tells for how long,
     in seconds, the daemon's loop has not moved. ``interval`` is the time between two looks. ``measured`` answers
-    Prometheus."""
+    Prometheus. ``amiss`` says, as `status` does, what is wrong with the ledger as it lies there; None where nothing
+    is."""
 
     ledger: LedgerBrowser
     decisions: Decisions
@@ -66,4 +67,5 @@ class PageParts:
     silence: Callable[[], float]
     interval: timedelta
     measured: Callable[[], Measured]
+    amiss: Callable[[], str | None]
     keys: Keys = field(default_factory=Keys)

@@ -1,16 +1,22 @@
 """`halt` on a bad night: it is there to stop money, so nothing that can wait may keep it from doing so."""
 
+import json
 import os
 import shutil
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.calling import call
 from tests.unit.cli.test_refused_ledger import run_sql
-from tests.unit.ledger.examples import NOW, open_ledger, place_in
+from tests.unit.ledger.examples import E1, NOW, key, open_ledger, place_in, plan, planned
 from tests.unit.ledger.test_lock import another_process
+from tests.web.scene import scene
 from worker.ledger.lock import SenderLock
+from worker.model.commits import Commit
+from worker.model.facts import Json
+from worker.writes.states import hold
 
 BECAUSE = ("--because", "looking into it")
 
@@ -19,6 +25,12 @@ def halts(config: Path) -> int:
     """How many halts the ledger of this folder holds."""
     with open_ledger(config.parent) as ledger:
         return len(ledger.halts(NOW))
+
+
+def the_planned(config: Path) -> dict[str, Json]:
+    """The one planned write, as scripts see it."""
+    (found,) = json.loads(call("writes", "--state", "planned", "--format", "json", config=config).out)
+    return dict(found)
 
 
 @pytest.mark.parametrize(
@@ -98,3 +110,26 @@ def test_a_daemon_that_an_older_program_left_running_is_named_where_it_cannot_be
     for said in (beside, looked):
         assert (said.code, "has revision 0004" in said.err) == (3, True)
         assert f"still runs on it and sends: stop it (kill {process.pid}); take a backup" in said.err
+
+
+def test_a_write_is_not_shown_as_halted_once_the_halt_has_ended(config: Path) -> None:
+    with open_ledger(config.parent) as ledger:
+        (write,) = planned(ledger, plan(key(2)))
+        held = hold(write, at=NOW, reason="halt", why="halted by ann: look", until=None)
+        assert held is not None
+        ledger.apply(Commit(at=NOW, moves=(held,)))
+    assert call("halt", *BECAUSE, config=config).code == 0
+    before = the_planned(config)
+    assert (before["held_by"], before["why"]) == ("halt", "halted by ann: look")
+
+    assert call("resume", *BECAUSE, config=config).code == 0
+
+    after = the_planned(config)
+    assert (after["held_by"], after["held_until"]) == (None, None)
+    assert after["why"] == "no longer halted: the next look judges it anew"
+    explained = call("explain", "--event", E1, config=config)
+    assert "held by halt" not in explained.out, "nor where it is explained"
+    with scene(config.parent) as page:
+        for path in ("/writes", f"/write?id={write.id}"):
+            text = httpx.get(page.address + path, trust_env=False).text
+            assert "no longer halted: the next look judges it anew" in text, path
