@@ -50,6 +50,23 @@ def test_a_command_that_reads_the_ledger_loads_no_client_no_conditions_and_no_se
     assert loaded & HEAVY <= {"jmespath", "pydantic", "sqlalchemy"}
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_a_stream_that_the_shell_closed_is_no_error_and_nothing_else_gets_its_number(
+    tmp_path: Path, closed: str
+) -> None:
+    (tmp_path / "config.yaml").write_text("", "utf-8")
+    (tmp_path / "rules").mkdir()
+
+    def called(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        line = ["sh", "-c", f'"$0" "$@" {closed}', *WORKER, *arguments]
+        return subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+
+    done, looked = called("run", "--for", "1ms"), called("status")
+
+    assert (done.returncode, looked.returncode) == (0, 0), done.stderr + looked.stderr
+    assert "Traceback" not in done.stderr + looked.stderr
+
+
 def catches_signals(process: "subprocess.Popen[str]") -> bool:
     """Whether the process has begun to wait for SIGTERM, which is long before anything else is loaded."""
     caught = re.search(r"^SigCgt:\s*([0-9a-f]+)", Path(f"/proc/{process.pid}/status").read_text("utf-8"), re.MULTILINE)

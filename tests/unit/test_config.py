@@ -60,6 +60,7 @@ def mistakes(text: str) -> list[str]:
         ("partners: [a, 12]", "c.yaml:1:15: partners.1: must be a text, as in partner-id-the-hall; a number"),
         ("partners: [1.5]", "c.yaml:1:12: partners.0: must be a text"),
         ("partners: [true]", "c.yaml:1:12: partners.0: must be a text"),
+        ("partners: [discover]", "c.yaml:1:12: partners.0: discover stands alone"),
         ("partners: [a, b, a]", "c.yaml:1:18: partners.2: a is listed already"),
         ("partners: ['a b']", "c.yaml:1:12: partners.0: 'a b' is no partner id"),
         ("partners: [ä]", "c.yaml:1:12: partners.0: 'ä' is no partner id"),

@@ -39,7 +39,9 @@ def again(
     """
     word = Word(because=given(because), by=operator(), at=utc_now())
     if bool(ids) == (rule is not None) or (event is not None and rule is None):
-        raise UsageError("name writes by number, or all of a rule with --rule and perhaps --event", hint=LOOK)
+        raise UsageError(
+            "name writes by number, or all of a rule with --rule and perhaps --event, and not both", hint=LOOK
+        )
     with operators_ledger(config_of(invocation(context))) as ledger:
 
         def reopened() -> list[Write]:

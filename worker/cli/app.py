@@ -11,7 +11,7 @@ import typer
 
 from worker import __version__
 from worker.cli.commands import Commands
-from worker.cli.door import in_our_words, tell_error
+from worker.cli.door import in_our_words, open_streams, tell_error
 from worker.model.errors import WorkerError
 
 CONFIG_ENV = "CAMPAIGN_WORKER_CONFIG"
@@ -71,6 +71,7 @@ def invocation(context: typer.Context) -> Invocation:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command line and exits. The one door where errors are told. ``arguments``: by default the process's."""
+    open_streams()
     try:
         result = app(args=arguments, standalone_mode=False)
     except WorkerError as error:

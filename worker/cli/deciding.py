@@ -70,7 +70,8 @@ def stored(decide_now: Callable[[], T], *, tries: int) -> T:
 def _found(ledger: Ledger, chosen: Chosen) -> list[Write]:
     if bool(chosen.ids) == (chosen.rule is not None):
         raise UsageError(
-            "name writes by number, or all of a rule with --rule", hint="campaign-worker writes lists both"
+            "name writes by number, or all of a rule with --rule, and not both",
+            hint="campaign-worker writes lists both",
         )
     if chosen.rule is None:
         return [_one(ledger, number, chosen.states) for number in dict.fromkeys(chosen.ids)]

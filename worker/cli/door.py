@@ -44,6 +44,15 @@ def guarded() -> Iterator[None]:
         raise
 
 
+def open_streams() -> None:
+    """A shell can close a stream (``>&-``); what is written there is to go nowhere. Its number is taken as well, or the
+    next file that is opened, the ledger's lock for instance, would get it, and the output of a library would go there.
+    """
+    for name, how in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), how, encoding="utf-8"))
+
+
 def tell_error(error: WorkerError) -> None:
     """What, where, and what to do now, on stderr."""
     if isinstance(error, InputErrors):

@@ -80,8 +80,9 @@ def resume(
         )
         left = ledger.halts(now)
     if not ended:
-        others = "; in force: " + "; ".join(f"{halted(one)} ({one.because})" for one in left) if left else "; none is"
-        raise NotFound(f"no such halt is in force{others}", hint="campaign-worker status shows the halts")
+        others = "; ".join(f"{halted(one)} ({one.because})" for one in left)
+        message = f"no such halt is in force; in force: {others}" if left else "no halt is in force"
+        raise NotFound(message, hint="campaign-worker status shows the halts")
     for one in ended:
         say(f"resumed: halt of {halted(one)} ({one.because})")
 

@@ -72,7 +72,7 @@ def _asked(ids: list[int], rule: str | None, since: datetime | None) -> list[int
         return list(dict.fromkeys(ids))
     if not ids and rule is not None and since is not None:
         return rule, since
-    raise UsageError("name writes by number, or all that a rule sent with --rule and --since", hint=LOOK)
+    raise UsageError("name writes by number, or all that a rule sent with --rule and --since, and not both", hint=LOOK)
 
 
 def _one(ledger: LedgerReader, number: int) -> Write:

@@ -114,6 +114,10 @@ def _partners(text: ConfigText) -> Iterator[Wrong]:
     names: tuple[str, ...] = () if text.partners == "discover" else tuple(text.partners)
     for number, name in enumerate(names):
         loc = ("partners", number)
+        if name == "discover":
+            hint = "write partners: discover, without brackets; in a list it is taken for the id of a partner"
+            yield Wrong(loc=loc, message=f"partners.{number}: discover stands alone", hint=hint)
+            continue
         if not name.isascii() or not name.isprintable() or " " in name:
             yield Wrong(
                 loc=loc, message=f"partners.{number}: {name!r} is no partner id", hint="as in partner-id-the-hall"

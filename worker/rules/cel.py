@@ -18,6 +18,7 @@ import cel
 
 from worker.rules.durations import parse_duration
 from worker.rules.placed import placed
+from worker.rules.slips import named, slip
 from worker.rules.syntax import MACROS, LiteralKind, Node, NodeKind, walk
 
 if TYPE_CHECKING:
@@ -34,19 +35,6 @@ _ENGINE_ERROR = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
 _QUOTES = "close it with the quote it began with; a pattern is written r'…'"
 _UNEXPECTED = "parts are joined by && or ||, a text stands in quotes, and a list in square brackets"
 _UNFINISHED = "write what is to be compared, or remove the operator at its end"
-_ALTERNATIVES: Mapping[str, str] = {
-    "and": "&&",
-    "or": "||",
-    "not": "!",
-    "&": "&&",
-    "|": "||",
-    "=": "==",
-    "#": "// for a comment",
-    "is": "==",
-    "equals": "==",
-    "like": "text.contains('part')",
-}
-_OF_TEXTS = frozenset({"contains", "startsWith", "endsWith", "matches"})
 _BRACKETS: Mapping[str, str] = {"(": ")", "[": "]", "{": "}"}
 _TEXTS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 _RUN_ERRORS = (LookupError, RuntimeError, TypeError, ValueError, ArithmeticError)
@@ -135,29 +123,17 @@ def _said_plainly(source: str, offset: int, words: str) -> BadSyntax:
         return BadSyntax(0, "the condition is nested too deeply", "split the rule")
     rest = source[offset:]
     word = re.match(r"\w+|&&|\|\||[=!<>]=|\S", rest)
-    found = word.group() if word is not None else ""
-    hint = _slip(source[:offset], found)
+    found = word.group() if word is not None else rest[:1]
+    hint = slip(source[:offset], found)
     if not rest.strip():
         return BadSyntax(len(source.rstrip()), "the condition ends too early", hint or _open_bracket(source))
     if words.startswith(("token recognition", "mismatched", "extraneous", "no viable", "missing")):
         if found in {"'", '"'}:
             return BadSyntax(offset, "this text is not closed, or has an escape that CEL does not know", _QUOTES)
-        return BadSyntax(offset, f"'{found}' is not expected here", hint or _UNEXPECTED)
+        return BadSyntax(offset, f"{named(found)} is not expected here", hint or _UNEXPECTED)
+    if words.startswith("invalid int"):
+        return BadSyntax(offset, "this whole number is too large", "give it a decimal point, as in 1000.0")
     return BadSyntax(offset, words, hint)
-
-
-def _slip(before: str, found: str) -> str:
-    """The remedy of a slip that is known from other languages; empty where it is none of them."""
-    if found.lower() in _ALTERNATIVES:
-        return f"write {_ALTERNATIVES[found.lower()]}"
-    if found == ">" and before.rstrip().endswith("<"):
-        return "write !="
-    if found in _OF_TEXTS:
-        return f"write it behind the text, with what it takes in brackets: text.{found}('part')"
-    if found in ("ms", "s", "m", "h", "d") and (number := re.search(r"(\d+(?:\.\d+)?)\s*$", before)):
-        return f"write duration('{number[1]}{found}')"
-    share = re.search(r"(\d+(?:\.\d+)?)\s*%\s*$", before + found)
-    return f"write {float(share[1]) / 100:g}: a share is a number from 0 to 1" if share is not None else ""
 
 
 def _open_bracket(source: str) -> str:

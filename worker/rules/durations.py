@@ -36,6 +36,8 @@ def parse_duration(text: str) -> timedelta:
 
 def duration_meant(text: str) -> str:
     """What somebody could have meant who wrote a duration otherwise: ``10 minutes`` is 10m, and 30 lacks its unit."""
+    if _WHOLE.fullmatch(text.strip()):
+        return f"{DURATION_MAX.days}d or less"
     found = _IN_WORDS.fullmatch(text.strip().lower())
     if found is None:
         return f"it as {EXAMPLES}"

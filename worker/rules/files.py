@@ -19,6 +19,7 @@ TESTS = "tests"
 ENDING = ".yaml"
 FILES_MAX = 1_000
 FILE_BYTES_MAX = 5_000_000
+EMPTY_HINT = "remove it, or write it anew: a file that was cut off (a full disk) must not take its rules out of force"
 UNREADABLE = "unreadable "
 """What the hash of files begins with that cannot be read."""
 
@@ -52,6 +53,8 @@ def texts_of(path: Path) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
             if len(raw) > FILE_BYTES_MAX:
                 message = f"larger than {FILE_BYTES_MAX} bytes"
                 problems.append(Problem(file=str(file), message=message, hint="split it", code="file"))
+            elif not raw.strip():
+                problems.append(Problem(file=str(file), message="is empty", hint=EMPTY_HINT, code="empty"))
             else:
                 texts[str(file)] = raw.decode("utf-8-sig")
         except OSError as error:

@@ -25,7 +25,7 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 def meant(name: str, names: Iterable[str]) -> str:
     """The tail of a message: ``; did you mean 'x'?``, or nothing. The remedy, `instead`, names all there are."""
     near = nearest(name, names)
-    return "" if near is None else f"; did you mean '{near}'?"
+    return "" if near is None or near == name else f"; did you mean '{near}'?"
 
 
 def instead(name: str, names: Iterable[str]) -> str:

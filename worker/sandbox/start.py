@@ -100,8 +100,10 @@ def built(story: Path | None, events: int | None, first_day: datetime, start: St
 def _read(path: Path, base: Settings) -> Story:
     try:
         return read_story(path.read_text("utf-8"), str(path), base)
-    except (OSError, UnicodeDecodeError) as wrong:
-        raise StoryError(f"{path}: cannot be read: {wrong}") from None
+    except OSError as wrong:
+        raise StoryError(f"{path}: cannot be read: {wrong.strerror}") from None
+    except UnicodeDecodeError as wrong:
+        raise StoryError(f"{path}: cannot be read: it is not UTF-8 from byte {wrong.start + 1} on") from None
 
 
 __all__ = ["KINDS", "Start", "built", "fault_of", "setting_from", "start_from"]

@@ -98,7 +98,11 @@ def everything(config: Path) -> tuple[object, ...]:
         (("undo", "1", "7", *WHY), 1, "campaign-worker reject 7 drops it"),
         *(((command, HUGE, *WHY), 1, f"there is no write {HUGE}") for command in ("again", "undo")),
         (("undo", "--rule", "pause-canceled", "--since", "1h", *WHY), 1, "did you mean 'pause-cancelled'?"),
-        (("undo", "--rule", "pause-cancelled", "--since", "1m", *WHY), 1, "has sent nothing since"),
+        (
+            ("undo", "--rule", "pause-cancelled", "--since", "1m", *WHY),
+            1,
+            "that may have had an effect; nothing was changed",
+        ),
         (("undo", "--rule", "boost-now", "--since", "7h", *WHY), 1, "there is nothing to put back"),
         (("undo", "1", "--because", ""), 2, "--because is empty"),
     ],

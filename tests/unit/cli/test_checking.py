@@ -9,10 +9,12 @@ from tests.calling import PAUSE, call, settle_in
 from worker.cli.rulesource import FolderSource
 from worker.config.schema import schema
 from worker.model.errors import InputErrors
+from worker.rules.files import files_hash
+from worker.rules.load import load_rules
 from worker.rules.registry import BUILT_IN_REGISTRY
 
 
-@pytest.mark.parametrize("rules", ["", "rules: []\n", "# later\n"])
+@pytest.mark.parametrize("rules", ["rules: []\n", "# later\n"])
 def test_a_folder_without_a_rule_is_warned_of(tmp_path: Path, rules: str) -> None:
     done = call("check", config=settle_in(tmp_path, rules=rules))
 
@@ -20,6 +22,19 @@ def test_a_folder_without_a_rule_is_warned_of(tmp_path: Path, rules: str) -> Non
     assert "warning: there are no rules here, so the worker would only look" in done.out
     assert "0 rules, 0 errors, 1 warning" in done.err
     assert call("check", "--strict", config=tmp_path / "config.yaml").code == 2
+
+
+def test_a_file_that_was_cut_off_to_nothing_takes_no_rule_out_of_force(tmp_path: Path) -> None:
+    config = settle_in(tmp_path)
+    before = files_hash(tmp_path / "rules")
+    (tmp_path / "rules" / "more.yaml").write_text("", encoding="utf-8")
+
+    done = call("check", config=config)
+
+    assert (done.code, "more.yaml: is empty\n    remove it, or write it anew: " in done.out) == (2, True), done.both
+    with pytest.raises(InputErrors, match=r"more\.yaml: is empty"):
+        load_rules(tmp_path / "rules")
+    assert files_hash(tmp_path / "rules") != before, "the daemon is told, and keeps the rules that it has"
 
 
 @pytest.mark.parametrize(("events", "bound"), [("0", "1 or more"), ("99999999999999999999999", "100000000 or less")])

@@ -241,7 +241,7 @@ def test_the_hash_does_not_depend_on_where_the_folder_lies(tmp_path: Path) -> No
     for place in ("one", "another"):
         (tmp_path / place / "deep").mkdir(parents=True)
         (tmp_path / place / "a.yaml").write_text(HEAD)
-        (tmp_path / place / "deep" / "b.yaml").write_text("")
+        (tmp_path / place / "deep" / "b.yaml").write_text("# later\n")
     assert files_hash(tmp_path / "one") == files_hash(tmp_path / "another")
 
 

@@ -177,7 +177,7 @@ def test_the_sandbox_command_tells_the_story_of_a_file(tmp_path: Path) -> None:
 
 
 def test_the_sandbox_command_names_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(StoryError, match=r"nowhere\.yaml: cannot be read"):
+    with pytest.raises(StoryError, match=r"nowhere\.yaml: cannot be read: No such file or directory$"):
         built(tmp_path / "nowhere.yaml", None, FIRST_DAY)
 
 
