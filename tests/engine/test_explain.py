@@ -220,7 +220,13 @@ rules:
     assert parts(found["pause-cancelled"]["last"]["condition"]) == [("event.status == 'cancelled'", "false")]
     table = explain(tmp_path, "--partner", PARTNER).out
     assert "its condition has another text by now" in table
-    assert "removed: it stands in no rule file" in table
+    last = table.splitlines()[-1]
+    assert last.startswith(
+        "not in force: boost-party (disabled), hide-archived (not for this partner), on-new-clusters ("
+    )
+    assert last.endswith("(removed: it stands in no rule file); --rule ID says what is remembered of one")
+    assert "boost-party: disabled" not in table
+    assert "boost-party: disabled" in explain(tmp_path, "--partner", PARTNER, "--rule", "boost-party").out
 
 
 def test_rules_that_do_not_load_are_explained_by_the_ledger_alone(home: Path, tmp_path: Path) -> None:

@@ -32,7 +32,10 @@ def approve(
 def reject(
     context: typer.Context, ids: Ids = None, rule: RuleOption = None, because: Because = "no reason given"
 ) -> None:
-    """Drop writes that wait, are planned, or need a person. They are not planned again in the same episode."""
+    """Drop writes that wait, are planned, or need a person. They are not planned again in the same episode.
+
+    Example: campaign-worker reject 12 13 --because "the import was wrong"
+    """
     by, now, why = operator(), utc_now(), given(because)
     chosen = Chosen(ids=tuple(ids or ()), rule=rule, states=("waiting", "planned", "needs_human"))
     decide(config_of(invocation(context)), chosen, lambda write: rejected(write, because=why, by=by, now=now))

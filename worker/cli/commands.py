@@ -5,6 +5,7 @@ small machine. So the help of the program is printed from the table here, and a 
 command is called. That the table says what the modules say is a test.
 """
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -149,6 +150,7 @@ class Commands(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
             _without_bool(command.get_params(ctx))
+            command.help = flowing(command.help or "")
         return name, command, rest
 
     def make_context(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 - typer's own signature
@@ -180,6 +182,13 @@ def _without_bool(params: Any) -> Any:  # noqa: ANN401 - typer's parameters, whi
         if getattr(param, "is_flag", False):
             param.metavar = ""
     return params
+
+
+def flowing(text: str) -> str:
+    """A help whose lines are as long as the terminal is wide, not as they stand in the code: typer joins those of the
+    first paragraph only, and the others came out in long and short lines by turns."""
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(" ".join(line.strip() for line in one.split("\n")) for one in paragraphs)
 
 
 def register() -> None:

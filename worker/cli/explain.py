@@ -14,7 +14,7 @@ from worker.cli.opening import ledger_url
 from worker.cli.output import Format, console, print_json, say
 from worker.cli.searching import strangers
 from worker.config import Config
-from worker.engine.explaining import Known, RuleExplained, explain
+from worker.engine.explaining import STANDINGS, Known, RuleExplained, Standing, explain
 from worker.guards.halts import as_of_now
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.errors import InputErrors, NotFound
@@ -24,6 +24,9 @@ from worker.model.moments import spelled
 from worker.model.rules import RuleSet
 from worker.rules.load import load_rules
 from worker.system import utc_now
+
+NOT_IN_FORCE: frozenset[Standing] = frozenset({"disabled", "removed", "not_for_partner"})
+"""Of these a line is enough, unless one is asked for: a folder of rules may have many of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +129,12 @@ def _lines(event: str, one: Answer, now: datetime, *, whole: bool) -> Iterator[s
     yield f"event {event} of {one.partner}; {looked}"
     if one.gone_at is not None:
         yield f"out of sight since {when(one.gone_at, now)}: its memory is frozen, and no rule looks at it"
+    quiet = [] if whole else [rule for rule in one.rules if rule.standing in NOT_IN_FORCE and not rule.writes]
     for rule in one.rules:
+        if rule not in quiet:
+            yield ""
+            yield from lines_of(rule, now, whole=whole)
+    if quiet:
         yield ""
-        yield from lines_of(rule, now, whole=whole)
+        names = ", ".join(f"{rule.rule} ({STANDINGS[rule.standing]})" for rule in quiet)
+        yield f"not in force: {names}; --rule ID says what is remembered of one"

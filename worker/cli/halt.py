@@ -68,7 +68,10 @@ def resume(
     partner: PartnerOption = None,
     rule: RuleOption = None,
 ) -> None:
-    """End halts: those that name this partner and this rule, or without either all of them."""
+    """End halts: those that name this partner and this rule, or without either all of them.
+
+    Example: campaign-worker resume --rule boost-on-new-clusters --because "the budget is corrected"
+    """
     why, now = given(because), utc_now()
     with operators_ledger(config_of(invocation(context))) as ledger:
         ended = ledger.resume_halts(

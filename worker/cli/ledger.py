@@ -20,7 +20,10 @@ app.add_typer(ledger_app, name="ledger")
 
 @ledger_app.command("backup")
 def backup(context: typer.Context, file: Annotated[Path, typer.Argument(help="Where to; must not exist yet.")]) -> None:
-    """Copy the ledger as it is at one moment, also beside a running daemon."""
+    """Copy the ledger as it is at one moment, also beside a running daemon.
+
+    Example: campaign-worker ledger backup /backup/ledger.db
+    """
     with open_for_backup(ledger_url(config_of(invocation(context)))) as ledger:
         ledger.backup(file)
     say(f"backed up to {file}")
@@ -28,7 +31,10 @@ def backup(context: typer.Context, file: Annotated[Path, typer.Argument(help="Wh
 
 @ledger_app.command("upgrade")
 def upgrade(context: typer.Context) -> None:
-    """Bring an older ledger to this program's shape. Stop the daemon and take a backup first."""
+    """Bring an older ledger to this program's shape. Stop the daemon and take a backup first.
+
+    Example: campaign-worker ledger backup before.db && campaign-worker ledger upgrade
+    """
     config = config_of(invocation(context))
     done = upkeep.upgrade(ledger_url(config), now=utc_now())
     if done.before == done.after:
@@ -47,7 +53,11 @@ def accept_restore(
         ),
     ] = False,
 ) -> None:
-    """Go on with a restored, lost or exchanged ledger: what was open goes to a person, what fires waits."""
+    """Go on with a restored, lost or exchanged ledger: what was open goes to a person, what fires waits.
+
+    Example: campaign-worker ledger accept-restore, once it is known why `campaign-worker status` says that the ledger
+    was restored, lost or exchanged, and that it is the one to go on with.
+    """
     config = config_of(invocation(context))
     by, now = operator(), utc_now()
     done = upkeep.accept_restore(

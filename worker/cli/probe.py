@@ -26,6 +26,8 @@ def probe(
 
     Signs in, and writes nothing; keeps to the budget and the floor of the config. Each finding comes with the line to
     write under `assumptions:`, which vouches for it. Exits 3 beside a running daemon: stop that one first.
+
+    Example: campaign-worker probe --partner partner-id-the-hall
     """
     config = config_of(invocation(context))
     found = asyncio.run(probe_of(config, partner or ""))

@@ -68,6 +68,8 @@ def run(
     """Run the worker: look every poll.interval, decide by the rules, write with guards, and log it all.
 
     SIGTERM and Ctrl-C stop it cleanly: nothing new is recorded, what is in flight is awaited up to stop_within.
+
+    Example: campaign-worker --config staging.yaml run --for 10m
     """
     ends = duration(lasting, "--for")
     config = config_of(invocation(context))

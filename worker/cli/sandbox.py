@@ -45,6 +45,8 @@ def sandbox(
     Prints the addresses for a config on stderr, and with a dialect the assumptions that go with it. Sign in as sandbox
     / sandbox. The page at / shows events, requests and books; faults and changes are asked for under /_sandbox/ as well
     (docs/sandbox.md). The story, and every time in the books (at_s), counts in seconds from the first request.
+
+    Example: campaign-worker sandbox --events 50 --fault 'answer_after PUT /client_campaign_status times=2 status=503'
     """
     clock = SystemClock()
     limits = [] if rate_limit is None else [f"rate_limit_per_minute={rate_limit}"]

@@ -49,7 +49,10 @@ def status(
     ] = False,
     output: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.table,
 ) -> None:
-    """Print what the daemon does: partners, rules in force, writes by state, halts. Needs no credentials."""
+    """Print what the daemon does: partners, rules in force, writes by state, halts. Needs no credentials.
+
+    For a monitor: campaign-worker status --healthy exits 0 where all is well, and else 1 with the reason on stderr.
+    """
     config = config_of(invocation(context))
     now = utc_now()
     url = ledger_url(config)

@@ -59,7 +59,10 @@ def rule_tests(
     junit: Annotated[Path | None, typer.Option("--junit", help="Also write a JUnit XML report to this file.")] = None,
     output: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.table,
 ) -> None:
-    """Run rule tests, without the network. Exits 1 if one fails, 2 for a mistake in a test or a rule."""
+    """Run rule tests, without the network. Exits 1 if one fails, 2 for a mistake in a test or a rule.
+
+    Example: campaign-worker test rules/tests/pause-cancelled.yaml
+    """
     config = config_for(invocation(context), paths)
     unseen: dict[str, list[str]] = {"fire": [], "hold_back": []}
     done: list[_Timed] = []
