@@ -214,6 +214,8 @@ def test_keys_without_use_yet_are_named() -> None:
     text = "web: {listen: '127.0.0.1:1'}\nnotify: [{url: {env: A}, on: [surge]}]\napi: {media_url: https://h/x}"
     assert set(read(text).unused_keys()) == {"api.media_url"}
     assert read("web: null\nnotify: []").unused_keys() == {}
+    printed = "api: {base_url: 'http://127.0.0.1:8700/api/v3', media_url: 'http://127.0.0.1:8700/api/media'}"
+    assert read(printed).unused_keys() == {}, "the sandbox prints it"
 
 
 def test_evidence_that_cannot_come_in_time_is_a_warning() -> None:

@@ -53,7 +53,8 @@ def halt(
             at=now,
         )
         flying = [write for write in ledger.open_writes(whose) if write.state in UNSETTLED]
-    say(f"halted{'' if ends is None else f' until {now + ends:%Y-%m-%d %H:%M:%S} UTC'}")
+    until = "" if ends is None else f" until {now + ends:%Y-%m-%d %H:%M:%S} UTC"
+    say(f"halted{until}: {whose or 'every partner'}, {of_rule or 'every rule'}")
     for write in flying:
         if of_rule is None or write.key.rule == of_rule:
             say(

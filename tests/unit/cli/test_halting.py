@@ -10,7 +10,7 @@ import pytest
 
 from tests.calling import call
 from tests.unit.cli.test_refused_ledger import run_sql
-from tests.unit.ledger.examples import E1, NOW, key, open_ledger, place_in, plan, planned
+from tests.unit.ledger.examples import ACME, E1, NOW, key, open_ledger, place_in, plan, planned
 from tests.unit.ledger.test_lock import another_process
 from tests.web.scene import scene
 from worker.ledger.lock import SenderLock
@@ -110,6 +110,18 @@ def test_a_daemon_that_an_older_program_left_running_is_named_where_it_cannot_be
     for said in (beside, looked):
         assert (said.code, "has revision 0004" in said.err) == (3, True)
         assert f"still runs on it and sends: stop it (kill {process.pid}); take a backup" in said.err
+
+
+@pytest.mark.parametrize(
+    ("narrowed", "said"),
+    [
+        ((), "halted: every partner, every rule\n"),
+        (("--rule", "pause-cancelled"), "halted: every partner, pause-cancelled\n"),
+        (("--partner", ACME), f"halted: {ACME}, every rule\n"),
+    ],
+)
+def test_what_is_halted_is_said(config: Path, narrowed: tuple[str, ...], said: str) -> None:
+    assert said in call("halt", *BECAUSE, *narrowed, config=config).err
 
 
 def test_a_write_is_not_shown_as_halted_once_the_halt_has_ended(config: Path) -> None:
