@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.processes import WORKER, until
+from worker.cli.signals import stopping
 
 HEAVY = frozenset(
     {"alembic", "apscheduler", "cel", "celpy", "httpx", "jmespath", "pydantic", "sqlalchemy", "starlette", "uvicorn"}
@@ -101,3 +102,28 @@ def test_an_interrupt_while_everything_is_loaded_ends_it_without_a_word(
 
     assert (out, err) == ("", "")
     assert process.returncode in (0, 128 + number)
+
+
+def test_a_terminal_that_is_closed_stops_the_daemon_as_sigterm_does(tmp_path: Path) -> None:
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "config.yaml").write_text("", "utf-8")
+    lines = tmp_path / "stderr"
+    with lines.open("w") as told:
+        process = subprocess.Popen([*WORKER, "run"], cwd=tmp_path, stderr=told)
+        until(lambda: '"started"' in lines.read_text("utf-8"), "it has started")
+
+        process.send_signal(signal.SIGHUP)
+
+        assert process.wait(timeout=60) == 0
+    assert '"stopped"' in lines.read_text("utf-8")
+
+
+def test_under_nohup_a_closed_terminal_is_no_end() -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        assert signal.SIGHUP not in stopping()
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        assert stopping() == (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -13,7 +13,7 @@ from worker.cli.common import config_of, duration
 from worker.cli.configs import unvouched_lines
 from worker.cli.opening import ledger_url
 from worker.cli.output import counted, say
-from worker.cli.signals import BOTH
+from worker.cli.signals import stopping
 from worker.cli.wiring import running_daemon
 from worker.config import Config
 from worker.engine.report import CycleReport
@@ -67,7 +67,8 @@ def run(
 ) -> None:
     """Run the worker: look every poll.interval, decide by the rules, write with guards, and log it all.
 
-    SIGTERM and Ctrl-C stop it cleanly: nothing new is recorded, what is in flight is awaited up to stop_within.
+    SIGTERM, Ctrl-C and a terminal that is closed (SIGHUP) stop it cleanly: nothing new is recorded, what is in flight
+    is awaited up to stop_within.
 
     Example: campaign-worker --config staging.yaml run --for 10m
     """
@@ -107,7 +108,7 @@ def earlier_worlds(config: Config) -> tuple[str, ...]:
 
 async def _run(config: Config, ends: timedelta | None) -> None:
     loop, asked = asyncio.get_running_loop(), asyncio.Event()
-    for number in BOTH:
+    for number in stopping():
         loop.add_signal_handler(number, asked.set)
     beside = Beside(config)
     async with running_daemon(
@@ -115,7 +116,7 @@ async def _run(config: Config, ends: timedelta | None) -> None:
     ) as daemon:
         for line in earlier_worlds(config):  # of a ledger that this process may go on with, and of no other
             say(line)
-        for number in BOTH:
+        for number in stopping():
             loop.add_signal_handler(number, daemon.stop)
         if asked.is_set():
             daemon.stop()

@@ -11,6 +11,12 @@ import signal
 BOTH = (signal.SIGINT, signal.SIGTERM)
 
 
+def stopping() -> tuple[signal.Signals, ...]:
+    """What stops a daemon cleanly: both, and SIGHUP, which comes of a terminal that is closed and of who takes it for a
+    reload. Left to itself it would end the process in mid-send. Not where it is ignored, as under nohup."""
+    return BOTH if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (*BOTH, signal.SIGHUP)
+
+
 class _End:
     """Ends the process at once with a code: its own, or what a shell makes of the signal."""
 
