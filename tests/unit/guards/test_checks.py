@@ -38,6 +38,7 @@ from worker.guards.checks import (
     target_free,
     vouched,
 )
+from worker.guards.halts import as_of_now
 from worker.guards.situation import No, Situation
 from worker.guards.target import (
     budget_in_range,
@@ -170,6 +171,27 @@ def test_a_halt_holds_what_it_covers(halt: Halt, objects: bool, reason: str) -> 
         assert no.until == SOON
         assert "ann" in no.why
         assert "budget review" in no.why
+
+
+@pytest.mark.parametrize(
+    ("held_by", "halt", "shown", "reason"),
+    [
+        ("halt", a_halt(), "halt", "it is in force"),
+        ("halt", a_halt(partner="other"), None, "another one is in force, which does not hold it"),
+        ("halt", None, None, "it was resumed, or has run out"),
+        ("backoff", None, "backoff", "what else holds it is the next look's to end"),
+    ],
+)
+def test_no_write_is_shown_as_held_by_a_halt_that_has_ended(
+    held_by: str, halt: Halt | None, shown: str | None, reason: str
+) -> None:
+    write = replace(a_write(), held_by=held_by, held_until=NOW, why="as it was judged last")
+
+    found = as_of_now(write, () if halt is None else (halt,))
+
+    assert found.held_by == shown, reason
+    assert (found == write) == (shown is not None), reason
+    assert (found.held_until, found.why) != (NOW, "as it was judged last") or shown is not None, reason
 
 
 def test_an_assumption_nobody_vouched_for_holds_and_is_named() -> None:
