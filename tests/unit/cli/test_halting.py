@@ -75,9 +75,7 @@ def test_where_the_ledger_is_in_doubt_nothing_is_said_to_be_halted(config: Path,
     assert "config.yaml:" in done.err
 
 
-@pytest.mark.parametrize(
-    "command", [("halt",), ("resume",), ("approve", "1"), ("reject", "1"), ("resolve", "1", "--applied")]
-)
+@pytest.mark.parametrize("command", [("resume",), ("approve", "1"), ("reject", "1"), ("resolve", "1", "--applied")])
 def test_a_word_that_the_running_daemon_would_never_read_is_refused(config: Path, command: tuple[str, ...]) -> None:
     place = place_in(config.parent)
     with SenderLock.acquire(place, now=NOW) as lock:
@@ -96,6 +94,22 @@ def test_a_word_that_the_running_daemon_would_never_read_is_refused(config: Path
     assert "it was replaced beneath it" in found.json["ledger_refused"]
     assert "it was replaced beneath it" in listed.err
     assert (healthy.code, "it was replaced beneath it" in healthy.err) == (1, True)
+
+
+def test_a_halt_is_recorded_all_the_same_and_says_what_is_wrong(config: Path) -> None:
+    """Two mounts of one file can look like two files: nobody may be kept from stopping a daemon by that."""
+    place = place_in(config.parent)
+    with SenderLock.acquire(place, now=NOW) as lock:
+        lock.note(place, {})
+        shutil.copy(place.file, config.parent / "copy.db")
+        (config.parent / "copy.db").replace(place.file)
+
+        done = call("halt", *BECAUSE, config=config)
+
+    assert (done.code, halts(config)) == (0, 1)
+    assert "halted: every partner, every rule" in done.err
+    assert f"but the ledger {place.file} is not the file that process {os.getpid()} runs on" in done.err
+    assert f"that process sends nothing more; stop it (kill {os.getpid()})" in done.err
 
 
 @pytest.mark.timeout(20)
