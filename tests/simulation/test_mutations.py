@@ -32,6 +32,13 @@ def test_a_few_flaws_are_found(name: str) -> None:
     check(name)
 
 
+@pytest.mark.parametrize("name", sorted(MUTANTS))
+def test_every_flaw_can_be_put_in_still(name: str) -> None:
+    """Where the code that it changes moves on, that is known at once and not by the next ``make prove``."""
+    with MUTANTS[name].applied():
+        pass
+
+
 @pytest.mark.prove
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("name", sorted(MUTANTS))
