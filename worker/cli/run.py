@@ -87,8 +87,8 @@ def run(
 
 def earlier_worlds(config: Config) -> tuple[str, ...]:
     """What to say where the service is the embedded sandbox, which an empty config means as well; and that it begins
-    anew where the ledger does not. Nothing is thrown away for it: the
-    same line in a config could be a slip, and the ledger that of the real service."""
+    anew where the ledger does not. Nothing is thrown away for it: the same line in a config could be a slip, and the
+    ledger that of the real service."""
     if not config.embedded:
         return ()
     with open_reading(ledger_url(config)) as ledger:
@@ -107,8 +107,8 @@ def earlier_worlds(config: Config) -> tuple[str, ...]:
 
 
 async def _run(config: Config, ends: timedelta | None) -> None:
-    loop, asked = asyncio.get_running_loop(), asyncio.Event()
-    for number in stopping():
+    loop, asked, numbers = asyncio.get_running_loop(), asyncio.Event(), stopping()
+    for number in numbers:
         loop.add_signal_handler(number, asked.set)
     beside = Beside(config)
     async with running_daemon(
@@ -116,7 +116,7 @@ async def _run(config: Config, ends: timedelta | None) -> None:
     ) as daemon:
         for line in earlier_worlds(config):  # of a ledger that this process may go on with, and of no other
             say(line)
-        for number in stopping():
+        for number in numbers:
             loop.add_signal_handler(number, daemon.stop)
         if asked.is_set():
             daemon.stop()

@@ -70,8 +70,8 @@ def operators_ledger(config: Config, *, brake: bool = False) -> SqlLedger:
             f"there is no ledger {place.file}; nothing was changed",
             hint="name the daemon's config with --config; a ledger is made by `campaign-worker run`",
         )
-    other = exchanged(place)
-    if other is not None and not brake:
+    other = None if brake else exchanged(place)
+    if other is not None:
         raise NotSafe(f"{other}; nothing was changed", hint=other.hint)
     return writer_of(config)
 

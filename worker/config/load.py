@@ -161,10 +161,9 @@ def repaired(path: Path) -> Config | None:
     fact of its own keeps its name. None where the file cannot be read at all. For looking at rules, never for running.
     """
     try:
-        root = compose(Document(file=str(path), text=_text_of(path), quoted=False))
+        values = _given_in(path) or {}
     except InputErrors:
         return None
-    values = given(root) if isinstance(root, Entries) else {}
     values.pop("assumptions", None)
     return _config(path, _validated(values)[0], frozenset())
 
@@ -174,18 +173,23 @@ def ledger_alone(path: Path) -> Config | None:
     doubt: it cannot be read, `ledger` is wrong, or is not written beside a key that nobody knows and that may be it.
     """
     try:
-        root = compose(Document(file=str(path), text=_text_of(path), quoted=False))
+        values = _given_in(path)
     except InputErrors:
         return None
-    if not isinstance(root, Entries):
+    if values is None:
         return None
-    values = given(root)
     checked, found = _validated(values)
     wrong = {str(one["loc"][0]) for one in found}
     unknown = set(values) - set(ConfigText.model_fields)
     if "ledger" in wrong or ledger_error(checked.ledger) is not None or ("ledger" not in values and unknown):
         return None
     return _config(path, checked, frozenset())
+
+
+def _given_in(path: Path) -> dict[str, Json] | None:
+    """What the file gives, unchecked; None where it is no mapping. Raises `InputErrors` where it cannot be read."""
+    root = compose(Document(file=str(path), text=_text_of(path), quoted=False))
+    return given(root) if isinstance(root, Entries) else None
 
 
 def _validated(values: dict[str, Json]) -> tuple[ConfigText, list[ErrorDetails]]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from worker.ledger.codec import time_of
-from worker.ledger.places import LedgerPlace
+from worker.ledger.places import LedgerPlace, identity
 from worker.model.errors import NotSafe
 from worker.model.facts import Json
 
@@ -48,19 +48,10 @@ def said_by_holder(place: LedgerPlace) -> Mapping[str, Json]:
     return said if isinstance(said, dict) else {}
 
 
-def identity(place: LedgerPlace) -> tuple[int, int] | None:
-    """Which file the ledger's name leads to; None where it leads to none."""
-    try:
-        found = place.file.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
 def exchanged(place: LedgerPlace) -> NotSafe | None:
     """What is to be said where a process runs on another file than the one that lies here now: what is written here
     reaches nobody, and what is read here is not what that one does. None where all is well, or nothing is known."""
-    pid, file, now = holder(place), said_by_holder(place).get("file"), identity(place)
+    pid, file, now = holder(place), said_by_holder(place).get("file"), identity(str(place.file))
     if pid is None or not isinstance(file, list) or now is None or file == list(now):
         return None
     return NotSafe(

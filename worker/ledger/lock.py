@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Self
 
 from worker.ledger.codec import millis_text
-from worker.ledger.holding import identity, tried, written_pid
-from worker.ledger.places import FOLDER_HINT, LedgerPlace, no_folder
+from worker.ledger.holding import tried, written_pid
+from worker.ledger.places import FOLDER_HINT, LedgerPlace, identity, no_folder
 from worker.model.errors import NotSafe
 from worker.model.facts import Json
 
@@ -56,7 +56,7 @@ class SenderLock:
     def note(self, place: LedgerPlace, more: Mapping[str, Json]) -> None:
         """Says besides which file the holder has opened, and what else those who look should know of it. Not in the
         ledger: that may be another file by now, and a full disk must not keep anybody from being told."""
-        file = identity(place)
+        file = identity(str(place.file))
         self._said |= {**more, "file": None if file is None else list(file)}
         _write(self._handle, self._said)
 

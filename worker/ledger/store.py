@@ -7,7 +7,6 @@ there is room. A commit whose sync failed was reported as failed and may yet be 
 because nothing was sent for it. Nothing here knows a table.
 """
 
-import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from worker.ledger.connections import Connection, Connections, Kept, Sole, Values
 from worker.ledger.damage import DAMAGED_HINT, damaged
-from worker.ledger.places import LedgerPlace
+from worker.ledger.places import LedgerPlace, identity
 from worker.ledger.prepared import NO_VALUES, Prepared
 from worker.model.errors import LedgerUnwritable, NotSafe
 
@@ -54,7 +53,7 @@ class Store:
         self.connections = connections
         self.place = place
         self._file = "" if place is None else str(place.file)
-        self._identity = _identity(self._file) if watched else None
+        self._identity = identity(self._file) if watched else None
 
     def reading(self) -> "Turn":
         """A transaction that sees one state of the ledger and changes nothing."""
@@ -62,7 +61,7 @@ class Store:
 
     def writing(self) -> "Turn":
         """A transaction that nobody else writes in between; all of it is durable on leaving, or none of it."""
-        if self._identity is not None and _identity(self._file) != self._identity:
+        if self._identity is not None and identity(self._file) != self._identity:
             raise LedgerUnwritable(
                 f"{self.name} was replaced or removed while it was in use",
                 hint="stop the worker, see which file is the right one, and start again",
@@ -283,12 +282,3 @@ def make_durable(connection: sqlite3.Connection, place: LedgerPlace) -> None:
             f"the ledger {place.file} cannot be made durable: journal {journal}, synchronous {synchronous}",
             hint="put it on a local disk; network file systems cannot hold a ledger",
         )
-
-
-def _identity(file: str) -> tuple[int, int] | None:
-    """Which file it is, whatever its name: a ledger that was replaced under a running process is another one."""
-    try:
-        stat = os.stat(file)  # noqa: PTH116 - at every commit: a path object takes ten times as long
-    except OSError:
-        return None
-    return stat.st_dev, stat.st_ino
