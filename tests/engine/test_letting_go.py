@@ -1,6 +1,6 @@
 """Unknown writes that were proved absent and that nobody asks for any more; and a presence that nothing takes back."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -48,6 +48,18 @@ async def unknown_pause(here: Town) -> Write:
     here.set("e1", status="cancelled")
     await here.until(lambda: here.states() == ["unknown"], "unknown")
     return here.only
+
+
+def no_room_while(here: Town, full: Callable[[], bool]) -> None:
+    """From now on the ledger takes no commit as long as the disk is full."""
+    stored = here.ledger.apply
+
+    def apply(commit: Commit) -> tuple[Write, ...]:
+        if full():
+            raise LedgerUnwritable("the disk is full")
+        return stored(commit)
+
+    here.ledger.apply = apply  # type: ignore[method-assign]
 
 
 def test_a_rule_that_is_edited_meanwhile_acts_by_its_new_text(tmp_path: Path) -> None:
@@ -101,15 +113,8 @@ def test_a_presence_that_the_ledger_could_not_take_is_not_forgotten(tmp_path: Pa
         here.fault("answer_after", "PUT", CAMPAIGN, status=500)
         here.set("e1", status="cancelled")
         await here.until(lambda: here.states() == ["unknown"], "it has taken effect, and nobody knows")
-        stored = here.ledger.apply
         full = True
-
-        def apply(commit: Commit) -> tuple[Write, ...]:
-            if full:
-                raise LedgerUnwritable("the disk is full")
-            return stored(commit)
-
-        here.ledger.apply = apply  # type: ignore[method-assign]
+        no_room_while(here, lambda: full)
         await here.run(9)
         here.set("e1", by="person", client_campaign_status="RUNNING")
         await here.run(9)
@@ -130,21 +135,15 @@ def test_a_presence_is_not_forgotten_though_the_answer_itself_could_not_be_store
         await here.run(10)
         here.fault("answer_after", "PUT", CAMPAIGN, status=500)
         here.set("e1", status="cancelled")
-        sent, stored = here.ledger.record_sendings, here.ledger.apply
-        full = False
+        sent, full = here.ledger.record_sendings, False
 
         def record_sendings(group: Sequence[Sending]) -> tuple[Brake | None, ...]:
             nonlocal full
             full = True
             return sent(group)
 
-        def apply(commit: Commit) -> tuple[Write, ...]:
-            if full:
-                raise LedgerUnwritable("the disk is full")
-            return stored(commit)
-
         here.ledger.record_sendings = record_sendings  # type: ignore[method-assign]
-        here.ledger.apply = apply  # type: ignore[method-assign]
+        no_room_while(here, lambda: full)
         await here.until(lambda: here.states() == ["sending"], "it is under way")
         await here.run(4 + later)
         assert here.states() == ["sending"]

@@ -25,6 +25,8 @@ UNDER_WAY_S = 0.45
 """The longest that an answer is under way by itself."""
 INTERVAL_S = 3.0
 FLOOR_S = 3.0
+UNSEEN = "last_updated_on_fe"
+"""The call that no read shows."""
 
 
 @dataclass(slots=True)
@@ -81,7 +83,7 @@ class Deed:
         """Whether it is the second half of a change of frontend status, which no read shows."""
         if self.rows[0]["action"] != "frontend_status":
             return False
-        return any("last_updated_on_fe" in str(one.row["request"]["url"]) for one in self.attempts)
+        return any(UNSEEN in str(one.row["request"]["url"]) for one in self.attempts)
 
     @property
     def granted(self) -> int:
@@ -308,3 +310,8 @@ def target_of(deed: Deed) -> str:
     if action == "ad_optimisation":
         return "ad_campaign_optimisation_status"
     return TARGETS.get(action, action)
+
+
+def same_target(one: Deed, other: Deed) -> bool:
+    """Whether two writes are about the same target of the same event."""
+    return one is not other and (one.event, target_of(one)) == (other.event, target_of(other))

@@ -27,6 +27,7 @@ from tests.simulation.case import (
     TICK_S,
     TIMEOUT_S,
     UNDER_WAY_S,
+    UNSEEN,
     Attempt,
     Case,
     Deed,
@@ -72,9 +73,6 @@ from tests.simulation.undone import (
     an_undo_was_asked_for,
     what_was_undone_is_put_back_once,
 )
-
-UNSEEN = "last_updated_on_fe"
-"""The call that no read shows."""
 
 
 def one_attempt_is_one_request(case: Case) -> Iterator[str]:

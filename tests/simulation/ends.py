@@ -16,6 +16,7 @@ from tests.simulation.case import (
     Case,
     Deed,
     agains,
+    same_target,
     target_of,
 )
 from tests.simulation.history import Life, Row, Version, Wish
@@ -196,12 +197,8 @@ def _explained(case: Case, rule: str, event: str) -> bool:
 
 def _undone(case: Case, deed: Deed, since_s: float) -> bool:
     """Whether a person had it put back."""
-    undos = [one for one in case.deeds.values() if one.undo and (one.event, target_of(one)) == _target_of(deed)]
+    undos = [one for one in case.deeds.values() if one.undo and same_target(one, deed)]
     return any(effect.at_s >= since_s for one in undos for effect in one.effects)
-
-
-def _target_of(deed: Deed) -> tuple[str, str]:
-    return deed.event, target_of(deed)
 
 
 def _taken_for_another_hands(case: Case, event: str, target: str, since_s: float) -> bool:

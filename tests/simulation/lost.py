@@ -14,7 +14,7 @@ from tests.simulation.case import (
     Case,
     Deed,
     left_by,
-    target_of,
+    same_target,
     too_late,
     touched,
     undone_by,
@@ -136,7 +136,7 @@ def mates(case: Case, deed: Deed) -> list[Deed]:
 
 def rival(one: Deed, deed: Deed) -> bool:
     """Whether it is another rule's, for the same target."""
-    return one.event == deed.event and target_of(one) == target_of(deed) and one.rows[0]["rule"] != deed.rows[0]["rule"]
+    return same_target(one, deed) and one.rows[0]["rule"] != deed.rows[0]["rule"]
 
 
 def _ended_otherwise(rows: list[Row]) -> bool:
@@ -239,9 +239,9 @@ def cooldowns_are_kept(case: Case) -> Iterator[str]:
 
 def the_untouched_went_on(case: Case) -> Iterator[str]:
     """A target that nothing troubled got its write in time, whatever happened to the writes of others, also while
-    another rule was halted. Asked for where
-    one process lived all the time, every read was answered, and nobody was told to slow down; nor was the account
-    refused, and the one write that asks whether it still is troubled as well: all others wait for that answer."""
+    another rule was halted. Asked for where one process lived all the time, every read was answered, and nobody was
+    told to slow down; nor was the account refused, and the one write that asks whether it still is troubled as well:
+    all others wait for that answer."""
     history = case.history
     wish = next((one for one in history.wishes if one.rule == UNTOUCHED_RULE), None)
     undisturbed = len(history.lives) == 1 and all(one.whole for one in history.reads) and not history.throttled

@@ -3,7 +3,7 @@ clock that can be set back."""
 
 from collections.abc import Iterator
 
-from tests.simulation.case import FINAL, STATES, UNDER_WAY_S, Attempt, Case, Deed, target_of
+from tests.simulation.case import FINAL, STATES, UNDER_WAY_S, Attempt, Case, Deed, same_target
 from tests.simulation.history import Row
 
 AT_REST = FINAL | {"planned", "waiting", "needs_human"}
@@ -17,8 +17,8 @@ def a_stop_waits_for_what_it_overtook(case: Case) -> Iterator[str]:
             if row["kind"] != "confirmed" or row["reason"] == "person" or not _pauses(stop):
                 continue
             for other in case.deeds.values():
-                same = (other.event, target_of(other)) == (stop.event, target_of(stop))
-                if same and not _pauses(other) and _may_still_land(case, other, (stop, row, life)):
+                opposite = same_target(other, stop) and not _pauses(other)
+                if opposite and _may_still_land(case, other, (stop, row, life)):
                     number = other.rows[0]["write"]
                     yield f"write {row['write']} of {stop.event} was confirmed before write {number}, which it overtook"
 

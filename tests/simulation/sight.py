@@ -141,7 +141,7 @@ def what_was_seen_is_not_sent_again(case: Case) -> Iterator[str]:
 def _seen_between(case: Case, deed: Deed, before: Attempt, after: Attempt) -> list[Read]:
     """The whole reads of the target, by the process that sends again, that met the wanted value."""
     action = str(before.row["action"])
-    if action not in (*FIELDS, *SETUPS) or "last_updated_on_fe" in str(before.row["request"]["url"]):
+    if action not in (*FIELDS, *SETUPS) or deed.unseen:
         return []
     paths = {f"/setup_processes/{deed.event}"} if action in SETUPS else {f"/events/{deed.event}"}
     if action in FIELDS and not case.history.paged:

@@ -13,7 +13,7 @@ from tests.simulation.case import (
     Case,
     Deed,
     left_by,
-    target_of,
+    same_target,
     too_late,
     undone_by,
     wanted_of,
@@ -44,7 +44,7 @@ def an_undo_was_asked_for(case: Case) -> Iterator[str]:
             if not any(row["kind"] == "sending" for row in of_it):
                 yield f"write {number} is to undo write {one}, which was never sent"
         for other, told, of_life in case.lines:
-            if of_life == life and _same_target(other, deed) and _episode(other) != _episode(deed) and other.undo:
+            if of_life == life and same_target(other, deed) and _episode(other) != _episode(deed) and other.undo:
                 states = [row["kind"] for row in told if row["kind"] in STATES and row["seq"] < first["seq"]]
                 if states and states[-1] in UNSENT:
                     yield f"write {number} is an undo beside write {told[0]['write']}, which was still to be sent"
@@ -129,7 +129,7 @@ def an_undo_leaves_other_hands_alone(case: Case) -> Iterator[str]:
             continue
         sent_s = min((one.at_s for one in deed.attempts if one.wire), default=0.0)
         between = case.committed_s(0, done["seq"]), max(sent_s, case.committed_s(0, deed.rows[0]["seq"]))
-        ours = [one for one in case.deeds.values() if one is not undone[0] and _same_target(one, deed)]
+        ours = [one for one in case.deeds.values() if one is not undone[0] and same_target(one, deed)]
         if any(attempt.at_s < between[1] and one.state != "confirmed" for one in ours for attempt in one.attempts):
             continue
         if any(between[0] <= attempt.at_s <= between[1] for one in ours for attempt in one.attempts):
@@ -227,10 +227,6 @@ def _asks_still(case: Case, wish: Wish, event: str, said_s: float) -> bool:
     steady = all(one.setup == "DRAFT" and one.record and one.record["status"] == "active" for one in mine)
     changed = sum(one != other for one, other in pairwise([one.suggested for one in mine]))
     return wish.on_suggested and steady and changed == 1 and values[0] != values[-1]
-
-
-def _same_target(one: Deed, other: Deed) -> bool:
-    return one is not other and (one.event, target_of(one)) == (other.event, target_of(other))
 
 
 def _episode(deed: Deed) -> tuple[object, ...]:
