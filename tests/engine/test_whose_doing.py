@@ -3,6 +3,9 @@
 from pathlib import Path
 
 from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, town, world
+from worker.model.commits import Commit
+from worker.model.errors import LedgerUnwritable
+from worker.model.writes import Write
 from worker.sandbox.changes import EventChange
 
 CAMPAIGN = "/client_campaign_status$"
@@ -81,6 +84,115 @@ def test_an_effect_that_came_while_the_worker_was_down_is_its_own(tmp_path: Path
             "event.status changed from 'active' to 'cancelled', not by the worker",
             f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OURS}",
         ]
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_a_change_that_a_dead_process_confirmed_and_did_not_log_is_the_workers(tmp_path: Path) -> None:
+    """The read that confirms the pause comes before the list that logs the change; the process dies in between. The
+    next one called it another hand's, and an undo left it alone."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["applied"], "sent", 30)
+        here.fault("answer_before", "GET", "/events/$", times=2, status=500)
+        await here.until(lambda: here.states() == ["confirmed"], "paused", 30)
+        assert len(told(here)) == 1, "the change of the status alone"
+        await here.kill()
+        here.start()
+        await here.run(40)
+        assert told(here)[1:] == [f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OURS}"]
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_a_change_in_the_log_whose_trail_was_not_stored_is_not_told_again(tmp_path: Path) -> None:
+    """Where the ledger cannot take a decision with its trail, it takes the decision alone; the next process knows of
+    the trail, and the log tells more. It told the change once more, as another hand's."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        stored = here.ledger.apply
+
+        def apply(commit: Commit) -> tuple[Write, ...]:
+            if commit.trail is not None:
+                raise LedgerUnwritable("the disk is full")
+            return stored(commit)
+
+        here.ledger.apply = apply  # type: ignore[method-assign]
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["confirmed"], "paused", 30)
+        await here.run(6)
+        once = [
+            f"event.status changed from 'active' to 'cancelled', {OTHERS}",
+            f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OURS}",
+        ]
+        assert told(here) == once
+        await here.kill()
+        here.start()
+        await here.run(6)
+        assert told(here) == once
+        here.set("e1", by="person", client_campaign_status="RUNNING")
+        await here.run(6)
+        assert told(here)[2:] == [f"event.client_campaign_status changed from 'PAUSED' to 'RUNNING', {OTHERS}"]
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_a_change_whose_record_could_not_be_stored_is_told_once_there_is_room(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        stored, refused, full = here.ledger.apply, 0, True
+
+        def apply(commit: Commit) -> tuple[Write, ...]:
+            nonlocal refused
+            if full:
+                refused += 1
+                raise LedgerUnwritable("the disk is full")
+            return stored(commit)
+
+        here.ledger.apply = apply  # type: ignore[method-assign]
+        here.set("e1", frontend_status="FLAGGED")
+        await here.run(6)
+        here.set("e1", frontend_status="HIDDEN")
+        await here.run(6)
+        assert refused > 1
+        assert told(here) == []
+        full = False
+        await here.run(6)
+        assert told(here) == [
+            f"event.frontend_status changed from 'DEFAULT' to 'FLAGGED', {OTHERS}",
+            f"event.frontend_status changed from 'FLAGGED' to 'HIDDEN', {OTHERS}",
+        ]
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_a_change_whose_commit_was_stored_though_it_seemed_to_fail_is_told_once(tmp_path: Path) -> None:
+    """A sync that fails may have stored all of it."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        stored, failed = here.ledger.apply, False
+
+        def apply(commit: Commit) -> tuple[Write, ...]:
+            nonlocal failed
+            made = stored(commit)
+            if any(record.kind == "observed" for record in commit.records) and not failed:
+                failed = True
+                raise LedgerUnwritable("the sync failed")
+            return made
+
+        here.ledger.apply = apply  # type: ignore[method-assign]
+        here.set("e1", frontend_status="FLAGGED")
+        await here.run(12)
+        assert failed
+        assert told(here) == [f"event.frontend_status changed from 'DEFAULT' to 'FLAGGED', {OTHERS}"]
 
     with town(tmp_path, world(happening("e1"))) as (_, play):
         play(script)

@@ -89,8 +89,6 @@ class Cycle:
         state = PartnerState(partner=partner, memory=memory, memories=memories, read_up_to=read_up_to, kept=kept)
         state.known = {*memories.events, *memory.gone}
         for write in self._ledger.open_writes(partner):
-            if write.sent:
-                state.did(write)
             if write.state == "sending":
                 self._settler.found_sending(state, write)
         return state
@@ -176,6 +174,7 @@ class Cycle:
 
     def _failed(self, state: PartnerState, problem: LedgerUnwritable | StateConflict) -> Done:
         """Nothing of a decision was stored."""
+        state.tells_again()
         if isinstance(problem, StateConflict):
             self._decider.reload(state)
             return Done(error=f"decided anew in the next cycle: {problem}")

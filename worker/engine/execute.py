@@ -36,7 +36,7 @@ from worker.model.commits import Commit, Move, Sending
 from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.exchange import WriteRequest
 from worker.model.facts import Json
-from worker.model.outcomes import Accepted, Answered, NotSent, Outcome, Uncertain
+from worker.model.outcomes import Accepted, Answered, NotSent, Outcome
 from worker.model.records import Record
 from worker.model.replacing import replace
 from worker.model.rules import Rule
@@ -126,7 +126,6 @@ class Executor:
             self._object(state, write, braked(ready.situation, recorded.brake))
             self._rest(state, write, BRAKED_AGAIN)
             return
-        state.did(write)  # before the answer: a look may see the effect sooner
         not_after = recorded.began_s + self._settings.timeout.total_seconds()
         outcome = await self._outward.send(write, request, not_after=not_after)
         await self._record(state, recorded.sending.move.after, outcome)
@@ -194,15 +193,13 @@ class Executor:
                 if step.settling is not None:
                     state.settling[sending.id] = step.settling  # looks count as evidence from here on all the same
                 await self._clock.sleep(RECORD_AGAIN.total_seconds())
-        self._remember(state, told.after, step.settling, outcome)
+        self._remember(state, told.after, step.settling)
 
-    def _remember(self, state: PartnerState, write: Write, settling: Settling | None, outcome: Outcome) -> None:
+    def _remember(self, state: PartnerState, write: Write, settling: Settling | None) -> None:
         if settling is not None:
             state.settling[write.id] = settling
         state.tasks_of_service.pop(write.id, None)
         state.said.pop(write.id, None)
-        if not isinstance(outcome, Accepted | Uncertain):
-            state.did_not(write)
 
     async def _ready(
         self, state: PartnerState, write: Write, rules: tuple[Rule, ...], earlier: tuple[Write, ...], places: Places

@@ -89,6 +89,7 @@ class Observer:
     def __init__(self, parts: Parts) -> None:
         self._clock = parts.clock
         self._service = parts.service
+        self._ledger = parts.ledger
         self._settings = parts.settings
         self._rules = parts.rules
         self._reader = FactReader(parts)
@@ -132,7 +133,7 @@ class Observer:
         memory = self._sight(state, memory, in_sight, now)
         self._reader.want(state, rules, state.calm.stirred(in_sight, now) if state.wanted_under == under else in_sight)
         state.wanted_under = under
-        records.extend(changes_seen(state, rules, now))
+        records.extend(changes_seen(self._ledger, state, rules, now))
         if listing.complete:
             memory = replace(memory, listed_at=now)
             state.last_ok_at, state.last_error = now, None
@@ -158,7 +159,7 @@ class Observer:
         self._expect(state, seen)
         only = changed if records is None else None
         if changed or records is not None:  # else nothing is decided on, and stored; then the next list does it
-            records = [*(records or ()), *changes_seen(state, rules, self._clock.now())]
+            records = [*(records or ()), *changes_seen(self._ledger, state, rules, self._clock.now())]
         return replace(seen, memory=state.memory, store=False, records=tuple(records or ()), only=only)
 
     def _expect(self, state: PartnerState, seen: Seen) -> None:
@@ -204,7 +205,7 @@ class Observer:
         at_once = self._settings.pairs_at_once
         if len(state.calm.portions(sorted(changed), len(course.rules), at_once, self._clock.now())) < 2:  # else later
             self._reader.want(state, course.rules, sorted(changed))
-            records = changes_seen(state, course.rules, self._clock.now(), changed)
+            records = changes_seen(self._ledger, state, course.rules, self._clock.now(), changed)
             self._tell(state, course, changed, tuple(records))
         share = part.pages / part.of_pages
         course.heard += share

@@ -3,13 +3,15 @@
 An auditor asks "who paused this?"; the answer must also be there where it was not the worker.
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 
 from worker.engine.state import EVENT, SETUP, PartnerState
+from worker.engine.whose import Place, Told, is_ours, last_told
 from worker.model.actions import ACTIONS
 from worker.model.document import EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS
+from worker.model.errors import LedgerUnwritable
 from worker.model.facts import Fact, FactKey, Json, Known
 from worker.model.ids import EventId, PartnerId
 from worker.model.records import Record
@@ -21,10 +23,11 @@ LISTS = frozenset({"permissions", "features"})
 
 
 def changes_seen(
-    state: PartnerState, rules: Iterable[Rule], now: datetime, among: Container[EventId] | None = None
+    ledger: Told, state: PartnerState, rules: Iterable[Rule], now: datetime, among: Container[EventId] | None = None
 ) -> list[Record]:
     """A record for each change of a watched field since that was last logged, also of one that was taken back since,
-    of all events or of those ``among`` them that were looked at. What cannot be read now has not changed yet."""
+    of all events or of those ``among`` them that were looked at. What cannot be read now has not changed yet; what
+    cannot be asked of the ledger now is told later."""
     found = [one for one in state.before.items() if among is None or one[0][0] in among]
     fields = watched_fields(rules) if found else {}
     records: list[Record] = []
@@ -32,14 +35,16 @@ def changes_seen(
         new = state.fact(event, key)
         if new is not None and not isinstance(new, Known):
             continue
-        del state.before[(event, key)]
-        if new is None:
+        values = [one.value for one in (*olds, new) if isinstance(one, Known) and isinstance(one.value, Mapping)]
+        told: list[Record] = []
+        try:
+            for field in fields.get(key.name, ()) if new is not None else ():
+                place = Place(partner=state.partner, event=event, fact=key.name, field=field)
+                told.extend(_changes(ledger, place, values, now, since=state.unsure.get((event, key))))
+        except LedgerUnwritable:
             continue
-        seen = [one.value for one in (*olds, new) if isinstance(one.value, Mapping)]
-        for field in fields.get(key.name, ()):
-            for was, now_is in pairwise([one[field] for one in seen if field in one]):
-                if was != now_is:
-                    records.append(_record(state, event, f"{key.name}.{field}", (was, now_is), now))
+        records.extend(told)
+        state.tells((event, key), now)
     return records
 
 
@@ -86,17 +91,28 @@ def watched_fields(rules: Iterable[Rule]) -> Mapping[str, tuple[str, ...]]:
     return found
 
 
-def _record(state: PartnerState, event: EventId, name: str, values: tuple[Json, Json], now: datetime) -> Record:
+def _changes(
+    ledger: Told, place: Place, values: Sequence[Mapping[str, Json]], now: datetime, *, since: datetime | None
+) -> list[Record]:
+    """The changes of one field. ``values``: of its fact, oldest first; ``since``: the log may tell of them already."""
+    had = [one[place.field] for one in values if place.field in one]
+    if since is not None and any(was != now_is for was, now_is in pairwise(had)):
+        had = [*(last_told(ledger, place, since) or had[:1]), *had[1:]]
+    records: list[Record] = []
+    for was, now_is in pairwise(had):
+        if was != now_is:
+            records.append(_record(place, (was, now_is), now, own=is_ours(ledger, place, (was, now_is), records)))
+    return records
+
+
+def _record(place: Place, values: tuple[Json, Json], now: datetime, *, own: bool) -> Record:
     was, now_is = values
-    ours = (event, name) in state.doing and state.doing[(event, name)] == now_is
-    if ours:
-        del state.doing[(event, name)]  # once: the next to make it so again is somebody else
-    whose = "by the worker's own write" if ours else "not by the worker"
+    whose = "by the worker's own write" if own else "not by the worker"
     return Record(
         at=now,
         kind="observed",
-        why=f"{name} changed from {was!r} to {now_is!r}, {whose}",
-        partner=state.partner,
-        event=event,
-        facts={name: now_is, "before": was, "ours": ours},
+        why=f"{place.name} changed from {was!r} to {now_is!r}, {whose}",
+        partner=place.partner,
+        event=place.event,
+        facts={place.name: now_is, "before": was, "ours": own},
     )

@@ -38,11 +38,13 @@ Place = tuple[EventId, FactKey]
 
 @dataclass(slots=True)
 class Kept:
-    """What is known of one partner's trail. ``facts``: as they were seen last and are stored; ``due``: events whose
-    evaluations are to be compared with the ledger, at a look at them; ``waited``: those of them that have waited once
-    for a fact nobody had asked for; ``rules``: the set they were last due for."""
+    """What is known of one partner's trail. ``facts``: as they were seen last and are stored; ``since``: when an
+    earlier process stored those of them that this one has not seen yet; ``due``: events whose evaluations are to be
+    compared with the ledger, at a look at them; ``waited``: those of them that have waited once for a fact nobody had
+    asked for; ``rules``: the set they were last due for."""
 
     facts: dict[EventId, dict[FactKey, Fact]] = field(default_factory=dict)
+    since: dict[Place, datetime] = field(default_factory=dict)
     due: dict[EventId, None] = field(default_factory=dict)
     waited: set[EventId] = field(default_factory=set)
     texts: set[str] = field(default_factory=set)
@@ -79,6 +81,7 @@ class Recorder:
         kept = Kept(listed_at=memory.listed_at)
         for one in self._ledger.observed(partner):
             kept.facts.setdefault(one.event, {})[one.key] = one.fact
+            kept.since[one.event, one.key] = one.at
         return kept
 
     def next_due(self, kept: Kept, in_sight: Container[EventId], rules: int) -> list[EventId]:

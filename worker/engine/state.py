@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from worker.engine.calm import Calm
-from worker.engine.effects import effect_of
 from worker.engine.memories import Memories
 from worker.engine.products import products_off
 from worker.engine.recording import Kept
-from worker.model.actions import ACTIONS
 from worker.model.facts import Fact, FactKey, Json, Known, Observation, Unknown
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory
@@ -75,12 +73,13 @@ class PartnerState:
     evidence of a write said, and when; ``shown``: a read that showed its effect while the ledger could not take it.
     ``listed_for``: the fields of an event that the list was read for last; ``lacking``: events that it has not shown
     since those are others, so that a field may seem to be missing which nobody has asked for.
-    ``doing``: the value that a write of ours last put into a field of a fact, to tell our own changes from others'.
     ``before``: watched facts that say something else, as they were when that was last logged, and as they were since,
-    oldest first; ``forgotten``: events
-    of which nothing from before counts any more. ``calm``: events that need no look. ``wanted``: the facts that rules
-    want of an event beside its own record; only events of which any is wanted; ``wanted_under``: by which rules;
-    ``habits``: how often those facts were found changed. ``frozen_under``: for which rules memories were frozen.
+    oldest first; ``telling``: those of them whose records are about to be stored; ``unsure``: those of which the log
+    may tell more, since when, because an earlier process, or a commit of which that is not known, may have stored it;
+    ``forgotten``: events of which nothing from before counts any more. ``calm``: events that need no look. ``wanted``:
+    the facts that rules want of an event beside its own record; only events of which any is wanted; ``wanted_under``:
+    by which rules; ``habits``: how often those facts were found changed. ``frozen_under``: for which rules memories
+    were frozen.
     ``shut``: rules that a product of the partner keeps from looking, with why, as it was last said. ``claimed``: events
     whose facts a pre-flight is about to read. ``in_flight``: writes whose attempt is recorded and whose outcome is not.
     ``quiet_until``: monotonic second before which the partner is left in peace. ``listed_at``: when its list, or the
@@ -114,8 +113,9 @@ class PartnerState:
     running: dict[WriteId, asyncio.Task[None]] = field(default_factory=dict)
     rests: dict[WriteId, Rest] = field(default_factory=dict)
     claimed: Counter[EventId] = field(default_factory=Counter)
-    doing: dict[tuple[EventId, str], Json] = field(default_factory=dict)
     before: dict[tuple[EventId, FactKey], tuple[Known, ...]] = field(default_factory=dict)
+    telling: dict[tuple[EventId, FactKey], tuple[Known, ...]] = field(default_factory=dict)
+    unsure: dict[tuple[EventId, FactKey], datetime] = field(default_factory=dict)
     forgotten: set[EventId] = field(default_factory=set)
     in_flight: set[WriteId] = field(default_factory=set)
     quiet_until: float = float("-inf")
@@ -171,25 +171,25 @@ class PartnerState:
         self.facts.pop(event, None)
         self.forgotten.add(event)
         for key in WATCHED:
-            self.before.pop((event, key), None)
+            for known in (self.before, self.telling, self.unsure, self.kept.since):
+                known.pop((event, key), None)
 
-    def did(self, write: Write) -> None:
-        """An attempt of ours may make this of the event's facts, until they are seen to be so."""
-        self.doing |= self._made_by(write)
+    def tells(self, place: tuple[EventId, FactKey], now: datetime) -> None:
+        """What a watched fact was before goes into the records of this look, which are still to be stored."""
+        self.telling[place] = self.before.pop(place)
+        self.unsure.setdefault(place, now)
 
-    def did_not(self, write: Write) -> None:
-        """The attempt had no effect after all: who makes it so is somebody else."""
-        for place, value in self._made_by(write).items():
-            if place in self.doing and self.doing[place] == value:
-                del self.doing[place]
+    def told(self) -> None:
+        """They are stored."""
+        for place in self.telling:
+            self.unsure.pop(place, None)
+        self.telling.clear()
 
-    def _made_by(self, write: Write) -> dict[tuple[EventId, str], Json]:
-        event = write.key.event
-        effect = effect_of(write.intent, lambda name: _value(self.fact(event, FactKey(name=name))))
-        fields = effect.value if effect is not None and isinstance(effect.value, Mapping) else {}
-        made = {(event, f"{effect.fact}.{name}"): value for name, value in fields.items()} if effect is not None else {}
-        brought = ACTIONS[write.intent.action].brings
-        return {**made, **{(event, f"{EVENT.name}.{name}"): value for name, value in brought}}
+    def tells_again(self) -> None:
+        """They may not be stored: the next look tells what the log then lacks."""
+        for place, olds in self.telling.items():
+            self.before[place] = (*olds, *self.before.get(place, ()))[:UNLOGGED_MOST]
+        self.telling.clear()
 
     def observe(self, event: EventId, key: FactKey, fact: Fact) -> bool:
         """Keeps a fact, of the event or of the partner; an older answer never replaces a newer one. Whether it says
@@ -233,6 +233,9 @@ class PartnerState:
         unlogged = self.before.get((event, key), ())
         kept = None if unlogged or event in self.forgotten else self.kept.facts.get(event, {}).get(key)
         was = old if isinstance(old, Known) else kept
+        since = self.kept.since.pop((event, key), None)
+        if since is not None and was is kept:
+            self.unsure.setdefault((event, key), since)
         if isinstance(was, Known):
             self.before[(event, key)] = (*unlogged[: UNLOGGED_MOST - 1], was)
 
