@@ -291,6 +291,25 @@ def test_an_undo_of_a_write_that_is_not_settled_waits_for_it_and_then_puts_it_ba
         play(script)
 
 
+def test_a_write_that_a_person_puts_back_is_not_sent_once_more(tmp_path: Path) -> None:
+    """It was sent and proved absent, and went out again only to be undone after it."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["unknown"], "nobody knows")
+        undo(here)
+        await here.until(lambda: here.states() == ["cancelled", "skipped"], "both at an end")
+        await here.run(60)
+        assert [(one.state, one.reason) for one in here.writes()] == [("cancelled", "undo"), ("skipped", "already_so")]
+        assert here.writes()[0].why == "proved absent, and a person has it put back, by write 2"
+        assert here.effects() == []
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
 def test_a_rule_that_enforces_its_wish_holds_the_undo_until_it_is_disabled(tmp_path: Path) -> None:
     rules = PAUSE + "    repeat: enforce\n    cooldown: 1m\n"
 

@@ -192,7 +192,8 @@ def what_has_to_last_lasted(case: Case) -> Iterator[str]:
 def _shown_otherwise(case: Case, wish: Wish, event: str, between: tuple[float, float]) -> bool:
     reads = [one for one in case.history.shown(event) if between[0] <= one.at_s < between[1] and one.whole]
     mine = [one.at_s for one in reads if one.owner == reads[-1].owner]
-    return any(not wish.holds(case.history.of(event, at_s + TICK_S)[-1]) for at_s in mine)
+    around = [[case.history.of(event, at_s + beside)[-1] for beside in (-TICK_S, TICK_S)] for at_s in mine]
+    return any(not any(map(wish.holds, either)) for either in around)
 
 
 def what_changed_in_a_silence_waits(case: Case) -> Iterator[str]:
@@ -202,10 +203,14 @@ def what_changed_in_a_silence_waits(case: Case) -> Iterator[str]:
     history = case.history
     if history.stale or history.clock_moved or len(history.logs) > 1 or any(one.lie for one in history.reads):
         return
-    died = [life.to_s for life in history.lives if life.how == "killed"]
+    died = [life for life in history.lives if life.how == "killed"]
     looks = [one.at_s for one in history.reads if one.path == "/events/" and one.whole]
     for before_s, after_s in pairwise(looks):
-        unstored = any(before_s <= at_s < before_s + 1.0 for at_s in died)
+        unstored = any(
+            before_s <= one.to_s and history.awake_s(one.owner, before_s, one.to_s) < 1.0
+            for one in died
+            if one.from_s <= before_s
+        )
         if unstored or after_s - before_s <= history.gap_s + INTERVAL_S:
             continue
         for life, rows in enumerate(history.logs):
@@ -215,7 +220,7 @@ def what_changed_in_a_silence_waits(case: Case) -> Iterator[str]:
                     yield from _it_waits(case, rows, row, after_s, fired_s)
 
 
-def _is_new(case: Case, rows: list[Row], wish: Wish, seen_s: float) -> bool:
+def is_new(case: Case, rows: list[Row], wish: Wish, seen_s: float) -> bool:
     """Whether the rule was loaded for the first time after that look."""
     loaded = (row for row in rows if row["kind"] == "rules_loaded" and wish.rule in re.findall(r"[\w-]+", row["why"]))
     first = next(loaded, None)
@@ -233,7 +238,7 @@ def _it_waits(case: Case, rows: list[Row], fired: Row, after_s: float, fired_s: 
     reads = case.history.shown(event)
     seen_s = max(one.at_s for one in reads if one.at_s < after_s and (one.whole or one.partly))
     before = case.history.of(event, seen_s)
-    if not before or _is_new(case, rows, wish, seen_s) or any(wish.holds(one) for one in before):
+    if not before or is_new(case, rows, wish, seen_s) or any(wish.holds(one) for one in before):
         return  # what is new has missed nothing
     then = became_of_firing(rows, fired)
     if then not in (None, "waiting") and not asked_again(rows, fired):

@@ -36,6 +36,7 @@ from tests.simulation.case import (
     too_late,
     touched,
 )
+from tests.simulation.doing import changes_follow_each_other, what_was_done_is_told, whose_doing_it_was
 from tests.simulation.ends import (
     a_perfect_service_needs_nobody,
     a_started_process_is_quiet,
@@ -234,18 +235,20 @@ def _left(case: Case, row: Row, proof: str, since_s: float, at_s: float) -> Iter
 
 def a_row_of_reads_before_another_attempt(case: Case) -> Iterator[str]:
     """Between the end of an unknown attempt, or the last read since then that could not tell, and the next attempt lie
-    at least ``evidence_reads`` whole reads of the target, by the process that sends."""
+    at least ``evidence_reads`` reads of the target, by the process that sends: whole ones, and those that showed it
+    in spite of what was wrong with them, by the log."""
     for deed in case.deeds.values():
         for before, after in pairwise(deed.attempts):
             if after.row["reason"] != "resend" or not after.wire:
                 continue
             since_s = max(before.ended_s, _last_that_could_not_tell(case, deed, before, after))
+            partly = _reads_that_said(deed, "not_there", before.row["seq"], after.row["seq"])
             reads = [
                 one
                 for one in case.history.reads
                 if since_s <= one.at_s < after.at_s
                 and one.owner == after.wire[0].owner
-                and one.whole
+                and (one.whole or (one.partly and one.request_id in partly))
                 and _shows(deed, one.path)
             ]
             if len(reads) < case.history.evidence_reads:
@@ -253,14 +256,17 @@ def a_row_of_reads_before_another_attempt(case: Case) -> Iterator[str]:
 
 
 def _last_that_could_not_tell(case: Case, deed: Deed, before: Attempt, after: Attempt) -> float:
-    unclear = {
+    unclear = _reads_that_said(deed, "cannot_tell", before.row["seq"], after.row["seq"])
+    return max((one.at_s + TICK_S for one in case.history.reads if one.request_id in unclear), default=0.0)
+
+
+def _reads_that_said(deed: Deed, says: str, after_seq: int, before_seq: int) -> set[str]:
+    """The reads that the log has as evidence that said so, between two records."""
+    return {
         row["evidence"]["x_request_id"]
         for row in deed.rows
-        if row["kind"] == "evidence"
-        and row["evidence"]["says"] == "cannot_tell"
-        and before.row["seq"] < row["seq"] < after.row["seq"]
+        if row["kind"] == "evidence" and row["evidence"]["says"] == says and after_seq < row["seq"] < before_seq
     }
-    return max((one.at_s + TICK_S for one in case.history.reads if one.request_id in unclear), default=0.0)
 
 
 def _shows(deed: Deed, path: str) -> bool:
@@ -279,9 +285,10 @@ def the_first_byte_leaves_in_time(case: Case) -> Iterator[str]:
 
 
 def nothing_leaves_without_its_approval(case: Case) -> Iterator[str]:
-    """What waited for a person, or must wait by the config, is not sent before the person has let it go."""
-    for _, rows, _ in case.lines:
-        let_go = not case.history.approves
+    """What waited for a person, or must wait by the config, is not sent before the person has let it go; an undo has a
+    person's word from the beginning."""
+    for deed, rows, _ in case.lines:
+        let_go = deed.undo or not case.history.approves
         for row in rows:
             if row["kind"] == "waiting":
                 let_go = False
@@ -356,6 +363,9 @@ CLAIMS: tuple[Callable[[Case], Iterator[str]], ...] = (
     what_rules_lean_on_is_read_again,
     what_was_seen_is_not_sent_again,
     a_stop_waits_for_what_it_overtook,
+    changes_follow_each_other,
+    whose_doing_it_was,
+    what_was_done_is_told,
     an_undo_was_asked_for,
     an_undo_puts_back_what_was,
     an_undo_overwrites_nobody,

@@ -67,7 +67,7 @@ def _died_with_it(case: Case, at_s: float) -> bool:
     for heard_s in (one for one in history.throttled if one <= at_s):
         for life in _readers(case):
             if life.from_s <= heard_s <= life.to_s <= at_s and (
-                lost or (life.how == "killed" and life.to_s - heard_s <= SAVED_WITHIN_S)
+                lost or (life.how == "killed" and history.awake_s(life.owner, heard_s, life.to_s) <= SAVED_WITHIN_S)
             ):
                 return True
     return False
@@ -80,8 +80,16 @@ def _waited_long_enough(what: str) -> bool:
 
 
 def _stalled_meanwhile(case: Case, at_s: float) -> bool:
-    """Whether the request that left then had been held up with its whole process, which could hear nothing."""
-    return any(abs(one.at_s - at_s) < TICK_S and "stalled" in one.harm for one in case.history.wire)
+    """Whether a process was stalled from when it was asked to wait until then, but for the moment that an answer takes:
+    it could hear nothing, and what it had asked before left all the same."""
+    waited = [one for one in case.history.throttled if one <= at_s]
+    return any(
+        case.history.awake_s(life.owner, one, at_s) <= UNDER_WAY_S < at_s - one
+        for life in case.history.lives
+        if life.from_s <= at_s <= life.to_s
+        for one in waited
+        if life.from_s <= one
+    )
 
 
 def _lost(deed: Deed) -> bool:

@@ -113,7 +113,8 @@ class History:
     """One played world. ``logs``: the action log of each life of the ledger, the last one last; ``stamps``: for each,
     when the records up to a number were committed; ``lost``: when each but the last of them was taken away, or put back
     to what it had been. ``slowed``: something kept a whole process waiting, not one write. ``unstored``: something kept
-    a process from storing. ``cramped``: from when to when the disk was full. ``paged``: the list of events comes in
+    a process from storing. ``cramped``: from when to when the disk was full. ``stalls``: which process did nothing,
+    from when to when, while time went on. ``paged``: the list of events comes in
     several pages, of which each shows but some. ``writes``: number, state and attempt of each, as the ledger's own
     table says in the end."""
 
@@ -152,8 +153,14 @@ class History:
     slowed: bool = False
     unstored: bool = False
     cramped: Sequence[tuple[float, float]] = ()
+    stalls: Sequence[tuple[str, float, float]] = ()
     clock_moved: bool = False
     defects: list[str] = field(default_factory=list)
+
+    def awake_s(self, owner: str, from_s: float, to_s: float) -> float:
+        """How long a process ran in that time: what is stalled hears, stores and sends nothing."""
+        stalled = (min(to_s, one[2]) - max(from_s, one[1]) for one in self.stalls if one[0] == owner)
+        return to_s - from_s - sum(max(0.0, one) for one in stalled)
 
     def of(self, event: str, until_s: float = inf) -> list[Version]:
         """The event as it was in the service from its beginning to that moment."""

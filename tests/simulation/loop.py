@@ -70,6 +70,7 @@ class SimLoop(asyncio.AbstractEventLoop):  # what nothing here asks for stays ab
         self.between: Callable[[str], None] | None = None
         self.after: Callable[[], None] | None = None
         self.troubles: list[str] = []
+        self.stalls: list[tuple[str, float, float]] = []
         self._chance = chance
         self._ready: list[Step] = []
         self._timers: list[tuple[float, int, Step]] = []
@@ -213,6 +214,7 @@ class SimLoop(asyncio.AbstractEventLoop):  # what nothing here asks for stays ab
         if owner in self._dead or owner in self._parked:
             return
         self._parked[owner] = []
+        self.stalls.append((owner, self.now, self.now + seconds))
         Context().run(self.call_later, seconds, self._wake, owner)
 
     def _wake(self, owner: str) -> None:

@@ -765,6 +765,36 @@ _ALL: tuple[Mutant, ...] = (
         shown_by=(plain("undone an hour back"),),
     ),
     Mutant(
+        name="whose doing, known by one process",
+        why="a change that a process which has died confirmed and did not log is another hand's to the next",
+        applied=flaw(
+            "worker.engine.whose:is_ours",
+            ("if may_have_effect(write)", "if may_have_effect(write) and not write.final"),
+        ),
+        shown_by=(Try(seed=11_207_023),),
+    ),
+    Mutant(
+        name="told, and told again",
+        why="a change that is in the log, and whose trail could not be stored, is told by the next process once more",
+        applied=flaw("worker.engine.observed:_changes", ("if since is not None and", "if False and")),
+        shown_by=(Try(seed=11_200_419),),
+    ),
+    Mutant(
+        name="a change that is never told",
+        why="the record of a change is lost with the commit that failed",
+        applied=flaw(
+            "worker.engine.state:PartnerState.tells_again",
+            ("for place, olds in self.telling.items():", "for place, olds in ():"),
+        ),
+        shown_by=(at("pause", "write", "429 applied, disk full for 8 s"),),
+    ),
+    Mutant(
+        name="sent once more to be undone",
+        why="an unknown write that a person has put back is sent again where it is proved absent",
+        applied=flaw("worker.engine.asking:_taken_back", ("if undo is None:", "if True:")),
+        shown_by=(Try(seed=11_206_005),),
+    ),
+    Mutant(
         name="two undos of one write",
         why="what is to be put back already is put back by another undo as well",
         applied=flaw("worker.writes.undo:undoing", ("if under_way is not None:", "if False:")),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
+from tests.simulation.brakes import is_new
 from tests.simulation.case import (
     FIELDS,
     INTERVAL_S,
@@ -99,8 +100,8 @@ def _waited(case: Case, wish: Wish, event: str, between: tuple[float, float]) ->
     shown = [one for one in history.shown(event) if one.at_s < away_s]
     if not shown or not all(one.whole for one in shown) or history.lies(event):
         return  # the page that it stands on may not have shown it, and what no rule could judge before is new
-    before = history.of(event, max(one.at_s for one in shown) + TICK_S)
-    if any(wish.holds(one) for one in before):
+    seen_s = max(one.at_s for one in shown)
+    if is_new(case, case.last, wish, seen_s) or any(wish.holds(one) for one in history.of(event, seen_s + TICK_S)):
         return
     for row in case.last:
         fired_s = case.committed_s(0, row["seq"])

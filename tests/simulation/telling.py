@@ -99,6 +99,7 @@ def told_history(town: Town, ended_s: float) -> history.History:
         )
         or any(turn.does == "disk full" for turn in town.scene.turns),
         cramped=town.cramped,
+        stalls=town.loop.stalls,
         defects=town.defects,
     )
 

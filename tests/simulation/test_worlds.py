@@ -226,6 +226,18 @@ FOUND = (
         "a hand that was there before a late effect is another hand all the same",
     ),
     (Try(seed=11_000_122), "an event that only an answer with another object has shown was never there"),
+    (Try(seed=10_603_568), "a process that is stalled until it dies saves no Retry-After"),
+    (Try(seed=10_611_503), "and what it had asked before leaves all the same"),
+    (Try(seed=10_002_571), "nor does it store that it has looked, before a silence"),
+    (Try(seed=10_603_811), "a read in the moment at which a condition ends may show it still"),
+    (Try(seed=10_603_925), "a read that came late, by a process that was stalled, has shown its target all the same"),
+    (Try(seed=11_202_276), "a rule that has a new name has missed nothing while an event was away before that"),
+    (Try(seed=11_210_716), "an undo needs no other approval, also where its rule is gone"),
+    (Try(seed=11_200_419), "what the log tells already is not told again by a process whose trail is older"),
+    (Try(seed=11_206_028), "whatever it was that kept the trail from being stored"),
+    (Try(seed=11_207_023), "what a process confirmed and did not log before it died is no other hand's"),
+    (Try(seed=11_206_005), "what a person has put back is not sent once more to be undone"),
+    (Try(seed=10_000_369), "reads that answer as of the past show changes that nobody made just then"),
 )
 
 

@@ -106,8 +106,11 @@ def let_go(write: Write, reason: str, memories: Pairs) -> dict[tuple[EventId, Ru
     """The new memories of those who stood behind an unknown write that was proved absent and is asked for no more.
 
     Nothing came of the firing, so it is not lost: an edited rule fires by its new text, one that lost to a stronger
-    wish may act once that ends, and one that is gone fires when it is back. A change that lost is consumed.
+    wish may act once that ends, and one that is gone fires when it is back. A change that lost is consumed; so is what
+    a person has put back.
     """
+    if reason == "undo":
+        return {}
     result: dict[tuple[EventId, RuleId], RuleMemory] = {}
     for rule in write.rules or (write.key.rule,):
         pair = (write.key.event, rule)

@@ -167,6 +167,12 @@ class Write:
         return self.key.rule == NO_RULE
 
     @property
+    def undoes(self) -> tuple[Json, ...]:
+        """Of an undo, the numbers of the writes that it puts back."""
+        numbers = self.intent.context.get("undoes")
+        return tuple(numbers) if isinstance(numbers, list) else ()
+
+    @property
     def final(self) -> bool:
         """No state follows."""
         return self.state in FINAL

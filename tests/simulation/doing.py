@@ -1,0 +1,108 @@
+"""Claims about what the log tells of changes: each was one, is told once, and whose doing it was is told as it was."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tests.simulation.case import FIELDS, TICK_S, Case, Deed, too_late, wanted_of
+from tests.simulation.history import Row
+
+TOGGLES = frozenset(
+    {"client_campaign_status", "campaign_optimisation_status", "ad_campaign_optimisation_status", "frontend_status"}
+)
+"""The fields that the worker's writes set."""
+LOOKS_ENOUGH = 2
+
+
+def changes_follow_each_other(case: Case) -> Iterator[str]:
+    """What a record says that a field was, the record before it said that it had become: none is told twice, and none
+    is passed over. Not asked for where rules were edited: only fields that a rule in force looks at are logged."""
+    if case.history.edited:
+        return
+    for rows in case.history.logs:
+        last: dict[tuple[str, str], Row] = {}
+        for row, name in _told(rows):
+            was, now_is = row["facts"]["before"], row["facts"][name]
+            before = last.get((str(row["event"]), name))
+            if before is not None and before["facts"][name] != was:
+                yield f"record {row['seq']} has {name} change from {was!r}, and record {before['seq']} to another value"
+            if was == now_is:
+                yield f"record {row['seq']} tells of no change"
+            last[str(row["event"]), name] = row
+
+
+def whose_doing_it_was(case: Case) -> Iterator[str]:
+    """A change told as another hand's was made by one; a change told as the worker's followed an attempt to make it.
+    The first is not asked for where reads answered as of the past, of an event that is another object, and after a
+    ledger was lost: it does not know of all that it had sent."""
+    history = case.history
+    for life, rows in enumerate(history.logs):
+        for row, name in _told(rows):
+            event, field = str(row["event"]), name.partition(".")[2]
+            if field not in TOGGLES:
+                continue
+            at_s, value = case.committed_s(life, row["seq"]), row["facts"][name]
+            makers = _makers(case, event, field, value)
+            if row["facts"]["ours"]:
+                if not any(one.at_s <= at_s for deed in makers for one in deed.attempts):
+                    yield f"record {row['seq']} calls {name} = {value!r} the worker's, which had not asked for it"
+            elif history.stale or len(history.logs) > 1 or not history.of(event):
+                continue
+            elif not _another_hand(case, event, field, value, at_s):
+                if any(too_late(case, deed, one) for deed in makers for one in deed.effects):
+                    case.forgiven["an effect later than settle"] += 1
+                else:
+                    yield f"record {row['seq']} calls {name} = {value!r} another hand's, and there was none"
+
+
+def what_was_done_is_told(case: Case) -> Iterator[str]:
+    """A write that changed its target, and was confirmed by a read, is in the log as a change by the worker, once one
+    process has had so many whole looks after that, with room to store them, that it cannot have missed it."""
+    history = case.history
+    if history.stale or history.edited or len(history.logs) > 1:
+        return
+    for deed in case.deeds.values():
+        done = next((row for row in deed.rows if (row["kind"], row["reason"]) == ("confirmed", "read")), None)
+        made = _makes(case, deed) if str(deed.rows[0]["action"]) in FIELDS and not deed.unseen else None
+        if done is None or made is None or not any(one.changed for one in deed.effects):
+            continue
+        since_s = max([case.committed_s(0, done["seq"]), *(to_s for _, to_s in history.cramped)])
+        looks = Counter(
+            one.owner for one in history.reads if one.path == "/events/" and one.whole and one.at_s > since_s
+        )
+        name, value = f"event.{made[0]}", made[1]
+        told = (row for row, of in _told(case.last) if (row["event"], of) == (deed.event, name))
+        if max(looks.values(), default=0) >= LOOKS_ENOUGH and not any(row["facts"][name] == value for row in told):
+            yield f"write {done['write']} made {name} {value!r}, and no record tells of that"
+
+
+def _told(rows: list[Row]) -> Iterator[tuple[Row, str]]:
+    for row in rows:
+        if row["kind"] == "observed" and row["event"] is not None and "ours" in (row["facts"] or {}):
+            yield row, next(name for name in row["facts"] if name not in ("before", "ours"))
+
+
+def _makers(case: Case, event: str, field: str, value: object) -> list[Deed]:
+    """The writes that were to make the field so."""
+    found = [deed for deed in case.deeds.values() if deed.event == event and deed.attempts]
+    return [deed for deed in found if _makes(case, deed) == (field, value)]
+
+
+def _makes(case: Case, deed: Deed) -> tuple[str, object] | None:
+    match str(deed.rows[0]["action"]):
+        case "boost":
+            return "client_campaign_status", "RUNNING"
+        case "create_draft":
+            return None
+        case _:
+            return wanted_of(case, deed)
+
+
+def _another_hand(case: Case, event: str, field: str, value: object, at_s: float) -> bool:
+    """Whether somebody else had made the field so by then."""
+    for other in case.history.others:
+        if other.at_s > at_s or (other.target != "*" and (other.event, other.target) != (event, field)):
+            continue
+        known = case.history.at(event, other.at_s + TICK_S)
+        if known is not None and known.record is not None and known.record[field] == value:
+            return True
+    return False
