@@ -56,7 +56,8 @@ def whose_doing_it_was(case: Case) -> Iterator[str]:
 
 def what_was_done_is_told(case: Case) -> Iterator[str]:
     """A write that changed its target, and was confirmed by a read, is in the log as a change by the worker, once one
-    process has had so many whole looks after that, with room to store them, that it cannot have missed it."""
+    process has had so many whole looks after that, with room to store them, that it cannot have missed it. A value
+    where there was none is no change: whoever could not be read before has not changed."""
     history = case.history
     if history.stale or history.edited or len(history.logs) > 1:
         return
@@ -64,6 +65,9 @@ def what_was_done_is_told(case: Case) -> Iterator[str]:
         done = next((row for row in deed.rows if (row["kind"], row["reason"]) == ("confirmed", "read")), None)
         made = _makes(case, deed) if str(deed.rows[0]["action"]) in FIELDS and not deed.unseen else None
         if done is None or made is None or not any(one.changed for one in deed.effects):
+            continue
+        before = history.at(deed.event, min(one.at_s for one in deed.effects) - TICK_S)
+        if before is None or before.record is None or before.record[made[0]] is None:
             continue
         since_s = max([case.committed_s(0, done["seq"]), *(to_s for _, to_s in history.cramped)])
         looks = Counter(

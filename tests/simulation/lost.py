@@ -77,6 +77,9 @@ def _true_then(case: Case, deed: Deed, row: Row, life: int, wish: Wish | None) -
             found = mates(case, deed)
             told = [rows for one, rows, of in case.lines if of == life and any(one is mate for mate in found)]
             return any(_ended_otherwise(rows) for rows in told)
+        case "undo":
+            planned = (one for one, told, of in case.lines if of == life and told[0]["seq"] < row["seq"])
+            return any(row["write"] in one.undoes for one in planned)
         case "conflict":
             return any(rival(one, deed) for one in case.deeds.values())
         case _:

@@ -237,6 +237,9 @@ FOUND = (
     (Try(seed=11_206_028), "whatever it was that kept the trail from being stored"),
     (Try(seed=11_207_023), "what a process confirmed and did not log before it died is no other hand's"),
     (Try(seed=11_206_005), "what a person has put back is not sent once more to be undone"),
+    (Try(seed=12_000_096), "a value where none could be read before is no change"),
+    (Try(seed=12_020_361), "a read with which something is wrong may show its target all the same"),
+    (Try(seed=12_020_699), "what a person let go and another puts back goes nowhere"),
     (Try(seed=10_000_369), "reads that answer as of the past show changes that nobody made just then"),
 )
 

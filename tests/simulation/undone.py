@@ -84,8 +84,9 @@ def an_undo_puts_back_what_was(case: Case) -> Iterator[str]:
 
 
 def an_undo_overwrites_nobody(case: Case) -> Iterator[str]:
-    """When an undo is recorded as sending, the last whole read of its event by the process that sends met what the
-    newest of the writes that it undoes had left. Not asked for where reads answered as of the past."""
+    """When an undo is recorded as sending, the last whole read of its event by the process that sends, or one after it
+    with which something was wrong, met what the newest of the writes that it undoes had left. Not asked for where reads
+    answered as of the past."""
     if case.history.stale:
         return
     for deed in case.deeds.values():
@@ -97,14 +98,16 @@ def an_undo_overwrites_nobody(case: Case) -> Iterator[str]:
 
 def _last_read_met(case: Case, deed: Deed, attempt: Attempt, left: tuple[str, object]) -> bool:
     reads = [
-        one.at_s
+        one
         for one in case.history.reads
         if one.path == f"/events/{deed.event}"
-        and one.whole
+        and (one.whole or one.partly)
         and one.owner == attempt.wire[0].owner
         and one.at_s <= attempt.at_s
     ]
-    either = (case.history.at(deed.event, at_s) for at_s in (reads[-1] - TICK_S, reads[-1] + TICK_S)) if reads else ()
+    whole_s = max((one.at_s for one in reads if one.whole), default=0.0)
+    last = [one.at_s + beside for one in reads if one.at_s >= whole_s for beside in (-TICK_S, TICK_S)]
+    either = (case.history.at(deed.event, at_s) for at_s in last)
     return any(known is not None and _reads(known, *left) for known in either)
 
 
