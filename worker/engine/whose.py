@@ -7,6 +7,7 @@ an effect and makes the field what it is has made it so, once: what makes it so 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from itertools import chain
 from typing import Protocol
 
@@ -52,7 +53,7 @@ def is_ours(ledger: Told, place: Place, values: tuple[Json, Json], beside: Itera
     """
     sent = [
         write
-        for target in _targets(place)
+        for target in _targets(place.fact, place.field)
         for write in ledger.target_writes(place.partner, place.event, target)
         if may_have_effect(write) and _makes(write, place, values)
     ]
@@ -80,13 +81,14 @@ def _changes_told(ledger: Told, wanted: LogFilter) -> Iterator[Mapping[str, Json
             yield facts
 
 
-def _targets(place: Place) -> Iterable[str]:
+@cache
+def _targets(fact: str, field: str) -> tuple[str, ...]:
     """The targets whose writes can change the field."""
-    if place.fact == SETUP:
+    if fact == SETUP:
         return (SETUP,)
-    written = (row.target for row in ACTIONS.values() if (place.fact, place.field) in row.writes)
-    brought = (row.target for row in ACTIONS.values() if place.field in dict(row.brings))
-    return dict.fromkeys(chain(written, brought))
+    written = (row.target for row in ACTIONS.values() if (fact, field) in row.writes)
+    brought = (row.target for row in ACTIONS.values() if field in dict(row.brings))
+    return tuple(dict.fromkeys(chain(written, brought)))
 
 
 def _makes(write: Write, place: Place, values: tuple[Json, Json]) -> bool:

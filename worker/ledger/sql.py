@@ -68,11 +68,10 @@ class SqlLedger(LedgerReader):
     def open(cls, url: str, *, clock_now: NowClock, folder: Path | None = None) -> Self:
         """The ledger for writing: made if there is none, refused with `NotSafe` if it is not safe to send from."""
         place = place_of(url, folder)
-        if stored_revision(place) == NOTHING:
+        if stored_revision(place, marked=True) == NOTHING:
             if place.mark.exists():
                 raise lost(place)
             create(place, clock_now())
-        leave_alone_if_unsafe(place)
         store = writing_store(place)
         try:
             return cls(store, mark=check_mark(store, place))
@@ -226,8 +225,14 @@ class SqlLedger(LedgerReader):
         self._mark, self._seen_to = mark, mark.seq
 
 
-def stored_revision(place: LedgerPlace) -> str:
-    """The revision in the file, `NOTHING` where there is no file or no table. Raises `NotSafe` unless it is ours."""
+def stored_revision(place: LedgerPlace, *, marked: bool = False) -> str:
+    """The revision in the file, `NOTHING` where there is no file or no table. Raises `NotSafe` unless it is ours; with
+    ``marked`` also for a ledger behind its mark, before anything opens it for writing.
+
+    SQLite moves what is whole of a damaged write-ahead log into the file, and drops the rest of it, when whoever could
+    write closes the file; then nobody can look any more at what was lost. Without a mark nothing is said here: another
+    process may be making one.
+    """
     if not place.file.exists():
         return NOTHING
     name = f"the ledger {place.file}"
@@ -235,29 +240,16 @@ def stored_revision(place: LedgerPlace) -> str:
     try:
         with store.reading() as connection:
             revision = revision_of(connection, name)
-    finally:
-        store.close()
-    if revision != NOTHING:
+        if revision == NOTHING:
+            return NOTHING
         require_current(revision, name, place=place)
-    return revision
-
-
-def leave_alone_if_unsafe(place: LedgerPlace) -> None:
-    """Raises `NotSafe` for a ledger behind its mark before anything opens it for writing.
-
-    SQLite moves what is whole of a damaged write-ahead log into the file, and drops the rest of it, when whoever could
-    write closes the file; then nobody can look any more at what was lost. Without a mark nothing is said here: another
-    process may be making one.
-    """
-    mark = read_mark(place)
-    if mark is None:
-        return
-    store = reading_store(place)
-    try:
-        with store.reading() as connection:
-            compared(connection, place, mark)
+        mark = read_mark(place) if marked else None
+        if mark is not None:
+            with store.reading() as connection:  # begun after the mark was read, which the ledger may be ahead of
+                compared(connection, place, mark)
     finally:
         store.close()
+    return revision
 
 
 def create(place: LedgerPlace, now: datetime) -> None:
