@@ -240,6 +240,7 @@ FOUND = (
     (Try(seed=12_000_096), "a value where none could be read before is no change"),
     (Try(seed=12_020_361), "a read with which something is wrong may show its target all the same"),
     (Try(seed=12_020_699), "what a person let go and another puts back goes nowhere"),
+    (Try(seed=12_004_037), "what no read shows is done again where a person asks for it again"),
     (Try(seed=10_000_369), "reads that answer as of the past show changes that nobody made just then"),
 )
 
