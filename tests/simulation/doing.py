@@ -56,8 +56,9 @@ def whose_doing_it_was(case: Case) -> Iterator[str]:
 
 def what_was_done_is_told(case: Case) -> Iterator[str]:
     """A write that changed its target, and was confirmed by a read, is in the log as a change by the worker, once one
-    process has had so many whole looks after that, with room to store them, that it cannot have missed it. A value
-    where there was none is no change: whoever could not be read before has not changed."""
+    process has had so many whole looks after that, with room to store them, that it cannot have missed it. A process
+    that finds what another one could not store has nothing to compare it with; and a value where there was none is no
+    change."""
     history = case.history
     if history.stale or history.edited or len(history.logs) > 1:
         return
@@ -70,9 +71,9 @@ def what_was_done_is_told(case: Case) -> Iterator[str]:
         if before is None or before.record is None or before.record[made[0]] is None:
             continue
         since_s = max([case.committed_s(0, done["seq"]), *(to_s for _, to_s in history.cramped)])
-        looks = Counter(
-            one.owner for one in history.reads if one.path == "/events/" and one.whole and one.at_s > since_s
-        )
+        sender = next((wire.owner for one in deed.attempts for wire in one.wire), "")
+        lists = [one for one in history.reads if one.path == "/events/" and one.whole and one.at_s > since_s]
+        looks = Counter(one.owner for one in lists if one.owner == sender or not history.unstored)
         name, value = f"event.{made[0]}", made[1]
         told = (row for row, of in _told(case.last) if (row["event"], of) == (deed.event, name))
         if max(looks.values(), default=0) >= LOOKS_ENOUGH and not any(row["facts"][name] == value for row in told):

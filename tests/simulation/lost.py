@@ -224,7 +224,8 @@ def an_end_unconfirmed_was_not_to_be_seen(case: Case) -> Iterator[str]:
 
 def cooldowns_are_kept(case: Case) -> Iterator[str]:
     """A rule acts on an event again no sooner than its cooldown allows, which is measured by the wall clock; where a
-    ledger forgot an attempt nobody can. An attempt that is proven unsent was no act."""
+    ledger forgot an attempt nobody can. An attempt that is proven unsent was no act, nor is one that a person has
+    granted: a cooldown holds firings."""
     if case.forgot or case.history.clock_moved:
         return
     for wish in case.history.wishes:
@@ -233,11 +234,17 @@ def cooldowns_are_kept(case: Case) -> Iterator[str]:
                 next(one.at_s for one in deed.attempts if not one.taken_back)
                 for deed in case.deeds.values()
                 if deed.event == event and deed.rows[0]["rule"] == wish.rule
-                if any(not one.taken_back for one in deed.attempts)
+                if any(not one.taken_back for one in deed.attempts) and not _granted_at_first(deed)
             )
             for before_s, after_s in pairwise(firsts):
                 if after_s - before_s < wish.cooldown_s - TICK_S:
                     yield f"{wish.rule} acted on {event} twice within {after_s - before_s:.3f} s"
+
+
+def _granted_at_first(deed: Deed) -> bool:
+    """Whether a person had said of it that it did not take effect before it was sent at all."""
+    told = [row["kind"] for row in deed.rows]
+    return "resolved" in told and told.index("resolved") < told.index("sending")
 
 
 def the_untouched_went_on(case: Case) -> Iterator[str]:

@@ -241,6 +241,9 @@ FOUND = (
     (Try(seed=12_020_361), "a read with which something is wrong may show its target all the same"),
     (Try(seed=12_020_699), "what a person let go and another puts back goes nowhere"),
     (Try(seed=12_004_037), "what no read shows is done again where a person asks for it again"),
+    (Try(seed=12_100_008), "nor is it told again where the wall clock was set back in between"),
+    (Try(seed=12_100_240), "a process that finds what another could not store has nothing to compare it with"),
+    (Try(seed=12_101_746), "what a person grants another attempt begins no cooldown"),
     (Try(seed=10_000_369), "reads that answer as of the past show changes that nobody made just then"),
 )
 

@@ -97,7 +97,7 @@ def _changes(
     """The changes of one field. ``values``: of its fact, oldest first; ``since``: the log may tell of them already."""
     had = [one[place.field] for one in values if place.field in one]
     if since is not None and any(was != now_is for was, now_is in pairwise(had)):
-        had = [*(last_told(ledger, place, since) or had[:1]), *had[1:]]
+        had[0] = last_told(ledger, place, had[0], since)
     records: list[Record] = []
     for was, now_is in pairwise(had):
         if was != now_is:

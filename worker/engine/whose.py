@@ -17,7 +17,6 @@ from worker.model.commits import LogFilter
 from worker.model.facts import Json
 from worker.model.ids import EventId, PartnerId
 from worker.model.records import Record
-from worker.model.replacing import replace
 from worker.model.writes import Write
 from worker.writes.undo import may_have_effect
 
@@ -59,26 +58,32 @@ def is_ours(ledger: Told, place: Place, values: tuple[Json, Json], beside: Itera
     ]
     if not sent:
         return False
-    since = _changes_told(ledger, replace(_about(place), after_seq=max(write.sent_seq for write in sent)))
-    told = chain(since, (one.facts for one in beside if one.facts is not None))
-    return not any(place.name in one and one[place.name] == values[1] and one["ours"] is True for one in told)
+    since = (record["facts"] for record in _changes_told(ledger, place, max(write.sent_seq for write in sent)))
+    return not any(_tells_so(facts, place, values[1]) for facts in chain(since, (one.facts for one in beside)))
 
 
-def last_told(ledger: Told, place: Place, since: datetime) -> tuple[Json, ...]:
-    """The value of the field in the newest record since then that tells of it; empty where none does."""
-    told = _changes_told(ledger, replace(_about(place), since=since))
-    return tuple([facts[place.name] for facts in told if place.name in facts][-1:])
+def _tells_so(facts: object, place: Place, value: Json) -> bool:
+    """Whether a record with these facts tells that the worker made the field so."""
+    named = facts if isinstance(facts, Mapping) else {}
+    return place.name in named and named[place.name] == value and named["ours"] is True
 
 
-def _about(place: Place) -> LogFilter:
-    return LogFilter(partner=place.partner, event=place.event)
+def last_told(ledger: Told, place: Place, known: Json, since: datetime) -> Json:
+    """What the newest record that tells of the field says that it has become, where it goes on from what is ``known``:
+    it is of ``since`` then or later, or tells of a change from that, by whatever clock. Else what is known."""
+    last, fresh = known, False
+    for record in _changes_told(ledger, place):
+        facts, at = record["facts"], record["at"]
+        if isinstance(facts, Mapping) and place.name in facts:
+            last = facts[place.name]
+            fresh = facts["before"] == known or (isinstance(at, str) and datetime.fromisoformat(at) >= since)
+    return last if fresh else known
 
 
-def _changes_told(ledger: Told, wanted: LogFilter) -> Iterator[Mapping[str, Json]]:
-    for record in ledger.log(wanted):
-        facts = record["facts"]
-        if record["kind"] == "observed" and isinstance(facts, Mapping):
-            yield facts
+def _changes_told(ledger: Told, place: Place, after_seq: int = 0) -> Iterator[Mapping[str, Json]]:
+    for record in ledger.log(LogFilter(partner=place.partner, event=place.event, after_seq=after_seq)):
+        if record["kind"] == "observed":
+            yield record
 
 
 @cache
