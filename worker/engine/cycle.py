@@ -32,6 +32,8 @@ from worker.model.writes import Write
 
 WATCHED_AGAIN = timedelta(minutes=2)
 """At least this often the target of a write that is before a person is read by itself."""
+TOLD_LATELY = 2_000
+"""So many of the last records are asked for changes that an earlier process told, and whose trail it did not store."""
 BREATH = timedelta(milliseconds=20)
 """How long everything else has between two portions of a long look."""
 
@@ -85,8 +87,10 @@ class Cycle:
         read_up_to = self._ledger.last_seq()
         memories = Memories(self._ledger.all_rule_memories(partner))
         memory = self._ledger.partner_memory(partner) or PartnerMemory(partner=partner)
-        kept = self._recorder.load(partner, memory)
+        told_from = max(0, read_up_to - TOLD_LATELY)
+        kept = self._recorder.load(partner, memory, self._ledger.changed(partner, told_from))
         state = PartnerState(partner=partner, memory=memory, memories=memories, read_up_to=read_up_to, kept=kept)
+        state.told_from = told_from
         state.known = {*memories.events, *memory.gone}
         for write in self._ledger.open_writes(partner):
             if write.state == "sending":

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import pairwise
 
 from worker.engine.state import EVENT, SETUP, PartnerState
-from worker.engine.whose import Place, Told, is_ours, last_told
+from worker.engine.whose import Since, Told, WatchedField, is_ours, last_told
 from worker.model.actions import ACTIONS
 from worker.model.document import EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS
 from worker.model.errors import LedgerUnwritable
@@ -39,8 +39,8 @@ def changes_seen(
         told: list[Record] = []
         try:
             for field in fields.get(key.name, ()) if new is not None else ():
-                place = Place(partner=state.partner, event=event, fact=key.name, field=field)
-                told.extend(_changes(ledger, place, values, now, since=state.unsure.get((event, key))))
+                place = WatchedField(partner=state.partner, event=event, fact=key.name, field=field)
+                told.extend(_changes(ledger, place, values, now, state.unsure.get((event, key))))
         except LedgerUnwritable:
             continue
         records.extend(told)
@@ -92,7 +92,7 @@ def watched_fields(rules: Iterable[Rule]) -> Mapping[str, tuple[str, ...]]:
 
 
 def _changes(
-    ledger: Told, place: Place, values: Sequence[Mapping[str, Json]], now: datetime, *, since: datetime | None
+    ledger: Told, place: WatchedField, values: Sequence[Mapping[str, Json]], now: datetime, since: Since | None
 ) -> list[Record]:
     """The changes of one field. ``values``: of its fact, oldest first; ``since``: the log may tell of them already."""
     had = [one[place.field] for one in values if place.field in one]
@@ -105,7 +105,7 @@ def _changes(
     return records
 
 
-def _record(place: Place, values: tuple[Json, Json], now: datetime, *, own: bool) -> Record:
+def _record(place: WatchedField, values: tuple[Json, Json], now: datetime, *, own: bool) -> Record:
     was, now_is = values
     whose = "by the worker's own write" if own else "not by the worker"
     return Record(

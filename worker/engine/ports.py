@@ -152,6 +152,10 @@ class Ledger(Protocol):
         """Whether a person has reopened anything of the partner since that record: its memory changed in the ledger."""
         ...
 
+    def changed(self, partner: PartnerId, after_seq: int) -> frozenset[EventId]:
+        """The events of the partner of which a record after that one tells a change."""
+        ...
+
     def evaluations(self, events: Sequence[EventId], partner: PartnerId | None = None) -> Sequence[Evaluation]:
         """The stored evaluations of these events, by event, rule and time."""
         ...

@@ -39,9 +39,9 @@ Place = tuple[EventId, FactKey]
 @dataclass(slots=True)
 class Kept:
     """What is known of one partner's trail. ``facts``: as they were seen last and are stored; ``since``: when an
-    earlier process stored those of them that this one has not seen yet; ``due``: events whose evaluations are to be
-    compared with the ledger, at a look at them; ``waited``: those of them that have waited once for a fact nobody had
-    asked for; ``rules``: the set they were last due for."""
+    earlier process stored those of them that this one has not seen yet, and of which the log may tell more; ``due``:
+    events whose evaluations are to be compared with the ledger, at a look at them; ``waited``: those of them that have
+    waited once for a fact nobody had asked for; ``rules``: the set they were last due for."""
 
     facts: dict[EventId, dict[FactKey, Fact]] = field(default_factory=dict)
     since: dict[Place, datetime] = field(default_factory=dict)
@@ -76,12 +76,13 @@ class Recorder:
         self._shared = parts.settings.shared
         self._keep = parts.settings.observations_kept
 
-    def load(self, partner: PartnerId, memory: PartnerMemory) -> Kept:
-        """What the ledger holds of the partner."""
+    def load(self, partner: PartnerId, memory: PartnerMemory, told: Container[EventId] = ()) -> Kept:
+        """What the ledger holds of the partner. ``told``: events of which the log may tell more than the trail."""
         kept = Kept(listed_at=memory.listed_at)
         for one in self._ledger.observed(partner):
             kept.facts.setdefault(one.event, {})[one.key] = one.fact
-            kept.since[one.event, one.key] = one.at
+            if one.event in told:
+                kept.since[one.event, one.key] = one.at
         return kept
 
     def next_due(self, kept: Kept, in_sight: Container[EventId], rules: int) -> list[EventId]:

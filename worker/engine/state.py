@@ -14,6 +14,7 @@ from worker.engine.calm import Calm
 from worker.engine.memories import Memories
 from worker.engine.products import products_off
 from worker.engine.recording import Kept
+from worker.engine.whose import Since
 from worker.model.facts import Fact, FactKey, Json, Known, Observation, Unknown
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory
@@ -85,6 +86,7 @@ class PartnerState:
     ``quiet_until``: monotonic second before which the partner is left in peace. ``listed_at``: when its list, or the
     first pages of a long one, was answered last, in monotonic seconds; ``look_s``: how long the last complete look
     took; ``expected``: how soon changes are seen now, as found out last, good until ``expected_until``.
+    ``told_from``: the record after which the log is asked whether a change is told already.
     ``left``: the service no longer names it; nothing more is sent. ``read_up_to``: the newest record when a person's
     changes of the ledger's memory were last looked for; ``in_doubt``: a decision may be stored that was reported as
     failed, so that what is stored is read again before the next.
@@ -115,7 +117,7 @@ class PartnerState:
     claimed: Counter[EventId] = field(default_factory=Counter)
     before: dict[tuple[EventId, FactKey], tuple[Known, ...]] = field(default_factory=dict)
     telling: dict[tuple[EventId, FactKey], tuple[Known, ...]] = field(default_factory=dict)
-    unsure: dict[tuple[EventId, FactKey], datetime] = field(default_factory=dict)
+    unsure: dict[tuple[EventId, FactKey], Since] = field(default_factory=dict)
     forgotten: set[EventId] = field(default_factory=set)
     in_flight: set[WriteId] = field(default_factory=set)
     quiet_until: float = float("-inf")
@@ -125,6 +127,7 @@ class PartnerState:
     expected_until: float = float("-inf")
     left: bool = False
     read_up_to: int = 0
+    told_from: int = 0
     in_doubt: bool = False
     last_ok_at: datetime | None = None
     last_error: str | None = None
@@ -177,7 +180,7 @@ class PartnerState:
     def tells(self, place: tuple[EventId, FactKey], now: datetime) -> None:
         """What a watched fact was before goes into the records of this look, which are still to be stored."""
         self.telling[place] = self.before.pop(place)
-        self.unsure.setdefault(place, now)
+        self.unsure.setdefault(place, Since(at=now, seq=self.told_from))
 
     def told(self) -> None:
         """They are stored."""
@@ -235,7 +238,7 @@ class PartnerState:
         was = old if isinstance(old, Known) else kept
         since = self.kept.since.pop((event, key), None)
         if since is not None and was is kept:
-            self.unsure.setdefault((event, key), since)
+            self.unsure.setdefault((event, key), Since(at=since, seq=self.told_from))
         if isinstance(was, Known):
             self.before[(event, key)] = (*unlogged[: UNLOGGED_MOST - 1], was)
 

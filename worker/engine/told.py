@@ -116,6 +116,10 @@ class ToldLedger:
         """See `Ledger`."""
         return self._ledger.reopened(partner, after_seq)
 
+    def changed(self, partner: PartnerId, after_seq: int) -> frozenset[EventId]:
+        """See `Ledger`."""
+        return self._ledger.changed(partner, after_seq)
+
     def evaluations(self, events: Sequence[EventId], partner: PartnerId | None = None) -> Sequence[Evaluation]:
         """See `Ledger`."""
         return self._ledger.evaluations(events, partner)

@@ -24,7 +24,7 @@ EVENT, SETUP = "event", "setup"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class WatchedField:
     """A field of a fact of one event."""
 
     partner: PartnerId
@@ -38,6 +38,14 @@ class Place:
         return f"{self.fact}.{self.field}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Since:
+    """Since when the log may tell more than a trail does: a time, and a record after which it is looked for."""
+
+    at: datetime
+    seq: int
+
+
 class Told(Protocol):
     """What is asked of the ledger. Raises `LedgerUnwritable` where it cannot be read."""
 
@@ -45,7 +53,7 @@ class Told(Protocol):
     def log(self, wanted: LogFilter) -> Iterator[dict[str, Json]]: ...
 
 
-def is_ours(ledger: Told, place: Place, values: tuple[Json, Json], beside: Iterable[Record]) -> bool:
+def is_ours(ledger: Told, place: WatchedField, values: tuple[Json, Json], beside: Iterable[Record]) -> bool:
     """Whether a write of ours did it, and no record tells so yet, nor any ``beside`` it that is still to be stored.
 
     ``values``: what the field was, and what it is.
@@ -62,25 +70,25 @@ def is_ours(ledger: Told, place: Place, values: tuple[Json, Json], beside: Itera
     return not any(_tells_so(facts, place, values[1]) for facts in chain(since, (one.facts for one in beside)))
 
 
-def _tells_so(facts: object, place: Place, value: Json) -> bool:
+def _tells_so(facts: object, place: WatchedField, value: Json) -> bool:
     """Whether a record with these facts tells that the worker made the field so."""
     named = facts if isinstance(facts, Mapping) else {}
     return place.name in named and named[place.name] == value and named["ours"] is True
 
 
-def last_told(ledger: Told, place: Place, known: Json, since: datetime) -> Json:
+def last_told(ledger: Told, place: WatchedField, known: Json, since: Since) -> Json:
     """What the newest record that tells of the field says that it has become, where it goes on from what is ``known``:
-    it is of ``since`` then or later, or tells of a change from that, by whatever clock. Else what is known."""
+    it is of that time or later, or tells of a change from that, by whatever clock. Else what is known."""
     last, fresh = known, False
-    for record in _changes_told(ledger, place):
+    for record in _changes_told(ledger, place, since.seq):
         facts, at = record["facts"], record["at"]
         if isinstance(facts, Mapping) and place.name in facts:
             last = facts[place.name]
-            fresh = facts["before"] == known or (isinstance(at, str) and datetime.fromisoformat(at) >= since)
+            fresh = facts["before"] == known or (isinstance(at, str) and datetime.fromisoformat(at) >= since.at)
     return last if fresh else known
 
 
-def _changes_told(ledger: Told, place: Place, after_seq: int = 0) -> Iterator[Mapping[str, Json]]:
+def _changes_told(ledger: Told, place: WatchedField, after_seq: int) -> Iterator[Mapping[str, Json]]:
     for record in ledger.log(LogFilter(partner=place.partner, event=place.event, after_seq=after_seq)):
         if record["kind"] == "observed":
             yield record
@@ -96,7 +104,7 @@ def _targets(fact: str, field: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chain(written, brought)))
 
 
-def _makes(write: Write, place: Place, values: tuple[Json, Json]) -> bool:
+def _makes(write: Write, place: WatchedField, values: tuple[Json, Json]) -> bool:
     """Whether the write's effect makes the field what it is."""
     was, now_is = values
     brought = dict(ACTIONS[write.intent.action].brings)

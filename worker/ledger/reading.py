@@ -75,6 +75,11 @@ _REOPENED = Prepared(
     .where(_L.seq > given("after"), _L.kind == "again", unindexed(_L.partner) == given("partner"))
     .limit(1)
 )
+_CHANGED = Prepared(
+    select(_L.event)
+    .where(_L.seq > given("after"), _L.kind == "observed", unindexed(_L.partner) == given("partner"))
+    .distinct()
+)
 
 
 class LedgerReader:
@@ -236,6 +241,11 @@ class LedgerReader:
     def reopened(self, partner: PartnerId, after_seq: int) -> bool:
         """Whether a person has reopened anything of the partner since that record, in the ledger's memory."""
         return bool(self._store.rows(_REOPENED, {"after": after_seq, "partner": partner}))
+
+    def changed(self, partner: PartnerId, after_seq: int) -> frozenset[EventId]:
+        """The events of the partner of which a record after that one tells a change."""
+        found = self._store.rows(_CHANGED, {"after": after_seq, "partner": partner})
+        return frozenset(EventId(event) for (event,) in found if event is not None)
 
     def refused(self) -> NotSafe | None:
         """Why a start would refuse this ledger as it stands to its mark; None where it would not."""
