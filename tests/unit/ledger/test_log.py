@@ -245,3 +245,20 @@ def test_what_is_hashed_is_what_anybody_makes_of_the_printed_record(
     lines = list(ledger.log(LogFilter(after_seq=before)))
     assert [line["hash"] for line in lines] == [hash_of(line) for line in lines]
     assert (len(lines), lines[1]["prev"]) == (2, lines[0]["hash"])
+
+
+def test_which_events_have_changed_of_late(ledger: SqlLedger) -> None:
+    def told(event: str, partner: PartnerId = ACME, kind: str = "observed") -> int:
+        record = Record(at=NOW, kind=kind, partner=partner, event=EventId(event), facts={"event.status": "cancelled"})
+        ledger.apply(Commit(at=NOW, records=(record,)))
+        return ledger.last_seq()
+
+    long_ago = told("e0")
+    told("e1")
+    told("e1")
+    told("e2", kind="fired")
+    told("e3", partner=PartnerId("partner-id-other"))
+
+    assert ledger.changed(ACME, long_ago) == {"e1"}
+    assert ledger.changed(ACME, 0) == {"e0", "e1"}
+    assert ledger.changed(ACME, ledger.last_seq()) == frozenset()
