@@ -9,9 +9,10 @@ import pytest
 
 from tests.worlds import Town, draft, happening, town, world
 from worker.engine.looks import Settings as Deciding
-from worker.engine.operators import Word
+from worker.engine.operators import Word, rejected
 from worker.engine.settings import EngineSettings
 from worker.engine.undoing import Undo, undo_of
+from worker.model.commits import Commit
 from worker.model.writes import Mode, Write
 from worker.rules.load import read_rules
 from worker.sandbox.faults import Kind
@@ -305,6 +306,68 @@ def test_a_write_that_a_person_puts_back_is_not_sent_once_more(tmp_path: Path) -
         assert [(one.state, one.reason) for one in here.writes()] == [("cancelled", "undo"), ("skipped", "already_so")]
         assert here.writes()[0].why == "proved absent, and a person has it put back, by write 2"
         assert here.effects() == []
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_an_undo_of_two_of_which_one_proves_absent_puts_back_what_was_before_both(tmp_path: Path) -> None:
+    rules = (
+        HIDE
+        + """
+  - id: flag-cancelled
+    when: event.status == 'cancelled'
+    do: [{frontend_status: FLAGGED}]
+"""
+    )
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.set("e1", status="archived")
+        await here.until(lambda: here.states() == ["confirmed", "confirmed"], "hidden")
+        here.fault("answer_before", "PUT", "/setup_frontend_status$", status=500)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states()[2:] == ["unknown", "planned"], "nobody knows")
+        undo(here, 1, 2, 3)
+        await here.until(lambda: {one.state for one in undos(here)} == {"confirmed"}, "put back")
+        assert (here.writes()[2].state, here.writes()[2].reason) == ("cancelled", "undo")
+        assert [one.after for one in here.effects() if one.target == "frontend_status"] == ["HIDDEN", "DEFAULT"]
+
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
+
+
+def test_the_steps_after_one_that_a_person_puts_back_go_on(tmp_path: Path) -> None:
+    rules = PAUSE.replace("[pause]", "[pause, {optimisation: 'OFF'}]")
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["unknown", "planned"], "nobody knows")
+        undo(here, 1)
+        await here.until(lambda: here.states() == ["cancelled", "confirmed", "skipped"], "all at an end")
+        assert values(here) == ["OFF"]
+
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
+
+
+def test_what_a_halt_holds_is_not_given_up_for_an_undo_that_may_be_rejected_yet(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["unknown"], "nobody knows")
+        here.ledger.append_halt(because="let me look", by="ann", at=here.clock.now())
+        undo(here)
+        await here.run(60)
+        assert here.states() == ["unknown", "planned"]
+        word = rejected(here.writes()[1], because="no, it was right", by="ann", now=here.clock.now())
+        here.ledger.apply(Commit(at=here.clock.now(), moves=(word,), by="ann"))
+        here.ledger.resume_halts(because="seen enough", by="ann", at=here.clock.now())
+        await here.until(lambda: here.states() == ["confirmed", "cancelled"], "paused after all")
+        assert values(here) == ["PAUSED"]
 
     with town(tmp_path, world(happening("e1"))) as (_, play):
         play(script)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, town, world
 from worker.model.commits import Commit
-from worker.model.errors import LedgerUnwritable
+from worker.model.errors import LedgerDamaged, LedgerUnwritable
 from worker.model.writes import Write
 from worker.sandbox.changes import EventChange
 
@@ -193,6 +193,111 @@ def test_a_change_whose_commit_was_stored_though_it_seemed_to_fail_is_told_once(
         await here.run(12)
         assert failed
         assert told(here) == [f"event.frontend_status changed from 'DEFAULT' to 'FLAGGED', {OTHERS}"]
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_several_changes_whose_commit_seemed_to_fail_are_told_once(tmp_path: Path) -> None:
+    """Two changes that wait for room are stored by a commit whose sync then fails; what came back was told twice."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        stored, failed, full = here.ledger.apply, False, True
+
+        def apply(commit: Commit) -> tuple[Write, ...]:
+            nonlocal failed
+            tells = any(record.kind == "observed" for record in commit.records)
+            if tells and full:
+                raise LedgerUnwritable("the disk is full")
+            made = stored(commit)
+            if tells and not failed:
+                failed = True
+                raise LedgerUnwritable("the sync failed")
+            return made
+
+        here.ledger.apply = apply  # type: ignore[method-assign]
+        for value in ("FLAGGED", "DEFAULT"):
+            here.set("e1", frontend_status=value)
+            await here.run(6)
+        full = False
+        await here.run(12)
+        assert failed
+        here.set("e1", frontend_status="HIDDEN")
+        await here.run(6)
+        assert told(here) == [
+            f"event.frontend_status changed from 'DEFAULT' to 'FLAGGED', {OTHERS}",
+            f"event.frontend_status changed from 'FLAGGED' to 'DEFAULT', {OTHERS}",
+            f"event.frontend_status changed from 'DEFAULT' to 'HIDDEN', {OTHERS}",
+        ]
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_a_pause_that_somebody_took_back_unseen_is_not_the_author_of_the_next(tmp_path: Path) -> None:
+    """It was confirmed and not logged, its process died, and a person had the campaigns run again before the next one
+    looked: that one saw no change. The person's pause, later, is the person's."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["applied"], "sent", 30)
+        here.fault("answer_before", "GET", "/events/$", times=2, status=500)
+        await here.until(lambda: here.states() == ["confirmed"], "paused", 30)
+        await here.kill()
+        here.set("e1", by="person", client_campaign_status="RUNNING")
+        here.start()
+        await here.run(40)
+        here.set("e1", by="person", client_campaign_status="PAUSED")
+        await here.run(6)
+        assert told(here)[1:] == [f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OTHERS}"]
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_a_publish_that_changed_nothing_beside_it_is_not_the_author_later(tmp_path: Path) -> None:
+    """What a publish brings along was so already; a person who pauses and runs the campaigns does both."""
+
+    async def script(here: Town) -> None:
+        await here.run(9)
+        here.suggest("e1", 7)
+        await here.until(lambda: here.states() == ["confirmed"], "published", 60)
+        await here.run(15)
+        for value in ("PAUSED", "RUNNING"):
+            here.set("e1", by="person", client_campaign_status=value)
+            await here.run(9)
+        assert told(here)[-2:] == [
+            f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OTHERS}",
+            f"event.client_campaign_status changed from 'PAUSED' to 'RUNNING', {OTHERS}",
+        ]
+
+    with town(tmp_path, world(draft("e1")), BOOST + PAUSE.replace("rules:", "")) as (_, play):
+        play(script)
+
+
+def test_a_record_that_cannot_be_read_keeps_no_rule_from_acting(tmp_path: Path) -> None:
+    """A change is told later, and `status` says why not now; everything else goes on."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+
+        def damaged(*_: object) -> tuple[Write, ...]:
+            raise LedgerDamaged("the ledger is damaged: a stored value cannot be read")
+
+        asked, here.ledger.changes_told = here.ledger.changes_told, damaged  # type: ignore[assignment,method-assign]
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["confirmed"], "paused", 30)
+        await here.run(6)
+        state = here.worker.states[PARTNER]
+        assert state.trouble(here.clock.now()) == (
+            "a change of e1 cannot be told: the ledger is damaged: a stored value cannot be read"
+        )
+        here.ledger.changes_told = asked  # type: ignore[method-assign]
+        await here.run(6)
+        assert state.trouble(here.clock.now()) is None
+        assert told(here)[-1] == f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OURS}"
 
     with town(tmp_path, world(happening("e1"))) as (_, play):
         play(script)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.simulation.case import FIELDS, TICK_S, Case, Deed, too_late, wanted_of
+from tests.simulation.case import FIELDS, FINAL, TICK_S, Case, Deed, too_late, wanted_of
 from tests.simulation.history import Row
 
 TOGGLES = frozenset(
@@ -11,47 +11,82 @@ TOGGLES = frozenset(
 )
 """The fields that the worker's writes set."""
 LOOKS_ENOUGH = 2
+SEEN_LATE_S = 60.0
+"""So much later than it is so a change may be told, where the disk is full or a process was killed in between."""
 
 
 def changes_follow_each_other(case: Case) -> Iterator[str]:
-    """What a record says that a field was, the record before it said that it had become: none is told twice, and none
-    is passed over. Not asked for where rules were edited: only fields that a rule in force looks at are logged."""
+    """What a record says that a field was, the record before it said that it had become, and no change is told more
+    often than the service has seen it: none is told twice, made up, or passed over. Not asked for where rules were
+    edited, because only fields that a rule in force looks at are logged; the second not where reads answered as of the
+    past, or another object."""
     if case.history.edited:
         return
-    for rows in case.history.logs:
+    for life, rows in enumerate(case.history.logs):
         last: dict[tuple[str, str], Row] = {}
+        often: Counter[tuple[str, str, str]] = Counter()
         for row, name in _told(rows):
-            was, now_is = row["facts"]["before"], row["facts"][name]
-            before = last.get((str(row["event"]), name))
+            was, now_is, event = row["facts"]["before"], row["facts"][name], str(row["event"])
+            before = last.get((event, name))
             if before is not None and before["facts"][name] != was:
                 yield f"record {row['seq']} has {name} change from {was!r}, and record {before['seq']} to another value"
             if was == now_is:
                 yield f"record {row['seq']} tells of no change"
-            last[str(row["event"]), name] = row
+            last[event, name] = row
+            often[event, name, repr(now_is)] += 1
+            became = len(_became(case, event, name, now_is, case.committed_s(life, row["seq"])))
+            if often[event, name, repr(now_is)] > became and not case.history.stale and case.history.of(event):
+                yield f"record {row['seq']} has {name} become {now_is!r} once more than it did"
 
 
 def whose_doing_it_was(case: Case) -> Iterator[str]:
-    """A change told as another hand's was made by one; a change told as the worker's followed an attempt to make it.
-    The first is not asked for where reads answered as of the past, of an event that is another object, and after a
-    ledger was lost: it does not know of all that it had sent."""
+    """A change told as another hand's was made by one; one told as the worker's was made by an effect of its own since
+    the record before, or by somebody while a write of its own that asks for it was not settled. Not asked for where
+    reads answered as of the past, of an event that is another object, and after a ledger was lost: it does not know of
+    all that it had sent."""
     history = case.history
-    for life, rows in enumerate(history.logs):
-        for row, name in _told(rows):
-            event, field = str(row["event"]), name.partition(".")[2]
-            if field not in TOGGLES:
-                continue
-            at_s, value = case.committed_s(life, row["seq"]), row["facts"][name]
-            makers = _makers(case, event, field, value)
-            if row["facts"]["ours"]:
-                if not any(one.at_s <= at_s for deed in makers for one in deed.attempts):
-                    yield f"record {row['seq']} calls {name} = {value!r} the worker's, which had not asked for it"
-            elif history.stale or len(history.logs) > 1 or not history.of(event):
-                continue
-            elif not _another_hand(case, event, field, value, at_s):
-                if any(too_late(case, deed, one) for deed in makers for one in deed.effects):
-                    case.forgiven["an effect later than settle"] += 1
-                else:
-                    yield f"record {row['seq']} calls {name} = {value!r} another hand's, and there was none"
+    if history.stale or len(history.logs) > 1:
+        return
+    last_s: dict[tuple[str, str], float] = {}
+    for row, name in _told(case.last):
+        event, field = str(row["event"]), name.partition(".")[2]
+        if field not in TOGGLES or not history.of(event):
+            continue
+        at_s, value = case.committed_s(0, row["seq"]), row["facts"][name]
+        since_s, last_s[event, name] = last_s.get((event, name), 0.0), at_s
+        makers = _makers(case, event, field, value)
+        if row["facts"]["ours"]:
+            became = [one for one in _became(case, event, name, value, at_s) if one > since_s - SEEN_LATE_S]
+            if not any(_may_have_made(case, deed, one) for deed in makers for one in became):
+                yield f"record {row['seq']} calls {name} = {value!r} the worker's, which had not made it so"
+        elif not _another_hand(case, event, field, value, at_s):
+            if any(too_late(case, deed, one) for deed in makers for one in deed.effects):
+                case.forgiven["an effect later than settle"] += 1
+            else:
+                yield f"record {row['seq']} calls {name} = {value!r} another hand's, and there was none"
+
+
+def _became(case: Case, event: str, name: str, value: object, until_s: float) -> list[float]:
+    """When a field became that value in the service."""
+    fact, _, field = name.partition(".")
+    found, had = [], False
+    for one in case.history.of(event, until_s + TICK_S):
+        known = one.setup if fact == "setup" else None if one.record is None else one.record.get(field)
+        has = known == value
+        if has and not had:
+            found.append(one.at_s)
+        had = has
+    return found
+
+
+def _may_have_made(case: Case, deed: Deed, at_s: float) -> bool:
+    """Whether a write made its field so at that moment, or was not settled then, so that nobody can tell."""
+    if any(abs(one.at_s - at_s) < TICK_S for one in deed.effects):
+        return True
+    life = next(life for one, _, life in case.lines if one is deed)
+    done = [row["seq"] for row in deed.rows if row["kind"] in FINAL]
+    settled_s = case.committed_s(life, done[-1]) if done else float("inf")
+    return any(one.at_s <= at_s <= settled_s for one in deed.attempts)
 
 
 def what_was_done_is_told(case: Case) -> Iterator[str]:

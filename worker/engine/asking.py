@@ -18,7 +18,7 @@ from worker.guards.situation import No
 from worker.model.ids import EventId, RuleId
 from worker.model.memory import RuleMemory
 from worker.model.rules import Rule, RuleSet
-from worker.model.writes import UNSENT, Write
+from worker.model.writes import Write
 from worker.writes.intents import always_asks
 from worker.writes.wishes import wish_of
 
@@ -35,7 +35,7 @@ class Asked:
 
 def objection(write: Write, asked: Asked) -> No | None:
     """Why nobody asks for this write now, or not for now."""
-    return _taken_back(write, asked) or _unwanted(write, asked) or _overruled(write, asked)
+    return _unwanted(write, asked) or _overruled(write, asked)
 
 
 def rules_for(write: Write, rules: RuleSet, memories: Mapping[tuple[EventId, RuleId], RuleMemory]) -> tuple[Rule, ...]:
@@ -70,16 +70,6 @@ class Asking:
     def rules(self, state: PartnerState, write: Write) -> tuple[Rule, ...]:
         """The rules in force that still ask for this very write of this partner."""
         return rules_for(write, self._rules.current, state.memories)
-
-
-def _taken_back(write: Write, asked: Asked) -> No | None:
-    """A write that a person has put back is not sent once more, only to be undone: unknown, it was proved absent."""
-    undoes = (one for one in asked.open_writes if one.state in UNSENT and write.id in one.undoes)
-    undo = next(undoes, None) if write.sent else None
-    if undo is None:
-        return None
-    why = f"a person has it put back, by write {undo.id}"
-    return No(way="drop" if write.state == "unknown" else "skip", reason="undo", why=why)
 
 
 def _overruled(write: Write, asked: Asked) -> No | None:

@@ -64,7 +64,9 @@ def objected(write: Write, no: No, now: datetime, limits: Limits, memories: Memo
     """What a guard's no does to a write that has not been sent, or whose last attempt was proved absent."""
     no = too_old(Situation(write=write, now=now, limits=limits), no)
     if no.way == "drop":
-        ended = move(write, "cancelled", at=now, reason=no.reason, why=f"proved absent, and {no.why}")
+        ended = move(
+            write, "cancelled", at=now, reason=no.reason, why=f"proved absent, and {no.why}", absent_proved=True
+        )
         return Objected(change=ended, memories=let_go(write, no.reason, memories))
     if no.way == "hold" and write.state == "unknown" and no.reason == "no_longer_holds":
         return Objected(event=Unwanted(reason=no.reason, why=f"proved absent, and no longer wanted: {no.why}"))

@@ -45,6 +45,7 @@ from worker.writes.denials import after_outcome, in_a_row
 from worker.writes.evidence import fact_name
 from worker.writes.intents import amount_of, holds_back
 from worker.writes.life import Attempted, Settling, advance
+from worker.writes.undo import left_now
 
 RECORD_AGAIN = timedelta(seconds=1)
 """How soon an outcome that the ledger could not take is recorded again."""
@@ -275,12 +276,14 @@ class Executor:
             earlier=earlier,
             unvouched=unvouched_for(write.intent.action, self._rules.current.get(write.key.rule), self._settings),
             credentials_until=state.memory.denied_until,
+            put_back_by=next((one.id for one in others if one.state == "planned" and write.id in one.undoes), None),
         )
         if fresh is None:
             return situation
-        undo = write.undo and not write.sent
-        touched = touched_meanwhile(self._ledger, write) if undo else None
-        return _judged(replace(situation, touched=touched), fresh)
+        if write.undo:
+            touched = None if write.sent else touched_meanwhile(self._ledger, write)
+            situation = replace(situation, touched=touched, left=left_now(write, others))
+        return _judged(situation, fresh)
 
     def _earlier(self, write: Write) -> tuple[Write, ...]:
         key = write.key

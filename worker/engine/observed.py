@@ -6,9 +6,10 @@ An auditor asks "who paused this?"; the answer must also be there where it was n
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
+from typing import TypeGuard
 
-from worker.engine.state import EVENT, SETUP, PartnerState
-from worker.engine.whose import Since, Told, WatchedField, is_ours, last_told
+from worker.engine.state import EVENT, SETUP, PartnerState, Was
+from worker.engine.whose import Change, Since, Told, WatchedField, is_ours, is_told, last_told
 from worker.model.actions import ACTIONS
 from worker.model.document import EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS
 from worker.model.errors import LedgerUnwritable
@@ -28,23 +29,24 @@ def changes_seen(
     """A record for each change of a watched field since that was last logged, also of one that was taken back since,
     of all events or of those ``among`` them that were looked at. What cannot be read now has not changed yet; what
     cannot be asked of the ledger now is told later."""
-    found = [one for one in state.before.items() if among is None or one[0][0] in among]
-    fields = watched_fields(rules) if found else {}
+    found = [place for place in state.before if among is None or place[0] in among]
     records: list[Record] = []
-    for (event, key), olds in found:
+    if not found:
+        return records
+    fields = watched_fields(rules)
+    state.untold = None
+    for event, key in found:
         new = state.fact(event, key)
         if new is not None and not isinstance(new, Known):
             continue
-        values = [one.value for one in (*olds, new) if isinstance(one, Known) and isinstance(one.value, Mapping)]
-        told: list[Record] = []
         try:
-            for field in fields.get(key.name, ()) if new is not None else ():
-                place = WatchedField(partner=state.partner, event=event, fact=key.name, field=field)
-                told.extend(_changes(ledger, place, values, now, state.unsure.get((event, key))))
-        except LedgerUnwritable:
-            continue
-        records.extend(told)
-        state.tells((event, key), now)
+            if not state.telling:
+                state.telling_after = ledger.last_seq()
+            records.extend(_told_of(ledger, state, (event, key), fields.get(key.name, ()), now))
+        except LedgerUnwritable as problem:
+            state.untold = f"a change of {event} cannot be told: {problem}"
+        else:
+            state.tells((event, key))
     return records
 
 
@@ -91,28 +93,54 @@ def watched_fields(rules: Iterable[Rule]) -> Mapping[str, tuple[str, ...]]:
     return found
 
 
-def _changes(
-    ledger: Told, place: WatchedField, values: Sequence[Mapping[str, Json]], now: datetime, since: Since | None
+def _told_of(
+    ledger: Told, state: PartnerState, place: tuple[EventId, FactKey], fields: Iterable[str], now: datetime
 ) -> list[Record]:
-    """The changes of one field. ``values``: of its fact, oldest first; ``since``: the log may tell of them already."""
-    had = [one[place.field] for one in values if place.field in one]
-    if since is not None and any(was != now_is for was, now_is in pairwise(had)):
-        had[0] = last_told(ledger, place, had[0], since)
+    """The changes of one fact, field by field."""
+    (event, key), new = place, state.fact(*place)
+    if not isinstance(new, Known):
+        return []
+    olds, since = state.before[place], state.unsure.get(place)
+    doubt = state.doubts.get(place)
+    if doubt is not None and is_told(ledger, (state.partner, event, key.name), doubt.after_seq):
+        olds, since = olds[doubt.values :], None  # all records of a look are in one commit
+    seen = [*olds, Was(fact=new, seen_to=0)]
     records: list[Record] = []
-    for was, now_is in pairwise(had):
-        if was != now_is:
-            records.append(_record(place, (was, now_is), now, own=is_ours(ledger, place, (was, now_is), records)))
+    for name in fields:
+        field = WatchedField(partner=state.partner, event=event, fact=key.name, field=name)
+        had = [(one.fact.value[name], one.seen_to) for one in seen if _has(one.fact.value, name)]
+        records.extend(_changes(ledger, field, had, now, since))
     return records
 
 
-def _record(place: WatchedField, values: tuple[Json, Json], now: datetime, *, own: bool) -> Record:
+def _has(value: Json, name: str) -> TypeGuard[dict[str, Json]]:
+    return isinstance(value, Mapping) and name in value
+
+
+def _changes(
+    ledger: Told, field: WatchedField, had: Sequence[tuple[Json, int]], now: datetime, since: Since | None
+) -> list[Record]:
+    """The changes of one field. ``had``: its values, oldest first, each with how far the log had come when it was last
+    seen to be so; ``since``: the log may tell more of it than the first of them."""
+    changed = any(was != now_is for (was, _), (now_is, _) in pairwise(had))
+    if changed and since is not None:
+        had = [(last_told(ledger, field, had[0][0], since), 0), *had[1:]]
+    records: list[Record] = []
+    for (was, seen_to), (now_is, _) in pairwise(had):
+        if was != now_is:
+            change = Change(was=was, now_is=now_is, seen_to=seen_to)
+            records.append(_record(field, (was, now_is), now, own=is_ours(ledger, field, change, records)))
+    return records
+
+
+def _record(field: WatchedField, values: tuple[Json, Json], now: datetime, *, own: bool) -> Record:
     was, now_is = values
     whose = "by the worker's own write" if own else "not by the worker"
     return Record(
         at=now,
         kind="observed",
-        why=f"{place.name} changed from {was!r} to {now_is!r}, {whose}",
-        partner=place.partner,
-        event=place.event,
-        facts={place.name: now_is, "before": was, "ours": own},
+        why=f"{field.name} changed from {was!r} to {now_is!r}, {whose}",
+        partner=field.partner,
+        event=field.event,
+        facts={field.name: now_is, "before": was, "ours": own},
     )

@@ -156,6 +156,12 @@ class Ledger(Protocol):
         """The events of the partner of which a record after that one tells a change."""
         ...
 
+    def changes_told(
+        self, partner: PartnerId, event: EventId, after_seq: int
+    ) -> Sequence[tuple[datetime, Mapping[str, Json]]]:
+        """When each change of the event after that record was told, and its facts, oldest first."""
+        ...
+
     def evaluations(self, events: Sequence[EventId], partner: PartnerId | None = None) -> Sequence[Evaluation]:
         """The stored evaluations of these events, by event, rule and time."""
         ...

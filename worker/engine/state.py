@@ -15,7 +15,7 @@ from worker.engine.memories import Memories
 from worker.engine.products import products_off
 from worker.engine.recording import Kept
 from worker.engine.whose import Since
-from worker.model.facts import Fact, FactKey, Json, Known, Observation, Unknown
+from worker.model.facts import Fact, FactKey, Known, Observation, Unknown
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory
 from worker.model.writes import State, Write
@@ -66,6 +66,23 @@ class Wanted:
     weight: float = 1.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Was:
+    """A watched fact as it was. ``seen_to``: how far the log had come when it was seen last to be so; 0 of what another
+    process saw."""
+
+    fact: Known
+    seen_to: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """Records of changes that may be stored or not: told after log record ``after_seq``, of so many former values."""
+
+    after_seq: int
+    values: int
+
+
 @dataclass(slots=True)
 class PartnerState:
     """One partner, as this process knows it.
@@ -75,8 +92,9 @@ class PartnerState:
     ``listed_for``: the fields of an event that the list was read for last; ``lacking``: events that it has not shown
     since those are others, so that a field may seem to be missing which nobody has asked for.
     ``before``: watched facts that say something else, as they were when that was last logged, and as they were since,
-    oldest first; ``telling``: those of them whose records are about to be stored; ``unsure``: those of which the log
-    may tell more, since when, because an earlier process, or a commit of which that is not known, may have stored it;
+    oldest first; ``telling``: those of them whose records are about to be stored, after log record ``telling_after``;
+    ``doubts``: those whose commit was reported as failed; ``unsure``: those which an earlier process stored, and of
+    which the log may tell more; ``untold``: why changes cannot be told now.
     ``forgotten``: events of which nothing from before counts any more. ``calm``: events that need no look. ``wanted``:
     the facts that rules want of an event beside its own record; only events of which any is wanted; ``wanted_under``:
     by which rules; ``habits``: how often those facts were found changed. ``frozen_under``: for which rules memories
@@ -115,9 +133,12 @@ class PartnerState:
     running: dict[WriteId, asyncio.Task[None]] = field(default_factory=dict)
     rests: dict[WriteId, Rest] = field(default_factory=dict)
     claimed: Counter[EventId] = field(default_factory=Counter)
-    before: dict[tuple[EventId, FactKey], tuple[Known, ...]] = field(default_factory=dict)
-    telling: dict[tuple[EventId, FactKey], tuple[Known, ...]] = field(default_factory=dict)
+    before: dict[tuple[EventId, FactKey], tuple[Was, ...]] = field(default_factory=dict)
+    telling: dict[tuple[EventId, FactKey], tuple[Was, ...]] = field(default_factory=dict)
+    telling_after: int = 0
+    doubts: dict[tuple[EventId, FactKey], Doubt] = field(default_factory=dict)
     unsure: dict[tuple[EventId, FactKey], Since] = field(default_factory=dict)
+    untold: str | None = None
     forgotten: set[EventId] = field(default_factory=set)
     in_flight: set[WriteId] = field(default_factory=set)
     quiet_until: float = float("-inf")
@@ -140,10 +161,10 @@ class PartnerState:
     def trouble(self, now: datetime) -> str | None:
         """What is wrong with this partner, in words for people."""
         until = self.memory.denied_until
-        if until is None or now >= until:
-            return self.last_error
-        denied = f"credentials: the service refuses them for writes, which are held until {until:%H:%M:%S} UTC"
-        return denied if self.last_error is None else f"{denied}; {self.last_error}"
+        denied = None
+        if until is not None and now < until:
+            denied = f"credentials: the service refuses them for writes, which are held until {until:%H:%M:%S} UTC"
+        return "; ".join(filter(None, (denied, self.last_error, self.untold))) or None
 
     def keep_only(self, open_writes: Collection[WriteId]) -> None:
         """Forgets what is known of writes that have ended."""
@@ -174,13 +195,13 @@ class PartnerState:
         self.facts.pop(event, None)
         self.forgotten.add(event)
         for key in WATCHED:
-            for known in (self.before, self.telling, self.unsure, self.kept.since):
+            for known in (self.before, self.telling, self.doubts, self.unsure, self.kept.since):
                 known.pop((event, key), None)
 
-    def tells(self, place: tuple[EventId, FactKey], now: datetime) -> None:
+    def tells(self, place: tuple[EventId, FactKey]) -> None:
         """What a watched fact was before goes into the records of this look, which are still to be stored."""
         self.telling[place] = self.before.pop(place)
-        self.unsure.setdefault(place, Since(at=now, seq=self.told_from))
+        self.doubts.pop(place, None)
 
     def told(self) -> None:
         """They are stored."""
@@ -192,6 +213,7 @@ class PartnerState:
         """They may not be stored: the next look tells what the log then lacks."""
         for place, olds in self.telling.items():
             self.before[place] = (*olds, *self.before.get(place, ()))[:UNLOGGED_MOST]
+            self.doubts[place] = Doubt(after_seq=self.telling_after, values=len(olds))
         self.telling.clear()
 
     def observe(self, event: EventId, key: FactKey, fact: Fact) -> bool:
@@ -238,9 +260,10 @@ class PartnerState:
         was = old if isinstance(old, Known) else kept
         since = self.kept.since.pop((event, key), None)
         if since is not None and was is kept:
-            self.unsure.setdefault((event, key), Since(at=since, seq=self.told_from))
+            self.unsure[event, key] = Since(at=since, seq=self.told_from)
         if isinstance(was, Known):
-            self.before[(event, key)] = (*unlogged[: UNLOGGED_MOST - 1], was)
+            seen_to = self.read_up_to if was is old else 0
+            self.before[(event, key)] = (*unlogged[: UNLOGGED_MOST - 1], Was(fact=was, seen_to=seen_to))
 
     def observe_shared(self, key: FactKey, fact: Fact) -> bool:
         """Keeps a fact of the whole partner; see `observe`."""
@@ -260,10 +283,6 @@ class PartnerState:
     def merged(self, event: EventId) -> dict[FactKey, Fact]:
         """The event's facts over the partner's."""
         return {**self.shared, **self.facts.get(event, {})}
-
-
-def _value(fact: Fact | None) -> Json:
-    return fact.value if isinstance(fact, Known) else None
 
 
 def _older(new: Fact, old: Fact) -> bool:

@@ -120,6 +120,12 @@ class ToldLedger:
         """See `Ledger`."""
         return self._ledger.changed(partner, after_seq)
 
+    def changes_told(
+        self, partner: PartnerId, event: EventId, after_seq: int
+    ) -> Sequence[tuple[datetime, Mapping[str, Json]]]:
+        """See `Ledger`."""
+        return self._ledger.changes_told(partner, event, after_seq)
+
     def evaluations(self, events: Sequence[EventId], partner: PartnerId | None = None) -> Sequence[Evaluation]:
         """See `Ledger`."""
         return self._ledger.evaluations(events, partner)

@@ -1,10 +1,11 @@
-"""Whose doing a change was that a look has seen: the worker's own, or another hand's.
+"""Whose doing a change was that a look has seen: the worker's own, or another hand's; and what the log tells already.
 
 The ledger alone tells, so that a process knows it of what the one before it has sent. A write of ours that may have had
-an effect and makes the field what it is has made it so, once: what makes it so again is somebody else.
+an effect and makes the field what it is has made it so, unless a record says so already, or its effect was read before
+the field was seen to be something else: what makes it so again is somebody else.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -13,14 +14,11 @@ from typing import Protocol
 
 from worker.engine.effects import effect_of
 from worker.model.actions import ACTIONS
-from worker.model.commits import LogFilter
 from worker.model.facts import Json
 from worker.model.ids import EventId, PartnerId
 from worker.model.records import Record
 from worker.model.writes import Write
 from worker.writes.undo import may_have_effect
-
-EVENT, SETUP = "event", "setup"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +37,16 @@ class WatchedField:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a field was, and what it is. ``seen_to``: how far the log had come when it was seen last to be what it was;
+    0 where another process saw that."""
+
+    was: Json
+    now_is: Json
+    seen_to: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Since:
     """Since when the log may tell more than a trail does: a time, and a record after which it is looked for."""
 
@@ -47,69 +55,71 @@ class Since:
 
 
 class Told(Protocol):
-    """What is asked of the ledger. Raises `LedgerUnwritable` where it cannot be read."""
+    """What is asked of the ledger. Raises `LedgerUnwritable` where it cannot be read, or is damaged."""
 
+    def last_seq(self) -> int: ...
     def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]: ...
-    def log(self, wanted: LogFilter) -> Iterator[dict[str, Json]]: ...
+    def changes_told(
+        self, partner: PartnerId, event: EventId, after_seq: int
+    ) -> Sequence[tuple[datetime, Mapping[str, Json]]]: ...
 
 
-def is_ours(ledger: Told, place: WatchedField, values: tuple[Json, Json], beside: Iterable[Record]) -> bool:
-    """Whether a write of ours did it, and no record tells so yet, nor any ``beside`` it that is still to be stored.
-
-    ``values``: what the field was, and what it is.
-    """
+def is_ours(ledger: Told, field: WatchedField, change: Change, beside: Iterable[Record]) -> bool:
+    """Whether a write of ours did it. ``beside``: records of this look, which are still to be stored."""
     sent = [
         write
-        for target in _targets(place.fact, place.field)
-        for write in ledger.target_writes(place.partner, place.event, target)
-        if may_have_effect(write) and _makes(write, place, values)
+        for target in _targets(field.fact, field.field)
+        for write in ledger.target_writes(field.partner, field.event, target)
+        if may_have_effect(write) and not _was_there_before(write, change) and _makes(write, field, change)
     ]
     if not sent:
         return False
-    since = (record["facts"] for record in _changes_told(ledger, place, max(write.sent_seq for write in sent)))
-    return not any(_tells_so(facts, place, values[1]) for facts in chain(since, (one.facts for one in beside)))
+    stored = (facts for _, facts in _told(ledger, field, max(write.sent_seq for write in sent)))
+    told = chain(stored, (one.facts for one in beside if one.facts is not None and field.name in one.facts))
+    return not any(facts[field.name] == change.now_is and facts["ours"] is True for facts in told)
 
 
-def _tells_so(facts: object, place: WatchedField, value: Json) -> bool:
-    """Whether a record with these facts tells that the worker made the field so."""
-    named = facts if isinstance(facts, Mapping) else {}
-    return place.name in named and named[place.name] == value and named["ours"] is True
-
-
-def last_told(ledger: Told, place: WatchedField, known: Json, since: Since) -> Json:
+def last_told(ledger: Told, field: WatchedField, known: Json, since: Since) -> Json:
     """What the newest record that tells of the field says that it has become, where it goes on from what is ``known``:
     it is of that time or later, or tells of a change from that, by whatever clock. Else what is known."""
     last, fresh = known, False
-    for record in _changes_told(ledger, place, since.seq):
-        facts, at = record["facts"], record["at"]
-        if isinstance(facts, Mapping) and place.name in facts:
-            last = facts[place.name]
-            fresh = facts["before"] == known or (isinstance(at, str) and datetime.fromisoformat(at) >= since.at)
+    for at, facts in _told(ledger, field, since.seq):
+        last, fresh = facts[field.name], facts["before"] == known or at >= since.at
     return last if fresh else known
 
 
-def _changes_told(ledger: Told, place: WatchedField, after_seq: int) -> Iterator[Mapping[str, Json]]:
-    for record in ledger.log(LogFilter(partner=place.partner, event=place.event, after_seq=after_seq)):
-        if record["kind"] == "observed":
-            yield record
+def is_told(ledger: Told, fact: tuple[PartnerId, EventId, str], after_seq: int) -> bool:
+    """Whether a record after that one tells a change of a fact of the event."""
+    partner, event, name = fact
+    told = ledger.changes_told(partner, event, after_seq)
+    return any(one.startswith(f"{name}.") for _, facts in told for one in facts)
+
+
+def _told(ledger: Told, field: WatchedField, after_seq: int) -> Iterator[tuple[datetime, Mapping[str, Json]]]:
+    told = ledger.changes_told(field.partner, field.event, after_seq)
+    return ((at, facts) for at, facts in told if field.name in facts)
 
 
 @cache
 def _targets(fact: str, field: str) -> tuple[str, ...]:
     """The targets whose writes can change the field."""
-    if fact == SETUP:
-        return (SETUP,)
+    if fact == "setup":
+        return ("setup",)
     written = (row.target for row in ACTIONS.values() if (fact, field) in row.writes)
     brought = (row.target for row in ACTIONS.values() if field in dict(row.brings))
     return tuple(dict.fromkeys(chain(written, brought)))
 
 
-def _makes(write: Write, place: WatchedField, values: tuple[Json, Json]) -> bool:
+def _was_there_before(write: Write, change: Change) -> bool:
+    """Whether a read had shown the write's effect before the field was seen to be what it was before this change."""
+    return write.confirmed_by == "read" and write.changed_seq <= change.seen_to
+
+
+def _makes(write: Write, field: WatchedField, change: Change) -> bool:
     """Whether the write's effect makes the field what it is."""
-    was, now_is = values
     brought = dict(ACTIONS[write.intent.action].brings)
-    if place.fact == EVENT and place.field in brought:
-        return brought[place.field] == now_is
-    effect = effect_of(write.intent, lambda fact: {place.field: was} if fact == place.fact else None)
-    made = effect.value if effect is not None and effect.fact == place.fact else None
-    return isinstance(made, Mapping) and place.field in made and made[place.field] == now_is
+    if field.fact == "event" and field.field in brought:
+        return brought[field.field] == change.now_is
+    effect = effect_of(write.intent, lambda fact: {field.field: change.was} if fact == field.fact else None)
+    made = effect.value if effect is not None and effect.fact == field.fact else None
+    return isinstance(made, Mapping) and field.field in made and made[field.field] == change.now_is

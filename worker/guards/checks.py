@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from typing import Literal
 
 from worker.guards.halts import halt_of
 from worker.guards.situation import Limits, No, Situation
@@ -31,14 +32,22 @@ def _to_come(until: datetime | None, now: datetime) -> bool:
 
 
 def sequence(situation: Situation) -> No | None:
-    """A step starts when every step before it is confirmed, or was skipped because it was so already."""
+    """A step starts when every step before it is confirmed, or was skipped because it was so already; or where a person
+    has it put back, and this one is about something else."""
     for write in situation.earlier:
         if not write.final:
             return No(way="hold", reason="sequence", why=f"write {write.id} before it is {write.state}")
-        if write.state != "confirmed" and not (write.state == "skipped" and write.reason in _SO_ALREADY):
+        if write.state != "confirmed" and not _goes_on(write, situation.write):
             why = f"write {write.id} before it ended as {write.state}, which stops the sequence"
             return No(way="skip", reason="sequence", why=why)
     return None
+
+
+def _goes_on(ended: Write, step: Write) -> bool:
+    """Whether a later step follows one that ended without effect."""
+    if ended.reason == "undo":
+        return ended.intent.target != step.intent.target
+    return ended.state == "skipped" and ended.reason in _SO_ALREADY
 
 
 _SO_ALREADY = frozenset({"already_so", "nothing_to_pause"})
@@ -85,6 +94,17 @@ def _may_overtake(write: Write, other: Write) -> bool:
     if other.state == "needs_human" and other.absent_proved:
         return True
     return write.intent.stops and not other.intent.stops and other.intent.wish != write.intent.wish
+
+
+def put_back(situation: Situation) -> No | None:
+    """A write that a person is about to have put back is not sent once more, only to be undone after that: not where it
+    is unknown and was proved absent, nor where a verdict grants it another attempt. What holds it, as a halt does,
+    comes first: then the undo is not about to be sent either, and may still be rejected."""
+    undo = situation.put_back_by
+    if undo is None or not situation.write.sent:
+        return None
+    way: Literal["drop", "skip"] = "drop" if situation.write.state == "unknown" else "skip"
+    return No(way=way, reason="undo", why=f"a person has it put back, by write {undo}")
 
 
 def product_on(situation: Situation) -> No | None:
@@ -147,6 +167,7 @@ BEFORE_READING: tuple[Guard, ...] = (
     vouched,
     credentials,
     target_free,
+    put_back,
     held_over,
 )
 AFTER_READING: tuple[Guard, ...] = (

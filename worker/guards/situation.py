@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from worker.model.commits import Halt
-from worker.model.facts import UNREAD, Fact
+from worker.model.facts import UNREAD, Fact, Json
+from worker.model.ids import WriteId
 from worker.model.rules import Judgement, Truth
 from worker.model.writes import Write
 
@@ -43,7 +44,9 @@ class Situation:
     ``on_target``: other unsettled writes of its target. ``earlier``: the writes of its sequence that come before it.
     ``unvouched``: assumptions it leans on that nobody vouched for. ``judgement``: its condition on fresh facts.
     ``facts``: the fresh facts by name; ``budget_range`` only where the write carries a budget. ``touched``: of an undo,
-    in words, that looks have seen another hand change its target since it was planned.
+    in words, that looks have seen another hand change its target since it was planned; ``left``: what those of the
+    writes that it undoes left there which may have had an effect. ``put_back_by``: the undo that is to put this write
+    back.
     """
 
     write: Write
@@ -57,6 +60,8 @@ class Situation:
     judgement: Judgement = field(default_factory=lambda: Judgement(truth=Truth.UNKNOWN, why="not judged"))
     facts: Mapping[str, Fact] = field(default_factory=lambda: _NOTHING)
     touched: str | None = None
+    left: Mapping[str, Json] | None = None
+    put_back_by: WriteId | None = None
 
     def fact(self, name: str) -> Fact:
         """The fresh fact, or unread."""

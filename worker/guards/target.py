@@ -76,8 +76,8 @@ def as_it_was_left(situation: Situation) -> No | None:
     """An undo puts back only what the undone writes left: what another hand has set since stays, also where that hand
     has set it back to how it was left."""
     write = situation.write
-    left = write.intent.context.get("left")
-    if not isinstance(left, Mapping) or not reads_back(write.intent, write.key.item):
+    left = situation.left
+    if left is None or not reads_back(write.intent, write.key.item):
         return None
     _, value = target_value(write.intent, situation.fact(fact_name(write.intent)))
     shown = value if isinstance(value, Mapping) else {write.intent.target: value}

@@ -20,6 +20,7 @@ from worker.ledger.codec import decode, json_of, maybe_time, millis_text, time_o
 from worker.ledger.damage import readable
 from worker.ledger.journal import ALL_RECORDS, FIELDS, printed
 from worker.ledger.mark import lost
+from worker.ledger.observing import changed, changes_told
 from worker.ledger.places import LedgerPlace, place_of, sync_folder
 from worker.ledger.prepared import Prepared, given, unindexed
 from worker.ledger.revisions import NOTHING, require_current, revision_of
@@ -74,11 +75,6 @@ _REOPENED = Prepared(
     select(_L.seq)
     .where(_L.seq > given("after"), _L.kind == "again", unindexed(_L.partner) == given("partner"))
     .limit(1)
-)
-_CHANGED = Prepared(
-    select(_L.event)
-    .where(_L.seq > given("after"), _L.kind == "observed", unindexed(_L.partner) == given("partner"))
-    .distinct()
 )
 
 
@@ -243,9 +239,14 @@ class LedgerReader:
         return bool(self._store.rows(_REOPENED, {"after": after_seq, "partner": partner}))
 
     def changed(self, partner: PartnerId, after_seq: int) -> frozenset[EventId]:
-        """The events of the partner of which a record after that one tells a change."""
-        found = self._store.rows(_CHANGED, {"after": after_seq, "partner": partner})
-        return frozenset(EventId(event) for (event,) in found if event is not None)
+        """See `worker.ledger.observing`."""
+        return changed(self._store, partner, after_seq)
+
+    def changes_told(
+        self, partner: PartnerId, event: EventId, after_seq: int
+    ) -> Sequence[tuple[datetime, Mapping[str, Json]]]:
+        """See `worker.ledger.observing`."""
+        return changes_told(self._store, partner, event, after_seq)
 
     def refused(self) -> NotSafe | None:
         """Why a start would refuse this ledger as it stands to its mark; None where it would not."""

@@ -7,7 +7,7 @@ such a write is left alone. An undo remembers what the writes ``left``, and is s
 (`worker.guards.checks`). What the service cannot take back is named, never guessed at.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -108,6 +108,22 @@ def undoing(chosen: Sequence[Write], history: Sequence[Write], foreign: Foreign)
         chain.take(write, {one.id for one in whole})
     found = chain.put_back()
     return Undoing(put_back=found, kept=(*chain.kept, *kept))
+
+
+def left_now(undo: Write, history: Iterable[Write]) -> dict[str, Json] | None:
+    """What an undo must find on its target, by field: what the newest of the writes that it undoes had left of those
+    which may have had an effect, as far as is known by now; and where none may have, what it puts back. None where it
+    asks nothing of the target: members of a series are each their own. ``history``: every write of the target."""
+    left = undo.intent.context.get("left")
+    if not isinstance(left, Mapping):
+        return None
+    found: dict[str, Json] = {}
+    undone = [write for write in history if write.id in undo.undoes and may_have_effect(write)]
+    for write in sorted(undone, key=_sent_order, reverse=True):
+        changed = _changed(write)
+        if not isinstance(changed, str):
+            found = {**{name: after for name, (_, after) in changed.items()}, **found}
+    return {name: found.get(name, undo.intent.wanted.get(name)) for name in left}
 
 
 class _Chain:

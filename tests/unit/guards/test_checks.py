@@ -495,8 +495,7 @@ def with_facts(**facts: Fact) -> Changes:
 
 def left_otherwise(situation: Situation) -> Situation:
     """The write is an undo, and the draft's goal is not what the undone write left."""
-    intent = replace(situation.write.intent, context={"left": {"goal": "VISIBILITY"}})
-    return replace(situation, write=replace(situation.write, intent=intent))
+    return replace(situation, left={"goal": "VISIBILITY"})
 
 
 def with_earlier(earlier: Write) -> Changes:
@@ -510,6 +509,7 @@ BEFORE: list[tuple[str, Changes]] = [
     ("assumption", lambda one: replace(one, unvouched=("boost.body",))),
     ("credentials", lambda one: replace(one, credentials_until=SOON)),
     ("target_busy", lambda one: replace(one, on_target=(another("create_draft", "unknown", 8),))),
+    ("undo", lambda one: replace(one, write=replace(one.write, attempt=1), put_back_by=WriteId(9))),
 ]
 AFTER: list[tuple[str, Changes]] = [
     ("product_off", with_facts(partner=partner_fact(campaign_recommendations=False))),

@@ -1,0 +1,47 @@
+"""What the log tells of changes that looks have seen: asked at each of them, so by statements of their own."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from sqlalchemy import select
+
+from worker.ledger.codec import json_of, time_of
+from worker.ledger.damage import readable
+from worker.ledger.prepared import Prepared, given, unindexed
+from worker.ledger.store import Store
+from worker.ledger.tables import action_log
+from worker.model.facts import Json
+from worker.model.ids import EventId, PartnerId
+
+_L = action_log.c
+_CHANGED = Prepared(
+    select(_L.event)
+    .where(_L.seq > given("after"), _L.kind == "observed", unindexed(_L.partner) == given("partner"))
+    .distinct()
+)
+_TOLD = Prepared(
+    select(_L.at, _L.facts)
+    .where(
+        _L.partner == given("partner"),
+        _L.event == given("event"),
+        _L.seq > given("after"),
+        unindexed(_L.kind) == "observed",
+    )
+    .order_by(_L.seq)
+)
+
+
+def changed(store: Store, partner: PartnerId, after_seq: int) -> frozenset[EventId]:
+    """The events of the partner of which a record after that one tells a change."""
+    found = store.rows(_CHANGED, {"after": after_seq, "partner": partner})
+    return frozenset(EventId(event) for (event,) in found if event is not None)
+
+
+@readable
+def changes_told(
+    store: Store, partner: PartnerId, event: EventId, after_seq: int
+) -> Sequence[tuple[datetime, Mapping[str, Json]]]:
+    """When each change of the event after that record was told, and its facts: the field, ``before`` and ``ours``."""
+    found = store.rows(_TOLD, {"partner": partner, "event": event, "after": after_seq})
+    read = ((time_of(at), json_of(facts)) for at, facts in found if facts is not None)
+    return [(at, facts) for at, facts in read if isinstance(facts, Mapping)]
