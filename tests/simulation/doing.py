@@ -19,7 +19,7 @@ def changes_follow_each_other(case: Case) -> Iterator[str]:
     """What a record says that a field was, the record before it said that it had become, and no change is told more
     often than the service has seen it: none is told twice, made up, or passed over. Not asked for where rules were
     edited, because only fields that a rule in force looks at are logged; the second not where reads answered as of the
-    past, or another object."""
+    past, of another object, or that something was not there which was."""
     if case.history.edited:
         return
     for life, rows in enumerate(case.history.logs):
@@ -34,8 +34,11 @@ def changes_follow_each_other(case: Case) -> Iterator[str]:
                 yield f"record {row['seq']} tells of no change"
             last[event, name] = row
             often[event, name, repr(now_is)] += 1
+            if name.startswith("setup.") and name not in ("setup.state", "setup.total_budget"):
+                continue
             became = len(_became(case, event, name, now_is, case.committed_s(life, row["seq"])))
-            if often[event, name, repr(now_is)] > became and not case.history.stale and case.history.of(event):
+            lied = case.history.stale or case.history.lies(event) or not case.history.of(event)
+            if often[event, name, repr(now_is)] > became and not lied:
                 yield f"record {row['seq']} has {name} become {now_is!r} once more than it did"
 
 
@@ -67,11 +70,12 @@ def whose_doing_it_was(case: Case) -> Iterator[str]:
 
 
 def _became(case: Case, event: str, name: str, value: object, until_s: float) -> list[float]:
-    """When a field became that value in the service."""
+    """When a field of the event became that value in the service; or its setup's state or budget."""
     fact, _, field = name.partition(".")
     found, had = [], False
     for one in case.history.of(event, until_s + TICK_S):
-        known = one.setup if fact == "setup" else None if one.record is None else one.record.get(field)
+        setup = one.setup if field == "state" else one.budget
+        known = setup if fact == "setup" else None if one.record is None else one.record.get(field)
         has = known == value
         if has and not had:
             found.append(one.at_s)

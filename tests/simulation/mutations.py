@@ -776,8 +776,14 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="told, and told again",
         why="a change that is in the log, and whose trail could not be stored, is told by the next process once more",
-        applied=flaw("worker.engine.observed:_changes", ("if since is not None and", "if False and")),
+        applied=flaw("worker.engine.observed:_changes", ("if changed and since is not None", "if False")),
         shown_by=(Try(seed=11_200_419),),
+    ),
+    Mutant(
+        name="stored, and told again",
+        why="changes whose commit was reported as failed, and is there, are told once more",
+        applied=flaw("worker.engine.observed:_told_of", ("if doubt is not None and", "if False and")),
+        shown_by=(at("pause", "commit", "sync fails, though it is there", 6),),
     ),
     Mutant(
         name="a change that is never told",
@@ -791,7 +797,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="sent once more to be undone",
         why="an unknown write that a person has put back is sent again where it is proved absent",
-        applied=flaw("worker.engine.asking:_taken_back", ("if undo is None:", "if True:")),
+        applied=flaw(f"{GUARDS}:put_back", ("if undo is None or", "if True or")),
         shown_by=(Try(seed=11_206_005),),
     ),
     Mutant(
