@@ -43,10 +43,10 @@ def changes_follow_each_other(case: Case) -> Iterator[str]:
 
 
 def whose_doing_it_was(case: Case) -> Iterator[str]:
-    """A change told as another hand's was made by one; one told as the worker's was made by an effect of its own since
-    the record before, or by somebody while a write of its own that asks for it was not settled. Not asked for where
-    reads answered as of the past, of an event that is another object, and after a ledger was lost: it does not know of
-    all that it had sent."""
+    """A change told as another hand's was made by one. Of one told as the worker's there was an effect of its own since
+    the record before, or a write of its own that asks for it was not settled when somebody made it so. Not asked for
+    where reads answered as of the past, of an event that is another object, and after a ledger was lost: it does not
+    know of all that it had sent."""
     history = case.history
     if history.stale or len(history.logs) > 1:
         return
@@ -60,7 +60,9 @@ def whose_doing_it_was(case: Case) -> Iterator[str]:
         makers = _makers(case, event, field, value)
         if row["facts"]["ours"]:
             became = [one for one in _became(case, event, name, value, at_s) if one > since_s - SEEN_LATE_S]
-            if not any(_may_have_made(case, deed, one) for deed in makers for one in became):
+            effects = [one.at_s for deed in makers for one in deed.effects if one.at_s > since_s - SEEN_LATE_S]
+            unsettled = any(_unsettled(case, deed, one) for deed in makers for one in became)
+            if not unsettled and not any(one <= at_s for one in effects):
                 yield f"record {row['seq']} calls {name} = {value!r} the worker's, which had not made it so"
         elif not _another_hand(case, event, field, value, at_s):
             if any(too_late(case, deed, one) for deed in makers for one in deed.effects):
@@ -83,10 +85,8 @@ def _became(case: Case, event: str, name: str, value: object, until_s: float) ->
     return found
 
 
-def _may_have_made(case: Case, deed: Deed, at_s: float) -> bool:
-    """Whether a write made its field so at that moment, or was not settled then, so that nobody can tell."""
-    if any(abs(one.at_s - at_s) < TICK_S for one in deed.effects):
-        return True
+def _unsettled(case: Case, deed: Deed, at_s: float) -> bool:
+    """Whether a write was under way or unknown at that moment, so that nobody can tell who made its field so."""
     life = next(life for one, _, life in case.lines if one is deed)
     done = [row["seq"] for row in deed.rows if row["kind"] in FINAL]
     settled_s = case.committed_s(life, done[-1]) if done else float("inf")
