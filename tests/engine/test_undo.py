@@ -311,6 +311,24 @@ def test_a_write_that_a_person_puts_back_is_not_sent_once_more(tmp_path: Path) -
         play(script)
 
 
+def test_a_write_whose_attempt_never_left_stays_unsent_where_a_person_puts_it_back(tmp_path: Path) -> None:
+    """It was being sent when the person undid it, and its credentials were refused, after which it is sent anew."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.fault("answer_before", "PUT", CAMPAIGN, status=401, delay_s=4.0)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["sending"], "on its way")
+        undo(here)
+        await here.until(lambda: here.states() == ["skipped", "skipped"], "both at an end")
+        await here.run(60)
+        assert [(one.state, one.reason) for one in here.writes()] == [("skipped", "undo"), ("skipped", "already_so")]
+        assert here.effects() == []
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
 def test_an_undo_of_two_of_which_one_proves_absent_puts_back_what_was_before_both(tmp_path: Path) -> None:
     rules = (
         HIDE

@@ -70,7 +70,7 @@ def _true_then(case: Case, deed: Deed, row: Row, life: int, wish: Wish | None) -
                 case, deed.event, at_s, lambda one: one.record is not None and not one.record["client_campaign_status"]
             )
         case "changed_since":
-            return _set_since(case, deed, at_s)
+            return _set_since(case, deed, at_s) or _set_before(case, deed, at_s)
         case "no_longer_holds" if not deed.undo:
             return wish is None or wish.wants is None or shown(case, deed.event, at_s, lambda one: not wish.holds(one))
         case "sequence":
@@ -96,6 +96,12 @@ def shown(case: Case, event: str, at_s: float, so: Callable[[Version], bool]) ->
             if any(known is not None and so(known) for known in either):
                 return True
     return False
+
+
+def _set_before(case: Case, deed: Deed, at_s: float) -> bool:
+    """Whether of what an undo undoes nothing had left, and a read showed the target otherwise than the undo would."""
+    left = any(not one.taken_back for undone in undone_by(case, deed) for one in undone.attempts)
+    return not left and shown(case, deed.event, at_s, lambda one: not as_wanted(case, deed, one))
 
 
 def _set_since(case: Case, deed: Deed, at_s: float) -> bool:

@@ -797,7 +797,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="sent once more to be undone",
         why="an unknown write that a person has put back is sent again where it is proved absent",
-        applied=flaw(f"{GUARDS}:put_back", ("if undo is None or", "if True or")),
+        applied=flaw(f"{GUARDS}:put_back", ("if undo is None:", "if True:")),
         shown_by=(Try(seed=11_206_005),),
     ),
     Mutant(

@@ -45,7 +45,7 @@ from worker.writes.denials import after_outcome, in_a_row
 from worker.writes.evidence import fact_name
 from worker.writes.intents import amount_of, holds_back
 from worker.writes.life import Attempted, Settling, advance
-from worker.writes.undo import left_now
+from worker.writes.undo import left_now, put_back_by
 
 RECORD_AGAIN = timedelta(seconds=1)
 """How soon an outcome that the ledger could not take is recorded again."""
@@ -276,7 +276,7 @@ class Executor:
             earlier=earlier,
             unvouched=unvouched_for(write.intent.action, self._rules.current.get(write.key.rule), self._settings),
             credentials_until=state.memory.denied_until,
-            put_back_by=next((one.id for one in others if one.state == "planned" and write.id in one.undoes), None),
+            put_back_by=put_back_by(write, others),
         )
         if fresh is None:
             return situation
