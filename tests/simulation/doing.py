@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.simulation.case import FIELDS, FINAL, TICK_S, Case, Deed, too_late, wanted_of
+from tests.simulation.case import FIELDS, FINAL, INTERVAL_S, TICK_S, Case, Deed, too_late, wanted_of
 from tests.simulation.history import Row
 
 TOGGLES = frozenset(
@@ -86,11 +86,11 @@ def _became(case: Case, event: str, name: str, value: object, until_s: float) ->
 
 
 def _unsettled(case: Case, deed: Deed, at_s: float) -> bool:
-    """Whether a write was under way or unknown at that moment, so that nobody can tell who made its field so."""
+    """Whether a write was about to be sent, under way or unknown then: nobody can tell who made its field so."""
     life = next(life for one, _, life in case.lines if one is deed)
     done = [row["seq"] for row in deed.rows if row["kind"] in FINAL]
     settled_s = case.committed_s(life, done[-1]) if done else float("inf")
-    return any(one.at_s <= at_s <= settled_s for one in deed.attempts)
+    return any(one.at_s - INTERVAL_S <= at_s <= settled_s for one in deed.attempts)
 
 
 def what_was_done_is_told(case: Case) -> Iterator[str]:

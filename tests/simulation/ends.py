@@ -48,7 +48,7 @@ def manners_are_kept(case: Case) -> Iterator[str]:
             case.forgiven["a Retry-After of years, cut to a quarter of an hour"] += 1
         elif kind in ("task_too_soon", "task_too_often") and len(case.history.logs) > 1:
             case.forgiven["reads of a task that a lost ledger had counted"] += 1
-        elif kind.startswith("task_") and any(_lost(deed) for deed in case.deeds.values()):
+        elif kind.startswith("task_") and any(_lost(case, deed) for deed in case.deeds.values()):
             case.forgiven["a task read after an attempt that never left"] += 1
         else:
             yield f"{kind} at {at_s - 1000:.3f}: {what}"
@@ -92,11 +92,10 @@ def _stalled_meanwhile(case: Case, at_s: float) -> bool:
     )
 
 
-def _lost(deed: Deed) -> bool:
-    return any(
-        one.after is not None and one.after["reason"] == "crash" and not any(wire.reached for wire in one.wire)
-        for one in deed.attempts
-    )
+def _lost(case: Case, deed: Deed) -> bool:
+    """Whether an attempt never left, and the ledger cannot know: its process died, or the end of it was lost."""
+    unheard = [one for one in deed.attempts if one.after is not None and not any(wire.reached for wire in one.wire)]
+    return any(len(case.history.logs) > 1 or (one.after or {})["reason"] == "crash" for one in unheard)
 
 
 def episodes_are_few(case: Case) -> Iterator[str]:
