@@ -15,7 +15,7 @@ from tests.simulation.case import (
     became_of_firing,
     too_late,
 )
-from tests.simulation.history import Effect, Row, Wish
+from tests.simulation.history import Effect, Read, Row, Wish
 
 FIRST_LOOKS_S = 30.0
 """So long after a silence a rule has had its first look, with all that it asks for."""
@@ -204,7 +204,9 @@ def what_changed_in_a_silence_waits(case: Case) -> Iterator[str]:
     if history.stale or history.clock_moved or len(history.logs) > 1 or any(one.lie for one in history.reads):
         return
     died = [life for life in history.lives if life.how == "killed"]
-    looks = [one.at_s for one in history.reads if one.path == "/events/" and one.whole]
+    lists = [one for one in history.reads if one.path == "/events/"]
+    broken = [(one.owner, one.at_s) for one in lists if not one.whole]
+    looks = [one.at_s for one in lists if one.whole and not _beside(one, broken)]
     for before_s, after_s in pairwise(looks):
         unstored = any(
             before_s <= one.to_s and history.awake_s(one.owner, before_s, one.to_s) < 1.0
@@ -218,6 +220,11 @@ def what_changed_in_a_silence_waits(case: Case) -> Iterator[str]:
                 fired_s = case.committed_s(life, row["seq"])
                 if row["kind"] == "fired" and after_s <= fired_s < after_s + FIRST_LOOKS_S:
                     yield from _it_waits(case, rows, row, after_s, fired_s)
+
+
+def _beside(page: Read, broken: list[tuple[str, float]]) -> bool:
+    """Whether another page of the same list was not whole."""
+    return any(owner == page.owner and abs(at_s - page.at_s) < INTERVAL_S - 1.0 for owner, at_s in broken)
 
 
 def is_new(case: Case, rows: list[Row], wish: Wish, seen_s: float) -> bool:

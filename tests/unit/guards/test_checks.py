@@ -116,6 +116,8 @@ def test_a_hold_with_its_own_time_lasts_until_then(
         ("confirmed", "read", None, "the step before is done"),
         ("skipped", "already_so", None, "it was so already: the next one starts"),
         ("skipped", "nothing_to_pause", None, "there was nothing to pause: the next one starts"),
+        ("cancelled", "undo", None, "a person has it put back, and this step is about something else"),
+        ("skipped", "undo", None, "a person has it put back, and this step is about something else"),
         ("skipped", "no_longer_holds", ("skip", "sequence"), "any other end stops the sequence"),
         ("skipped", "superseded", ("skip", "sequence"), "any other end stops the sequence"),
         ("rejected", "refused_by_service", ("skip", "sequence"), "any other end stops the sequence"),
@@ -130,6 +132,11 @@ def test_a_step_starts_when_the_ones_before_are_done(
 ) -> None:
     earlier = another("pause", state, reason=code)
     assert said(sequence(a_situation(a_write("boost"), earlier=(earlier,)))) == expected, reason
+
+
+def test_a_step_on_the_target_of_one_that_a_person_puts_back_is_not_made() -> None:
+    earlier = another("update_draft", "cancelled", reason="undo")
+    assert said(sequence(a_situation(a_write("boost"), earlier=(earlier,)))) == ("skip", "sequence")
 
 
 def test_every_step_before_counts() -> None:

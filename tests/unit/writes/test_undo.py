@@ -13,7 +13,7 @@ from worker.model.facts import Json
 from worker.model.ids import RuleId, WriteId
 from worker.model.rules import Step
 from worker.model.writes import FINAL, NO_RULE, State, Write
-from worker.writes.undo import Foreign, Undoing, may_have_effect, undoing
+from worker.writes.undo import Foreign, Undoing, left_now, may_have_effect, put_back_by, undoing
 
 
 def sent(number: int, action: str = "pause", before: Json = "RUNNING", **changes: Any) -> Write:  # noqa: ANN401 - fields of Write
@@ -273,3 +273,57 @@ def test_only_what_was_sent_and_may_have_come_to_something_can_be_undone(state: 
     if state in ("needs_human", "cancelled"):
         assert not may_have_effect(a_write(state=state, absent_proved=True))
     assert had or state in FINAL or state in ("planned", "waiting")
+
+
+def an_undo(*undone: int, state: State = "planned", **left: Json) -> Write:
+    """An undo that was planned for these writes, of what they had ``left``."""
+    undo = sent(9, "run", "PAUSED")
+    context: dict[str, Json] = {"undoes": list(undone), "left": left or {"client_campaign_status": "PAUSED"}}
+    key = replace(undo.key, rule=NO_RULE)
+    return replace(undo, key=key, state=state, attempt=0, intent=replace(undo.intent, context=context))
+
+
+UNPROVED = sent(2, "pause", "RUNNING", absent_proved=True)
+"""A write that an undo was planned for, and that proved absent after that."""
+
+
+@pytest.mark.parametrize(
+    ("undo", "history", "expected", "reason"),
+    [
+        (an_undo(1), [sent(1)], {"client_campaign_status": "PAUSED"}, "what it left"),
+        (an_undo(2), [UNPROVED], {"client_campaign_status": "RUNNING"}, "nothing of ours is there: what is put back"),
+        (an_undo(1, 2), [sent(1), UNPROVED], {"client_campaign_status": "PAUSED"}, "what the other one left"),
+        (an_undo(1, 3), [sent(1), sent(3, "run", "PAUSED")], {"client_campaign_status": "RUNNING"}, "the newest"),
+        (an_undo(1), [sent(1), sent(3, "run", "PAUSED")], {"client_campaign_status": "PAUSED"}, "others do not count"),
+        (an_undo(1), [sent(1, before="STOPPED")], {"client_campaign_status": "RUNNING"}, "what cannot be undone"),
+    ],
+)
+def test_an_undo_must_find_what_is_left_of_its_writes(
+    undo: Write, history: list[Write], expected: dict[str, Json], reason: str
+) -> None:
+    assert left_now(undo, history) == expected, reason
+
+
+def test_an_undo_of_members_of_a_series_asks_nothing_of_the_target() -> None:
+    undo = an_undo(1)
+    assert left_now(replace(undo, intent=replace(undo.intent, context={"undoes": [1]})), [sent(1)]) is None
+
+
+@pytest.mark.parametrize(
+    ("write", "undo", "expected", "reason"),
+    [
+        (sent(1), an_undo(1), 9, "it is about to be put back"),
+        (sent(1), an_undo(2), None, "another one is"),
+        (sent(1), an_undo(1, state="waiting"), None, "a person may still say no"),
+        (sent(1), an_undo(1, state="skipped"), None, "the undo is over, and a verdict came after it"),
+        (a_write("pause", "planned", id=WriteId(1)), an_undo(1, state="skipped"), 9, "its attempt never left"),
+        (a_write("pause", "planned", id=WriteId(1)), an_undo(1, state="cancelled"), None, "a person rejected the undo"),
+    ],
+)
+def test_who_is_about_to_put_a_write_back(write: Write, undo: Write, expected: int | None, reason: str) -> None:
+    assert put_back_by(write, [write, undo]) == expected, reason
+
+
+def test_a_write_that_undoes_nothing_names_nothing() -> None:
+    assert sent(1).undoes == ()
+    assert an_undo(3, 1).undoes == (3, 1)
