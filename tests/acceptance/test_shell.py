@@ -108,8 +108,10 @@ def test_a_terminal_that_is_closed_stops_the_daemon_as_sigterm_does(tmp_path: Pa
     (tmp_path / "rules").mkdir()
     (tmp_path / "config.yaml").write_text("", "utf-8")
     lines = tmp_path / "stderr"
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever tests under nohup ignores it, and so would a child
     with lines.open("w") as told:
         process = subprocess.Popen([*WORKER, "run"], cwd=tmp_path, stderr=told)
+        signal.signal(signal.SIGHUP, before)
         until(lambda: '"started"' in lines.read_text("utf-8"), "it has started")
 
         process.send_signal(signal.SIGHUP)
