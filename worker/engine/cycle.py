@@ -177,7 +177,7 @@ class Cycle:
         return Done(fired=fired, open_writes=len(writes), judged=_judged(decision))
 
     def _failed(self, state: PartnerState, problem: LedgerUnwritable | StateConflict) -> Done:
-        """Nothing of a decision was stored."""
+        """Nothing of a decision is known to be stored."""
         state.tells_again()
         if isinstance(problem, StateConflict):
             self._decider.reload(state)
