@@ -16,6 +16,15 @@ def told(here: Town, event: str = "e1") -> list[str]:
     return [record["why"] for record in here.log("observed") if record["event"] == event]
 
 
+async def paused_and_not_logged(here: Town) -> None:
+    """A read of the event confirms the pause of e1, and the lists that would log the change fail for a while."""
+    await here.run(6)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["applied"], "sent", 30)
+    here.fault("answer_before", "GET", "/events/$", times=2, status=500)
+    await here.until(lambda: here.states() == ["confirmed"], "paused", 30)
+
+
 def test_a_value_that_comes_back_by_another_hand_is_not_the_workers(tmp_path: Path) -> None:
     async def script(here: Town) -> None:
         await here.run(6)
@@ -40,11 +49,7 @@ def test_a_value_that_only_the_read_of_one_event_showed_is_not_passed_over(tmp_p
     it before the next list made it look as if nothing had changed, and the next pause as if it were the worker's."""
 
     async def script(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["applied"], "sent", 30)
-        here.fault("answer_before", "GET", "/events/$", status=500)
-        await here.until(lambda: here.states() == ["confirmed"], "paused", 30)
+        await paused_and_not_logged(here)
         for value in ("RUNNING", "PAUSED"):
             here.set("e1", by="person", client_campaign_status=value)
             await here.run(6)
@@ -94,11 +99,7 @@ def test_a_change_that_a_dead_process_confirmed_and_did_not_log_is_the_workers(t
     next one called it another hand's, and an undo left it alone."""
 
     async def script(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["applied"], "sent", 30)
-        here.fault("answer_before", "GET", "/events/$", times=2, status=500)
-        await here.until(lambda: here.states() == ["confirmed"], "paused", 30)
+        await paused_and_not_logged(here)
         assert len(told(here)) == 1, "the change of the status alone"
         await here.kill()
         here.start()
@@ -240,11 +241,7 @@ def test_a_pause_that_somebody_took_back_unseen_is_not_the_author_of_the_next(tm
     looked: that one saw no change. The person's pause, later, is the person's."""
 
     async def script(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["applied"], "sent", 30)
-        here.fault("answer_before", "GET", "/events/$", times=2, status=500)
-        await here.until(lambda: here.states() == ["confirmed"], "paused", 30)
+        await paused_and_not_logged(here)
         await here.kill()
         here.set("e1", by="person", client_campaign_status="RUNNING")
         here.start()
