@@ -18,8 +18,9 @@ SEEN_LATE_S = 60.0
 def changes_follow_each_other(case: Case) -> Iterator[str]:
     """What a record says that a field was, the record before it said that it had become, and no change is told more
     often than the service has seen it: none is told twice, made up, or passed over. Not asked for where rules were
-    edited, because only fields that a rule in force looks at are logged; the second not where reads answered as of the
-    past, of another object, or that something was not there which was."""
+    edited, because only fields that a rule in force looks at are logged, nor the first where a read may have lacked
+    the field; the second not where reads answered as of the past, of another object, or that something was not there
+    which was."""
     if case.history.edited:
         return
     for life, rows in enumerate(case.history.logs):
@@ -28,7 +29,8 @@ def changes_follow_each_other(case: Case) -> Iterator[str]:
         for row, name in _told(rows):
             was, now_is, event = row["facts"]["before"], row["facts"][name], str(row["event"])
             before = last.get((event, name))
-            if before is not None and before["facts"][name] != was:
+            unread = any(one.partly for one in case.history.shown(event))
+            if before is not None and before["facts"][name] != was and not unread:
                 yield f"record {row['seq']} has {name} change from {was!r}, and record {before['seq']} to another value"
             if was == now_is:
                 yield f"record {row['seq']} tells of no change"

@@ -247,6 +247,10 @@ FOUND = (
     (Try(seed=12_502_338), "what another hand set is left alone also where what was undone never left"),
     (Try(seed=11_300_164), "nor does a ledger that lost the end of an attempt know that it never left"),
     (Try(seed=12_103_485), "a list of which one page failed was no look, before a silence"),
+    (
+        Try(scene="dear event", named=(("read", 11, "fields missing"),)),
+        "what a field became while it could not be read is in no record",
+    ),
     (Try(seed=10_000_369), "reads that answer as of the past show changes that nobody made just then"),
 )
 
