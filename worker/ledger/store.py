@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import monotonic, sleep
 from types import TracebackType
 from typing import Any
 
@@ -23,6 +24,9 @@ from worker.ledger.prepared import NO_VALUES, Prepared
 from worker.model.errors import LedgerUnwritable, NotSafe
 
 BUSY_TIMEOUT_S = 5.0
+"""So long a transaction waits for other processes' before it fails."""
+ASK_AGAIN_S = 0.001
+"""How often it asks meanwhile whether it may write."""
 WAL_KEPT_BYTES = 64 * 1024 * 1024
 FULL = 2
 """What ``PRAGMA synchronous`` answers for FULL."""
@@ -36,6 +40,7 @@ HINTS = {
     sqlite3.SQLITE_CANTOPEN: "check that the folder exists and that this user may write to it",
     sqlite3.SQLITE_NOTADB: "the file is no SQLite database; check the path",
 }
+WRITING = "BEGIN IMMEDIATE"
 HEADER = b"SQLite format 3\0"
 """How each file of SQLite's begins."""
 NOT_UTF8 = "Could not decode to UTF-8"
@@ -66,7 +71,7 @@ class Store:
                 f"{self.name} was replaced or removed while it was in use",
                 hint="stop the worker, see which file is the right one, and start again",
             )
-        return Turn(self, "BEGIN IMMEDIATE")
+        return Turn(self, WRITING)
 
     def rows(self, asked: Prepared, values: Values = NO_VALUES) -> list[Row]:
         """Every row of the answer to one question. It sees one state of the ledger, without a transaction around it."""
@@ -108,7 +113,10 @@ class Turn:
             raise unwritable(self._store.name, error) from error
         if self._begin:
             try:
-                connection.raw.execute(self._begin)
+                if self._begin == WRITING:
+                    _begin_writing(connection.raw)
+                else:
+                    connection.raw.execute(self._begin)
             except BaseException as error:
                 self._undo(error)
                 raise
@@ -140,6 +148,26 @@ class Turn:
         self._store.connections.give(self._connection, failed=failed)
         if isinstance(found, sqlite3.Error):
             raise unwritable(self._store.name, found) from error
+
+
+def _begin_writing(raw: sqlite3.Connection) -> None:
+    """Begins a transaction once no other process is in one. SQLite's own wait soon asks ten times a second only, and
+    seldom meets the moment in which a process that writes without a pause lets go: an operator's command would fail
+    beside a busy worker."""
+    raw.execute("PRAGMA busy_timeout=0")
+    until = monotonic() + BUSY_TIMEOUT_S
+    try:
+        while True:
+            try:
+                raw.execute(WRITING)
+            except sqlite3.OperationalError as error:
+                if code_of(error) != sqlite3.SQLITE_BUSY or monotonic() >= until:
+                    raise
+                sleep(ASK_AGAIN_S)
+            else:
+                return
+    finally:
+        raw.execute(f"PRAGMA busy_timeout={round(BUSY_TIMEOUT_S * 1000)}")
 
 
 def unwritable(name: str, error: sqlite3.Error) -> LedgerUnwritable:

@@ -20,6 +20,7 @@ from tests.unit.ledger.examples import (
     sent,
     to_sending,
 )
+from worker.ledger import store
 from worker.ledger.mark import read_mark
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Commit
@@ -75,9 +76,16 @@ def test_an_error_raised_by_the_check_leaves_nothing_behind(ledger: SqlLedger) -
 
 
 def test_a_ledger_that_somebody_holds_too_long_is_unwritable_and_then_works_again(
-    ledger: SqlLedger, tmp_path: Path
+    ledger: SqlLedger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger._store.run_alone("PRAGMA busy_timeout=1")
+    now, naps = [0.0], list[float]()
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        now[0] += seconds
+
+    monkeypatch.setattr(store, "monotonic", lambda: now[0])
+    monkeypatch.setattr(store, "sleep", sleep)
     other = sqlite3.connect(tmp_path / "worker.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
 
@@ -85,9 +93,32 @@ def test_a_ledger_that_somebody_holds_too_long_is_unwritable_and_then_works_agai
         planned(ledger)
 
     assert "another process" in caught.value.hint
+    assert sum(naps) == pytest.approx(store.BUSY_TIMEOUT_S, abs=0.01)
     other.execute("ROLLBACK")
     other.close()
     planned(ledger)
+
+
+def test_a_ledger_that_somebody_lets_go_for_a_moment_only_is_written_to_in_that_moment(
+    ledger: SqlLedger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that writes without a pause has the ledger nearly all the time. SQLite's own wait asks fifty times in
+    its five seconds, at moments that are mostly too late."""
+    other = sqlite3.connect(tmp_path / "worker.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    naps = list[float]()
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 200:
+            other.execute("ROLLBACK")
+
+    monkeypatch.setattr(store, "sleep", sleep)
+    planned(ledger)
+    other.close()
+
+    assert len(naps) == 200
+    assert max(naps) <= 0.001, "or the moment may be over"
 
 
 @pytest.mark.parametrize("replaced", [False, True])
