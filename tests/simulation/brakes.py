@@ -150,12 +150,14 @@ def surges_wait(case: Case) -> Iterator[str]:
 
 
 def limits_are_kept(case: Case) -> Iterator[str]:
-    """A rule with ``limit`` acts on an event no more often in 24 hours, by the wall clock."""
+    """A rule with ``limit`` acts on an event no more often in 24 hours, by the wall clock. What a person has let go is
+    that person's act."""
     if case.forgot or case.history.clock_moved:
         return
     for wish in case.history.wishes:
         for event in {one.event for one in case.history.versions} if wish.limit else ():
-            episodes = {deed.rows[0]["episode"] for deed in _sent(case, wish, event)}
+            sent = [deed for deed in _sent(case, wish, event) if not _let_go(deed)]
+            episodes = {deed.rows[0]["episode"] for deed in sent}
             if len(episodes) > wish.limit:
                 yield f"{wish.rule} acted on {event} {len(episodes)} times a day, allowed {wish.limit}"
 
@@ -168,6 +170,10 @@ def _sent(case: Case, wish: Wish, event: str) -> list[Deed]:
         and any(one.wire for one in deed.attempts)
         and not all(one.taken_back for one in deed.attempts)
     ]
+
+
+def _let_go(deed: Deed) -> bool:
+    return all(row["reason"] == "person" for row in deed.rows if row["kind"] == "sending")
 
 
 def what_has_to_last_lasted(case: Case) -> Iterator[str]:

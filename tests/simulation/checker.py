@@ -72,6 +72,7 @@ from tests.simulation.undone import (
     an_undo_overwrites_nobody,
     an_undo_puts_back_what_was,
     an_undo_was_asked_for,
+    what_is_to_be_put_back_is_not_sent,
     what_was_undone_is_put_back_once,
 )
 
@@ -371,6 +372,7 @@ CLAIMS: tuple[Callable[[Case], Iterator[str]], ...] = (
     an_undo_puts_back_what_was,
     an_undo_overwrites_nobody,
     an_undo_leaves_other_hands_alone,
+    what_is_to_be_put_back_is_not_sent,
     what_was_undone_is_put_back_once,
     again_is_for_what_came_to_nothing,
     an_again_is_acted_on,

@@ -18,9 +18,8 @@ SEEN_LATE_S = 60.0
 def changes_follow_each_other(case: Case) -> Iterator[str]:
     """What a record says that a field was, the record before it said that it had become, and no change is told more
     often than the service has seen it: none is told twice, made up, or passed over. Not asked for where rules were
-    edited, because only fields that a rule in force looks at are logged, nor the first where a read may have lacked
-    the field; the second not where reads answered as of the past, of another object, or that something was not there
-    which was."""
+    edited, because only fields that a rule in force looks at are logged; the second not where reads answered as of the
+    past, of another object, or that something was not there which was."""
     if case.history.edited:
         return
     for life, rows in enumerate(case.history.logs):
@@ -29,8 +28,7 @@ def changes_follow_each_other(case: Case) -> Iterator[str]:
         for row, name in _told(rows):
             was, now_is, event = row["facts"]["before"], row["facts"][name], str(row["event"])
             before = last.get((event, name))
-            unread = any(one.partly for one in case.history.shown(event))
-            if before is not None and before["facts"][name] != was and not unread:
+            if before is not None and before["facts"][name] != was:
                 yield f"record {row['seq']} has {name} change from {was!r}, and record {before['seq']} to another value"
             if was == now_is:
                 yield f"record {row['seq']} tells of no change"
@@ -99,7 +97,7 @@ def what_was_done_is_told(case: Case) -> Iterator[str]:
     """A write that changed its target, and was confirmed by a read, is in the log as a change by the worker, once one
     process has had so many whole looks after that, with room to store them, that it cannot have missed it. A process
     that finds what another one could not store has nothing to compare it with; and a value where there was none is no
-    change."""
+    change, nor is one where the process before had seen none."""
     history = case.history
     if history.stale or history.edited or len(history.logs) > 1:
         return
@@ -108,8 +106,8 @@ def what_was_done_is_told(case: Case) -> Iterator[str]:
         made = _makes(case, deed) if str(deed.rows[0]["action"]) in FIELDS and not deed.unseen else None
         if done is None or made is None or not any(one.changed for one in deed.effects):
             continue
-        before = history.at(deed.event, min(one.at_s for one in deed.effects) - TICK_S)
-        if before is None or before.record is None or before.record[made[0]] is None:
+        before = history.of(deed.event, min(one.at_s for one in deed.effects) - TICK_S)
+        if any(one.record is None or one.record[made[0]] is None for one in before):
             continue
         since_s = max([case.committed_s(0, done["seq"]), *(to_s for _, to_s in history.cramped)])
         sender = next((wire.owner for one in deed.attempts for wire in one.wire), "")

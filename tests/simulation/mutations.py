@@ -776,23 +776,29 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="told, and told again",
         why="a change that is in the log, and whose trail could not be stored, is told by the next process once more",
-        applied=flaw("worker.engine.observed:_changes", ("if changed and since is not None", "if False")),
+        applied=flaw("worker.engine.observed:_told_of", ("if since is not None:", "if False:")),
         shown_by=(Try(seed=11_200_419),),
     ),
     Mutant(
         name="stored, and told again",
         why="changes whose commit was reported as failed, and is there, are told once more",
-        applied=flaw("worker.engine.observed:_told_of", ("if doubt is not None and", "if False and")),
+        applied=flaw("worker.engine.former:Former.values", ("if doubt is not None and", "if False and")),
         shown_by=(at("pause", "commit", "sync fails, though it is there", 6),),
     ),
     Mutant(
         name="a change that is never told",
         why="the record of a change is lost with the commit that failed",
         applied=flaw(
-            "worker.engine.state:PartnerState.tells_again",
-            ("for place, olds in self.telling.items():", "for place, olds in ():"),
+            "worker.engine.former:Former.tells_again",
+            ("for place, telling in self._telling.items():", "for place, telling in ():"),
         ),
         shown_by=(at("pause", "write", "429 applied, disk full for 8 s"),),
+    ),
+    Mutant(
+        name="what is lacking is forgotten",
+        why="what a field was before a list lacked it is forgotten, and what it became meanwhile is in no record",
+        applied=flaw("worker.engine.former:Former.tells", ("if still:", "if False:")),
+        shown_by=(Try(scene="dear event", named=(("read", 11, "fields missing"),)),),
     ),
     Mutant(
         name="sent once more to be undone",

@@ -249,8 +249,13 @@ FOUND = (
     (Try(seed=12_103_485), "a list of which one page failed was no look, before a silence"),
     (
         Try(scene="dear event", named=(("read", 11, "fields missing"),)),
-        "what a field became while it could not be read is in no record",
+        "what a field became while it could not be read is told once it is read again",
     ),
+    (Try(seed=11_404_699), "a change that was seen before a write and told after it is no hand that came since"),
+    (Try(seed=11_404_763), "nor is a value a change where the process before had seen none"),
+    (Try(seed=11_406_387), "what the log tells of an event is known also where its trail was never stored"),
+    (Try(seed=12_602_320), "what came and went while the trail was not stored is told by what the log told last"),
+    (Try(seed=12_603_163), "what a person has let go counts for no limit"),
     (Try(seed=10_000_369), "reads that answer as of the past show changes that nobody made just then"),
 )
 

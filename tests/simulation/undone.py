@@ -182,6 +182,19 @@ def what_was_undone_is_put_back_once(case: Case) -> Iterator[str]:
             yield f"write {deed.rows[0]['write']} was put back by each of {numbers}"
 
 
+def what_is_to_be_put_back_is_not_sent(case: Case) -> Iterator[str]:
+    """While an undo of a write is still to be sent, that write is not sent, but where a person grants an attempt."""
+    for undo, told, life in case.lines:
+        for deed, rows, of_life in case.lines:
+            if of_life != life or deed.rows[0]["write"] not in undo.undoes:
+                continue
+            for row in rows:
+                states = [one["kind"] for one in told if one["kind"] in STATES and one["seq"] < row["seq"]]
+                granted = row["reason"] == "person"
+                if row["kind"] == "sending" and states and states[-1] in UNSENT and not granted:
+                    yield f"write {row['write']} was sent, and write {told[0]['write']} was to put it back"
+
+
 def again_is_for_what_came_to_nothing(case: Case) -> Iterator[str]:
     """Only a rule's write that had ended without effect is asked for again, and its episode once."""
     for rows in case.history.logs:

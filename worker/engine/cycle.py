@@ -18,6 +18,7 @@ from worker.engine.deciding import Decider
 from worker.engine.execute import Executor
 from worker.engine.memories import Memories
 from worker.engine.observe import Observer, Seen
+from worker.engine.observed import lacked_until_now
 from worker.engine.parts import Parts
 from worker.engine.recording import Recorder
 from worker.engine.report import CycleReport
@@ -91,6 +92,7 @@ class Cycle:
         kept = self._recorder.load(partner, memory, self._ledger.changed(partner, told_from))
         state = PartnerState(partner=partner, memory=memory, memories=memories, read_up_to=read_up_to, kept=kept)
         state.told_from = told_from
+        state.former.lacked = lacked_until_now(self._ledger, partner, kept.facts)
         state.known = {*memories.events, *memory.gone}
         for write in self._ledger.open_writes(partner):
             if write.state == "sending":
@@ -178,7 +180,7 @@ class Cycle:
 
     def _failed(self, state: PartnerState, problem: LedgerUnwritable | StateConflict) -> Done:
         """Nothing of a decision is known to be stored."""
-        state.tells_again()
+        state.former.tells_again()
         if isinstance(problem, StateConflict):
             self._decider.reload(state)
             return Done(error=f"decided anew in the next cycle: {problem}")

@@ -136,7 +136,7 @@ class Decider:
         # under rules by which nothing can be judged yet, nothing is compared: the next look does that, of every event
         trail = self._recorder.trail(state.kept, sight, decision) if self._judges(state) else None
         self._store(state, commit, trail)
-        state.told()
+        state.former.told()
         state.memories.take(reopen.values())
         state.memories.take(decision.memories.values())
         state.frozen_under = _frozen_under(state, rules)

@@ -8,8 +8,10 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TypeGuard
 
-from worker.engine.state import EVENT, SETUP, PartnerState, Was
-from worker.engine.whose import Change, Since, Told, WatchedField, is_ours, is_told, last_told
+from worker.engine.former import Place, Was
+from worker.engine.ports import Ledger
+from worker.engine.state import EVENT, SETUP, WATCHED, PartnerState
+from worker.engine.whose import Change, Told, ToldOf, WatchedField, is_ours, is_told, last_told
 from worker.model.actions import ACTIONS
 from worker.model.document import EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS
 from worker.model.errors import LedgerUnwritable
@@ -29,10 +31,11 @@ def changes_seen(
     """A record for each change of a watched field since that was last logged, also of one that was taken back since,
     of all events or of those ``among`` them that were looked at. What cannot be read now has not changed yet; what
     cannot be asked of the ledger now is told later."""
-    found = [place for place in state.before if among is None or place[0] in among]
+    found = [place for place in state.former.before if among is None or place[0] in among]
     records: list[Record] = []
     if not found:
         return records
+    log_seq: int | None = None
     fields = watched_fields(rules)
     state.untold = None
     for event, key in found:
@@ -40,13 +43,12 @@ def changes_seen(
         if new is not None and not isinstance(new, Known):
             continue
         try:
-            if not state.telling:
-                state.telling_after = ledger.last_seq()
+            log_seq = ledger.last_seq() if log_seq is None else log_seq
             records.extend(_told_of(ledger, state, (event, key), fields.get(key.name, ()), now))
         except LedgerUnwritable as problem:
             state.untold = f"a change of {event} cannot be told: {problem}"
         else:
-            state.tells((event, key))
+            state.former.tells((event, key), new, log_seq)
     return records
 
 
@@ -75,6 +77,21 @@ def shared_changes(partner: PartnerId, key: FactKey, old: Fact | None, new: Fact
     return []
 
 
+def lacked_until_now(
+    ledger: Ledger, partner: PartnerId, stored: Mapping[EventId, Mapping[FactKey, Fact]]
+) -> dict[Place, tuple[Was, ...]]:
+    """What fields that watched facts lack, as they are ``stored``, were when a process before read them last."""
+    facts = {(event, key): known.get(key) for event, known in stored.items() for key in WATCHED}
+    lacking = {place: fact for place, fact in facts.items() if isinstance(fact, Known) and fact.gaps}
+    if not lacking:
+        return {}
+    values = ledger.last_values(partner, {place: frozenset(fact.gaps) for place, fact in lacking.items()})
+    return {
+        place: (Was(fact=Known(value=dict(found), read_at=lacking[place].read_at), seen_to=0),)
+        for place, found in values.items()
+    }
+
+
 def watched_fields(rules: Iterable[Rule]) -> Mapping[str, tuple[str, ...]]:
     """The fields of the watched facts that some rule names or writes, by fact."""
     rules = list(rules)
@@ -100,31 +117,35 @@ def _told_of(
     (event, key), new = place, state.fact(*place)
     if not isinstance(new, Known):
         return []
-    olds, since = state.before[place], state.unsure.get(place)
-    doubt = state.doubts.get(place)
-    if doubt is not None and is_told(ledger, (state.partner, event, key.name), doubt.after_seq):
-        olds, since = olds[doubt.values :], None  # all records of a look are in one commit
-    seen = [*olds, Was(fact=new, seen_to=0)]
+    of_fact = (state.partner, event, key.name)
+    seen = [*state.former.values(place, new, lambda after: is_told(ledger, of_fact, after)), Was(fact=new, seen_to=0)]
+    since = state.former.unsure.get(place)
+    more = () if since is None else ledger.changes_told(state.partner, event, since.seq)
     records: list[Record] = []
     for name in fields:
         field = WatchedField(partner=state.partner, event=event, fact=key.name, field=name)
         had = [(one.fact.value[name], one.seen_to) for one in seen if _has(one.fact.value, name)]
-        records.extend(_changes(ledger, field, had, now, since))
+        if since is not None:
+            had = _as_told(more, field, since.at, had, stored=_has(seen[0].fact.value, name))
+        records.extend(_changes(ledger, field, had, now))
     return records
+
+
+def _as_told(
+    told: Iterable[ToldOf], field: WatchedField, since: datetime, had: list[tuple[Json, int]], *, stored: bool
+) -> list[tuple[Json, int]]:
+    """The values of a field, which begin with what the log told last where that is newer than what is ``stored``."""
+    known, after = ((had[0][0],), had[1:]) if stored else ((), had)
+    return [*((last, 0) for last in last_told(told, field, known, since)), *after]
 
 
 def _has(value: Json, name: str) -> TypeGuard[dict[str, Json]]:
     return isinstance(value, Mapping) and name in value
 
 
-def _changes(
-    ledger: Told, field: WatchedField, had: Sequence[tuple[Json, int]], now: datetime, since: Since | None
-) -> list[Record]:
+def _changes(ledger: Told, field: WatchedField, had: Sequence[tuple[Json, int]], now: datetime) -> list[Record]:
     """The changes of one field. ``had``: its values, oldest first, each with how far the log had come when it was last
-    seen to be so; ``since``: the log may tell more of it than the first of them."""
-    changed = any(was != now_is for (was, _), (now_is, _) in pairwise(had))
-    if changed and since is not None:
-        had = [(last_told(ledger, field, had[0][0], since), 0), *had[1:]]
+    seen to be so."""
     records: list[Record] = []
     for (was, seen_to), (now_is, _) in pairwise(had):
         if was != now_is:

@@ -3,7 +3,7 @@
 Only `worker.cli.wiring` and the simulation build the real ones. A port says nothing of httpx, SQL or files.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -160,6 +160,12 @@ class Ledger(Protocol):
         self, partner: PartnerId, event: EventId, after_seq: int
     ) -> Sequence[tuple[datetime, Mapping[str, Json]]]:
         """When each change of the event after that record was told, and its facts, oldest first."""
+        ...
+
+    def last_values(
+        self, partner: PartnerId, lacking: Mapping[tuple[EventId, FactKey], Collection[str]]
+    ) -> Mapping[tuple[EventId, FactKey], Mapping[str, Json]]:
+        """What fields of facts were when they were read last, of such as the facts lack now; as far as that is kept."""
         ...
 
     def evaluations(self, events: Sequence[EventId], partner: PartnerId | None = None) -> Sequence[Evaluation]:

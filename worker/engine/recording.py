@@ -39,12 +39,14 @@ Place = tuple[EventId, FactKey]
 @dataclass(slots=True)
 class Kept:
     """What is known of one partner's trail. ``facts``: as they were seen last and are stored; ``since``: when an
-    earlier process stored those of them that this one has not seen yet, and of which the log may tell more; ``due``:
+    earlier process stored those of them that this one has not seen yet, and of which the log may tell more; ``told``:
+    events of which the log may tell more, also where nothing of them is stored; ``due``:
     events whose evaluations are to be compared with the ledger, at a look at them; ``waited``: those of them that have
     waited once for a fact nobody had asked for; ``rules``: the set they were last due for."""
 
     facts: dict[EventId, dict[FactKey, Fact]] = field(default_factory=dict)
     since: dict[Place, datetime] = field(default_factory=dict)
+    told: Container[EventId] = ()
     due: dict[EventId, None] = field(default_factory=dict)
     waited: set[EventId] = field(default_factory=set)
     texts: set[str] = field(default_factory=set)
@@ -78,7 +80,7 @@ class Recorder:
 
     def load(self, partner: PartnerId, memory: PartnerMemory, told: Container[EventId] = ()) -> Kept:
         """What the ledger holds of the partner. ``told``: events of which the log may tell more than the trail."""
-        kept = Kept(listed_at=memory.listed_at)
+        kept = Kept(listed_at=memory.listed_at, told=told)
         for one in self._ledger.observed(partner):
             kept.facts.setdefault(one.event, {})[one.key] = one.fact
             if one.event in told:

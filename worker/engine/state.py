@@ -8,9 +8,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 from worker.engine.calm import Calm
+from worker.engine.former import Former, Was
 from worker.engine.memories import Memories
 from worker.engine.products import products_off
 from worker.engine.recording import Kept
@@ -28,10 +29,9 @@ EVENT = FactKey(name="event")
 SETUP = FactKey(name="setup")
 WATCHED = (EVENT, SETUP)
 """Facts whose changes are worth a record, with whose doing they were."""
-UNLOGGED_MOST = 16
-"""So many values of a fact are kept between two logs; of more, the newest takes the place of the one before it."""
 PARTNER = FactKey(name="partner")
 NOT_LISTED = object()
+BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 _SHARED = BUILT_IN_REGISTRY.shared
 
 
@@ -66,23 +66,6 @@ class Wanted:
     weight: float = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Was:
-    """A watched fact as it was. ``seen_to``: how far the log had come when it was seen last to be so; 0 of what another
-    process saw."""
-
-    fact: Known
-    seen_to: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Doubt:
-    """Records of changes that may be stored or not: told after log record ``after_seq``, of so many former values."""
-
-    after_seq: int
-    values: int
-
-
 @dataclass(slots=True)
 class PartnerState:
     """One partner, as this process knows it.
@@ -91,10 +74,7 @@ class PartnerState:
     evidence of a write said, and when; ``shown``: a read that showed its effect while the ledger could not take it.
     ``listed_for``: the fields of an event that the list was read for last; ``lacking``: events that it has not shown
     since those are others, so that a field may seem to be missing which nobody has asked for.
-    ``before``: watched facts that say something else, as they were when that was last logged, and as they were since,
-    oldest first; ``telling``: those of them whose records are about to be stored, after log record ``telling_after``;
-    ``doubts``: those whose commit was reported as failed; ``unsure``: those which an earlier process stored, and of
-    which the log may tell more; ``untold``: why changes cannot be told now.
+    ``former``: what watched facts were before; ``untold``: why changes of them cannot be told now.
     ``forgotten``: events of which nothing from before counts any more. ``calm``: events that need no look. ``wanted``:
     the facts that rules want of an event beside its own record; only events of which any is wanted; ``wanted_under``:
     by which rules; ``habits``: how often those facts were found changed. ``frozen_under``: for which rules memories
@@ -133,11 +113,7 @@ class PartnerState:
     running: dict[WriteId, asyncio.Task[None]] = field(default_factory=dict)
     rests: dict[WriteId, Rest] = field(default_factory=dict)
     claimed: Counter[EventId] = field(default_factory=Counter)
-    before: dict[tuple[EventId, FactKey], tuple[Was, ...]] = field(default_factory=dict)
-    telling: dict[tuple[EventId, FactKey], tuple[Was, ...]] = field(default_factory=dict)
-    telling_after: int = 0
-    doubts: dict[tuple[EventId, FactKey], Doubt] = field(default_factory=dict)
-    unsure: dict[tuple[EventId, FactKey], Since] = field(default_factory=dict)
+    former: Former = field(default_factory=Former)
     untold: str | None = None
     forgotten: set[EventId] = field(default_factory=set)
     in_flight: set[WriteId] = field(default_factory=set)
@@ -195,26 +171,8 @@ class PartnerState:
         self.facts.pop(event, None)
         self.forgotten.add(event)
         for key in WATCHED:
-            for known in (self.before, self.telling, self.doubts, self.unsure, self.kept.since):
-                known.pop((event, key), None)
-
-    def tells(self, place: tuple[EventId, FactKey]) -> None:
-        """What a watched fact was before goes into the records of this look, which are still to be stored."""
-        self.telling[place] = self.before.pop(place)
-        self.doubts.pop(place, None)
-
-    def told(self) -> None:
-        """They are stored."""
-        for place in self.telling:
-            self.unsure.pop(place, None)
-        self.telling.clear()
-
-    def tells_again(self) -> None:
-        """They may not be stored: the next look tells what the log then lacks."""
-        for place, olds in self.telling.items():
-            self.before[place] = (*olds, *self.before.get(place, ()))[:UNLOGGED_MOST]
-            self.doubts[place] = Doubt(after_seq=self.telling_after, values=len(olds))
-        self.telling.clear()
+            self.former.forget((event, key))
+            self.kept.since.pop((event, key), None)
 
     def observe(self, event: EventId, key: FactKey, fact: Fact) -> bool:
         """Keeps a fact, of the event or of the partner; an older answer never replaces a newer one. Whether it says
@@ -255,15 +213,17 @@ class PartnerState:
     def _note_before(self, event: EventId, key: FactKey, old: Fact | None) -> None:
         """Whoever sees it first, a pre-flight too, and across a restart: what it was is kept until it is logged. So is
         what it was in between: a value that comes and goes before the next log is two changes, perhaps of two hands."""
-        unlogged = self.before.get((event, key), ())
-        kept = None if unlogged or event in self.forgotten else self.kept.facts.get(event, {}).get(key)
+        place = (event, key)
+        stored = not (place in self.former.before or event in self.forgotten)
+        kept = self.kept.facts.get(event, {}).get(key) if stored else None
         was = old if isinstance(old, Known) else kept
-        since = self.kept.since.pop((event, key), None)
-        if since is not None and was is kept:
-            self.unsure[event, key] = Since(at=since, seq=self.told_from)
+        since = self.kept.since.pop(place, None)
+        if since is None and was is None and stored and event in self.kept.told:
+            was, since = Known(value={}, read_at=BEFORE_ALL), BEFORE_ALL  # as the log tells alone
+        if since is not None and was is not old:
+            self.former.unsure[place] = Since(at=since, seq=self.told_from)
         if isinstance(was, Known):
-            seen_to = self.read_up_to if was is old else 0
-            self.before[(event, key)] = (*unlogged[: UNLOGGED_MOST - 1], Was(fact=was, seen_to=seen_to))
+            self.former.note(place, Was(fact=was, seen_to=self.read_up_to if was is old else 0))
 
     def observe_shared(self, key: FactKey, fact: Fact) -> bool:
         """Keeps a fact of the whole partner; see `observe`."""

@@ -4,14 +4,14 @@ The log lines of the daemon and the progress of the demo are made from the very 
 a person sees and what an auditor reads cannot differ. Nothing is told of a transaction that failed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
 from worker.engine.ports import Ledger
 from worker.model.commits import Brake, Commit, DaemonStatus, Halt, LogFilter, Sending, SendingView
-from worker.model.facts import Json
+from worker.model.facts import FactKey, Json
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.records import Record, of_write
@@ -125,6 +125,12 @@ class ToldLedger:
     ) -> Sequence[tuple[datetime, Mapping[str, Json]]]:
         """See `Ledger`."""
         return self._ledger.changes_told(partner, event, after_seq)
+
+    def last_values(
+        self, partner: PartnerId, lacking: Mapping[tuple[EventId, FactKey], Collection[str]]
+    ) -> Mapping[tuple[EventId, FactKey], Mapping[str, Json]]:
+        """See `Ledger`."""
+        return self._ledger.last_values(partner, lacking)
 
     def evaluations(self, events: Sequence[EventId], partner: PartnerId | None = None) -> Sequence[Evaluation]:
         """See `Ledger`."""

@@ -80,7 +80,9 @@ def touched_meanwhile(log: Log, undo: Write) -> str | None:
     field may read as it was left, and it was another hand that left it so."""
     planned = next(log.log(LogFilter(write=undo.id, limit=1)), None)
     seq = planned["seq"] if planned is not None else 0
-    return _by_another(log, undo, LogFilter(after_seq=seq if isinstance(seq, int) else 0))
+    left = undo.intent.context.get("left")
+    made = left.get(undo.intent.target) if isinstance(left, Mapping) else None
+    return _by_another(log, undo, made, LogFilter(after_seq=seq if isinstance(seq, int) else 0))
 
 
 def _foreign(history: History) -> Foreign:
@@ -88,18 +90,26 @@ def _foreign(history: History) -> Foreign:
         """The same of a write's field, after the write was sent. What came after it goes by the log's numbers, and by
         the time only where the log does not tell: a wall clock that was set back turns times round."""
         since = None if write.sent_seq else write.last_sent_at
-        return _by_another(history, write, LogFilter(after_seq=write.sent_seq, since=since))
+        made = write.intent.wanted.get(write.intent.target)
+        return _by_another(history, write, made, LogFilter(after_seq=write.sent_seq, since=since))
 
     return changed
 
 
-def _by_another(log: Log, write: Write, wanted: LogFilter) -> str | None:
-    name = f"event.{write.intent.target}"
+def _by_another(log: Log, write: Write, made: Json, wanted: LogFilter) -> str | None:
+    """What these records tell of another hand's change of the write's target. Not what came before the target became
+    what is ``made`` of it by the worker: a look tells of changes in their order, and of some after a write that came
+    later."""
+    name, found = f"event.{write.intent.target}", None
     for record in log.log(replace(wanted, partner=write.key.partner, event=write.key.event)):
         facts = record["facts"]
-        if record["kind"] == "observed" and isinstance(facts, Mapping) and name in facts and not facts["ours"]:
-            return f"another hand has changed {name} since, to {facts[name]!r} (log record {record['seq']})"
-    return None
+        if record["kind"] != "observed" or not isinstance(facts, Mapping) or name not in facts:
+            continue
+        if not facts["ours"]:
+            found = found or f"another hand has changed {name} since, to {facts[name]!r} (log record {record['seq']})"
+        elif facts[name] == made:
+            found = None
+    return found
 
 
 def _plans(put: PutBack, word: Word, *, episode: int, shadow: bool) -> Iterator[Plan]:

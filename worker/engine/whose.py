@@ -5,7 +5,7 @@ an effect and makes the field what it is has made it so, unless a record says so
 the field was seen to be something else: what makes it so again is somebody else.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -54,14 +54,16 @@ class Since:
     seq: int
 
 
+ToldOf = tuple[datetime, Mapping[str, Json]]
+"""When a change was told, and its facts: the field, ``before`` and ``ours``."""
+
+
 class Told(Protocol):
     """What is asked of the ledger. Raises `LedgerUnwritable` where it cannot be read, or is damaged."""
 
     def last_seq(self) -> int: ...
     def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]: ...
-    def changes_told(
-        self, partner: PartnerId, event: EventId, after_seq: int
-    ) -> Sequence[tuple[datetime, Mapping[str, Json]]]: ...
+    def changes_told(self, partner: PartnerId, event: EventId, after_seq: int) -> Sequence[ToldOf]: ...
 
 
 def is_ours(ledger: Told, field: WatchedField, change: Change, beside: Iterable[Record]) -> bool:
@@ -74,17 +76,24 @@ def is_ours(ledger: Told, field: WatchedField, change: Change, beside: Iterable[
     ]
     if not sent:
         return False
-    stored = (facts for _, facts in _told(ledger, field, max(write.sent_seq for write in sent)))
-    told = chain(stored, (one.facts for one in beside if one.facts is not None and field.name in one.facts))
+    after_seq = max(write.sent_seq for write in sent)
+    stored = (facts for _, facts in ledger.changes_told(field.partner, field.event, after_seq))
+    told = (
+        facts for facts in chain(stored, (one.facts for one in beside)) if facts is not None and field.name in facts
+    )
     return not any(facts[field.name] == change.now_is and facts["ours"] is True for facts in told)
 
 
-def last_told(ledger: Told, field: WatchedField, known: Json, since: Since) -> Json:
-    """What the newest record that tells of the field says that it has become, where it goes on from what is ``known``:
-    it is of that time or later, or tells of a change from that, by whatever clock. Else what is known."""
+def last_told(
+    told: Iterable[ToldOf], field: WatchedField, known: tuple[Json, ...], since: datetime
+) -> tuple[Json, ...]:
+    """What the newest record that tells of the field says that it has become, where it goes on from what is ``known``
+    ``since`` then, or from nothing: it is of that time or later, or tells of a change from that, by whatever clock.
+    Else what is known."""
     last, fresh = known, False
-    for at, facts in _told(ledger, field, since.seq):
-        last, fresh = facts[field.name], facts["before"] == known or at >= since.at
+    for at, facts in told:
+        if field.name in facts:
+            last, fresh = (facts[field.name],), facts["before"] in known or at >= since
     return last if fresh else known
 
 
@@ -93,11 +102,6 @@ def is_told(ledger: Told, fact: tuple[PartnerId, EventId, str], after_seq: int) 
     partner, event, name = fact
     told = ledger.changes_told(partner, event, after_seq)
     return any(one.startswith(f"{name}.") for _, facts in told for one in facts)
-
-
-def _told(ledger: Told, field: WatchedField, after_seq: int) -> Iterator[tuple[datetime, Mapping[str, Json]]]:
-    told = ledger.changes_told(field.partner, field.event, after_seq)
-    return ((at, facts) for at, facts in told if field.name in facts)
 
 
 @cache

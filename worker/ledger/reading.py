@@ -7,7 +7,7 @@ disk; a ledger that does not exist reads as an empty one. Nothing here writes, l
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -29,11 +29,11 @@ from worker.ledger.sendings import first_sendings, task_reads
 from worker.ledger.standing import marked_to, refusal
 from worker.ledger.store import Store, code_of, memory_store, reading_store
 from worker.ledger.tables import action_log, daemon_status, meta, metadata, partner_memory, rule_memory, writes
-from worker.ledger.trail import load_evaluations, load_history, load_observed, load_text
+from worker.ledger.trail import load_evaluations, load_history, load_last_values, load_observed, load_text
 from worker.ledger.views import active_halts
 from worker.model.commits import ChainBreak, DaemonStatus, Halt, LogFilter
 from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, WorkerError
-from worker.model.facts import Json
+from worker.model.facts import FactKey, Json
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.trail import Evaluation, History, Observed
@@ -247,6 +247,13 @@ class LedgerReader:
     ) -> Sequence[tuple[datetime, Mapping[str, Json]]]:
         """See `worker.ledger.observing`."""
         return changes_told(self._store, partner, event, after_seq)
+
+    def last_values(
+        self, partner: PartnerId, lacking: Mapping[tuple[EventId, FactKey], Collection[str]]
+    ) -> Mapping[tuple[EventId, FactKey], Mapping[str, Json]]:
+        """See `worker.ledger.trail`."""
+        with self._store.reading() as connection:
+            return load_last_values(connection, partner, lacking)
 
     def refused(self) -> NotSafe | None:
         """Why a start would refuse this ledger as it stands to its mark; None where it would not."""

@@ -5,7 +5,7 @@ differ, so that old changes can be dropped without a second thought and a quiet 
 part of the action log or its chain: it explains decisions, it proves none.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from operator import itemgetter
@@ -99,6 +99,40 @@ def load_observed(connection: Connection, partner: PartnerId, event: EventId | N
     owner = {} if event is None else {"of_event": event}
     rows = asked.run(connection, {"of_partner": partner, **owner})
     return tuple(_observed(dict(zip(_SEEN, row, strict=True))) for row in rows)
+
+
+@readable
+def load_last_values(
+    connection: Connection, partner: PartnerId, lacking: Mapping[tuple[EventId, FactKey], Collection[str]]
+) -> Mapping[tuple[EventId, FactKey], Mapping[str, Json]]:
+    """What fields of facts were when they were read last, of such as the facts lack now; as far as that is kept."""
+    found: dict[tuple[EventId, FactKey], dict[str, Json]] = {}
+    missing = {(event, key.text): (key, set(names)) for (event, key), names in lacking.items()}
+    facts = {text for _, text in missing}
+    o = observations.c
+    query = select(o.event, o.fact, o.before).where(o.partner == partner, o.fact.in_(facts), o.before.is_not(None))
+    for event, fact, before in connection.execute(query.order_by(o.id.desc())):
+        if not missing:
+            break
+        key, names = missing.get((event, fact), (None, set[str]()))
+        if key is None:
+            continue
+        values = _values(_maybe_body(before))
+        read = {name: values[name] for name in names & values.keys()}
+        if read:
+            found.setdefault((event, key), {}).update(read)
+            names -= read.keys()
+            if not names:
+                missing.pop((event, fact))
+    return found
+
+
+def _values(before: Body | None) -> Mapping[str, Json]:
+    """The fields that a change says were so before it."""
+    body = before or {}
+    whole = body.get("whole", {})
+    values = whole.get("value") if isinstance(whole, dict) and whole else body.get("set")
+    return values if isinstance(values, dict) else {}
 
 
 @readable
