@@ -174,6 +174,31 @@ def test_a_person_who_went_back_and_forth_meanwhile_has_the_last_word(tmp_path: 
         play(script)
 
 
+def test_a_hand_that_came_before_the_write_and_is_told_of_after_it_keeps_no_undo_back(tmp_path: Path) -> None:
+    """Only the read before the write had shown it, and no list came through until the write was confirmed."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
+        here.set("e1", status="archived")
+        await here.until(lambda: here.states() == ["planned"] * 2, "held", 30)
+        here.fault("answer_before", "GET", "/events/$", times=100, status=500)
+        here.set("e1", by="person", frontend_status="FLAGGED")
+        here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
+        await here.until(lambda: here.states() == ["confirmed"] * 2, "hidden, in two writes", 60)
+        here.twin.faults.clear()
+        await here.run(9)
+        told = [record["facts"] for record in here.log("observed")][1:]
+        assert [(one["event.frontend_status"], one["ours"]) for one in told] == [("FLAGGED", False), ("HIDDEN", True)]
+        assert undo(here).kept == []
+        await here.until(lambda: all(write.final for write in here.writes()), "all has ended")
+        assert [write.state for write in undos(here)] == ["confirmed"] * 2, here.story()
+        assert [one.after for one in here.effects("set_frontend_status")] == ["HIDDEN", "FLAGGED"]
+
+    with town(tmp_path, world(happening("e1")), HIDE) as (_, play):
+        play(script)
+
+
 def test_another_hand_is_seen_though_the_wall_clock_was_set_back_meanwhile(tmp_path: Path) -> None:
     """What came after the write goes by the log: the time of the other hand's change is before that of the write."""
 

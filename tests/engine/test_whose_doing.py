@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, town, world
 from worker.model.commits import Commit
 from worker.model.errors import LedgerDamaged, LedgerUnwritable
@@ -9,11 +11,28 @@ from worker.model.writes import Write
 from worker.sandbox.changes import EventChange
 
 CAMPAIGN = "/client_campaign_status$"
+PARTIES = """
+  - id: parties
+    when: event.category == 'party' && event.frontend_status == 'HIDDEN'
+    do: [pause]
+"""
 OURS, OTHERS = "by the worker's own write", "not by the worker"
 
 
 def told(here: Town, event: str = "e1") -> list[str]:
     return [record["why"] for record in here.log("observed") if record["event"] == event]
+
+
+def without_trail(here: Town) -> None:
+    """From now on the ledger takes decisions, and no trail of what was seen."""
+    stored = here.ledger.apply
+
+    def apply(commit: Commit) -> tuple[Write, ...]:
+        if commit.trail is not None:
+            raise LedgerUnwritable("the disk is full")
+        return stored(commit)
+
+    here.ledger.apply = apply  # type: ignore[method-assign]
 
 
 async def paused_and_not_logged(here: Town) -> None:
@@ -116,14 +135,7 @@ def test_a_change_in_the_log_whose_trail_was_not_stored_is_not_told_again(tmp_pa
 
     async def script(here: Town) -> None:
         await here.run(6)
-        stored = here.ledger.apply
-
-        def apply(commit: Commit) -> tuple[Write, ...]:
-            if commit.trail is not None:
-                raise LedgerUnwritable("the disk is full")
-            return stored(commit)
-
-        here.ledger.apply = apply  # type: ignore[method-assign]
+        without_trail(here)
         here.set("e1", status="cancelled")
         await here.until(lambda: here.states() == ["confirmed"], "paused", 30)
         await here.run(6)
@@ -380,4 +392,121 @@ rules:
         ], "and the title is nobody's business"
 
     with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
+
+
+def lacks(here: Town, times: int = 100) -> None:
+    """The list lacks the campaign's status for a while."""
+    here.fault("missing_fields", "GET", "/events/$", fields=["items.client_campaign_status"], times=times)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_a_field_became_while_a_list_lacked_it_is_told_once_it_is_read_again(
+    tmp_path: Path, restarted: bool
+) -> None:
+    """What it was before is in the trail: of two changes ago, since the last was that it was lacking."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        lacks(here)
+        await here.run(4)
+        here.set("e1", category="party")  # another change meanwhile, which is told at once
+        here.set("e1", by="person", client_campaign_status="PAUSED")
+        await here.run(6)
+        if restarted:
+            await here.kill()
+            here.start()
+            await here.run(9)
+        assert [one for one in told(here) if "client_campaign_status" in one] == []
+        here.twin.faults.clear()
+        await here.run(6)
+        once = f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OTHERS}"
+        assert [one for one in told(here) if "client_campaign_status" in one] == [once], here.story()
+        await here.run(9)
+        assert [one for one in told(here) if "client_campaign_status" in one] == [once]
+
+    with town(tmp_path, world(happening("e1")), PAUSE + PARTIES) as (_, play):
+        play(script)
+
+
+def test_a_field_that_comes_back_as_it_was_has_not_changed(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        lacks(here, times=2)
+        await here.run(12)
+        assert told(here) == []
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_what_a_field_was_outlives_a_commit_that_fails_while_it_is_lacking(tmp_path: Path, stored: bool) -> None:
+    """Also one that was reported as failed, and is there all the same."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        store, failing = here.ledger.apply, True
+
+        def apply(commit: Commit) -> tuple[Write, ...]:
+            if not (failing and any(one.kind == "observed" for one in commit.records)):
+                return store(commit)
+            if stored:
+                store(commit)
+            raise LedgerUnwritable("disk I/O error")
+
+        here.ledger.apply = apply  # type: ignore[method-assign]
+        lacks(here, times=3)
+        here.set("e1", frontend_status="FLAGGED")
+        await here.run(6)
+        failing = False
+        here.set("e1", by="person", client_campaign_status="PAUSED")
+        await here.run(9)
+        assert told(here) == [
+            f"event.frontend_status changed from 'DEFAULT' to 'FLAGGED', {OTHERS}",
+            f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OTHERS}",
+        ], here.story()
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_what_the_log_tells_is_known_where_nothing_of_the_event_was_stored(tmp_path: Path) -> None:
+    """A full disk took the decision and not its trail, from the first look on. What the next process found was no
+    change to it, because it knew of nothing before."""
+
+    async def script(here: Town) -> None:
+        without_trail(here)
+        await here.run(6)
+        here.set("e1", by="person", client_campaign_status="PAUSED")
+        await here.run(6)
+        assert told(here) == [f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OTHERS}"]
+        await here.kill()
+        here.set("e1", by="person", client_campaign_status="RUNNING")
+        here.start()
+        await here.run(6)
+        assert told(here)[1:] == [f"event.client_campaign_status changed from 'PAUSED' to 'RUNNING', {OTHERS}"]
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_a_change_whose_trail_was_not_stored_and_that_was_taken_back_since_is_two(tmp_path: Path) -> None:
+    """The trail says what it says again; the log knows of what was in between."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        without_trail(here)
+        here.set("e1", by="person", client_campaign_status="PAUSED")
+        await here.run(6)
+        await here.kill()
+        here.set("e1", by="person", client_campaign_status="RUNNING")
+        here.start()
+        await here.run(6)
+        assert told(here) == [
+            f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OTHERS}",
+            f"event.client_campaign_status changed from 'PAUSED' to 'RUNNING', {OTHERS}",
+        ], here.story()
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
         play(script)

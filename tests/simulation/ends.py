@@ -61,13 +61,15 @@ def _readers(case: Case) -> Iterator[Life]:
 
 def _died_with_it(case: Case, at_s: float) -> bool:
     """Whether a process that was asked to wait had ended by then without having been able to save that: because it was
-    killed soon after, nothing could be stored, the ledger was lost, or the wall clock jumped, by which it is saved."""
+    killed soon after, or stopped while the answer was on its way, nothing could be stored, the ledger was lost, or the
+    wall clock jumped, by which it is saved."""
     history = case.history
     lost = history.unstored or history.clock_moved or len(history.logs) > 1
     for heard_s in (one for one in history.throttled if one <= at_s):
         for life in _readers(case):
+            within_s = SAVED_WITHIN_S if life.how == "killed" else UNDER_WAY_S
             if life.from_s <= heard_s <= life.to_s <= at_s and (
-                lost or (life.how == "killed" and history.awake_s(life.owner, heard_s, life.to_s) <= SAVED_WITHIN_S)
+                lost or history.awake_s(life.owner, heard_s, life.to_s) <= within_s
             ):
                 return True
     return False

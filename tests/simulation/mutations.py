@@ -801,6 +801,30 @@ _ALL: tuple[Mutant, ...] = (
         shown_by=(Try(scene="dear event", named=(("read", 11, "fields missing"),)),),
     ),
     Mutant(
+        name="what was lacking is in no trail",
+        why="a process does not ask what a field was before the answers began to lack it, before it was started",
+        applied=flaw("worker.engine.observed:lacked_until_now", ("if not lacking:", "if True:")),
+        shown_by=(Try(scene="dear event", named=(("read", 9, "fields missing"), ("commit", 11, "killed after"))),),
+    ),
+    Mutant(
+        name="as the trail has it",
+        why="what the log told last of a field is not asked where its trail is older",
+        applied=flaw("worker.engine.observed:_as_told", ("return [", "return had\n    return [")),
+        shown_by=(Try(seed=12_602_320),),
+    ),
+    Mutant(
+        name="nothing stored, nothing known",
+        why="what the log tells of an event is not asked where its trail was never stored",
+        applied=flaw("worker.engine.state:PartnerState._note_before", ("and event in self.kept.told", "and False")),
+        shown_by=(Try(seed=11_406_387),),
+    ),
+    Mutant(
+        name="whoever was told of since",
+        why="a change that was seen before a write, and told after it, is another hand's since",
+        applied=flaw("worker.engine.undoing:_by_another", ("elif facts[name] == made:", "elif False:")),
+        shown_by=(Try(seed=11_404_699),),
+    ),
+    Mutant(
         name="sent once more to be undone",
         why="an unknown write that a person has put back is sent again where it is proved absent",
         applied=flaw(f"{GUARDS}:put_back", ("if undo is None:", "if True:")),
