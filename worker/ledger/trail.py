@@ -6,7 +6,7 @@ part of the action log or its chain: it explains decisions, it proves none.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any, cast
@@ -21,12 +21,15 @@ from worker.ledger.facts import Body, dated_body, difference, fact_body, fact_of
 from worker.ledger.prepared import Prepared, given
 from worker.ledger.rows import text_safe
 from worker.ledger.tables import conditions, evaluations, observations, observed
-from worker.model.facts import Fact, FactKey, Json
+from worker.model.facts import Fact, FactKey, Json, Known
 from worker.model.ids import EventId, PartnerId, RuleId
 from worker.model.trail import Change, Ending, Evaluation, History, Observed, SeenFact, Trail
 
 Place = tuple[EventId, str]
 """An event, or none, and the key of a fact as text."""
+_WHOLE = '{"whole":%'
+"""A change that keeps the whole fact, and not the fields that differ."""
+_ANY = datetime.min.replace(tzinfo=UTC)
 FORGET_AT_ONCE = 2_000
 """How many old changes one transaction drops at most, so that none takes long."""
 
@@ -105,34 +108,28 @@ def load_observed(connection: Connection, partner: PartnerId, event: EventId | N
 def load_last_values(
     connection: Connection, partner: PartnerId, lacking: Mapping[tuple[EventId, FactKey], Collection[str]]
 ) -> Mapping[tuple[EventId, FactKey], Mapping[str, Json]]:
-    """What fields of facts were when they were read last, of such as the facts lack now; as far as that is kept."""
+    """What fields of facts were when they were read last, of such as the facts lack now; as far as that is kept. That
+    is in the change with which they began to lack them, which keeps the whole fact, because its gaps are others."""
     found: dict[tuple[EventId, FactKey], dict[str, Json]] = {}
     missing = {(event, key.text): (key, set(names)) for (event, key), names in lacking.items()}
     facts = {text for _, text in missing}
     o = observations.c
-    query = select(o.event, o.fact, o.before).where(o.partner == partner, o.fact.in_(facts), o.before.is_not(None))
+    query = select(o.event, o.fact, o.before).where(o.partner == partner, o.fact.in_(facts), o.before.like(_WHOLE))
     for event, fact, before in connection.execute(query.order_by(o.id.desc())):
         if not missing:
             break
         key, names = missing.get((event, fact), (None, set[str]()))
         if key is None:
             continue
-        values = _values(_maybe_body(before))
-        read = {name: values[name] for name in names & values.keys()}
+        former = put_back(_maybe_body(before), None, _ANY)
+        value = former.value if isinstance(former, Known) and isinstance(former.value, dict) else {}
+        read = {name: value[name] for name in names & value.keys()}
         if read:
             found.setdefault((event, key), {}).update(read)
-            names -= read.keys()
+            names.difference_update(read)
             if not names:
                 missing.pop((event, fact))
     return found
-
-
-def _values(before: Body | None) -> Mapping[str, Json]:
-    """The fields that a change says were so before it."""
-    body = before or {}
-    whole = body.get("whole", {})
-    values = whole.get("value") if isinstance(whole, dict) and whole else body.get("set")
-    return values if isinstance(values, dict) else {}
 
 
 @readable

@@ -254,3 +254,21 @@ def test_whatever_was_seen_comes_back_in_its_order(
     assert {one.event: body(one.fact) for one in found.start} == start
     replayed = [(one.event, body(one.fact)) for one in found.changes]
     assert replayed == [(event, body(fact)) for event, fact in looks[since:]]
+
+
+def test_what_a_lacking_field_was_last_is_had_back(tmp_path: Path) -> None:
+    with open_ledger(tmp_path) as ledger:
+        seen(
+            ledger,
+            (0, E1, EVENT, known({"status": "idle", "title": "A"})),
+            (1, E1, EVENT, known({"status": "active", "title": "A"})),
+            (2, E1, EVENT, known({"title": "A"}, status="is missing")),
+            (3, E1, EVENT, Unknown(code="gone", why="404")),
+            (4, E1, EVENT, known({"title": "B"}, status="is missing")),
+            (5, E1, EVENT, known({}, status="is missing", title="null")),
+            (0, E2, EVENT, known({"title": "A"}, status="null")),
+            (1, E2, EVENT, known({"title": "B"}, status="null")),
+        )
+        lacking = {(E1, EVENT): ["status", "title"], (E2, EVENT): ["status"], (E1, SETUP): ["state"]}
+        assert ledger.last_values(ACME, lacking) == {(E1, EVENT): {"status": "active", "title": "B"}}
+        assert ledger.last_values(PartnerId("another"), lacking) == {}
