@@ -9,7 +9,7 @@ import pytest
 
 from tests.worlds import Town, draft, happening, town, world
 from worker.engine.looks import Settings as Deciding
-from worker.engine.operators import Word, rejected
+from worker.engine.operators import Word, approved, rejected
 from worker.engine.settings import EngineSettings
 from worker.engine.undoing import Undo, undo_of
 from worker.model.commits import Commit
@@ -331,6 +331,39 @@ def test_a_write_that_a_person_puts_back_is_not_sent_once_more(tmp_path: Path) -
         assert [(one.state, one.reason) for one in here.writes()] == [("cancelled", "undo"), ("skipped", "already_so")]
         assert here.writes()[0].why == "proved absent, and a person has it put back, by write 2"
         assert here.effects() == []
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+@pytest.mark.parametrize("yes", [True, False])
+def test_a_write_whose_undo_waits_for_a_person_is_held_meanwhile(tmp_path: Path, yes: bool) -> None:
+    """The clock was set back, so that the undo seemed to have been held for long and waits for approval. The write
+    went out again before that came."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["unknown"], "nobody knows")
+        undo(here)
+        await here.run(4)
+        here.clock.skew = timedelta(hours=-2)
+        await here.until(lambda: here.writes()[0].held_by == "undo", "held by its undo", 60)
+        await here.run(30)
+        assert here.states() == ["unknown", "waiting"], here.story()
+        assert here.effects() == []
+        say = approved if yes else rejected
+        word = say(here.writes()[1], because="looked", by="ann", now=here.clock.now())
+        here.ledger.apply(Commit(at=here.clock.now(), moves=(word,), by="ann"))
+        await here.until(lambda: all(write.final for write in here.writes()), "all has ended")
+        assert values(here) == ([] if yes else ["PAUSED"]), here.story()
+        ended = (
+            [("cancelled", "undo"), ("skipped", "already_so")]
+            if yes
+            else [("confirmed", "read"), ("cancelled", "person")]
+        )
+        assert [(one.state, one.reason) for one in here.writes()] == ended
 
     with town(tmp_path, world(happening("e1"))) as (_, play):
         play(script)

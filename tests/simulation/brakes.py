@@ -92,7 +92,7 @@ def _holds(case: Case, wish: Wish, event: str, at_s: float) -> bool:
     mine = case.history.of(event, at_s)
     since_s = at_s - INTERVAL_S - 2.0
     untils_s = [*(one.at_s for one in mine[1:]), at_s]
-    return any(until_s >= since_s and wish.holds(one) for one, until_s in zip(mine, untils_s, strict=bool(mine)))
+    return any(until_s >= since_s and wish.may_hold(one) for one, until_s in zip(mine, untils_s, strict=bool(mine)))
 
 
 def money_is_kept(case: Case) -> Iterator[str]:

@@ -50,13 +50,15 @@ def whose_doing_it_was(case: Case) -> Iterator[str]:
     history = case.history
     if history.stale or len(history.logs) > 1:
         return
-    last_s: dict[tuple[str, str], float] = {}
+    last_s: dict[tuple[str, str], list[float]] = {}
     for row, name in _told(case.last):
         event, field = str(row["event"]), name.partition(".")[2]
         if field not in TOGGLES or not history.of(event):
             continue
         at_s, value = case.committed_s(0, row["seq"]), row["facts"][name]
-        since_s, last_s[event, name] = last_s.get((event, name), 0.0), at_s
+        earlier = last_s.setdefault((event, name), [])
+        since_s = max((one for one in earlier if one < at_s), default=0.0)
+        earlier.append(at_s)
         makers = _makers(case, event, field, value)
         if row["facts"]["ours"]:
             became = [one for one in _became(case, event, name, value, at_s) if one > since_s - SEEN_LATE_S]

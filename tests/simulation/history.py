@@ -81,6 +81,12 @@ class Wish:
         """Whether its condition is true of an event as it was."""
         return self.wants is not None and one.record is not None and self.wants(one.record, one.setup)
 
+    def may_hold(self, one: Version) -> bool:
+        """The same of a rule on changes, once one of them has made it fire."""
+        if not self.on_suggested:
+            return self.holds(one)
+        return one.record is not None and one.record["status"] == "active" and one.setup == "DRAFT"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:

@@ -240,7 +240,7 @@ def _asks_still(case: Case, wish: Wish, event: str, said_s: float) -> bool:
     if wish.wants is not None:
         return all(wish.holds(one) for one in mine[max(len(case.history.of(event, said_s)) - 1, 0) :])
     values = [one.suggested for one in mine if one.at_s <= said_s]
-    steady = all(one.setup == "DRAFT" and one.record and one.record["status"] == "active" for one in mine)
+    steady = all(map(wish.may_hold, mine))
     changed = sum(one != other for one, other in pairwise([one.suggested for one in mine]))
     return wish.on_suggested and steady and changed == 1 and values[0] != values[-1]
 

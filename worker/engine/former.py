@@ -47,10 +47,12 @@ class _Telling:
 class Former:
     """The former values of one partner's facts. ``before``: of those that say something else than when that was last
     logged, oldest first; ``lacked``: fields that a fact has lacked since they were read last, as they were then;
-    ``unsure``: of which an earlier process stored what is known, and the log may tell more."""
+    ``laid_aside``: facts that nobody looks at any more, as they were then; ``unsure``: of which an earlier process
+    stored what is known, and the log may tell more."""
 
     before: dict[Place, tuple[Was, ...]] = field(default_factory=dict)
     lacked: dict[Place, tuple[Was, ...]] = field(default_factory=dict)
+    laid_aside: dict[Place, Was] = field(default_factory=dict)
     unsure: dict[Place, Since] = field(default_factory=dict)
     _doubts: dict[Place, Doubt] = field(default_factory=dict)
     _telling: dict[Place, _Telling] = field(default_factory=dict)
@@ -103,7 +105,7 @@ class Former:
 
     def forget(self, place: Place) -> None:
         """Nothing from before counts any more."""
-        for known in (self.before, self.lacked, self.unsure, self._doubts, self._telling):
+        for known in (self.before, self.lacked, self.laid_aside, self.unsure, self._doubts, self._telling):
             known.pop(place, None)
 
 

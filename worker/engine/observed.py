@@ -39,8 +39,8 @@ def changes_seen(
     fields = watched_fields(rules)
     state.untold = None
     for event, key in found:
-        new = state.fact(event, key)
-        if new is not None and not isinstance(new, Known):
+        new = state.latest(event, key)
+        if not isinstance(new, Known):
             continue
         try:
             log_seq = ledger.last_seq() if log_seq is None else log_seq
@@ -114,7 +114,7 @@ def _told_of(
     ledger: Told, state: PartnerState, place: tuple[EventId, FactKey], fields: Iterable[str], now: datetime
 ) -> list[Record]:
     """The changes of one fact, field by field."""
-    (event, key), new = place, state.fact(*place)
+    (event, key), new = place, state.latest(*place)
     if not isinstance(new, Known):
         return []
     of_fact = (state.partner, event, key.name)

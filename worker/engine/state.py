@@ -166,6 +166,11 @@ class PartnerState:
         own = self.facts.get(event, {}).get(key)
         return own if own is not None else self.shared.get(key)
 
+    def latest(self, event: EventId, key: FactKey) -> Fact | None:
+        """The same, or what it said when it was laid aside."""
+        aside = self.former.laid_aside.get((event, key))
+        return self.fact(event, key) or (None if aside is None else aside.fact)
+
     def forget(self, event: EventId) -> None:
         """Nothing is known of the event any more: what comes back under its id may be another one."""
         self.facts.pop(event, None)
@@ -173,6 +178,13 @@ class PartnerState:
         for key in WATCHED:
             self.former.forget((event, key))
             self.kept.since.pop((event, key), None)
+
+    def lay_aside(self, event: EventId, key: FactKey) -> None:
+        """A fact that nobody looks at any more is not known any more. What it said is what it was, once it is known
+        again."""
+        fact = self.facts[event].pop(key)
+        if key in WATCHED and isinstance(fact, Known):
+            self.former.laid_aside[event, key] = Was(fact=fact, seen_to=self.read_up_to)
 
     def observe(self, event: EventId, key: FactKey, fact: Fact) -> bool:
         """Keeps a fact, of the event or of the partner; an older answer never replaces a newer one. Whether it says
@@ -214,16 +226,20 @@ class PartnerState:
         """Whoever sees it first, a pre-flight too, and across a restart: what it was is kept until it is logged. So is
         what it was in between: a value that comes and goes before the next log is two changes, perhaps of two hands."""
         place = (event, key)
-        stored = not (place in self.former.before or event in self.forgotten)
-        kept = self.kept.facts.get(event, {}).get(key) if stored else None
-        was = old if isinstance(old, Known) else kept
         since = self.kept.since.pop(place, None)
-        if since is None and was is None and stored and event in self.kept.told:
-            was, since = Known(value={}, read_at=BEFORE_ALL), BEFORE_ALL  # as the log tells alone
-        if since is not None and was is not old:
-            self.former.unsure[place] = Since(at=since, seq=self.told_from)
-        if isinstance(was, Known):
-            self.former.note(place, Was(fact=was, seen_to=self.read_up_to if was is old else 0))
+        aside = self.former.laid_aside.pop(place, None)
+        if isinstance(old, Known):
+            self.former.note(place, Was(fact=old, seen_to=self.read_up_to))
+        elif aside is not None:
+            self.former.note(place, aside)
+        elif place not in self.former.before and event not in self.forgotten:
+            kept = self.kept.facts.get(event, {}).get(key)
+            if kept is None and event in self.kept.told:
+                kept, since = Known(value={}, read_at=BEFORE_ALL), BEFORE_ALL  # as the log tells alone
+            if since is not None:
+                self.former.unsure[place] = Since(at=since, seq=self.told_from)
+            if isinstance(kept, Known):
+                self.former.note(place, Was(fact=kept, seen_to=0))
 
     def observe_shared(self, key: FactKey, fact: Fact) -> bool:
         """Keeps a fact of the whole partner; see `observe`."""

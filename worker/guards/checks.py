@@ -99,12 +99,15 @@ def _may_overtake(write: Write, other: Write) -> bool:
 def put_back(situation: Situation) -> No | None:
     """A write that a person is about to have put back is not sent once more, only to be undone after that: not where it
     is unknown and was proved absent, nor where its attempt never left, or a verdict grants it another. What holds it,
-    as a halt does, comes first: then the undo is not about to be sent either, and may still be rejected."""
+    as a halt does, comes first: then the undo is not about to be sent either, and may still be rejected. So it may
+    while it waits for approval: that long the write is held."""
     undo = situation.put_back_by
     if undo is None:
         return None
+    if undo.state == "waiting":
+        return No(way="hold", reason="undo", why=f"write {undo.id} is to put it back, and waits for approval")
     way: Literal["drop", "skip"] = "drop" if situation.write.state == "unknown" else "skip"
-    return No(way=way, reason="undo", why=f"a person has it put back, by write {undo}")
+    return No(way=way, reason="undo", why=f"a person has it put back, by write {undo.id}")
 
 
 def product_on(situation: Situation) -> No | None:

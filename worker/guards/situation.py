@@ -7,7 +7,6 @@ from typing import Literal
 
 from worker.model.commits import Halt
 from worker.model.facts import UNREAD, Fact, Json
-from worker.model.ids import WriteId
 from worker.model.rules import Judgement, Truth
 from worker.model.writes import Write
 
@@ -61,7 +60,7 @@ class Situation:
     facts: Mapping[str, Fact] = field(default_factory=lambda: _NOTHING)
     touched: str | None = None
     left: Mapping[str, Json] | None = None
-    put_back_by: WriteId | None = None
+    put_back_by: Write | None = None
 
     def fact(self, name: str) -> Fact:
         """The fresh fact, or unread."""

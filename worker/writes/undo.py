@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json
-from worker.model.ids import WriteId
 from worker.model.rules import Step
 from worker.model.writes import UNSENT, InOrder, State, Write
 from worker.writes.intents import reads_back
@@ -111,18 +110,15 @@ def undoing(chosen: Sequence[Write], history: Sequence[Write], foreign: Foreign)
     return Undoing(put_back=found, kept=(*chain.kept, *kept))
 
 
-def put_back_by(write: Write, history: Iterable[Write]) -> WriteId | None:
-    """The undo that is about to put a write back; or, of a write of which no attempt counts, one that was to.
+def put_back_by(write: Write, history: Iterable[Write]) -> Write | None:
+    """The undo that is about to put a write back, or waits for approval; or, of a write of which no attempt counts, one
+    that was to, and was not rejected.
 
     ``history``: every write of the target.
     """
-    undos = (one for one in history if write.id in one.undoes)
-    ready = (one for one in undos if one.state == "planned" or (not write.sent and one.final and not _rejected(one)))
-    return next((one.id for one in ready), None)
-
-
-def _rejected(undo: Write) -> bool:
-    return undo.state == "cancelled"
+    undos = [one for one in history if write.id in one.undoes]
+    ended = [] if write.sent else [one for one in undos if one.final and one.state != "cancelled"]
+    return next((one for one in undos if one.state in UNSENT or one in ended), None)
 
 
 def left_now(undo: Write, history: Iterable[Write]) -> dict[str, Json] | None:

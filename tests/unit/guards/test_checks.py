@@ -34,6 +34,7 @@ from worker.guards.checks import (
     held_back_off,
     held_over,
     product_on,
+    put_back,
     sequence,
     target_free,
     vouched,
@@ -516,7 +517,7 @@ BEFORE: list[tuple[str, Changes]] = [
     ("assumption", lambda one: replace(one, unvouched=("boost.body",))),
     ("credentials", lambda one: replace(one, credentials_until=SOON)),
     ("target_busy", lambda one: replace(one, on_target=(another("create_draft", "unknown", 8),))),
-    ("undo", lambda one: replace(one, write=replace(one.write, attempt=1), put_back_by=WriteId(9))),
+    ("undo", lambda one: replace(one, write=replace(one.write, attempt=1), put_back_by=another("pause", "planned", 9))),
 ]
 AFTER: list[tuple[str, Changes]] = [
     ("product_off", with_facts(partner=partner_fact(campaign_recommendations=False))),
@@ -527,6 +528,26 @@ AFTER: list[tuple[str, Changes]] = [
     ("other_value", with_earlier(a_write("create_draft", "confirmed", params={"total_budget": 1.0}))),
     ("budget_range", with_facts(budget_range=budget_range_fact(1.0, 2.0))),
 ]
+
+
+@pytest.mark.parametrize(
+    ("state", "undo", "way"),
+    [
+        ("unknown", "planned", "drop"),
+        ("planned", "planned", "skip"),
+        ("unknown", "waiting", "hold"),
+        ("planned", "waiting", "hold"),
+    ],
+)
+def test_a_write_that_is_to_be_put_back_is_not_sent_and_ends_once_that_is_certain(
+    state: State, undo: State, way: str
+) -> None:
+    situation = a_situation(a_write("boost", state))
+    no = put_back(replace(situation, put_back_by=another("pause", undo, 9)))
+    assert no is not None
+    assert (no.way, no.reason) == (way, "undo")
+    assert "9" in no.why
+    assert put_back(situation) is None
 
 
 @pytest.mark.parametrize(("guards", "objections"), [(BEFORE_READING, BEFORE), (AFTER_READING, AFTER)])
