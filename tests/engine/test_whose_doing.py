@@ -510,3 +510,33 @@ def test_a_change_whose_trail_was_not_stored_and_that_was_taken_back_since_is_tw
 
     with town(tmp_path, world(happening("e1"))) as (_, play):
         play(script)
+
+
+def test_what_was_laid_aside_is_what_it_was_though_the_trail_is_older(tmp_path: Path) -> None:
+    """While no rule wants the setup of an idle event, nobody reads it; the trail had no room for what it was last."""
+
+    def becomes(here: Town, state: str) -> None:
+        change = EventChange(event="e1", partner=PARTNER, by="person", parts={"setup": {"state": state}})
+        here.twin.change(change, here.loop.time())
+
+    async def script(here: Town) -> None:
+        await here.run(9)
+        without_trail(here)
+        becomes(here, "PUBLISHED")
+        await here.run(9)
+        published = f"setup.state changed from 'DRAFT' to 'PUBLISHED', {OTHERS}"
+        assert told(here) == [published], here.story()
+        here.set("e1", status="idle")
+        await here.run(9)
+        becomes(here, "DRAFT")
+        here.set("e1", status="active")
+        await here.run(15)
+        assert told(here) == [
+            published,
+            f"event.status changed from 'active' to 'idle', {OTHERS}",
+            f"event.status changed from 'idle' to 'active', {OTHERS}",
+            f"setup.state changed from 'PUBLISHED' to 'DRAFT', {OTHERS}",
+        ], here.story()
+
+    with town(tmp_path, world(draft("e1")), BOOST) as (_, play):
+        play(script)

@@ -819,12 +819,6 @@ _ALL: tuple[Mutant, ...] = (
         shown_by=(Try(seed=11_406_387),),
     ),
     Mutant(
-        name="laid aside and forgotten",
-        why="what a fact was when nobody looked at it any more is forgotten, and the trail is older",
-        applied=flaw("worker.engine.state:PartnerState.lay_aside", ("if key in WATCHED and", "if False and")),
-        shown_by=(Try(seed=11_429_710),),
-    ),
-    Mutant(
         name="an undo that waits is none",
         why="a write is sent once more while its undo waits for approval",
         applied=flaw("worker.writes.undo:put_back_by", ("one.state in UNSENT", 'one.state == "planned"')),
