@@ -199,6 +199,60 @@ def test_a_hand_that_came_before_the_write_and_is_told_of_after_it_keeps_no_undo
         play(script)
 
 
+def test_a_person_who_had_the_last_word_while_the_worker_was_down_keeps_it(tmp_path: Path) -> None:
+    """The pause was confirmed, and a process that died had not logged it. That pause was taken for the author of the
+    person's own, two processes later."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["applied"], "sent", 30)
+        here.fault("answer_before", "GET", "/events/$", times=2, status=500)
+        await here.until(lambda: here.states() == ["confirmed"], "paused", 30)
+        await here.kill()
+        here.set("e1", by="person", client_campaign_status="RUNNING")
+        here.start()
+        await here.run(40)
+        for value in ("PAUSED", "RUNNING"):
+            here.set("e1", by="person", client_campaign_status=value)
+            await here.run(6)
+        await here.kill()
+        here.set("e1", by="person", client_campaign_status="PAUSED")
+        here.start()
+        await here.run(9)
+        found = undo(here)
+        assert found.plans == [], here.story()
+        assert "another hand has changed event.client_campaign_status since" in found.kept[0].why
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_an_undo_that_waited_leaves_what_another_rule_has_done_since(tmp_path: Path) -> None:
+    """A person had run the campaigns again, and a rule paused them: the target reads as it was left, but by that."""
+    rules = PAUSE + "  - id: pause-flagged\n    when: event.frontend_status == 'FLAGGED'\n    do: [pause]\n"
+
+    async def script(here: Town) -> None:
+        await paused(here)
+        here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
+        undo(here)
+        here.clock.skew = timedelta(hours=2)
+        here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
+        await here.until(lambda: [one.state for one in undos(here)] == ["waiting"], "it waits", 60)
+        here.set("e1", by="person", client_campaign_status="RUNNING", status="active")
+        await here.run(9)
+        here.set("e1", by="person", frontend_status="FLAGGED")
+        await here.until(lambda: here.states() == ["confirmed", "waiting", "confirmed"], "paused by another rule", 60)
+        yes = approved(undos(here)[0], because="yes", by="ann", now=here.clock.now())
+        here.ledger.apply(Commit(at=here.clock.now(), moves=(yes,), by="ann"))
+        await here.until(lambda: undos(here)[0].final, "the undo has ended", 120)
+        assert [(one.state, one.reason) for one in undos(here)] == [("skipped", "changed_since")], here.story()
+        assert values(here) == ["PAUSED", "PAUSED"]
+
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
+
+
 def test_another_hand_is_seen_though_the_wall_clock_was_set_back_meanwhile(tmp_path: Path) -> None:
     """What came after the write goes by the log: the time of the other hand's change is before that of the write."""
 

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, town, world
+from worker.engine.operators import Word
+from worker.engine.undoing import undo_of
 from worker.model.commits import Commit
 from worker.model.errors import LedgerDamaged, LedgerUnwritable
 from worker.model.writes import Write
@@ -21,6 +23,12 @@ OURS, OTHERS = "by the worker's own write", "not by the worker"
 
 def told(here: Town, event: str = "e1") -> list[str]:
     return [record["why"] for record in here.log("observed") if record["event"] == event]
+
+
+def becomes(here: Town, state: str) -> None:
+    """A person changes the state of the setup of e1."""
+    change = EventChange(event="e1", partner=PARTNER, by="person", parts={"setup": {"state": state}})
+    here.twin.change(change, here.loop.time())
 
 
 def without_trail(here: Town) -> None:
@@ -515,10 +523,6 @@ def test_a_change_whose_trail_was_not_stored_and_that_was_taken_back_since_is_tw
 def test_what_was_laid_aside_is_what_it_was_though_the_trail_is_older(tmp_path: Path) -> None:
     """While no rule wants the setup of an idle event, nobody reads it; the trail had no room for what it was last."""
 
-    def becomes(here: Town, state: str) -> None:
-        change = EventChange(event="e1", partner=PARTNER, by="person", parts={"setup": {"state": state}})
-        here.twin.change(change, here.loop.time())
-
     async def script(here: Town) -> None:
         await here.run(9)
         without_trail(here)
@@ -539,4 +543,178 @@ def test_what_was_laid_aside_is_what_it_was_though_the_trail_is_older(tmp_path: 
         ], here.story()
 
     with town(tmp_path, world(draft("e1")), BOOST) as (_, play):
+        play(script)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_a_setup_became_while_it_could_not_be_read_is_told_once_it_can(tmp_path: Path, restarted: bool) -> None:
+    rules = "rules:\n  - id: never\n    when: setup.state == 'NEVER'\n    do: [pause]\n"
+
+    async def script(here: Town) -> None:
+        await here.run(15)
+        here.fault("answer_before", "GET", "/setup", times=1000, status=403)
+        await here.run(60)
+        if restarted:
+            await here.kill()
+        becomes(here, "PUBLISHED")
+        here.twin.faults.clear()
+        if restarted:
+            here.start()
+        await here.run(60)
+        assert told(here) == [f"setup.state changed from 'DRAFT' to 'PUBLISHED', {OTHERS}"], here.story()
+
+    with town(tmp_path, world(draft("e1")), rules) as (_, play):
+        play(script)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_another_event_had_under_its_id_is_not_what_this_one_was(tmp_path: Path, restarted: bool) -> None:
+    """A reset gives the ids to other events, whose campaign's status the list then lacks."""
+    events = [f"e{number}" for number in range(1, 9)]
+
+    async def script(here: Town) -> None:
+        await here.run(9)
+        lacks(here, times=1000)
+        for event in events:
+            here.set(
+                event, title=f"not {event}", start_date_time="2027-01-01T00:00:00Z", client_campaign_status="PAUSED"
+            )
+        await here.run(9)
+        assert [record["reason"] for record in here.log("observed")] == ["reset"]
+        if restarted:
+            await here.kill()
+            here.start()
+            await here.run(6)
+        here.twin.faults.clear()
+        await here.run(9)
+        assert [record["reason"] for record in here.log("observed")] == ["reset"], here.story()
+
+    with town(tmp_path, world(*map(happening, events))) as (_, play):
+        play(script)
+
+
+def test_a_trail_behind_the_log_is_made_good_also_where_another_field_is_lacking(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        lacks(here, times=1000)
+        await here.run(6)
+        without_trail(here)
+        here.set("e1", category="party")
+        await here.run(6)
+        await here.kill()
+        here.start()
+        await here.run(9)
+        assert told(here) == [f"event.category changed from 'concert' to 'party', {OTHERS}"], here.story()
+
+    with town(tmp_path, world(happening("e1")), PAUSE + PARTIES) as (_, play):
+        play(script)
+
+
+def test_a_commit_that_fails_after_one_that_only_seemed_to_makes_nothing_told_again(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        stored, times = here.ledger.apply, 0
+
+        def apply(commit: Commit) -> tuple[Write, ...]:
+            nonlocal times
+            times += any(one.kind == "observed" for one in commit.records)
+            made = stored(commit) if times in (0, 1) or times > 3 else ()
+            if 1 <= times <= 3:
+                raise LedgerUnwritable("the sync failed, or the disk is full")
+            return made
+
+        here.ledger.apply = apply  # type: ignore[method-assign]
+        here.set("e1", frontend_status="FLAGGED")
+        await here.run(3)
+        here.set("e1", frontend_status="HIDDEN")
+        await here.run(15)
+        assert told(here) == [
+            f"event.frontend_status changed from 'DEFAULT' to 'FLAGGED', {OTHERS}",
+            f"event.frontend_status changed from 'FLAGGED' to 'HIDDEN', {OTHERS}",
+        ], here.story()
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+@pytest.mark.parametrize("flips", [14, 16, 18])
+def test_more_changes_than_are_kept_do_not_hide_the_newest(tmp_path: Path, flips: int) -> None:
+    """All of them are stored at last by a commit that seems to fail, and then comes one more."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        stored, full, failed = here.ledger.apply, True, 0
+
+        def apply(commit: Commit) -> tuple[Write, ...]:
+            nonlocal failed
+            tells = any(one.kind == "observed" for one in commit.records)
+            if tells and full:
+                raise LedgerUnwritable("the disk is full")
+            made = stored(commit)
+            if tells and not failed:
+                failed += 1
+                raise LedgerUnwritable("the sync failed")
+            return made
+
+        here.ledger.apply = apply  # type: ignore[method-assign]
+        for number in range(flips):
+            here.set("e1", frontend_status=("FLAGGED", "DEFAULT")[number % 2])
+            await here.run(3)
+        full = False
+        await here.until(lambda: failed == 1, "stored, and it seemed to fail", 120)
+        here.set("e1", frontend_status="HIDDEN")
+        await here.run(12)
+        assert told(here)[-1] == f"event.frontend_status changed from 'DEFAULT' to 'HIDDEN', {OTHERS}"
+        assert len(set(told(here)[-2:])) == 2, here.story()
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_two_writes_of_ours_that_are_told_at_once_are_both_ours(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+
+        def unreadable(*_: object) -> None:
+            raise LedgerUnwritable("it cannot be read now")
+
+        asked, here.ledger.changes_told = here.ledger.changes_told, unreadable  # type: ignore[assignment,method-assign]
+        here.set("e1", status="cancelled")
+        for number in (1, 2, 3):
+            await here.until(lambda number=number: here.states() == ["confirmed"] * number, "done", 60)  # type: ignore[misc]
+            if number < 3:
+                word = Word(because="that was wrong", by="ann", at=here.clock.now())
+                here.ledger.apply(undo_of(here.ledger, here.writes()[-1:], word, shadow=False).commit(word))
+        here.ledger.changes_told = asked  # type: ignore[method-assign]
+        await here.run(9)
+        assert told(here)[1:] == [
+            f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OURS}",
+            f"event.client_campaign_status changed from 'PAUSED' to 'RUNNING', {OURS}",
+            f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OURS}",
+        ], here.story()
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_a_publish_is_no_author_of_a_later_start_that_another_process_sees(tmp_path: Path) -> None:
+    """The campaigns ran when it was confirmed; a person paused them, and ran them again while the worker was down."""
+
+    async def script(here: Town) -> None:
+        await here.run(9)
+        here.suggest("e1", 7)
+        await here.until(lambda: here.states() == ["confirmed"], "published", 60)
+        await here.run(15)
+        here.set("e1", by="person", client_campaign_status="PAUSED")
+        await here.run(9)
+        await here.kill()
+        here.set("e1", by="person", client_campaign_status="RUNNING")
+        here.start()
+        await here.run(9)
+        assert told(here)[-2:] == [
+            f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OTHERS}",
+            f"event.client_campaign_status changed from 'PAUSED' to 'RUNNING', {OTHERS}",
+        ], here.story()
+
+    with town(tmp_path, world(draft("e1")), BOOST + PAUSE.replace("rules:", "")) as (_, play):
         play(script)

@@ -797,7 +797,10 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="what is lacking is forgotten",
         why="what a field was before a list lacked it is forgotten, and what it became meanwhile is in no record",
-        applied=flaw("worker.engine.former:Former.tells", ("if still:", "if False:")),
+        applied=flaw(
+            "worker.engine.former:Former.tells",
+            ("self._lacks(place, (*telling.lacked, *telling.olds), now)", "self.lacked.pop(place, None)"),
+        ),
         shown_by=(Try(scene="dear event", named=(("read", 11, "fields missing"),)),),
     ),
     Mutant(
@@ -827,7 +830,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="whoever was told of since",
         why="a change that was seen before a write, and told after it, is another hand's since",
-        applied=flaw("worker.engine.undoing:_by_another", ("elif facts[name] == made:", "elif False:")),
+        applied=flaw("worker.engine.undoing:_by_another", ("elif facts[name] == made and not came:", "elif False:")),
         shown_by=(Try(seed=11_404_699),),
     ),
     Mutant(

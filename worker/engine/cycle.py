@@ -92,7 +92,9 @@ class Cycle:
         kept = self._recorder.load(partner, memory, self._ledger.changed(partner, told_from))
         state = PartnerState(partner=partner, memory=memory, memories=memories, read_up_to=read_up_to, kept=kept)
         state.told_from = told_from
-        state.former.lacked = lacked_until_now(self._ledger, partner, kept.facts)
+        state.former.lacked = lacked_until_now(
+            self._ledger, partner, kept.facts, memory.returned.keys() | memory.gone.keys()
+        )
         state.known = {*memories.events, *memory.gone}
         for write in self._ledger.open_writes(partner):
             if write.state == "sending":

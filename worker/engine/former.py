@@ -5,11 +5,11 @@ field that an answer lacks has not changed yet: what it was when it was read las
 what it became meanwhile would be in no record.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from worker.engine.whose import Since
-from worker.model.facts import Fact, FactKey, Json, Known
+from worker.model.facts import FactKey, Json, Known
 from worker.model.ids import EventId
 
 UNLOGGED_MOST = 16
@@ -60,48 +60,59 @@ class Former:
 
     def note(self, place: Place, was: Was) -> None:
         """What a fact was, which says something else now."""
-        self.before[place] = (*self.before.get(place, ())[: UNLOGGED_MOST - 1], was)
+        self._keep(place, (*self.before.get(place, ()), was))
 
-    def values(self, place: Place, now: Known, is_told: Callable[[int], bool]) -> Iterator[Was]:
+    def values(self, place: Place, now: Known, is_told: Callable[[int], bool]) -> tuple[Was, ...]:
         """What the fact was, which is ``now`` so, as far as it is still to be told; oldest first. ``is_told``: whether
         a log record after that one tells a change of it."""
-        lacked, olds = self.lacked.get(place, ()), self.before[place]
         doubt = self._doubts.get(place)
-        if doubt is not None and is_told(doubt.after_seq):
-            olds, dropped = olds[doubt.values :], (*lacked, *olds[: doubt.values])  # all of a look are in one commit
-            lacked = lacking(dropped, olds[0].fact if olds else now)
+        if doubt is not None and is_told(doubt.after_seq):  # then all are, which are in one commit
+            olds = self.before[place]
+            told, self.before[place] = olds[: doubt.values], olds[doubt.values :]
+            self._lacks(place, (*self.lacked.get(place, ()), *told), next((one.fact for one in olds[len(told) :]), now))
+            self._doubts.pop(place)
             self.unsure.pop(place, None)
-        yield from lacked
-        yield from olds
+        return (*self.lacked.get(place, ()), *self.before[place])
 
-    def tells(self, place: Place, now: Fact | None, log_seq: int) -> None:
+    def tells(self, place: Place, now: Known, log_seq: int) -> None:
         """What a fact was goes into the records of this look, which are still to be stored. ``log_seq``: how far the
         log has come."""
         if not self._telling:
             self._telling_after = log_seq
-        telling = _Telling(olds=self.before.pop(place), lacked=self.lacked.pop(place, ()))
+        telling = _Telling(olds=self.before.pop(place), lacked=self.lacked.get(place, ()))
         self._telling[place] = telling
         self._doubts.pop(place, None)
-        still = lacking((*telling.lacked, *telling.olds), now) if isinstance(now, Known) else ()
-        if still:
-            self.lacked[place] = still
+        self._lacks(place, (*telling.lacked, *telling.olds), now)
 
     def told(self) -> None:
         """They are stored."""
         for place in self._telling:
-            if place not in self.lacked:
+            if not self.lacked.get(place):
                 self.unsure.pop(place, None)
         self._telling.clear()
 
     def tells_again(self) -> None:
         """They may not be stored: the next look tells what the log then lacks."""
         for place, telling in self._telling.items():
-            self.before[place] = (*telling.olds, *self.before.get(place, ()))[:UNLOGGED_MOST]
             self._doubts[place] = Doubt(after_seq=self._telling_after, values=len(telling.olds))
-            self.lacked.pop(place, None)
-            if telling.lacked:
-                self.lacked[place] = telling.lacked
+            self._keep(place, (*telling.olds, *self.before.get(place, ())))
+            self.lacked[place] = telling.lacked
         self._telling.clear()
+
+    def _keep(self, place: Place, olds: tuple[Was, ...]) -> None:
+        """Keeps so many of them. Of those that may be told already none takes the place of one that is not."""
+        doubt = self._doubts.get(place)
+        if len(olds) > UNLOGGED_MOST:
+            olds = (*olds[: UNLOGGED_MOST - 1], olds[-1])
+            if doubt is not None and doubt.values >= UNLOGGED_MOST:
+                self._doubts[place] = Doubt(after_seq=doubt.after_seq, values=UNLOGGED_MOST - 1)
+        self.before[place] = olds
+
+    def _lacks(self, place: Place, olds: tuple[Was, ...], now: Known) -> None:
+        """Keeps what a fact lacks, of what it was."""
+        self.lacked.pop(place, None)
+        if still := lacking(olds, now):
+            self.lacked[place] = still
 
     def forget(self, place: Place) -> None:
         """Nothing from before counts any more."""

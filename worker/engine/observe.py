@@ -250,7 +250,7 @@ class Observer:
     ) -> tuple[PartnerMemory, list[Record]]:
         """A reset that gives the ids to other events at once, so that none is seen to vanish. What was known of the
         events before is forgotten: compared with it, everything would have changed."""
-        pending = [(event, olds[0].fact) for (event, key), olds in state.former.before.items() if key == EVENT]
+        pending = [(event, olds[0].fact) for (event, key), olds in state.former.before.items() if key == EVENT and olds]
         others = [event for event, old in pending if _is_another(old, state.fact(event, EVENT))]
         known = len(state.known - memory.gone.keys())
         if len(others) < RESET_AT_LEAST or 2 * len(others) <= known:

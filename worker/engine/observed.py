@@ -3,21 +3,21 @@
 An auditor asks "who paused this?"; the answer must also be there where it was not the worker.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import TypeGuard
 
 from worker.engine.former import Place, Was
 from worker.engine.ports import Ledger
-from worker.engine.state import EVENT, SETUP, WATCHED, PartnerState
-from worker.engine.whose import Change, Told, ToldOf, WatchedField, is_ours, is_told, last_told
+from worker.engine.state import BEFORE_ALL, EVENT, SETUP, WATCHED, PartnerState
+from worker.engine.whose import Change, Told, WatchedField, is_ours, is_told, last_told
 from worker.model.actions import ACTIONS
 from worker.model.document import EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS
 from worker.model.errors import LedgerUnwritable
 from worker.model.facts import Fact, FactKey, Json, Known
 from worker.model.ids import EventId, PartnerId
-from worker.model.records import Record
+from worker.model.records import Record, ToldChange
 from worker.model.rules import Rule
 from worker.rules.mentions import looked_at
 
@@ -78,18 +78,21 @@ def shared_changes(partner: PartnerId, key: FactKey, old: Fact | None, new: Fact
 
 
 def lacked_until_now(
-    ledger: Ledger, partner: PartnerId, stored: Mapping[EventId, Mapping[FactKey, Fact]]
+    ledger: Ledger, partner: PartnerId, stored: Mapping[EventId, Mapping[FactKey, Fact]], but: Container[EventId]
 ) -> dict[Place, tuple[Was, ...]]:
-    """What fields that watched facts lack, as they are ``stored``, were when a process before read them last."""
-    facts = {(event, key): known.get(key) for event, known in stored.items() for key in WATCHED}
-    lacking = {place: fact for place, fact in facts.items() if isinstance(fact, Known) and fact.gaps}
-    if not lacking:
-        return {}
-    values = ledger.last_values(partner, {place: frozenset(fact.gaps) for place, fact in lacking.items()})
+    """What watched facts were when a process before read that last, as far as they lack it as they are ``stored``, or
+    cannot be read. ``but``: not of these events, which may be others by now."""
+    facts = ((event, key, known.get(key)) for event, known in stored.items() if event not in but for key in WATCHED)
+    lacking = {(event, key): _lacked(fact) for event, key, fact in facts if fact is not None}
+    asked = {place: names for place, names in lacking.items() if names is None or names}
+    values = ledger.last_values(partner, asked) if asked else {}
     return {
-        place: (Was(fact=Known(value=dict(found), read_at=lacking[place].read_at), seen_to=0),)
-        for place, found in values.items()
+        place: (Was(fact=Known(value=dict(found), read_at=BEFORE_ALL), seen_to=0),) for place, found in values.items()
     }
+
+
+def _lacked(fact: Fact) -> Collection[str] | None:
+    return fact.gaps.keys() if isinstance(fact, Known) else None
 
 
 def watched_fields(rules: Iterable[Rule]) -> Mapping[str, tuple[str, ...]]:
@@ -125,14 +128,15 @@ def _told_of(
     for name in fields:
         field = WatchedField(partner=state.partner, event=event, fact=key.name, field=name)
         had = [(one.fact.value[name], one.seen_to) for one in seen if _has(one.fact.value, name)]
-        if since is not None:
-            had = _as_told(more, field, since.at, had, stored=_has(seen[0].fact.value, name))
+        oldest = next((one for one in seen[:-1] if _has(one.fact.value, name)), None)
+        if since is not None and (oldest is None or oldest.seen_to == 0):
+            had = _as_told(more, field, since.at, had, stored=oldest is not None)
         records.extend(_changes(ledger, field, had, now))
     return records
 
 
 def _as_told(
-    told: Iterable[ToldOf], field: WatchedField, since: datetime, had: list[tuple[Json, int]], *, stored: bool
+    told: Iterable[ToldChange], field: WatchedField, since: datetime, had: list[tuple[Json, int]], *, stored: bool
 ) -> list[tuple[Json, int]]:
     """The values of a field, which begin with what the log told last where that is newer than what is ``stored``."""
     known, after = ((had[0][0],), had[1:]) if stored else ((), had)

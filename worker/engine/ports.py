@@ -23,6 +23,7 @@ from worker.model.facts import Fact, FactKey, Json
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.outcomes import Outcome
+from worker.model.records import ToldChange
 from worker.model.trail import Evaluation, Observed
 from worker.model.writes import Intent, Write
 
@@ -156,16 +157,15 @@ class Ledger(Protocol):
         """The events of the partner of which a record after that one tells a change."""
         ...
 
-    def changes_told(
-        self, partner: PartnerId, event: EventId, after_seq: int
-    ) -> Sequence[tuple[datetime, Mapping[str, Json]]]:
-        """When each change of the event after that record was told, and its facts, oldest first."""
+    def changes_told(self, partner: PartnerId, event: EventId, after_seq: int) -> Sequence[ToldChange]:
+        """What the records after that one tell of changes of the event, oldest first."""
         ...
 
     def last_values(
-        self, partner: PartnerId, lacking: Mapping[tuple[EventId, FactKey], Collection[str]]
+        self, partner: PartnerId, lacking: Mapping[tuple[EventId, FactKey], Collection[str] | None]
     ) -> Mapping[tuple[EventId, FactKey], Mapping[str, Json]]:
-        """What fields of facts were when they were read last, of such as the facts lack now; as far as that is kept."""
+        """What fields of facts were when they were read last, of such as the facts lack now, or all of them (None) of
+        one that cannot be read now; as far as that is kept."""
         ...
 
     def evaluations(self, events: Sequence[EventId], partner: PartnerId | None = None) -> Sequence[Evaluation]:

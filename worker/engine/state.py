@@ -234,8 +234,9 @@ class PartnerState:
             self.former.note(place, aside)
         elif place not in self.former.before and event not in self.forgotten:
             kept = self.kept.facts.get(event, {}).get(key)
-            if kept is None and event in self.kept.told:
-                kept, since = Known(value={}, read_at=BEFORE_ALL), BEFORE_ALL  # as the log tells alone
+            if not isinstance(kept, Known) and (event in self.kept.told or place in self.former.lacked):
+                kept = Known(value={}, read_at=BEFORE_ALL)  # as the log tells alone, or what could be read before
+                since = since or (BEFORE_ALL if event in self.kept.told else None)
             if since is not None:
                 self.former.unsure[place] = Since(at=since, seq=self.told_from)
             if isinstance(kept, Known):

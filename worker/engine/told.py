@@ -14,7 +14,7 @@ from worker.model.commits import Brake, Commit, DaemonStatus, Halt, LogFilter, S
 from worker.model.facts import FactKey, Json
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
-from worker.model.records import Record, of_write
+from worker.model.records import Record, ToldChange, of_write
 from worker.model.trail import Evaluation, Observed
 from worker.model.writes import Write
 
@@ -120,14 +120,12 @@ class ToldLedger:
         """See `Ledger`."""
         return self._ledger.changed(partner, after_seq)
 
-    def changes_told(
-        self, partner: PartnerId, event: EventId, after_seq: int
-    ) -> Sequence[tuple[datetime, Mapping[str, Json]]]:
+    def changes_told(self, partner: PartnerId, event: EventId, after_seq: int) -> Sequence[ToldChange]:
         """See `Ledger`."""
         return self._ledger.changes_told(partner, event, after_seq)
 
     def last_values(
-        self, partner: PartnerId, lacking: Mapping[tuple[EventId, FactKey], Collection[str]]
+        self, partner: PartnerId, lacking: Mapping[tuple[EventId, FactKey], Collection[str] | None]
     ) -> Mapping[tuple[EventId, FactKey], Mapping[str, Json]]:
         """See `Ledger`."""
         return self._ledger.last_values(partner, lacking)

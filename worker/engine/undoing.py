@@ -3,7 +3,7 @@
 The command stores what comes of it in a short transaction of its own; a running daemon sends it as any other write.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,7 +16,7 @@ from worker.model.replacing import replace
 from worker.model.rules import Rule, Scope
 from worker.model.writes import NO_RULE, Plan, Write, WriteKey
 from worker.writes.intents import plan_steps
-from worker.writes.undo import Foreign, Kept, PutBack, undoing
+from worker.writes.undo import Foreign, Kept, PutBack, may_have_effect, undoing
 
 
 class Log(Protocol):
@@ -75,40 +75,42 @@ def _last_undo(history: History, partner: PartnerId, event: EventId) -> int:
     return max((write.key.episode for write in history.writes(rule=NO_RULE, partner=partner, event=event)), default=0)
 
 
-def touched_meanwhile(log: Log, undo: Write) -> str | None:
-    """What the log says of a change of an undo's field that was not the worker's, since the undo was planned: then the
-    field may read as it was left, and it was another hand that left it so."""
+def touched_meanwhile(log: Log, undo: Write, undone: Iterable[Write]) -> str | None:
+    """What the log says of a change of an undo's field that was not the worker's, since the newest of the ``undone``
+    writes that may have had an effect was sent, or since the undo was planned where none may: then the field may read
+    as it was left, and it was another hand that left it so."""
+    newest = max((one for one in undone if may_have_effect(one)), key=lambda one: one.sent_seq, default=None)
+    if newest is not None:
+        return _foreign(log)(newest)
     planned = next(log.log(LogFilter(write=undo.id, limit=1)), None)
     seq = planned["seq"] if planned is not None else 0
-    left = undo.intent.context.get("left")
-    made = left.get(undo.intent.target) if isinstance(left, Mapping) else None
-    return _by_another(log, undo, made, LogFilter(after_seq=seq if isinstance(seq, int) else 0))
+    return _by_another(log, undo, LogFilter(after_seq=seq if isinstance(seq, int) else 0))
 
 
-def _foreign(history: History) -> Foreign:
+def _foreign(log: Log) -> Foreign:
     def changed(write: Write) -> str | None:
         """The same of a write's field, after the write was sent. What came after it goes by the log's numbers, and by
         the time only where the log does not tell: a wall clock that was set back turns times round."""
         since = None if write.sent_seq else write.last_sent_at
-        made = write.intent.wanted.get(write.intent.target)
-        return _by_another(history, write, made, LogFilter(after_seq=write.sent_seq, since=since))
+        return _by_another(log, write, LogFilter(after_seq=write.sent_seq, since=since))
 
     return changed
 
 
-def _by_another(log: Log, write: Write, made: Json, wanted: LogFilter) -> str | None:
-    """What these records tell of another hand's change of the write's target. Not what came before the target became
-    what is ``made`` of it by the worker: a look tells of changes in their order, and of some after a write that came
-    later."""
-    name, found = f"event.{write.intent.target}", None
+def _by_another(log: Log, write: Write, wanted: LogFilter) -> str | None:
+    """What these records tell of another hand's change of the write's target. Not what they tell before the first that
+    says that the worker made of the target what the write asks for: a look tells of changes in their order, and of some
+    after a write that came later."""
+    name, made = f"event.{write.intent.target}", write.intent.wanted.get(write.intent.target)
+    found, came = None, False
     for record in log.log(replace(wanted, partner=write.key.partner, event=write.key.event)):
         facts = record["facts"]
         if record["kind"] != "observed" or not isinstance(facts, Mapping) or name not in facts:
             continue
         if not facts["ours"]:
             found = found or f"another hand has changed {name} since, to {facts[name]!r} (log record {record['seq']})"
-        elif facts[name] == made:
-            found = None
+        elif facts[name] == made and not came:
+            found, came = None, True
     return found
 
 

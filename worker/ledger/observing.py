@@ -1,7 +1,6 @@
 """What the log tells of changes that looks have seen: asked at each of them, so by statements of their own."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
 from sqlalchemy import select
 
@@ -10,8 +9,8 @@ from worker.ledger.damage import readable
 from worker.ledger.prepared import Prepared, given, unindexed
 from worker.ledger.store import Store
 from worker.ledger.tables import action_log
-from worker.model.facts import Json
 from worker.model.ids import EventId, PartnerId
+from worker.model.records import ToldChange
 
 _L = action_log.c
 _CHANGED = Prepared(
@@ -20,7 +19,7 @@ _CHANGED = Prepared(
     .distinct()
 )
 _TOLD = Prepared(
-    select(_L.at, _L.facts)
+    select(_L.seq, _L.at, _L.facts)
     .where(
         _L.partner == given("partner"),
         _L.event == given("event"),
@@ -38,10 +37,8 @@ def changed(store: Store, partner: PartnerId, after_seq: int) -> frozenset[Event
 
 
 @readable
-def changes_told(
-    store: Store, partner: PartnerId, event: EventId, after_seq: int
-) -> Sequence[tuple[datetime, Mapping[str, Json]]]:
-    """When each change of the event after that record was told, and its facts: the field, ``before`` and ``ours``."""
+def changes_told(store: Store, partner: PartnerId, event: EventId, after_seq: int) -> Sequence[ToldChange]:
+    """What the records after that one tell of changes of the event, oldest first."""
     found = store.rows(_TOLD, {"partner": partner, "event": event, "after": after_seq})
-    read = ((time_of(at), json_of(facts)) for at, facts in found if facts is not None)
-    return [(at, facts) for at, facts in read if isinstance(facts, Mapping)]
+    read = ((seq, time_of(at), json_of(facts)) for seq, at, facts in found if facts is not None)
+    return [ToldChange(seq=seq, at=at, facts=facts) for seq, at, facts in read if isinstance(facts, Mapping)]

@@ -36,6 +36,7 @@ from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, WorkerError
 from worker.model.facts import FactKey, Json
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
+from worker.model.records import ToldChange
 from worker.model.trail import Evaluation, History, Observed
 from worker.model.writes import State, Write
 
@@ -242,14 +243,12 @@ class LedgerReader:
         """See `worker.ledger.observing`."""
         return changed(self._store, partner, after_seq)
 
-    def changes_told(
-        self, partner: PartnerId, event: EventId, after_seq: int
-    ) -> Sequence[tuple[datetime, Mapping[str, Json]]]:
+    def changes_told(self, partner: PartnerId, event: EventId, after_seq: int) -> Sequence[ToldChange]:
         """See `worker.ledger.observing`."""
         return changes_told(self._store, partner, event, after_seq)
 
     def last_values(
-        self, partner: PartnerId, lacking: Mapping[tuple[EventId, FactKey], Collection[str]]
+        self, partner: PartnerId, lacking: Mapping[tuple[EventId, FactKey], Collection[str] | None]
     ) -> Mapping[tuple[EventId, FactKey], Mapping[str, Json]]:
         """See `worker.ledger.trail`."""
         with self._store.reading() as connection:

@@ -106,30 +106,34 @@ def load_observed(connection: Connection, partner: PartnerId, event: EventId | N
 
 @readable
 def load_last_values(
-    connection: Connection, partner: PartnerId, lacking: Mapping[tuple[EventId, FactKey], Collection[str]]
+    connection: Connection, partner: PartnerId, lacking: Mapping[tuple[EventId, FactKey], Collection[str] | None]
 ) -> Mapping[tuple[EventId, FactKey], Mapping[str, Json]]:
-    """What fields of facts were when they were read last, of such as the facts lack now; as far as that is kept. That
-    is in the change with which they began to lack them, which keeps the whole fact, because its gaps are others."""
+    """What fields of facts were when they were read last, of such as the facts lack now, or all of them (None) of one
+    that cannot be read now; as far as that is kept. It is in the change with which that began, which keeps the whole
+    fact, because its gaps are others."""
     found: dict[tuple[EventId, FactKey], dict[str, Json]] = {}
-    missing = {(event, key.text): (key, set(names)) for (event, key), names in lacking.items()}
+    missing = {
+        (event, key.text): (key, None if names is None else set(names)) for (event, key), names in lacking.items()
+    }
     facts = {text for _, text in missing}
     o = observations.c
     query = select(o.event, o.fact, o.before).where(o.partner == partner, o.fact.in_(facts), o.before.like(_WHOLE))
     for event, fact, before in connection.execute(query.order_by(o.id.desc())):
         if not missing:
             break
-        key, names = missing.get((event, fact), (None, set[str]()))
-        if key is None:
-            continue
+        key, names = missing.get((event, fact), (None, None))
         former = put_back(_maybe_body(before), None, _ANY)
-        value = former.value if isinstance(former, Known) and isinstance(former.value, dict) else {}
-        read = {name: value[name] for name in names & value.keys()}
-        if read:
-            found.setdefault((event, key), {}).update(read)
-            names.difference_update(read)
-            if not names:
-                missing.pop((event, fact))
-    return found
+        if key is None or not isinstance(former, Known) or not isinstance(former.value, dict):
+            continue
+        if names is None:
+            names = set(former.value)
+            missing[event, fact] = key, names
+        read = {name: former.value[name] for name in names & former.value.keys()}
+        found.setdefault((event, key), {}).update(read)
+        names.difference_update(read)
+        if not names:
+            missing.pop((event, fact))
+    return {place: values for place, values in found.items() if values}
 
 
 @readable

@@ -6,7 +6,7 @@ Both lists are closed: a record with another word cannot be made, and docs expla
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from worker.model.facts import Json
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
@@ -138,6 +138,14 @@ class Record:
             raise ValueError(f"{self.kind!r} is not a kind of record")
         if self.reason is not None and self.reason not in REASONS:
             raise ValueError(f"{self.reason!r} is not a reason code")
+
+
+class ToldChange(NamedTuple):
+    """What a record tells of a change that a look has seen. ``facts``: the field, ``before`` and ``ours``."""
+
+    seq: int
+    at: datetime
+    facts: Mapping[str, Json]
 
 
 Says = Literal["there", "not_there", "cannot_tell"]

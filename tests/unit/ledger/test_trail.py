@@ -272,3 +272,11 @@ def test_what_a_lacking_field_was_last_is_had_back(tmp_path: Path) -> None:
         lacking = {(E1, EVENT): ["status", "title"], (E2, EVENT): ["status"], (E1, SETUP): ["state"]}
         assert ledger.last_values(ACME, lacking) == {(E1, EVENT): {"status": "active", "title": "B"}}
         assert ledger.last_values(PartnerId("another"), lacking) == {}
+
+        seen(
+            ledger,
+            (6, E1, SETUP, known({"state": "DRAFT", "goal": "ROAS"})),
+            (7, E1, SETUP, Unknown(code="denied", why="403")),
+            (8, E1, SETUP, Unknown(code="unreadable", why="500")),
+        )
+        assert ledger.last_values(ACME, {(E1, SETUP): None}) == {(E1, SETUP): {"state": "DRAFT", "goal": "ROAS"}}
