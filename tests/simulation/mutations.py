@@ -776,7 +776,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="told, and told again",
         why="a change that is in the log, and whose trail could not be stored, is told by the next process once more",
-        applied=flaw("worker.engine.observed:_told_of", ("if since is not None:", "if False:")),
+        applied=flaw("worker.engine.observed:_told_of", ("if since is not None and", "if False and")),
         shown_by=(Try(seed=11_200_419),),
     ),
     Mutant(
@@ -806,7 +806,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="what was lacking is in no trail",
         why="a process does not ask what a field was before the answers began to lack it, before it was started",
-        applied=flaw("worker.engine.observed:lacked_until_now", ("if not lacking:", "if True:")),
+        applied=flaw("worker.engine.observed:lacked_until_now", ("if asked else {}", "if False else {}")),
         shown_by=(Try(scene="dear event", named=(("read", 9, "fields missing"), ("commit", 11, "killed after"))),),
     ),
     Mutant(
@@ -818,7 +818,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="nothing stored, nothing known",
         why="what the log tells of an event is not asked where its trail was never stored",
-        applied=flaw("worker.engine.state:PartnerState._note_before", ("and event in self.kept.told", "and False")),
+        applied=flaw("worker.engine.state:PartnerState._note_before", ("(event in self.kept.told or", "(False or")),
         shown_by=(Try(seed=11_406_387),),
     ),
     Mutant(
