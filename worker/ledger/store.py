@@ -11,7 +11,6 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic, sleep
 from types import TracebackType
 from typing import Any
 
@@ -25,8 +24,8 @@ from worker.model.errors import LedgerUnwritable, NotSafe
 
 BUSY_TIMEOUT_S = 5.0
 """So long a transaction waits for other processes' before it fails."""
-ASK_AGAIN_S = 0.001
-"""How often it asks meanwhile whether it may write."""
+TRIES = 5_000
+"""So often one that writes asks meanwhile, a millisecond apart."""
 WAL_KEPT_BYTES = 64 * 1024 * 1024
 FULL = 2
 """What ``PRAGMA synchronous`` answers for FULL."""
@@ -153,17 +152,15 @@ class Turn:
 def _begin_writing(raw: sqlite3.Connection) -> None:
     """Begins a transaction once no other process is in one. SQLite's own wait soon asks ten times a second only, and
     seldom meets the moment in which a process that writes without a pause lets go: an operator's command would fail
-    beside a busy worker."""
-    raw.execute("PRAGMA busy_timeout=0")
-    until = monotonic() + BUSY_TIMEOUT_S
+    beside a busy worker. So it is let wait for a millisecond, again and again."""
+    raw.execute("PRAGMA busy_timeout=1")
     try:
-        while True:
+        for left in reversed(range(TRIES)):
             try:
                 raw.execute(WRITING)
             except sqlite3.OperationalError as error:
-                if code_of(error) != sqlite3.SQLITE_BUSY or monotonic() >= until:
+                if code_of(error) != sqlite3.SQLITE_BUSY or not left:
                     raise
-                sleep(ASK_AGAIN_S)
             else:
                 return
     finally:

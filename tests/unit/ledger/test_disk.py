@@ -3,6 +3,7 @@
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -75,50 +76,53 @@ def test_an_error_raised_by_the_check_leaves_nothing_behind(ledger: SqlLedger) -
     sent(ledger, write, after(2))
 
 
+def tries_of(ledger: SqlLedger, at: int, then: Callable[[], object]) -> list[str]:
+    """Each BEGIN IMMEDIATE of the ledger's from now on. Something happens at the one of that number."""
+    tries: list[str] = []
+
+    def traced(statement: str) -> None:
+        if statement == "BEGIN IMMEDIATE":
+            tries.append(statement)
+            if len(tries) == at:
+                then()
+
+    with ledger._store.reading() as connection:
+        connection.raw.set_trace_callback(traced)
+    return tries
+
+
 def test_a_ledger_that_somebody_holds_too_long_is_unwritable_and_then_works_again(
     ledger: SqlLedger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now, naps = [0.0], list[float]()
-
-    def sleep(seconds: float) -> None:
-        naps.append(seconds)
-        now[0] += seconds
-
-    monkeypatch.setattr(store, "monotonic", lambda: now[0])
-    monkeypatch.setattr(store, "sleep", sleep)
+    monkeypatch.setattr(store, "TRIES", 20)
     other = sqlite3.connect(tmp_path / "worker.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
+    tries = tries_of(ledger, 0, lambda: None)
 
     with pytest.raises(LedgerUnwritable, match="locked") as caught:
         planned(ledger)
 
+    assert len(tries) == 20
     assert "another process" in caught.value.hint
-    assert sum(naps) == pytest.approx(store.BUSY_TIMEOUT_S, abs=0.01)
     other.execute("ROLLBACK")
     other.close()
     planned(ledger)
 
 
 def test_a_ledger_that_somebody_lets_go_for_a_moment_only_is_written_to_in_that_moment(
-    ledger: SqlLedger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ledger: SqlLedger, tmp_path: Path
 ) -> None:
-    """A process that writes without a pause has the ledger nearly all the time. SQLite's own wait asks fifty times in
+    """A process that writes without a pause has the ledger nearly all the time. SQLite's own wait asks sixty times in
     its five seconds, at moments that are mostly too late."""
     other = sqlite3.connect(tmp_path / "worker.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    naps = list[float]()
+    tries = tries_of(ledger, 200, lambda: other.execute("ROLLBACK"))
 
-    def sleep(seconds: float) -> None:
-        naps.append(seconds)
-        if len(naps) == 200:
-            other.execute("ROLLBACK")
-
-    monkeypatch.setattr(store, "sleep", sleep)
     planned(ledger)
     other.close()
 
-    assert len(naps) == 200
-    assert max(naps) <= 0.001, "or the moment may be over"
+    assert len(tries) == 200
+    assert store.TRIES >= 1000 * store.BUSY_TIMEOUT_S, "a moment is no longer than that"
 
 
 @pytest.mark.parametrize("replaced", [False, True])
