@@ -215,9 +215,10 @@ def what_changed_in_a_silence_waits(case: Case) -> Iterator[str]:
     looks = [one.at_s for one in lists if one.whole and not _beside(one, broken)]
     for before_s, after_s in pairwise(looks):
         unstored = any(
-            before_s <= one.to_s and history.awake_s(one.owner, before_s, one.to_s) < 1.0
+            history.awake_s(one.owner, before_s, one.to_s) < 1.0
+            or any(from_s <= before_s and one.to_s <= to_s for from_s, to_s in history.cramped)
             for one in died
-            if one.from_s <= before_s
+            if one.from_s <= before_s <= one.to_s
         )
         if unstored or after_s - before_s <= history.gap_s + INTERVAL_S:
             continue

@@ -264,6 +264,7 @@ FOUND = (
     (Try(seed=12_628_854), "what a look tells of several changes came at several times"),
     (Try(seed=12_631_893), "what a person puts back is not sent once more while that waits for approval"),
     (Try(seed=11_438_860), "what was told by a commit in doubt is not told by the one after the next, either"),
+    (Try(seed=11_485_571), "a look that a full disk kept from being stored was none, before a silence"),
     (Try(seed=12_602_320), "what came and went while the trail was not stored is told by what the log told last"),
     (Try(seed=12_603_163), "what a person has let go counts for no limit"),
     (Try(seed=10_000_369), "reads that answer as of the past show changes that nobody made just then"),
