@@ -363,6 +363,15 @@ def _lay_out(folder: Path) -> None:
             (folder / name).write_bytes(content)
 
 
+async def paused_and_not_logged(here: Town) -> None:
+    """A read of the event confirms the pause of e1, and the lists that would log the change fail for a while."""
+    await here.run(6)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["applied"], "sent", 30)
+    here.fault("answer_before", "GET", "/events/$", times=2, status=500)
+    await here.until(lambda: here.states() == ["confirmed"], "paused", 30)
+
+
 Script = Callable[[Town], Awaitable[None]]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import Town, draft, happening, town, world
+from tests.worlds import Town, draft, happening, paused_and_not_logged, town, world
 from worker.engine.looks import Settings as Deciding
 from worker.engine.operators import Word, approved, rejected
 from worker.engine.settings import EngineSettings
@@ -204,11 +204,7 @@ def test_a_person_who_had_the_last_word_while_the_worker_was_down_keeps_it(tmp_p
     person's own, two processes later."""
 
     async def script(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["applied"], "sent", 30)
-        here.fault("answer_before", "GET", "/events/$", times=2, status=500)
-        await here.until(lambda: here.states() == ["confirmed"], "paused", 30)
+        await paused_and_not_logged(here)
         await here.kill()
         here.set("e1", by="person", client_campaign_status="RUNNING")
         here.start()

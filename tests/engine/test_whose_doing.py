@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, town, world
+from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, paused_and_not_logged, town, world
 from worker.engine.operators import Word
 from worker.engine.undoing import undo_of
 from worker.model.commits import Commit
@@ -41,15 +41,6 @@ def without_trail(here: Town) -> None:
         return stored(commit)
 
     here.ledger.apply = apply  # type: ignore[method-assign]
-
-
-async def paused_and_not_logged(here: Town) -> None:
-    """A read of the event confirms the pause of e1, and the lists that would log the change fail for a while."""
-    await here.run(6)
-    here.set("e1", status="cancelled")
-    await here.until(lambda: here.states() == ["applied"], "sent", 30)
-    here.fault("answer_before", "GET", "/events/$", times=2, status=500)
-    await here.until(lambda: here.states() == ["confirmed"], "paused", 30)
 
 
 def test_a_value_that_comes_back_by_another_hand_is_not_the_workers(tmp_path: Path) -> None:

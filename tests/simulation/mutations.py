@@ -776,7 +776,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="told, and told again",
         why="a change that is in the log, and whose trail could not be stored, is told by the next process once more",
-        applied=flaw("worker.engine.observed:_told_of", ("if since is not None and", "if False and")),
+        applied=flaw("worker.engine.observed:_told_of", ("if since is not None:", "if False:")),
         shown_by=(Try(seed=11_200_419),),
     ),
     Mutant(

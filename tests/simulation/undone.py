@@ -1,7 +1,7 @@
 """Claims about what people take back and ask for anew: an undo puts back what was, over nobody's hand, and once; and
 what a person asks for again is asked for once more."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import pairwise
 
@@ -44,11 +44,16 @@ def an_undo_was_asked_for(case: Case) -> Iterator[str]:
             if not any(row["kind"] == "sending" for row in of_it):
                 yield f"write {number} is to undo write {one}, which was never sent"
         for other, told, of_life in case.lines:
-            if of_life == life and same_target(other, deed) and _episode(other) != _episode(deed) and other.undo:
-                states = [row["kind"] for row in told if row["kind"] in STATES and row["seq"] < first["seq"]]
-                if states and states[-1] in UNSENT:
-                    yield f"write {number} is an undo beside write {told[0]['write']}, which was still to be sent"
+            beside = of_life == life and same_target(other, deed) and _episode(other) != _episode(deed) and other.undo
+            if beside and _unsent_at(told, first["seq"]):
+                yield f"write {number} is an undo beside write {told[0]['write']}, which was still to be sent"
     yield from _words_without_an_undo(case)
+
+
+def _unsent_at(told: Iterable[Row], seq: int) -> bool:
+    """Whether a write was still to be sent at that record, by its own."""
+    states = [row["kind"] for row in told if row["kind"] in STATES and row["seq"] < seq]
+    return bool(states) and states[-1] in UNSENT
 
 
 def _words_without_an_undo(case: Case) -> Iterator[str]:
@@ -189,9 +194,8 @@ def what_is_to_be_put_back_is_not_sent(case: Case) -> Iterator[str]:
             if of_life != life or deed.rows[0]["write"] not in undo.undoes:
                 continue
             for row in rows:
-                states = [one["kind"] for one in told if one["kind"] in STATES and one["seq"] < row["seq"]]
                 granted = row["reason"] == "person"
-                if row["kind"] == "sending" and states and states[-1] in UNSENT and not granted:
+                if row["kind"] == "sending" and not granted and _unsent_at(told, row["seq"]):
                     yield f"write {row['write']} was sent, and write {told[0]['write']} was to put it back"
 
 

@@ -281,8 +281,7 @@ class Executor:
         if fresh is None:
             return situation
         if write.undo:
-            undone = [one for one in others if one.id in write.undoes]
-            touched = None if write.sent else touched_meanwhile(self._ledger, write, undone)
+            touched = None if write.sent else touched_meanwhile(self._ledger, write, others)
             situation = replace(situation, touched=touched, left=left_now(write, others))
         return _judged(situation, fresh)
 

@@ -9,13 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from worker.engine.whose import Since
-from worker.model.facts import FactKey, Json, Known
-from worker.model.ids import EventId
+from worker.model.facts import Json, Known, Place
 
 UNLOGGED_MOST = 16
 """So many values of a fact are kept between two logs; of more, the newest takes the place of the one before it."""
-
-Place = tuple[EventId, FactKey]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

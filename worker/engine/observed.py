@@ -8,15 +8,16 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TypeGuard
 
-from worker.engine.former import Place, Was
+from worker.engine.former import Was
 from worker.engine.ports import Ledger
-from worker.engine.state import BEFORE_ALL, EVENT, SETUP, WATCHED, PartnerState
+from worker.engine.state import EVENT, SETUP, WATCHED, PartnerState
 from worker.engine.whose import Change, Told, WatchedField, is_ours, is_told, last_told
 from worker.model.actions import ACTIONS
 from worker.model.document import EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS
 from worker.model.errors import LedgerUnwritable
-from worker.model.facts import Fact, FactKey, Json, Known
+from worker.model.facts import Fact, FactKey, Json, Known, Place
 from worker.model.ids import EventId, PartnerId
+from worker.model.moments import BEFORE_ALL
 from worker.model.records import Record, ToldChange
 from worker.model.rules import Rule
 from worker.rules.mentions import looked_at
@@ -113,9 +114,7 @@ def watched_fields(rules: Iterable[Rule]) -> Mapping[str, tuple[str, ...]]:
     return found
 
 
-def _told_of(
-    ledger: Told, state: PartnerState, place: tuple[EventId, FactKey], fields: Iterable[str], now: datetime
-) -> list[Record]:
+def _told_of(ledger: Told, state: PartnerState, place: Place, fields: Iterable[str], now: datetime) -> list[Record]:
     """The changes of one fact, field by field."""
     (event, key), new = place, state.latest(*place)
     if not isinstance(new, Known):
@@ -128,19 +127,22 @@ def _told_of(
     for name in fields:
         field = WatchedField(partner=state.partner, event=event, fact=key.name, field=name)
         had = [(one.fact.value[name], one.seen_to) for one in seen if _has(one.fact.value, name)]
-        oldest = next((one for one in seen[:-1] if _has(one.fact.value, name)), None)
-        if since is not None and (oldest is None or oldest.seen_to == 0):
-            had = _as_told(more, field, since.at, had, stored=oldest is not None)
+        if since is not None:
+            had = _as_told(more, field, since.at, had, read_now=_has(new.value, name))
         records.extend(_changes(ledger, field, had, now))
     return records
 
 
 def _as_told(
-    told: Iterable[ToldChange], field: WatchedField, since: datetime, had: list[tuple[Json, int]], *, stored: bool
+    told: Iterable[ToldChange], field: WatchedField, since: datetime, had: list[tuple[Json, int]], *, read_now: bool
 ) -> list[tuple[Json, int]]:
-    """The values of a field, which begin with what the log told last where that is newer than what is ``stored``."""
-    known, after = ((had[0][0],), had[1:]) if stored else ((), had)
-    return [*((last, 0) for last in last_told(told, field, known, since)), *after]
+    """The values of a field, which begin with what the log told last where that is newer than what another process
+    stored. What this one has seen is no older. ``read_now``: the newest of them is what the field is."""
+    stored = had[: len(had) - read_now][:1]
+    if any(seen_to for _, seen_to in stored):
+        return had
+    last = last_told(told, field, tuple(was for was, _ in stored), since)
+    return [*((one, 0) for one in last), *had[len(stored) :]]
 
 
 def _has(value: Json, name: str) -> TypeGuard[dict[str, Json]]:

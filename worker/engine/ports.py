@@ -19,7 +19,7 @@ from worker.model.exchange import (
     WriteRequest,
     told_nobody,
 )
-from worker.model.facts import Fact, FactKey, Json
+from worker.model.facts import Fact, FactKey, Json, Place
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.outcomes import Outcome
@@ -162,8 +162,8 @@ class Ledger(Protocol):
         ...
 
     def last_values(
-        self, partner: PartnerId, lacking: Mapping[tuple[EventId, FactKey], Collection[str] | None]
-    ) -> Mapping[tuple[EventId, FactKey], Mapping[str, Json]]:
+        self, partner: PartnerId, lacking: Mapping[Place, Collection[str] | None]
+    ) -> Mapping[Place, Mapping[str, Json]]:
         """What fields of facts were when they were read last, of such as the facts lack now, or all of them (None) of
         one that cannot be read now; as far as that is kept."""
         ...

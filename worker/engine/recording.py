@@ -15,7 +15,7 @@ from worker.engine.decide import Decision
 from worker.engine.evaluations import by_pair, evaluated, same, too_early, undated, worth_storing
 from worker.engine.parts import Parts
 from worker.model.errors import LedgerUnwritable
-from worker.model.facts import Fact, FactKey, Json, Known, Observation
+from worker.model.facts import Fact, FactKey, Json, Known, Observation, Place
 from worker.model.ids import EventId, PartnerId
 from worker.model.memory import PartnerMemory
 from worker.model.moments import spelled
@@ -32,8 +32,6 @@ SILENCE_LONGER_THAN = timedelta(minutes=1)
 REST = timedelta(minutes=1)
 """How long recording rests after the ledger could not take it."""
 FORGET_EVERY = timedelta(minutes=1)
-
-Place = tuple[EventId, FactKey]
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 
 from worker.engine.calm import Calm
 from worker.engine.former import Former, Was
@@ -19,6 +19,7 @@ from worker.engine.whose import Since
 from worker.model.facts import Fact, FactKey, Known, Observation, Unknown
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory
+from worker.model.moments import BEFORE_ALL
 from worker.model.writes import State, Write
 from worker.reading.habits import Habits
 from worker.reading.plan import Delays
@@ -31,7 +32,6 @@ WATCHED = (EVENT, SETUP)
 """Facts whose changes are worth a record, with whose doing they were."""
 PARTNER = FactKey(name="partner")
 NOT_LISTED = object()
-BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 _SHARED = BUILT_IN_REGISTRY.shared
 
 

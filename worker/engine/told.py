@@ -11,7 +11,7 @@ from datetime import datetime
 
 from worker.engine.ports import Ledger
 from worker.model.commits import Brake, Commit, DaemonStatus, Halt, LogFilter, Sending, SendingView
-from worker.model.facts import FactKey, Json
+from worker.model.facts import Json, Place
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.records import Record, ToldChange, of_write
@@ -125,8 +125,8 @@ class ToldLedger:
         return self._ledger.changes_told(partner, event, after_seq)
 
     def last_values(
-        self, partner: PartnerId, lacking: Mapping[tuple[EventId, FactKey], Collection[str] | None]
-    ) -> Mapping[tuple[EventId, FactKey], Mapping[str, Json]]:
+        self, partner: PartnerId, lacking: Mapping[Place, Collection[str] | None]
+    ) -> Mapping[Place, Mapping[str, Json]]:
         """See `Ledger`."""
         return self._ledger.last_values(partner, lacking)
 

@@ -16,7 +16,7 @@ from worker.model.replacing import replace
 from worker.model.rules import Rule, Scope
 from worker.model.writes import NO_RULE, Plan, Write, WriteKey
 from worker.writes.intents import plan_steps
-from worker.writes.undo import Foreign, Kept, PutBack, may_have_effect, undoing
+from worker.writes.undo import Foreign, Kept, PutBack, undoing, undone_by
 
 
 class Log(Protocol):
@@ -75,13 +75,13 @@ def _last_undo(history: History, partner: PartnerId, event: EventId) -> int:
     return max((write.key.episode for write in history.writes(rule=NO_RULE, partner=partner, event=event)), default=0)
 
 
-def touched_meanwhile(log: Log, undo: Write, undone: Iterable[Write]) -> str | None:
-    """What the log says of a change of an undo's field that was not the worker's, since the newest of the ``undone``
-    writes that may have had an effect was sent, or since the undo was planned where none may: then the field may read
-    as it was left, and it was another hand that left it so."""
-    newest = max((one for one in undone if may_have_effect(one)), key=lambda one: one.sent_seq, default=None)
-    if newest is not None:
-        return _foreign(log)(newest)
+def touched_meanwhile(log: Log, undo: Write, history: Iterable[Write]) -> str | None:
+    """What the log says of a change of an undo's field that was not the worker's, since the newest write that it undoes
+    and that may have had an effect was sent, or since the undo was planned where none may: then the field may read as
+    it was left, and it was another hand that left it so. ``history``: every write of the target."""
+    undone = undone_by(undo, history)
+    if undone:
+        return _foreign(log)(undone[0])
     planned = next(log.log(LogFilter(write=undo.id, limit=1)), None)
     seq = planned["seq"] if planned is not None else 0
     return _by_another(log, undo, LogFilter(after_seq=seq if isinstance(seq, int) else 0))

@@ -33,7 +33,7 @@ from worker.ledger.trail import load_evaluations, load_history, load_last_values
 from worker.ledger.views import active_halts
 from worker.model.commits import ChainBreak, DaemonStatus, Halt, LogFilter
 from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, WorkerError
-from worker.model.facts import FactKey, Json
+from worker.model.facts import Json, Place
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.records import ToldChange
@@ -248,8 +248,8 @@ class LedgerReader:
         return changes_told(self._store, partner, event, after_seq)
 
     def last_values(
-        self, partner: PartnerId, lacking: Mapping[tuple[EventId, FactKey], Collection[str] | None]
-    ) -> Mapping[tuple[EventId, FactKey], Mapping[str, Json]]:
+        self, partner: PartnerId, lacking: Mapping[Place, Collection[str] | None]
+    ) -> Mapping[Place, Mapping[str, Json]]:
         """See `worker.ledger.trail`."""
         with self._store.reading() as connection:
             return load_last_values(connection, partner, lacking)

@@ -6,7 +6,7 @@ part of the action log or its chain: it explains decisions, it proves none.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any, cast
@@ -23,13 +23,13 @@ from worker.ledger.rows import text_safe
 from worker.ledger.tables import conditions, evaluations, observations, observed
 from worker.model.facts import Fact, FactKey, Json, Known
 from worker.model.ids import EventId, PartnerId, RuleId
+from worker.model.moments import BEFORE_ALL
 from worker.model.trail import Change, Ending, Evaluation, History, Observed, SeenFact, Trail
 
 Place = tuple[EventId, str]
 """An event, or none, and the key of a fact as text."""
 _WHOLE = '{"whole":%'
 """A change that keeps the whole fact, and not the fields that differ."""
-_ANY = datetime.min.replace(tzinfo=UTC)
 FORGET_AT_ONCE = 2_000
 """How many old changes one transaction drops at most, so that none takes long."""
 
@@ -122,7 +122,7 @@ def load_last_values(
         if not missing:
             break
         key, names = missing.get((event, fact), (None, None))
-        former = put_back(_maybe_body(before), None, _ANY)
+        former = put_back(_maybe_body(before), None, BEFORE_ALL)
         if key is None or not isinstance(former, Known) or not isinstance(former.value, dict):
             continue
         if names is None:

@@ -48,6 +48,10 @@ class FactKey:
         return self.name + "?" + "&".join(f"{name}={value}" for name, value in self.params)
 
 
+Place = tuple[EventId, FactKey]
+"""A fact of an event."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """Where a fact came from, for the log: path and query asked, status answered, the service's request id.

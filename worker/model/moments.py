@@ -1,7 +1,10 @@
 """How a moment is spelled wherever people and programs read it, as ISO 8601 with a Z for UTC."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import overload
+
+BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
+"""Earlier than any other."""
 
 
 @overload

@@ -8,10 +8,8 @@ change more often than it is visited.
 
 from dataclasses import dataclass, field
 
-from worker.model.facts import FactKey
-from worker.model.ids import EventId
+from worker.model.facts import Place
 
-Place = tuple[EventId, FactKey]
 """A fact of one event."""
 
 CHANGES_TAKEN = 0.5

@@ -121,6 +121,13 @@ def put_back_by(write: Write, history: Iterable[Write]) -> Write | None:
     return next((one for one in undos if one.state in UNSENT or one in ended), None)
 
 
+def undone_by(undo: Write, history: Iterable[Write]) -> list[Write]:
+    """The writes that an undo undoes, as far as they may have had an effect, newest first. ``history``: every write of
+    the target."""
+    undone = (write for write in history if write.id in undo.undoes and may_have_effect(write))
+    return sorted(undone, key=_sent_order, reverse=True)
+
+
 def left_now(undo: Write, history: Iterable[Write]) -> dict[str, Json] | None:
     """What an undo must find on its target, by field: what the newest of the writes that it undoes had left of those
     which may have had an effect, as far as is known by now; and where none may have, what it puts back. None where it
@@ -129,8 +136,7 @@ def left_now(undo: Write, history: Iterable[Write]) -> dict[str, Json] | None:
     if not isinstance(left, Mapping):
         return None
     found: dict[str, Json] = {}
-    undone = [write for write in history if write.id in undo.undoes and may_have_effect(write)]
-    for write in sorted(undone, key=_sent_order, reverse=True):
+    for write in undone_by(undo, history):
         changed = _changed(write)
         if not isinstance(changed, str):
             found = {**{name: after for name, (_, after) in changed.items()}, **found}
