@@ -11,6 +11,7 @@ places than it did then, all of that scene are played until it is written anew.
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
@@ -41,31 +42,42 @@ def seen_in(history: History) -> str:
 
 def points_of(scene: str) -> str:
     """A hash of the points of a scene and of all that can go wrong there."""
-    places = [(kind, MENU[kind]) for kind in crossed(scene, Try().seed)]
+    places = [(kind, MENU[kind]) for kind in crossed(scene)]
     return hashlib.sha256(f"{places} {named(scene)}".encode()).hexdigest()[:16]
 
 
 def first_of_each(scenes: Iterable[str] = WALKED, every: int = 1) -> Iterator[Try]:
-    """Every single fault of the first of these scenes, but those known to end in the same world as one before; of the
-    others at each point only ``every`` n-th, and one at least. Each harm comes once in each scene all the same: that it
-    made no difference is what is to stay so."""
+    """Every single fault of these scenes, but those known to end in the same world as one before; at each point only
+    ``every`` n-th, and one at least: at each point of a kind the next harm, so that few of them try many. Each harm
+    comes once in each scene in which it made a difference, and once all the same where it made none in any: that is
+    what is to stay so."""
     found = known()
-    for index, scene in enumerate(scenes):
-        step = every if index else 1
+    anywhere: set[tuple[str, str]] = set()
+    for scene in scenes:
         before = found.get(scene, {})
         alike = int(before["alike"], 16) if before.get("points") == points_of(scene) else 0
         everything = list(singles(scene))
         differing = [one for number, one in enumerate(everything) if not alike >> number & 1]
         played: list[Try] = []
+        points_before: Counter[str] = Counter()
         for point, here in groupby(differing, key=lambda one: one.harms[0][0]):
-            those = list(here)
-            played += those[point % step :: step] or those[:1]
+            those, kind = list(here), crossed(scene)[point]
+            apart = min(every, len(those))
+            played += those[points_before[kind] % apart :: apart]
+            points_before[kind] += 1
         yield from played
         met = {_harm(one) for one in played}
-        for one in everything:
-            if _harm(one) not in met:
-                met.add(_harm(one))
-                yield one
+        yield from _first_of_each_harm(differing, met)
+        anywhere |= met
+        yield from _first_of_each_harm(everything, anywhere)
+
+
+def _first_of_each_harm(tries: Iterable[Try], met: set[tuple[str, str]]) -> Iterator[Try]:
+    """Of each harm that was not met yet the first; it is met then."""
+    for one in tries:
+        if _harm(one) not in met:
+            met.add(_harm(one))
+            yield one
 
 
 def _harm(one: Try) -> tuple[str, str]:

@@ -98,7 +98,7 @@ def planned(one: Try) -> Points:
 _CROSSED: dict[tuple[str, int], list[str]] = {}
 
 
-def crossed(scene: str, seed: int) -> list[str]:
+def crossed(scene: str, seed: int = BASE_SEED) -> list[str]:
     """The kinds of the points of a fault-free run, in order, up to where it is healed."""
     if (scene, seed) not in _CROSSED:
         played = play(named(scene), seed)
