@@ -27,6 +27,8 @@ NEEDLES: Final = (
     (re.compile(rf"(?<![\w.~*$}}/-])/(?:{HOMES})/"), "an absolute path of one machine"),
     (re.compile(re.escape(SIBLING)), "a folder outside the repository"),
 )
+LINK: Final = "120000 "
+"""How git's listing of what it tracks begins where that is a symbolic link."""
 
 
 def committed_files() -> list[Path]:
@@ -35,6 +37,15 @@ def committed_files() -> list[Path]:
     if listing.returncode != 0:
         pytest.skip("not a git checkout")
     return [ROOT / name for name in listing.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def committed_links() -> list[str]:
+    """What git tracks as a symbolic link, and where each leads."""
+    listing = subprocess.run(["git", "ls-files", "-sz"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listing.returncode != 0:
+        pytest.skip("not a git checkout")
+    names = [entry.partition("\t")[2] for entry in listing.stdout.split("\0") if entry.startswith(LINK)]
+    return [f"{name} -> {(ROOT / name).readlink() if (ROOT / name).is_symlink() else '?'}" for name in names]
 
 
 def findings(file: Path) -> Iterator[str]:
@@ -53,6 +64,12 @@ def test_no_committed_file_names_a_registry_or_a_path_of_one_machine() -> None:
         + "\n  ".join(found)
         + "\nName packages, not hosts; write paths from the repository's top; let `make lock` write the locks."
     )
+
+
+def test_nothing_committed_is_a_link() -> None:
+    found = committed_links()
+
+    assert not found, f"a link leads where this machine has something: {', '.join(found)}; `git rm --cached` it"
 
 
 @pytest.mark.parametrize(
