@@ -54,6 +54,7 @@ class Disk:
         self.moment: Callable[[], float] = lambda: 0.0
         self._left: tuple[bytes, bytes] | None = None
         self._outside: sqlite3.Connection | None = None
+        self.commits = 0
         self._open: tuple[int, list[tuple[str, str]]] = (-1, [])
         self._wal = f"{self.file}-wal"
         for name, content in blank().items():
@@ -174,13 +175,12 @@ class Disk:
     def open_writes(self) -> list[tuple[str, str]]:
         """Event and state of every write that is not final, nor held by its cap or a standing wish for as long as that
         lasts; one that nobody has where the file cannot be read."""
-        try:
-            commits = int(self._asked("PRAGMA data_version")[0][0])  # it changes with each of anybody else's
-            if self._open[0] != commits:
-                self._open = commits, [(str(event), str(state)) for event, state in self._asked(_OPEN)]
-            return self._open[1]
-        except sqlite3.DatabaseError:
-            return [("", "unreadable")]
+        if self._open[0] != self.commits:
+            try:
+                self._open = self.commits, [(str(event), str(state)) for event, state in self._asked(_OPEN)]
+            except sqlite3.DatabaseError:
+                return [("", "unreadable")]
+        return self._open[1]
 
     def last_sending(self) -> int:
         """The number of the newest committed ``sending``, as another process would read it now."""
@@ -241,6 +241,7 @@ class SimConnection(sqlite3.Connection):
             self.disk.die(self.owner)
         before = max(0, self.disk.wal_bytes()) if does == "torn" else 0
         super().commit()
+        self.disk.commits += 1
         self._synced()
         if does != "torn":  # of a torn one nothing is there afterwards
             self._stamp()

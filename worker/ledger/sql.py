@@ -165,8 +165,9 @@ class SqlLedger(LedgerReader):
             return
         reached = self.last_seq()  # first: what is recorded meanwhile is looked at by the next
         mark = self._mark
-        for seq, last_hash in self._store.rows(_MARKED_AFTER, {"at_seq": self._seen_to}):
-            mark = Mark(ledger_id=mark.ledger_id, seq=int(seq), hash=str(last_hash))
+        if reached > self._seen_to:
+            for seq, last_hash in self._store.rows(_MARKED_AFTER, {"at_seq": self._seen_to}):
+                mark = Mark(ledger_id=mark.ledger_id, seq=int(seq), hash=str(last_hash))
         if mark != self._mark or not stands(place, mark):
             write_mark(place, mark, anew=True)
             self._mark = mark

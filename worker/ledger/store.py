@@ -25,7 +25,9 @@ from worker.model.errors import LedgerUnwritable, NotSafe
 BUSY_TIMEOUT_S = 5.0
 """So long a transaction waits for other processes' before it fails."""
 TRIES = 5_000
-"""So often one that writes asks meanwhile, a millisecond apart."""
+"""So often one that writes asks meanwhile."""
+TRY_MS = 1
+"""So long SQLite waits at each."""
 WAL_KEPT_BYTES = 64 * 1024 * 1024
 FULL = 2
 """What ``PRAGMA synchronous`` answers for FULL."""
@@ -152,19 +154,15 @@ class Turn:
 def _begin_writing(raw: sqlite3.Connection) -> None:
     """Begins a transaction once no other process is in one. SQLite's own wait soon asks ten times a second only, and
     seldom meets the moment in which a process that writes without a pause lets go: an operator's command would fail
-    beside a busy worker. So it is let wait for a millisecond, again and again."""
-    raw.execute("PRAGMA busy_timeout=1")
-    try:
-        for left in reversed(range(TRIES)):
-            try:
-                raw.execute(WRITING)
-            except sqlite3.OperationalError as error:
-                if code_of(error) != sqlite3.SQLITE_BUSY or not left:
-                    raise
-            else:
-                return
-    finally:
-        raw.execute(f"PRAGMA busy_timeout={round(BUSY_TIMEOUT_S * 1000)}")
+    beside a busy worker. So a connection that writes waits for a millisecond, again and again."""
+    for left in reversed(range(TRIES)):
+        try:
+            raw.execute(WRITING)
+        except sqlite3.OperationalError as error:
+            if code_of(error) != sqlite3.SQLITE_BUSY or not left:
+                raise
+        else:
+            return
 
 
 def unwritable(name: str, error: sqlite3.Error) -> LedgerUnwritable:
@@ -289,6 +287,7 @@ def _writable(place: LedgerPlace, *, mode: str) -> sqlite3.Connection:
     connection = _connector(place, f"mode={mode}")()
     try:
         make_durable(connection, place)
+        connection.execute(f"PRAGMA busy_timeout={TRY_MS}")
     except BaseException:
         connection.close()
         raise
