@@ -31,21 +31,23 @@ LINK: Final = "120000 "
 """How git's listing of what it tracks begins where that is a symbolic link."""
 
 
-def committed_files() -> list[Path]:
-    """What git tracks; outside a checkout (an unpacked source archive) there is nothing to say."""
-    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+def tracked(*options: str) -> list[str]:
+    """What git says of each file that it tracks; outside a checkout (an unpacked source archive) there is nothing to
+    say."""
+    listing = subprocess.run(["git", "ls-files", "-z", *options], cwd=ROOT, capture_output=True, text=True, check=False)
     if listing.returncode != 0:
         pytest.skip("not a git checkout")
-    return [ROOT / name for name in listing.stdout.split("\0") if name and (ROOT / name).is_file()]
+    return [entry for entry in listing.stdout.split("\0") if entry]
+
+
+def committed_files() -> list[Path]:
+    """Those that are here."""
+    return [ROOT / name for name in tracked() if (ROOT / name).is_file()]
 
 
 def committed_links() -> list[str]:
-    """What git tracks as a symbolic link, and where each leads."""
-    listing = subprocess.run(["git", "ls-files", "-sz"], cwd=ROOT, capture_output=True, text=True, check=False)
-    if listing.returncode != 0:
-        pytest.skip("not a git checkout")
-    names = [entry.partition("\t")[2] for entry in listing.stdout.split("\0") if entry.startswith(LINK)]
-    return [f"{name} -> {(ROOT / name).readlink() if (ROOT / name).is_symlink() else '?'}" for name in names]
+    """Those that git has as symbolic links."""
+    return [entry.partition("\t")[2] for entry in tracked("--stage") if entry.startswith(LINK)]
 
 
 def findings(file: Path) -> Iterator[str]:

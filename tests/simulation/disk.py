@@ -314,7 +314,7 @@ def mounted(disk: Disk) -> Iterator[None]:
 
     with (
         patch.object(store, "_connector", connector),
-        patch.object(store, "BUSY_TIMEOUT_S", 0.0),
+        patch.object(store, "TRY_MS", 0),
         patch.object(store, "TRIES", 1),
         patch.object(connections, "_engine", shared_engine),
         patch.object(sql, "write_mark", write_mark),

@@ -9,6 +9,7 @@ from tests.simulation.alike import first_of_each, known, points_of, seen_in
 from tests.simulation.nemesis import crossed, singles, tried
 
 READS = 5
+"""So many reads at least have a harm of their own in each story."""
 FEW = 16
 """Singles at the first points of a scene: a process that begins a transaction, and dies before, in or after it."""
 

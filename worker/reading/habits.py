@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 
 from worker.model.facts import Place
 
-"""A fact of one event."""
-
 CHANGES_TAKEN = 0.5
 """What is taken to have been seen of a fact before its first visit, at the usual rate. Less would take the first change
 for a habit, more would need many visits to tell a lively fact from a still one."""
