@@ -8,7 +8,7 @@ import pytest
 from tests.broken_rules.__main__ import settings
 from tests.reference.pages import ROOT, pages
 from tests.unit.engine.ruletest_bench import outcome_of
-from worker.engine.quarrels import quarrels
+from worker.engine.quarrels import ping_pongs, quarrels
 from worker.engine.ruletests import Bench, run_test
 from worker.rules.lint import lint
 from worker.rules.load import load, read_rules
@@ -61,3 +61,4 @@ def test_every_rule_of_the_cookbook_was_seen_to_fire_and_to_hold_back() -> None:
 
 def test_nothing_that_is_shipped_quarrels_with_anything_else() -> None:
     assert not quarrels(load(ROOT / "rules"), BUILT_IN_REGISTRY)
+    assert not ping_pongs(load(ROOT / "rules"))

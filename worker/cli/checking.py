@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from worker.engine.estimate import EVENTS, Estimate, estimate
-from worker.engine.quarrels import quarrels
+from worker.engine.quarrels import ping_pongs, quarrels
 from worker.engine.settings import EngineSettings
 from worker.model.errors import Problem
 from worker.model.rules import Rule
@@ -30,7 +30,8 @@ def checked(path: Path, registry: Registry, settings: EngineSettings, events: in
     """Everything there is to say about the rules under a path, by file, line and column. Raises nothing."""
     loaded = examine(path, registry)
     needed = estimate(loaded.rules.rules, registry, settings, events)
-    found = (*loaded.errors, *lint(loaded, path, registry), *quarrels(loaded, registry), *_too_slow(path, needed))
+    pairs = (*quarrels(loaded, registry), *ping_pongs(loaded))
+    found = (*loaded.errors, *lint(loaded, path, registry), *pairs, *_too_slow(path, needed))
     if not loaded.written and not loaded.errors:
         found = (*found, _empty(path))
     return Checked(rules=loaded.rules.rules, problems=in_order(found), estimate=needed)

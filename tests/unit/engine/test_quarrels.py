@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.engine.quarrels import quarrels
+from worker.engine.quarrels import ping_pongs, quarrels
 from worker.rules.load import read_rules
 from worker.rules.registry import BUILT_IN_REGISTRY
 
@@ -78,3 +78,71 @@ def test_a_long_wish_is_cut_short() -> None:
     draft = "create_draft: {goal: ROAS, total_budget: 5, text: %s}"
     [found] = told(*(f"{{id: {one}, when: event.city == 'y', do: [{draft % (one * 99)}]}}" for one in ("a", "b")))
     assert found.count("…") == 2
+
+
+def back_and_forth(first: str, second: str) -> list[str]:
+    text = f"rules:\n  - {{id: a, {first}}}\n  - {{id: b, {second}}}\n"
+    found = ping_pongs(read_rules({"r.yaml": text}))
+    assert all((one.severity, one.code) == ("warning", "ping_pong") for one in found)
+    return [one.message for one in found]
+
+
+HIDDEN = "when: event.frontend_status == 'HIDDEN'"
+OPTIMISED = "when: event.campaign_optimisation_status == 'ON'"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "what"),
+    [
+        (
+            f"{HIDDEN}, do: [optimisation: 'ON']",
+            f"{OPTIMISED}, do: [frontend_status: HIDDEN]",
+            "'b' writes event.frontend_status, and 'a' event.campaign_optimisation_status",
+        ),
+        (
+            "on_change: {fact: event, by: [frontend_status]}, do: [optimisation: 'ON']",
+            f"{OPTIMISED}, do: [frontend_status: HIDDEN]",
+            "'b' writes event.frontend_status, and 'a' event.campaign_optimisation_status",
+        ),
+        (
+            "on_change: campaigns, do: [pause]",
+            "when: event.client_campaign_status == 'PAUSED', do: [create_campaign: {tc: a, tc_run_id: 1}]",
+            "'b' writes campaigns, and 'a' event.client_campaign_status",
+        ),
+        (
+            "when: event.client_campaign_status == 'PAUSED', do: [update_draft: {total_budget: 5}]",
+            "when: setup.total_budget < 10.0, do: [boost]",
+            "'b' writes event.client_campaign_status, and 'a' setup.total_budget",
+        ),
+        (
+            "on_change: setup, do: [frontend_status: HIDDEN], partners: [p, q]",
+            f"{HIDDEN}, do: [update_draft: {{total_budget: 5}}], partners: [q]",
+            "'b' writes setup.total_budget, and 'a' event.frontend_status",
+        ),
+    ],
+)
+def test_two_rules_that_watch_what_the_other_writes_are_told(first: str, second: str, what: str) -> None:
+    (found,) = back_and_forth(first, second)
+    assert found.endswith(f"watch what the other writes: {what}")
+    assert "(r.yaml:2)" in found, "the other place is named"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [
+        (f"{HIDDEN}, do: [optimisation: 'ON']", f"{OPTIMISED}, do: [pause]", "only one starts the other"),
+        (f"{HIDDEN}, do: [frontend_status: DEFAULT]", f"{HIDDEN}, do: [frontend_status: DEFAULT]", "both do the same"),
+        (
+            f"{HIDDEN}, do: [optimisation: 'ON'], enabled: false",
+            f"{OPTIMISED}, do: [frontend_status: HIDDEN]",
+            "one rests",
+        ),
+        (
+            f"{HIDDEN}, do: [optimisation: 'ON'], partners: [p]",
+            f"{OPTIMISED}, do: [frontend_status: HIDDEN], partners: [q]",
+            "no partner has both",
+        ),
+    ],
+)
+def test_rules_that_cannot_start_each_other_for_ever_are_left_alone(first: str, second: str, reason: str) -> None:
+    assert back_and_forth(first, second) == [], reason
