@@ -39,6 +39,7 @@ was handed over, because it is a message and no request."""
 Budget = Literal["own", "draft"]
 """Whose budget a write commits: one among its own parameters, if it has one, or that of the draft it publishes."""
 
+_OWN_FACTS: Mapping[Shown, str] = {"field": "event", "setup": "setup", "campaign": "campaigns"}
 BUDGETS: tuple[str, ...] = ("total_budget", "budget")
 """Parameters that are a budget, in the partner's currency."""
 
@@ -122,6 +123,11 @@ class Action:
     def bare(self) -> str | None:
         """The parameter of an action that is written as ``name: value``."""
         return next(iter(self.params)) if self.shape == "value" else None
+
+    @property
+    def own_fact(self) -> str:
+        """The fact in which its target's own fields stand; empty where none shows them."""
+        return _OWN_FACTS.get(self.shown, "")
 
     @property
     def beside(self) -> tuple[str, ...]:

@@ -94,11 +94,13 @@ Template: TypeAlias = Union[Json, Computed, "list[Template]", "dict[str, Templat
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One action of ``do``: its name and its parameters, some of them still to be computed. ``each``: one write for
-    every item that the watched list has gained."""
+    every item that the watched list has gained. ``relative``: the fields of its own target that a value is computed
+    from."""
 
     action: str
     params: Mapping[str, Template] = field(default_factory=dict)
     each: bool = False
+    relative: tuple[str, ...] = ()
 
     @property
     def computed(self) -> tuple[Computed, ...]:

@@ -93,6 +93,11 @@ class ComputedValue:
         """The text as written, without the ``=``."""
         return self.program.source
 
+    @property
+    def tree(self) -> Node:
+        """The syntax tree, with places."""
+        return self.program.tree
+
     def value(self, scope: Scope) -> Json:
         """The value as JSON. Raises `ValueError` with the reason."""
         try:

@@ -31,6 +31,7 @@ class Expressions:
         self._watches = watches
         self._names = names_in(registry, watches)
         self.warnings: list[Problem] = []
+        self._places: list[tuple[ComputedValue, Scalar]] = []
 
     def condition(self, value: Scalar) -> CelCondition | None:
         """A ``when``."""
@@ -54,7 +55,15 @@ class Expressions:
     def computed(self, value: Scalar, *, item: bool = False) -> ComputedValue | None:
         """A value that begins with ``=``. ``item``: it stands in an action with ``each``."""
         program = self._program(value, 1, boolean=False, item=item)
-        return None if program is None else computed(program, self._contexts)
+        if program is None:
+            return None
+        found = computed(program, self._contexts)
+        self._places.append((found, value))
+        return found
+
+    def place_of(self, found: ComputedValue) -> Scalar:
+        """Where a computed value stands."""
+        return next(value for one, value in self._places if one is found)
 
     def warn(self, value: Value, message: str, *, hint: str, code: Code) -> None:
         """Notes what is probably not meant so."""

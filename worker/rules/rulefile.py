@@ -27,6 +27,7 @@ from worker.rules.fields import Form, present
 from worker.rules.nearest import instead, meant, nearest
 from worker.rules.parameters import DATES, day_of
 from worker.rules.registry import PARAMETERS, RULE_KEYS, WITHOUT_DEFAULT, Registry
+from worker.rules.relative import with_relative
 from worker.rules.yamltext import Entries, Items, Scalar, Value
 
 RULES_MAX = 1_000
@@ -116,7 +117,8 @@ class RuleReader:
             do_hash=_digest(*(_canonical(keys.get(name)) for name in ("do", "with"))),
         )
         self._asked(rule, item)
-        rule = self._reached(self._paced(rule, keys), keys)
+        rule = with_relative(self._paced(rule, keys), self.form, expressions, self._registry)
+        rule = self._reached(rule, keys)
         if len(self.form.problems) > before:
             return None
         return Written(rule=rule, entries=item, warnings=tuple(expressions.warnings))

@@ -1,0 +1,110 @@
+"""Values that are computed from what their own action writes: which they are, and how often they may be written."""
+
+import pytest
+
+from worker.model.errors import InputErrors
+from worker.rules.load import read_rules
+from worker.rules.registry import CustomFact, with_custom
+
+OWN = with_custom(
+    {
+        "draft_budget": CustomFact(name="draft_budget", get="/setup_processes/{eid}", value="total_budget"),
+        "ad_spend": CustomFact(name="ad_spend", get="/events/{eid}/spend"),
+    }
+)
+BUDGET = 'update_draft: {total_budget: "=%s"}'
+CLUSTER = 'edit_cluster: {tc: jazz, tc_run_id: 1, budget: "=%s"}'
+STATUS = """frontend_status: "=%s == 'HIDDEN' ? 'DEFAULT' : 'HIDDEN'\""""
+
+
+def relative(action: str, more: str = "") -> tuple[str, ...]:
+    """The own fields that the first action reads."""
+    text = f"rules:\n  - {{id: a, when: event.status == 'active', do: [{action}]{more}}}\n"
+    (rule,) = read_rules({"r.yaml": text}, OWN).rules.rules
+    return rule.do[0].relative
+
+
+def errors(action: str, more: str = "") -> list[str]:
+    with pytest.raises(InputErrors) as raised:
+        relative(action, more)
+    assert {problem.code for problem in raised.value.problems} == {"relative"}
+    return [problem.message for problem in raised.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("action", "fields"),
+    [
+        (BUDGET % "setup.total_budget * 1.2", ("total_budget",)),
+        (BUDGET % "setup['total_budget'] * 1.2", ("total_budget",)),
+        (BUDGET % "setup['limits'].high", ("limits",)),
+        (BUDGET % "[setup].map(s, s['bid'] * 1.2)[0]", ("bid", "total_budget")),
+        ("update_draft: {parts: ['=setup.total_budget', 5]}", ("total_budget",)),
+        ("create_draft: {goal: '=setup.goal', total_budget: 500}", ("goal",)),
+        (CLUSTER % "campaigns.filter(c, c.tc == 'jazz')[0]['budget'] * 1.2", ("budget",)),
+        (STATUS % "event.frontend_status", ("frontend_status",)),
+        (STATUS % "[event][0].frontend_status", ("frontend_status",)),
+    ],
+)
+def test_a_value_that_reads_its_own_target_says_how_often(action: str, fields: tuple[str, ...]) -> None:
+    for pace in (", cooldown: 1h", ", cooldown: 2d", ", limit: {per_event_per_day: 3}", ", at: '0 8 * * *'"):
+        assert relative(action, pace) == fields
+    for pace in ("", ", cooldown: 59m", ", for: 2h", ", mode: approve"):
+        (message,) = errors(action, pace)
+        assert "which this action itself writes, and nothing says how often" in message
+    for pace in ("", ", cooldown: 2h", ", limit: {per_event_per_day: 1}"):
+        (message,) = errors(action, f", repeat: enforce{pace}")
+        assert "with `repeat: enforce` each write would be the ground of the next" in message
+
+
+@pytest.mark.parametrize(
+    ("action", "reason"),
+    [
+        ("update_draft: {total_budget: 500}", "a literal is the same each time"),
+        (BUDGET % "defaults.total_budget * 1.2", "what the rule does not write"),
+        (BUDGET % "campaigns[0]['budget']", "another target"),
+        (BUDGET % "ad_spend", "a fact of the config that is read elsewhere"),
+        (CLUSTER % "setup.total_budget * 0.1", "another target"),
+        (STATUS % "event.city", "another field of the event"),
+        ("notify: '=setup.goal'", "a message has no target"),
+        ("series_add: ['=event.id']", "what is added is there or not"),
+        ("pause", "nothing is computed"),
+    ],
+)
+def test_any_other_value_may_be_written_as_often_as_the_rule_fires(action: str, reason: str) -> None:
+    assert relative(action) == (), reason
+    if action != "notify: '=setup.goal'":
+        assert relative(action, ", repeat: enforce, cooldown: 1m") == (), reason
+
+
+@pytest.mark.parametrize(
+    ("value", "fields"), [("item['budget'] * 1.2", ("budget",)), ("added[0]['budget'] * 1.2", ("budget",))]
+)
+def test_an_item_of_the_watched_campaigns_is_the_target_itself(value: str, fields: tuple[str, ...]) -> None:
+    action = f'{{edit_cluster: {{budget: "={value}"}}, each: added}}'
+    assert relative(action, ", on_change: campaigns, cooldown: 1h") == fields
+    assert errors(action, ", on_change: campaigns")
+    assert relative(action.replace("budget'", "size'"), ", on_change: suggested_tcs") == ()
+
+
+def test_a_campaigns_name_is_no_value_of_it() -> None:
+    action = "{edit_cluster: {label: '=item.tc', budget: 5}, each: added}"
+    assert relative(action, ", on_change: campaigns") == ()
+
+
+def test_the_target_under_a_name_of_the_config_is_named_as_what_it_is() -> None:
+    (message,) = errors(BUDGET % "draft_budget * 1.2", ", cooldown: 1h")
+    assert message.endswith("draft_budget is read from /setup_processes/{eid}, which this action itself writes")
+
+
+def test_the_place_is_that_of_the_name_in_the_value() -> None:
+    text = "rules:\n  - id: a\n    when: event.status == 'active'\n    do:\n"
+    text += '      - update_draft: {total_budget: "=1.2 * setup.total_budget"}\n'
+    with pytest.raises(InputErrors) as raised:
+        read_rules({"r.yaml": text}, OWN)
+    (problem,) = raised.value.problems
+    assert (problem.line, problem.column) == (5, 46)
+    assert "total_budget: 500" in problem.hint, "what to write instead"
+
+
+def test_every_value_that_runs_away_is_told() -> None:
+    assert len(errors("update_draft: {total_budget: '=setup.total_budget', bid: '=setup.total_budget'}")) == 2
