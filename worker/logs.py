@@ -85,7 +85,7 @@ def tell(record: Record) -> None:
         keys["status"] = record.response.get("status")
         keys["x_request_id"] = record.response.get("x_request_id")
     shown = {name: value for name, value in keys.items() if value not in (None, "")}
-    if record.kind in ("needs_human", "waiting", "unconfirmed", "rules_refused"):
+    if record.kind in ("needs_human", "waiting", "unconfirmed", "rules_refused") or record.reason == "moved":
         log.warning("recorded", **shown)
     elif record.kind in QUIET_KINDS:
         log.debug("recorded", **shown)

@@ -68,7 +68,7 @@ def objected(write: Write, no: No, now: datetime, limits: Limits, memories: Memo
             write, "cancelled", at=now, reason=no.reason, why=f"proved absent, and {no.why}", absent_proved=True
         )
         return Objected(change=ended, memories=let_go(write, no.reason, memories))
-    if no.way == "hold" and write.state == "unknown" and no.reason == "no_longer_holds":
+    if write.state == "unknown" and no.reason in ("no_longer_holds", "moved"):
         return Objected(event=Unwanted(reason=no.reason, why=f"proved absent, and no longer wanted: {no.why}"))
     if no.way == "hold" or write.state == "unknown":
         until = no.until if no.way == "hold" else None

@@ -7,7 +7,15 @@ from typing import Literal
 from worker.guards.halts import halt_of
 from worker.guards.situation import Limits, No, Situation
 from worker.guards.spending import spend_brake
-from worker.guards.target import as_it_was_left, budget_in_range, created_here, seen_after_all, setup_state, target_says
+from worker.guards.target import (
+    as_computed_from,
+    as_it_was_left,
+    budget_in_range,
+    created_here,
+    seen_after_all,
+    setup_state,
+    target_says,
+)
 from worker.model.commits import Booking, Brake, SendingView
 from worker.model.facts import Known, Unknown
 from worker.model.rules import Truth
@@ -179,6 +187,7 @@ AFTER_READING: tuple[Guard, ...] = (
     condition_holds,
     setup_state,
     target_says,
+    as_computed_from,
     as_it_was_left,
     created_here,
     budget_in_range,

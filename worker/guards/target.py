@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from worker.guards.situation import No, Situation
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json, Known
-from worker.writes.evidence import already_so, fact_name, target_value, there
-from worker.writes.intents import amount_of, reads_back
+from worker.writes.evidence import already_so, fact_name, own_values, target_value, there
+from worker.writes.intents import COMPUTED_FROM, amount_of, reads_back
 
 
 def seen_after_all(situation: Situation) -> No | None:
@@ -70,6 +70,27 @@ def _so_already(situation: Situation) -> No:
         why = "the target reads as wanted, but another write on it is not settled"
         return No(way="hold", reason="target_busy", why=why)
     return No(way="skip", reason="already_so", why="the target already has the wanted value")
+
+
+def as_computed_from(situation: Situation) -> No | None:
+    """A relative value is sent only against the value that it was computed from, but for what earlier steps of its own
+    sequence have written since: what somebody has set meanwhile stays."""
+    write = situation.write
+    computed_from = write.intent.context.get(COMPUTED_FROM)
+    if not isinstance(computed_from, Mapping):
+        return None
+    own = ACTIONS[write.intent.action].own_fact
+    now = own_values(write.intent, situation.fact(own), computed_from)
+    if now is None:
+        return No(way="hold", reason="target_unreadable", why=f"{own}: what the value is computed from cannot be read")
+    steps = [one.intent.wanted for one in situation.earlier if one.intent.target == write.intent.target]
+    expected = {name: value for wanted in (computed_from, *steps) for name, value in wanted.items()}
+    moved = [name for name in computed_from if now[name] != expected[name]]
+    if not moved:
+        return None
+    said = ", ".join(f"{name} reads {now[name]!r}, computed from {expected[name]!r}" for name in moved)
+    approved = "; it had been approved as it was" if write.approved else ""
+    return No(way="skip", reason="moved", why=f"what the value was computed from has moved: {said}{approved}")
 
 
 def as_it_was_left(situation: Situation) -> No | None:

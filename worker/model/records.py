@@ -81,6 +81,7 @@ REASONS: Mapping[str, str] = {
     "budget_range": "the budget is outside the allowed range",
     "already_so": "the target already has the value",
     "nothing_to_pause": "the event has no campaigns to pause",
+    "moved": "the target no longer reads what the value was computed from",
     "no_longer_holds": "the condition no longer holds",
     "superseded": "a newer write takes its place",
     "sequence": "an earlier step is not final, or ended the sequence",

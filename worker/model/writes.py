@@ -67,8 +67,9 @@ class Intent:
     ``wanted``: the values whose presence is the evidence. ``params``: what the request carries, computed at planning.
     ``order``: index in the flattened ``do`` of the episode: a write starts when all before it are done.
     ``do_hash``: hash of the rule's ``do`` and ``with`` texts, so that an edited rule's unsent writes are found.
-    ``context``: previous, added and removed of the firing, the values its condition was judged with, and what was
-    ``remembered``; of an undo the numbers of the writes that it ``undoes``, and the values that they ``left``.
+    ``context``: previous, added and removed of the firing, the values its condition was judged with, what was
+    ``remembered``, and the fields of its own target that its values are ``computed_from``; of an undo the numbers of
+    the writes that it ``undoes``, and the values that they ``left``.
     """
 
     action: str

@@ -4,7 +4,7 @@ Presence is proof, absence is not. *Not there* means that the target reads exact
 a third value is for a person at once. A fact that is unknown, or lacks the field, cannot tell; nothing is guessed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from worker.model.actions import ACTIONS
@@ -75,6 +75,16 @@ def target_value(intent: Intent, fact: Fact) -> tuple[bool, Json]:
     return (True, None) if fact.gaps.get(row.target, "").startswith(NULL_GAP) else (False, None)
 
 
+def own_values(intent: Intent, fact: Fact, names: Iterable[str]) -> Mapping[str, Json] | None:
+    """These fields of the write's own target; one that it does not have is null. None where they cannot be told.
+    ``fact``: the one in which the action's own fields stand."""
+    if not isinstance(fact, Known) or any(name in fact.gaps for name in names):
+        return None
+    value = fact.value
+    record = next(iter(_named_so(intent, value)), {}) if isinstance(value, list) else value
+    return {name: record.get(name) for name in names} if isinstance(record, Mapping) else None
+
+
 def already_so(intent: Intent, fact: Fact) -> bool | None:
     """Whether the target has the wanted value, or, for what is to be created, whether there is one; None where that
     cannot be told."""
@@ -121,14 +131,18 @@ def _campaign(intent: Intent, campaigns: Json) -> tuple[bool, Json]:
     """The one campaign, in the fields that are sent. Of several of one name, the one that has the wanted values."""
     if not isinstance(campaigns, list):
         return False, None
-    named = (intent.params.get("tc"), intent.params.get("tc_run_id"))
     found = [
         {"exists": True, **{name: one[name] for name in intent.wanted if name in one and name != "exists"}}
-        for one in campaigns
-        if isinstance(one, Mapping) and (one.get("tc"), one.get("tc_run_id")) == named
+        for one in _named_so(intent, campaigns)
     ]
     wanted = next((one for one in found if _agree(intent.wanted, one) and one.keys() >= intent.wanted.keys()), None)
     return True, wanted or next(iter(found), dict(ABSENT))
+
+
+def _named_so(intent: Intent, campaigns: list[Json]) -> list[Mapping[str, Json]]:
+    """The campaigns that are found by the names that the write gives."""
+    named = (intent.params.get("tc"), intent.params.get("tc_run_id"))
+    return [one for one in campaigns if isinstance(one, Mapping) and (one.get("tc"), one.get("tc_run_id")) == named]
 
 
 def _series(intent: Intent, record: Mapping[str, Json]) -> tuple[bool, Json]:

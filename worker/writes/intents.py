@@ -14,9 +14,12 @@ from worker.model.facts import Json
 from worker.model.replacing import replace
 from worker.model.rules import Rule, Scope, Step
 from worker.model.writes import UNSETTLED, Intent, Write
-from worker.writes.computing import computed_params, each_of
-from worker.writes.evidence import CONFIRM
+from worker.writes.computing import NotComputable, computed_params, each_of
+from worker.writes.evidence import CONFIRM, own_values
 from worker.writes.wishes import Wish, members, wish_of
+
+COMPUTED_FROM = "computed_from"
+"""In an intent's context: the fields of its own target, as they were, that its values are computed from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +52,19 @@ def plan_steps(rule: Rule, scope: Scope, context: Mapping[str, Json]) -> tuple[P
         order += 1 if step.each else len(made)
         for turn, item, params in made:
             intent = replace(_intent(step.action, params, item), order=turn, do_hash=rule.do_hash, context=context)
+            if step.relative:
+                intent = replace(intent, context={**context, COMPUTED_FROM: _computed_from(place, step, intent, scope)})
             planned.append(Planned(position=position, item=item, intent=intent, wish=wish_of(step.action, params)))
     return tuple(planned)
+
+
+def _computed_from(place: str, step: Step, intent: Intent, scope: Scope) -> dict[str, Json]:
+    """What the fields of the write's own target are that its values are computed from. Raises `NotComputable`."""
+    own = ACTIONS[step.action].own_fact
+    found = own_values(intent, scope.fact(own), step.relative)
+    if found is None:
+        raise NotComputable(f"{place}: {own} is not known, and a value is computed from it")
+    return dict(found)
 
 
 def amount_of(intent: Intent) -> float | None:

@@ -506,6 +506,12 @@ def left_otherwise(situation: Situation) -> Situation:
     return replace(situation, left={"goal": "VISIBILITY"})
 
 
+def computed_from_another_value(situation: Situation) -> Situation:
+    """The write's values were computed while the draft had another name."""
+    intent = replace(situation.write.intent, context={"computed_from": {"name": "another"}})
+    return replace(situation, write=replace(situation.write, intent=intent))
+
+
 def with_earlier(earlier: Write) -> Changes:
     return lambda situation: replace(situation, earlier=(earlier,))
 
@@ -524,6 +530,7 @@ AFTER: list[tuple[str, Changes]] = [
     ("no_longer_holds", lambda one: replace(one, judgement=Judgement(truth=Truth.FALSE, why="no"))),
     ("no_draft", with_facts(setup=setup_fact("NONE"))),
     ("already_so", with_facts(setup=setup_fact("PUBLISHED"))),
+    ("moved", computed_from_another_value),
     ("changed_since", left_otherwise),
     ("other_value", with_earlier(a_write("create_draft", "confirmed", params={"total_budget": 1.0}))),
     ("budget_range", with_facts(budget_range=budget_range_fact(1.0, 2.0))),

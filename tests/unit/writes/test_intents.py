@@ -298,3 +298,14 @@ def test_the_budget_that_a_write_commits(
     action: str, params: Mapping[str, Json], amount: float | None, reason: str
 ) -> None:
     assert amount_of(an_intent(action, params)) == amount, reason
+
+
+def test_a_relative_value_is_kept_with_what_it_was_computed_from() -> None:
+    """Each write of a firing has the fields of its own target, and the rest of the context as all others."""
+    step = Step(action="update_draft", params={"total_budget": 120.0}, relative=("bid", "total_budget"))
+    facts = {"setup": a_fact({"state": "DRAFT", "total_budget": 100})}
+    relative, plain = plan_steps(a_rule(step, a_step("pause")), a_scope(facts), {"written": {}})
+    assert relative.intent.context == {"written": {}, "computed_from": {"total_budget": 100, "bid": None}}
+    assert plain.intent.context == {"written": {}}
+    with pytest.raises(NotComputable, match="setup is not known"):
+        plan_steps(a_rule(step), a_scope({}), {})

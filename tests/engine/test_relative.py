@@ -1,0 +1,229 @@
+"""Values computed from what their own action writes: sent only against the value that they were computed from."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.worlds import PARTNER, Town, draft, town, world
+from worker.engine.looks import Settings as Deciding
+from worker.engine.operators import Word, approved, last_of_its_rule, reopening, resolved, spoken
+from worker.model.commits import Commit
+from worker.model.writes import Mode
+from worker.sandbox.changes import EventChange
+from worker.sandbox.world import Happening
+
+DRAFTS = "/setup_processes/"
+MORE = """
+rules:
+  - id: a-fifth-more
+    when: event.frontend_status == 'FLAGGED'
+    cooldown: 1h
+    do: [{update_draft: {total_budget: "=setup.total_budget * 1.2"}}]
+"""
+CLUSTER = """
+rules:
+  - id: more-for-the-cluster
+    when: event.frontend_status == 'FLAGGED'
+    limit: {per_event_per_day: 1}
+    do:
+      - edit_cluster: {tc: jazz, tc_run_id: 1, budget: "=campaigns.filter(c, c.tc == 'jazz')[0]['budget'] * 1.2"}
+"""
+
+
+def budget(here: Town, amount: float, event: str = "e1") -> None:
+    """A hand in the service's own screens."""
+    parts = {"setup": {"goal": "ROAS", "total_budget": amount}}
+    here.twin.change(EventChange(event=event, partner=PARTNER, by="person", parts=parts), here.loop.time())
+
+
+def approve(here: Town) -> None:
+    now = here.clock.now()
+    here.ledger.apply(Commit(at=now, moves=(approved(here.only, because="go", by="ann", now=now),)))
+
+
+def in_mode(mode: Mode) -> Deciding:
+    return replace(Deciding(), mode=mode)
+
+
+def sent(here: Town) -> list[Any]:
+    return [one.after["total_budget"] for one in here.effects("update_setup")]
+
+
+async def waiting(here: Town) -> None:
+    """The raise of 100 to 120 waits for approval."""
+    await here.run(6)
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: here.states() == ["waiting"], "it waits")
+    assert here.only.intent.params == {"total_budget": 120.0}
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_approved_raise_of_100_does_not_go_out_once_a_hand_has_set_50(tmp_path: Path, restarted: bool) -> None:
+    async def script(here: Town) -> None:
+        await waiting(here)
+        budget(here, 50)
+        if restarted:
+            await here.kill()
+            here.start()
+        await here.run(10)
+        approve(here)
+        await here.until(lambda: here.only.final, "it ends")
+        assert (here.only.state, here.only.reason, here.only.attempt) == ("skipped", "moved", 0), here.story()
+        assert "total_budget reads 50" in here.only.why
+        assert "computed from 100" in here.only.why
+        assert "approved" in here.only.why, "who approved it must hear of it"
+        await here.run(300)
+        assert here.states() == ["skipped"], "the episode has fired"
+        assert here.effects() == []
+
+    with town(tmp_path, world(draft("e1", total_budget=100)), MORE, deciding=in_mode("approve")) as (_, play):
+        play(script)
+
+
+def test_an_approved_raise_goes_out_where_nothing_has_moved(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await waiting(here)
+        budget(here, 50)
+        await here.run(10)
+        budget(here, 100)
+        approve(here)
+        await here.until(lambda: here.states() == ["confirmed"], "raised to 120")
+        assert len(here.effects()) == 1
+
+    with town(tmp_path, world(draft("e1", total_budget=100)), MORE, deciding=in_mode("approve")) as (_, play):
+        play(script)
+
+
+def test_a_literal_budget_is_sent_whatever_the_target_reads(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.set("e1", frontend_status="FLAGGED")
+        await here.until(lambda: here.states() == ["waiting"], "it waits")
+        budget(here, 50)
+        await here.run(10)
+        approve(here)
+        await here.until(lambda: here.states() == ["confirmed"], "set to 500")
+
+    rules = MORE.replace('"=setup.total_budget * 1.2"', "500")
+    with town(tmp_path, world(draft("e1", total_budget=100)), rules, deciding=in_mode("approve")) as (_, play):
+        play(script)
+
+
+def test_an_attempt_proved_absent_is_sent_again_against_the_value_that_it_was_computed_from(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        here.fault("answer_before", "PUT", DRAFTS, status=500)
+        here.set("e1", frontend_status="FLAGGED")
+        await here.until(lambda: here.states() == ["confirmed"], "raised at the second attempt")
+        assert here.only.attempt == 2
+        assert len(here.effects()) == 1
+
+    with town(tmp_path, world(draft("e1", total_budget=100)), MORE) as (_, play):
+        play(script)
+
+
+def test_one_more_attempt_after_not_applied_meets_the_same_guard(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        here.fault("answer_before", "PUT", DRAFTS, status=500)
+        here.set("e1", frontend_status="FLAGGED")
+        await here.until(lambda: here.states() == ["needs_human"], "asked")
+        budget(here, 50)
+        now = here.clock.now()
+        verdict = resolved(here.only, applied=False, because="no", by="ann", now=now, settings=here.settings)
+        here.ledger.apply(Commit(at=now, moves=(verdict,)))
+        await here.until(lambda: here.only.final, "it ends")
+        assert (here.only.state, here.only.reason, here.only.attempt) == ("skipped", "moved", 1), here.story()
+        assert here.effects() == []
+
+    with town(tmp_path, world(draft("e1", total_budget=100)), MORE, ask=True) as (_, play):
+        play(script)
+
+
+def rows(jazz: float, soul: float = 50) -> list[dict[str, Any]]:
+    return [
+        {"tc": "jazz", "tc_run_id": 1, "budget": jazz, "bid": 1},
+        {"tc": "soul", "tc_run_id": 1, "budget": soul, "bid": 1},
+    ]
+
+
+def edit(here: Town, event: str, *campaigns: dict[str, Any]) -> None:
+    """A hand in the service's own screens."""
+    change = EventChange(event=event, partner=PARTNER, by="person", parts={"campaigns": list(campaigns)})
+    here.twin.change(change, here.loop.time())
+
+
+def published(eid: str) -> Happening:
+    return replace(draft(eid), published=True, campaigns=tuple(rows(20)))
+
+
+def test_what_is_proved_absent_is_not_sent_again_once_what_it_was_computed_from_has_moved(tmp_path: Path) -> None:
+    """The bid reads as before, so the attempt had no effect; the budget, of which it is a tenth, is another."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.fault("answer_before", "POST", "/campaigns_setup$", status=500)
+        here.set("e1", frontend_status="FLAGGED")
+        await here.until(lambda: here.states() == ["unknown"], "unknown")
+        edit(here, "e1", *rows(30))
+        await here.until(lambda: here.only.final, "it ends")
+        assert (here.only.state, here.only.reason, here.only.attempt) == ("skipped", "moved", 1), here.story()
+        assert "proved absent" in here.only.why
+
+    rules = CLUSTER.replace("budget: ", "bid: ").replace("* 1.2", "* 0.1")
+    with town(tmp_path, world(published("e1")), rules) as (_, play):
+        play(script)
+
+
+def test_a_clusters_budget_is_compared_in_its_own_row(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.set("e1", frontend_status="FLAGGED")
+        here.set("e2", frontend_status="FLAGGED")
+        await here.until(lambda: here.states() == ["waiting", "waiting"], "both wait")
+        assert [write.intent.params["budget"] for write in here.writes()] == [24.0, 24.0]
+        edit(here, "e1", *rows(20, soul=90))
+        edit(here, "e2", *rows(21))
+        now = here.clock.now()
+        moves = tuple(approved(write, because="go", by="ann", now=now) for write in here.writes())
+        here.ledger.apply(Commit(at=now, moves=moves))
+        await here.until(lambda: all(write.final for write in here.writes()), "both end")
+        ends = {str(write.key.event): (write.state, write.reason) for write in here.writes()}
+        assert ends["e1"] == ("confirmed", "read"), "another cluster is nobody's business"
+        assert ends["e2"] == ("skipped", "moved"), here.story()
+
+    with town(tmp_path, world(published("e1"), published("e2")), CLUSTER, deciding=in_mode("approve")) as (_, play):
+        play(script)
+
+
+def test_a_later_step_reads_what_its_own_sequence_has_written(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        here.set("e1", frontend_status="FLAGGED")
+        await here.until(lambda: here.states() == ["confirmed", "confirmed"], "both steps")
+
+    rules = MORE.replace("}}]", '}}, {update_draft: {bid: "=setup.total_budget * 0.01"}}]')
+    with town(tmp_path, world(draft("e1", total_budget=100)), rules) as (_, play):
+        play(script)
+
+
+def again(here: Town) -> None:
+    """What the command does."""
+    word = Word(because="as it is now", by="ann", at=here.clock.now())
+    memories = {(one.partner, one.event, one.rule): one for one in here.ledger.rule_memories(PARTNER)}
+    writes = [write for write in here.writes() if last_of_its_rule(write, memories)]
+    here.ledger.reopen(reopening(writes, memories), [spoken(write, "again", word) for write in writes])
+
+
+def test_again_after_moved_computes_anew(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await waiting(here)
+        budget(here, 50)
+        await here.run(10)
+        approve(here)
+        await here.until(lambda: here.only.final, "it ends")
+        again(here)
+        await here.until(lambda: len(here.writes()) == 2, "planned anew")
+        assert here.writes()[1].intent.params == {"total_budget": 60.0}
+
+    with town(tmp_path, world(draft("e1", total_budget=100)), MORE, deciding=in_mode("approve")) as (_, play):
+        play(script)
