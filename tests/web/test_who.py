@@ -79,7 +79,8 @@ def test_an_approved_write_says_who_approved_it(told: Scene) -> None:
 def test_the_two_calls_of_a_frontend_status_are_told_apart(told: Scene) -> None:
     for path in ("/writes?event=e2", "/", "/event?event=e2"):
         page = text(told, path)
-        assert [f"\nvalue HIDDEN ({half})\n" in page for half in ("event", "cr")] == [True, True], path
+        found = [f"\n{words}\n" in page for words in ("DEFAULT -> HIDDEN (event)", "HIDDEN (cr)")]
+        assert found == [True, True], path
 
 
 def test_an_undo_is_named_where_a_rule_would_be(told: Scene) -> None:

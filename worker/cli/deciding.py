@@ -4,21 +4,22 @@ The decision is a short transaction of the command's own; a running daemon sees 
 another state by then, or an unknown number, changes nothing at all.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from worker.cli.output import printable, say
-from worker.cli.wanted import wanted_with_draft
 from worker.cli.wiring import operators_ledger
 from worker.config import Config
 from worker.engine.ports import Ledger
+from worker.engine.wanted import wanted_of
 from worker.model.commits import Commit, Move
 from worker.model.errors import NotFound, StateConflict, UsageError
 from worker.model.ids import WriteId
 from worker.model.writes import State, Write
 from worker.rules.nearest import meant
 from worker.system import utc_now
+from worker.writes.wording import in_all
 
 T = TypeVar("T")
 TRIES = 5
@@ -37,10 +38,18 @@ class Chosen:
 def decide(config: Config, chosen: Chosen, verdict: Callable[[Write], Move]) -> None:
     """Decides every chosen write, or none. Raises `NotFound` for an unknown number or a wrong state."""
     with operators_ledger(config) as ledger:
-        moves = decided(ledger, chosen, verdict)
-        for one in moves:
-            what = f"{one.after.intent.action} {wanted_with_draft(ledger, one.before)}".rstrip()
-            say(printable(f"write {one.after.id}: {one.before.state} -> {one.after.state}: {what}"))
+        for line in told(ledger, decided(ledger, chosen, verdict)):
+            say(printable(line))
+
+
+def told(ledger: Ledger, moves: Sequence[Move]) -> Iterator[str]:
+    """What was decided of each write, what that write does and spends, and what they spend together."""
+    wanted = [wanted_of(ledger, one.before) for one in moves]
+    if len(moves) > 1 and (total := in_all(wanted)):
+        yield f"these {len(moves)} writes spend: {total}"
+    for one, what in zip(moves, wanted, strict=True):
+        does = f"{one.after.intent.action} {what.line}".rstrip()
+        yield f"write {one.after.id}: {one.before.state} -> {one.after.state}: {does}"
 
 
 def decided(ledger: Ledger, chosen: Chosen, verdict: Callable[[Write], Move]) -> tuple[Move, ...]:

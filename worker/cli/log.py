@@ -15,7 +15,7 @@ from worker.cli.opening import ledger_url
 from worker.cli.output import LogFormat, moment_shown, print_json, print_line, print_table, printable, say
 from worker.cli.searching import say_nothing_found
 from worker.cli.verifying import head_of, verify_export, verify_ledger
-from worker.cli.wanted import wanted_with_draft
+from worker.engine.wanted import wanted_of
 from worker.ledger.chain import GENESIS
 from worker.ledger.exporting import Head, csv_head, csv_lines, json_lines
 from worker.ledger.reading import LedgerReader
@@ -152,7 +152,7 @@ def _title(ledger: LedgerReader, wanted: LogFilter) -> str:
     write = ledger.write(WriteId(wanted.write)) if wanted.write is not None else None
     if write is None:
         return "action log"
-    what = f"{write.intent.action} {wanted_with_draft(ledger, write)}".rstrip()
+    what = f"{write.intent.action} {wanted_of(ledger, write).line}".rstrip()
     return printable(f"write {write.id}, {write.state}: {what}")
 
 

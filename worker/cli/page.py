@@ -12,7 +12,7 @@ from pathlib import Path
 
 from worker.cli.common import amiss_with
 from worker.cli.configs import engine_settings
-from worker.cli.deciding import Chosen, decided
+from worker.cli.deciding import Chosen, decided, told
 from worker.cli.opening import ledger_url
 from worker.cli.pulse import Pulse
 from worker.cli.wiring import operators_ledger
@@ -202,7 +202,7 @@ class PageDecisions:
             raise UsageError("no write was named", hint="go back and reload")
         with operators_ledger(self._config) as ledger:
             moves = decided(ledger, Chosen(ids=tuple(ids), states=states), verdict)
-        return tuple(f"write {one.after.id}: {one.before.state} → {one.after.state}" for one in moves)
+            return tuple(line.replace(" -> ", " → ") for line in told(ledger, moves))
 
 
 def _relative(file: str, folder: Path) -> str:

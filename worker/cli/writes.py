@@ -8,7 +8,7 @@ from worker.cli.app import app, invocation
 from worker.cli.common import reader_of
 from worker.cli.output import Format, moment_shown, print_json, print_table
 from worker.cli.searching import say_nothing_found
-from worker.cli.wanted import wanted_with_draft
+from worker.engine.wanted import wanted_of
 from worker.guards.halts import as_of_now
 from worker.ledger.rows import writes_json
 from worker.model.errors import UsageError
@@ -17,6 +17,7 @@ from worker.model.writes import State
 from worker.rules.nearest import meant
 from worker.system import utc_now
 from worker.writes.states import MOVES
+from worker.writes.wording import Wanted
 
 TABLE = (
     *("id", "state", "reason", "partner", "event", "rule", "action", "wanted", "attempt", "held_by", "changed_at"),
@@ -47,13 +48,17 @@ def writes(
         found = ledger.writes(state=cast("State | None", state), event=event, partner=partner, rule=rule)
         if not found:
             say_nothing_found(ledger, {**asked, "state": state}, "write")
-        rows = [{**writes_json(as_of_now(write, halts)), "wants": wanted_with_draft(ledger, write)} for write in found]
+        told = [(writes_json(as_of_now(write, halts)), wanted_of(ledger, write)) for write in found]
     if output is Format.json:
-        print_json(rows)
-    elif rows:
-        print_table("writes", TABLE, map(_cells, rows))
+        print_json([{**row, **_asked_for(wanted)} for row, wanted in told])
+    elif told:
+        print_table("writes", TABLE, (_cells(row, wanted) for row, wanted in told))
 
 
-def _cells(row: dict[str, Json]) -> list[Json]:
-    shown = {**row, "wanted": row["wants"], "changed_at": moment_shown(row["changed_at"])}
+def _asked_for(wanted: Wanted) -> dict[str, Json]:
+    return {"wants": wanted.does, "now": wanted.before, "spends": wanted.spends, "amount": wanted.amount}
+
+
+def _cells(row: dict[str, Json], wanted: Wanted) -> list[Json]:
+    shown = {**row, "wanted": wanted.line, "changed_at": moment_shown(row["changed_at"])}
     return [shown[name] for name in TABLE]

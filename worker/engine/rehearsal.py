@@ -17,16 +17,17 @@ from worker.engine.outward import as_judged
 from worker.engine.parts import Parts
 from worker.engine.preflight import Preflight
 from worker.engine.report import CycleReport
-from worker.engine.state import PartnerState
+from worker.engine.state import PARTNER, PartnerState
 from worker.engine.unsent import Unsent
 from worker.model.commits import Brake
-from worker.model.facts import Json
+from worker.model.facts import Json, Known
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.rules import Rule
 from worker.model.writes import UNSETTLED, Intent, State, Write, WriteKey
 from worker.writes.computing import NotComputable
 from worker.writes.evidence import fact_key, target_value
 from worker.writes.intents import Planned, plan_steps, reads_back
+from worker.writes.wording import Wanted, wanted
 
 LONGEST = timedelta(minutes=5)
 """How long a rehearsal goes on looking for facts that the budget has not let it read, and waiting for pre-flights."""
@@ -46,7 +47,8 @@ class Row:
     """One write that would be made, or is open already, or that a held firing would lead to.
 
     ``id``: of a write that the ledger has; None for a new one. ``becomes``: the state it would come to; ``held`` for a
-    firing that something holds. ``request``: what would be sent, where nothing holds it.
+    firing that something holds. ``request``: what would be sent, where nothing holds it. ``wanted``: what it does and
+    spends.
     """
 
     id: WriteId | None
@@ -61,6 +63,7 @@ class Row:
     before: Json
     request: Mapping[str, Json] | None
     cost: Cost
+    wanted: Wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +225,13 @@ class Rehearsal:
             before=value,
             request=self._service.held.get(write.id),
             cost=self._cost(state, write),
+            wanted=wanted(write.intent, write.key.item, value, self._currency(state)),
         )
+
+    def _currency(self, state: PartnerState) -> str:
+        fact = state.shared.get(PARTNER)
+        record = fact.value if isinstance(fact, Known) else None
+        return str(record.get("currency") or "") if isinstance(record, Mapping) else ""
 
     def _before(self, state: PartnerState, write: Write) -> tuple[bool, Json]:
         if write.before_known or not reads_back(write.intent, write.key.item):

@@ -15,15 +15,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from worker.engine.wanted import wanted_of
 from worker.ledger.reading import LedgerReader
 from worker.messages.channel import Channel
 from worker.messages.digest import Digest, Message
 from worker.messages.topics import Item, alarm_item, item_of
 from worker.model.commits import LogFilter
 from worker.model.errors import WorkerError
+from worker.model.facts import Json
+from worker.model.ids import WriteId
 from worker.model.topics import TOPICS
+from worker.writes.wording import Wanted
 
 LOOK_EVERY_S = 2.0
+ASKING = ("waiting", "needs_human")
+"""Kinds of records that ask a person for a decision."""
 RECORDS_A_LOOK = 2_000
 ALARMS_MAX = 1_000
 STOP_WITHIN_S = 10.0
@@ -119,12 +125,19 @@ class Outbox:
                 if item.topic in one.on:
                     one.digest.add(item, now)
         for record in self._ledger.log(LogFilter(after_seq=self._read_up_to, limit=RECORDS_A_LOOK)):
+            wanted = self._wanted(record)
             for one in self._subscribers:
-                found = item_of(record, one.on)
+                found = item_of(record, one.on, wanted)
                 if found is not None:
                     one.digest.add(found, now)
             seq = record["seq"]
             self._read_up_to = seq if isinstance(seq, int) else self._read_up_to
+
+    def _wanted(self, record: Mapping[str, Json]) -> Wanted | None:
+        """What the write does and spends about which a record asks a person."""
+        number = record.get("write") if record.get("kind") in ASKING else None
+        write = self._ledger.write(WriteId(number)) if isinstance(number, int) else None
+        return None if write is None else wanted_of(self._ledger, write)
 
     def _send(self, one: Subscriber, message: Message, now: float) -> None:
         taken = one.channel.send(message)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from worker.model.facts import Json
 from worker.model.records import KINDS, REASONS, WORKER
 from worker.model.topics import ALARMS, HANDED_OVER, MESSAGE
+from worker.writes.wording import Wanted
 
 WORDS: Mapping[str, str] = {
     "needs_human": "only a person can tell",
@@ -62,9 +63,9 @@ def command_of(topic: str) -> str:
     return COMMANDS.get(topic, LOG)
 
 
-def item_of(record: Mapping[str, Json], on: frozenset[str]) -> Item | None:
+def item_of(record: Mapping[str, Json], on: frozenset[str], wanted: Wanted | None = None) -> Item | None:
     """What a record has to say to somebody who asked for these topics: what a rule says in its own words, anything else
-    by its kind, or by its reason."""
+    by its kind, or by its reason. ``wanted``: what the write does and spends of which a person is asked."""
     kind, reason = str(record.get("kind")), str(record.get("reason") or "")
     if kind == "confirmed" and record.get("action") == MESSAGE and MESSAGE in on:
         said = str(record.get("why") or "").removeprefix(HANDED_OVER)
@@ -81,7 +82,10 @@ def item_of(record: Mapping[str, Json], on: frozenset[str]) -> Item | None:
         (
             f"write {record['write']}: " if record.get("write") is not None else "",
             f"{record['action']} of " if record.get("action") else "",
-            f"{record['event']}: " if record.get("event") else "",
+            str(record["event"]) if record.get("event") else "",
+            f", {wanted.spends}" if wanted is not None and wanted.spends else "",
+            f", {wanted.change}" if wanted is not None and wanted.change else "",
+            ": " if record.get("event") else "",
         )
     )
     by = f" ({record['by']})" if record.get("by") not in (None, WORKER) else ""

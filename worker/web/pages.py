@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
+from worker.engine.wanted import wanted_of
 from worker.guards.halts import as_of_now
 from worker.ledger.browsing import LedgerBrowser
 from worker.model.facts import Json
@@ -81,7 +82,7 @@ def now_page(asking: Asking) -> Shown:
     silent = None if status is None else now - status.seen_at
     partners = body.get("partners")
     values = {
-        "bursts": bursts(ledger.writes_in(FOR_A_PERSON, DECISIONS)),
+        "bursts": bursts(_rows(ledger.writes_in(FOR_A_PERSON, DECISIONS), asking)),
         "counts": [(state, count, tone_of(state)) for state, count in counts.items()],
         "decisions_left": max(0, sum(counts.get(state, 0) for state in FOR_A_PERSON) - DECISIONS),
         "status": status,
@@ -253,7 +254,7 @@ PAGES: Mapping[str, Callable[[Asking], Shown]] = {
 def _rows(writes: Iterable[Write], asking: Asking) -> list[WriteRow]:
     """Writes as they are shown, by the halts of this moment."""
     halts = asking.ledger.halts(asking.now)
-    return [write_row(as_of_now(one, halts)) for one in writes]
+    return [write_row(as_of_now(one, halts), wanted_of(asking.ledger, one)) for one in writes]
 
 
 def _recent(ledger: LedgerBrowser) -> list[dict[str, object]]:

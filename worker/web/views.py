@@ -15,6 +15,7 @@ from worker.model.actions import ACTIONS
 from worker.model.facts import Json
 from worker.model.records import KINDS, REASONS
 from worker.model.writes import Write
+from worker.writes.wording import Wanted, in_all
 
 Record = Mapping[str, Json]
 
@@ -105,7 +106,7 @@ class WriteRow:
     rule: str
     rules: tuple[str, ...]
     action: str
-    params: str
+    wanted: Wanted
     attempt: int
     planned_at: str
     changed_at: str
@@ -120,12 +121,13 @@ class WriteRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Burst:
-    """What waits or needs a person, together where one rule did it."""
+    """What waits or needs a person, together where one rule did it. ``spends``: what all of them spend."""
 
     rule: str
     state: str
     writes: tuple[WriteRow, ...]
     total: int
+    spends: str
 
 
 def row_of(record: Record) -> Row:
@@ -153,8 +155,8 @@ def row_of(record: Record) -> Row:
     )
 
 
-def write_row(write: Write) -> WriteRow:
-    """A write as it is shown."""
+def write_row(write: Write, wanted: Wanted) -> WriteRow:
+    """A write as it is shown, with what it does and spends."""
     return WriteRow(
         id=write.id,
         state=write.state,
@@ -166,7 +168,7 @@ def write_row(write: Write) -> WriteRow:
         rule=write.key.rule,
         rules=tuple(rule for rule in write.rules if rule != write.key.rule),
         action=write.intent.action,
-        params=_params(write),
+        wanted=wanted,
         attempt=write.attempt,
         planned_at=iso(write.planned_at),
         changed_at=iso(write.changed_at),
@@ -180,14 +182,20 @@ def write_row(write: Write) -> WriteRow:
     )
 
 
-def bursts(writes: Iterable[Write]) -> tuple[Burst, ...]:
+def bursts(writes: Iterable[WriteRow]) -> tuple[Burst, ...]:
     """What a person must decide: first what needs a person, then what waits, each rule's writes together."""
-    found: dict[tuple[str, str], list[Write]] = {}
+    found: dict[tuple[str, str], list[WriteRow]] = {}
     for write in writes:
-        found.setdefault((write.state, write.key.rule), []).append(write)
+        found.setdefault((write.state, write.rule), []).append(write)
     ordered = sorted(found.items(), key=lambda item: (item[0][0] != "needs_human", item[1][0].changed_at))
     return tuple(
-        Burst(rule=rule, state=state, writes=tuple(write_row(one) for one in together), total=len(together))
+        Burst(
+            rule=rule,
+            state=state,
+            writes=tuple(together),
+            total=len(together),
+            spends=in_all(one.wanted for one in together),
+        )
         for (state, rule), together in ordered
     )
 
@@ -286,13 +294,6 @@ def lasting(length: timedelta) -> str:
             count = int(seconds // size)
             return f"{count} {name}s" if name == "day" and count != 1 else f"{count} {name}"
     return "0 s"
-
-
-def _params(write: Write) -> str:
-    """What it is done with; and of an action of two calls, which of them it is."""
-    words = ", ".join(f"{name} {_value(value)}" for name, value in write.intent.params.items())
-    half = write.key.item
-    return f"{words} ({half})" if half in ACTIONS[write.intent.action].items else words
 
 
 def _cause(earlier: Sequence[Record], field: str) -> Record | None:

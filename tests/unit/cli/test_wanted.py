@@ -9,10 +9,9 @@ import pytest
 from tests.builders import an_intent
 from tests.calling import call, settle_in
 from tests.unit.ledger.examples import ACME, E1, NOW, key, open_ledger, plan, planned
-from worker.cli.wanted import wanted_words
 from worker.model.commits import Commit
 from worker.model.facts import FactKey, Json, Known
-from worker.model.trail import Change, Observed, Trail
+from worker.model.trail import OF_PARTNER, Change, Observed, Trail
 
 DRAFT: dict[str, Json] = {"state": "DRAFT", "goal": "ROAS", "total_budget": 500.0, "campaigns": ["c" * 300]}
 
@@ -23,7 +22,10 @@ def config(tmp_path: Path) -> Path:
     status: dict[str, Json] = {"value": "HIDDEN"}
     with open_ledger(tmp_path) as ledger:
         draft = Observed(event=E1, key=FactKey(name="setup"), fact=Known(value=DRAFT, read_at=NOW), at=NOW)
-        ledger.apply(Commit(at=NOW, trail=Trail(partner=ACME, changes=(Change(now=draft, before=None),))))
+        euros = Known(value={"id": "client-1", "currency": "EUR"}, read_at=NOW)
+        owner = Observed(event=OF_PARTNER, key=FactKey(name="partner"), fact=euros, at=NOW)
+        changes = (Change(now=draft, before=None), Change(now=owner, before=None))
+        ledger.apply(Commit(at=NOW, trail=Trail(partner=ACME, changes=changes)))
         planned(
             ledger,
             *(
@@ -39,8 +41,8 @@ def config(tmp_path: Path) -> Path:
 WANTED = (
     (1, "HIDDEN (event)"),
     (2, "HIDDEN (cr)"),
-    (3, "PUBLISHED, draft: total_budget 500, goal ROAS"),
-    (4, "PUBLISHED"),
+    (3, "DRAFT -> PUBLISHED, draft: total_budget 500, goal ROAS; spends 500 EUR"),
+    (4, "PUBLISHED; amount unknown: nobody has read the draft yet"),
 )
 
 
@@ -61,7 +63,12 @@ def test_writes_as_json_have_the_values_and_the_parameters(config: Path) -> None
         ("", {"state": "PUBLISHED"}, {}),
         ("", {"state": "PUBLISHED"}, {}),
     ]
-    assert [(one["id"], one["wants"]) for one in found] == list(WANTED), "in the table's words"
+    assert [(one["wants"], one["now"], one["spends"], one["amount"]) for one in found] == [
+        ("HIDDEN (event)", "", "", None),
+        ("HIDDEN (cr)", "", "", None),
+        ("PUBLISHED, draft: total_budget 500, goal ROAS", "DRAFT", "spends 500 EUR", 500.0),
+        ("PUBLISHED", "", "amount unknown: nobody has read the draft yet", None),
+    ]
 
 
 @pytest.mark.parametrize(("number", "words"), WANTED)
@@ -75,33 +82,10 @@ def test_the_life_of_a_write_begins_with_what_it_wants(config: Path, number: int
 def test_approve_and_reject_say_what_they_let_go_and_what_they_drop(config: Path) -> None:
     done = call("approve", "1", "2", "3", config=config)
     assert done.err.splitlines() == [
+        "these 3 writes spend: 500 EUR in all",
         "write 1: waiting -> planned: frontend_status HIDDEN (event)",
         "write 2: waiting -> planned: frontend_status HIDDEN (cr)",
-        "write 3: waiting -> planned: boost PUBLISHED, draft: total_budget 500, goal ROAS",
+        "write 3: waiting -> planned: boost DRAFT -> PUBLISHED, draft: total_budget 500, goal ROAS; spends 500 EUR",
     ]
-    assert call("reject", "4", config=config).err == "write 4: waiting -> cancelled: boost PUBLISHED\n"
-
-
-@pytest.mark.parametrize(
-    ("action", "params", "words"),
-    [
-        ("pause", {}, "PAUSED"),
-        ("optimisation", {"value": "OFF"}, "OFF"),
-        ("create_draft", {"goal": "ROAS", "total_budget": 500}, "goal ROAS, total_budget 500"),
-        (
-            "update_draft",
-            {"total_budget": 500.5, "goal": "CPM", "more": 1e300},
-            "total_budget 500.5, goal CPM, more 1e+300",
-        ),
-        ("series_add", {"value": ["e2", "e3"]}, "e2, e3"),
-        ("reset_setup", {}, ""),
-        (
-            "write",
-            {"method": "PUT", "path": "/events/{eid}/x", "query": {"a": 1}, "spends": False},
-            'method PUT, path /events/{eid}/x, query {"a": 1}',
-        ),
-    ],
-)
-def test_what_is_wanted_is_said_in_words(action: str, params: dict[str, Json], words: str) -> None:
-    write = plan(wanted=an_intent(action, params)).write(1, NOW)
-    assert wanted_words(write) == words
+    dropped = "write 4: waiting -> cancelled: boost PUBLISHED; amount unknown: nobody has read the draft yet\n"
+    assert call("reject", "4", config=config).err == dropped

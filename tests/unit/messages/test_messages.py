@@ -22,6 +22,7 @@ from worker.model.errors import LedgerUnwritable, UsageError
 from worker.model.ids import EventId, PartnerId, RuleId
 from worker.model.records import Record
 from worker.model.topics import ALARMS, HANDED_OVER, MESSAGE, TOPICS
+from worker.writes.wording import Wanted
 
 ASKED = frozenset({"needs_human", "surge", "halted", "cycle_failed", "notify"})
 
@@ -59,6 +60,19 @@ def test_a_message_names_the_write_the_event_the_reason_and_the_person() -> None
     found = item_of(record, ASKED)
     assert found is not None
     assert found.text == "write 7: boost of e1: wrong (ann)"
+
+
+def test_a_message_that_asks_for_approval_says_what_is_approved_and_what_it_spends() -> None:
+    record: dict[str, Any] = {"kind": "waiting", "reason": "surge", "write": 7, "action": "boost", "event": "e1"}
+    boost = Wanted(does="PUBLISHED, draft: total_budget 500", before="DRAFT", amount=500.0, currency="EUR")
+    found = item_of({**record, "why": "26 events"}, ASKED, boost)
+    assert found is not None
+    assert found.text == (
+        "write 7: boost of e1, spends 500 EUR, DRAFT -> PUBLISHED, draft: total_budget 500: 26 events"
+    )
+    unread = item_of({**record, "why": "26 events"}, ASKED, Wanted(does="PUBLISHED", unknown="nobody has read it"))
+    assert unread is not None
+    assert "amount unknown: nobody has read it" in unread.text
 
 
 def test_what_a_service_says_is_one_line_of_bounded_length() -> None:

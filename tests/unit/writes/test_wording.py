@@ -1,0 +1,97 @@
+"""What a write does and spends, in words."""
+
+import pytest
+
+from tests.builders import an_intent
+from worker.model.facts import Json
+from worker.writes.wording import Wanted, in_all, wanted
+
+DRAFT: dict[str, Json] = {"state": "DRAFT", "goal": "ROAS", "total_budget": 500.0}
+NO_BUDGET = "amount unknown: it names no budget of its own"
+JAZZ: dict[str, Json] = {"tc": "jazz", "tc_run_id": 1}
+
+
+@pytest.mark.parametrize(
+    ("action", "params", "before", "line"),
+    [
+        ("pause", {}, None, "PAUSED"),
+        ("pause", {}, "RUNNING", "RUNNING -> PAUSED"),
+        ("run", {}, "PAUSED", f"PAUSED -> RUNNING; {NO_BUDGET}"),
+        ("optimisation", {"value": "OFF"}, "ON", "ON -> OFF"),
+        (
+            "create_draft",
+            {"goal": "ROAS", "total_budget": 500},
+            {"state": "NONE"},
+            "goal ROAS, total_budget 500; spends 500 EUR",
+        ),
+        (
+            "update_draft",
+            {"total_budget": 500.5, "goal": "CPM", "more": 1e300},
+            None,
+            "total_budget 500.5, goal CPM, more 1e+300; spends 500.5 EUR",
+        ),
+        (
+            "update_draft",
+            {"total_budget": 120.0},
+            {**DRAFT, "total_budget": 100},
+            "total_budget 100 -> total_budget 120; spends 120 EUR",
+        ),
+        ("update_draft", {"goal": "CPM"}, DRAFT, "goal ROAS -> goal CPM"),
+        ("boost", {}, DRAFT, "DRAFT -> PUBLISHED, draft: total_budget 500, goal ROAS; spends 500 EUR"),
+        ("boost", {}, None, "PUBLISHED; amount unknown: nobody has read the draft yet"),
+        ("boost", {}, {"state": "DRAFT"}, "DRAFT -> PUBLISHED; amount unknown: the draft shows no total_budget"),
+        ("boost", {}, {"state": "NONE"}, "NONE -> PUBLISHED; amount unknown: there is no draft yet"),
+        (
+            "edit_cluster",
+            {**JAZZ, "budget": 24.0},
+            {"exists": True, "budget": 20},
+            "budget 20 -> tc jazz, tc_run_id 1, budget 24; spends 24 EUR",
+        ),
+        ("create_campaign", JAZZ, {"exists": False}, f"tc jazz, tc_run_id 1; {NO_BUDGET}"),
+        ("series_add", {"value": ["e2", "e3"]}, ["e2"], "e2, e3"),
+        ("reset_setup", {}, None, NO_BUDGET),
+        (
+            "write",
+            {"method": "PUT", "path": "/events/{eid}/x", "query": {"a": 1}, "spends": False},
+            None,
+            'method PUT, path /events/{eid}/x, query {"a": 1}',
+        ),
+        ("write", {"method": "PUT", "path": "/x", "body": {"budget": 7}}, None, "spends 7 EUR"),
+    ],
+)
+def test_what_a_write_does_and_spends_is_said_in_one_line(
+    action: str, params: dict[str, Json], before: Json, line: str
+) -> None:
+    found = wanted(an_intent(action, params), "", before, "EUR").line
+    assert found.endswith(line) if "body" in params else found == line
+
+
+def test_of_an_action_of_two_calls_it_is_said_which_one_and_what_no_read_shows_has_no_value_before() -> None:
+    params: dict[str, Json] = {"value": "HIDDEN"}
+    changes = [wanted(an_intent("frontend_status", params, item), item, "DEFAULT").change for item in ("event", "cr")]
+    assert changes == ["DEFAULT -> HIDDEN (event)", "HIDDEN (cr)"]
+    assert wanted(an_intent("edit_cluster", {**JAZZ, "budget": 5}), "jazz:1", None).does.endswith("budget 5")
+
+
+@pytest.mark.parametrize(
+    ("together", "words"),
+    [
+        ([], ""),
+        ([Wanted(does="PAUSED")], ""),
+        (
+            [Wanted(does="a", amount=500.0, currency="EUR"), Wanted(does="b", amount=0.5, currency="EUR")],
+            "500.5 EUR in all",
+        ),
+        (
+            [Wanted(does="a", amount=5.0, currency="USD"), Wanted(does="b", amount=1.0, currency="EUR")],
+            "1 EUR + 5 USD in all",
+        ),
+        (
+            [Wanted(does="a", amount=0.1), Wanted(does="b", amount=0.2), Wanted(does="c", unknown="?")],
+            "0.3 in all; amount unknown: 1 of them",
+        ),
+        ([Wanted(does="c", unknown="?")] * 2, "amount unknown: 2 of them"),
+    ],
+)
+def test_several_writes_are_summed_by_currency_and_the_unknown_are_counted(together: list[Wanted], words: str) -> None:
+    assert in_all(together) == words

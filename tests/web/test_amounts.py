@@ -1,0 +1,174 @@
+"""Whoever is asked for a yes sees what it costs: on the page, in the commands and in messages, in the same words."""
+
+import json
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.calling import call
+from tests.web.scene import Scene, copied, scene
+from tests.worlds import Town, draft, happening, town, world
+from worker.cli.opening import ledger_url
+from worker.ledger.lock import SenderLock
+from worker.ledger.places import place_of
+from worker.ledger.reading import open_reading
+from worker.messages.digest import Message
+from worker.messages.outbox import Outbox, Subscriber
+
+RULES = """
+rules:
+  - id: boost-drafts
+    mode: approve
+    when: event.status == 'active' && setup.state == 'DRAFT'
+    do: [boost]
+  - id: run-flagged
+    mode: approve
+    when: event.frontend_status == 'FLAGGED'
+    do: [run]
+  - id: pause-archived
+    mode: approve
+    when: event.status == 'archived'
+    do: [pause]
+"""
+FIRST = "DRAFT -> PUBLISHED, draft: total_budget 500, goal ROAS"
+SECOND = "DRAFT -> PUBLISHED, draft: total_budget 250.5, goal ROAS"
+NO_AMOUNT = "amount unknown: it names no budget of its own"
+
+
+def play(folder: Path) -> None:
+    """Two boosts, a run and a pause wait; nothing was ever sent."""
+
+    async def story(here: Town) -> None:
+        await here.run(9)
+        here.set("e3", frontend_status="FLAGGED")
+        here.set("e4", status="archived")
+        await here.until(lambda: here.states() == ["waiting"] * 4, "all wait")
+
+    (folder / "rules").mkdir(parents=True)
+    (folder / "rules" / "rules.yaml").write_text(RULES, encoding="utf-8")
+    (folder / "config.yaml").write_text("web: {listen: 127.0.0.1:0}\n", encoding="utf-8")
+    paused = happening("e3", client_campaign_status="PAUSED")
+    place = world(draft("e1"), draft("e2", total_budget=250.5), paused, happening("e4"))
+    with town(folder, place, RULES) as (_, go):
+        go(story)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("amounts")
+    play(folder)
+    return folder
+
+
+@pytest.fixture
+def waits(played: Path, tmp_path: Path) -> Iterator[Scene]:
+    with scene(copied(played, tmp_path / "own")) as found:
+        yield found
+
+
+def text(html: str) -> str:
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", html)))
+
+
+def page(found: Scene, path: str) -> str:
+    return httpx.get(found.address + path, trust_env=False).text
+
+
+PATHS = ("/", "/writes", "/writes?state=waiting", "/event?event=e1", "/write?id=1")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_view_says_what_a_boost_publishes_and_spends(waits: Scene, path: str) -> None:
+    shown = text(page(waits, path))
+    assert f"boost {FIRST} spends 500 EUR" in shown or f"Does {FIRST}" in shown
+    assert "spends 500 EUR" in shown
+    assert "()" not in shown
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/write?id=2", "/write?id=3", "/event?event=e3"])
+def test_no_control_that_approves_stands_without_the_amount(waits: Scene, path: str) -> None:
+    forms = re.findall(r"<form.*?</form>", page(waits, path), flags=re.DOTALL)
+    approving = [form for form in forms if 'value="approve"' in form]
+    assert approving, "something is asked here"
+    for form in approving:
+        (number,) = re.findall(r'name="id" value="(\d+)"', form) or ["all"]
+        expected = {"1": "spends 500 EUR", "2": "spends 250.5 EUR", "3": NO_AMOUNT, "all": "750.5 EUR in all"}
+        assert expected.get(number, "") in text(form), form
+        assert number != "4" or "unknown" not in form, "what spends nothing says nothing"
+
+
+def test_all_of_a_rule_together_are_approved_beside_their_sum(waits: Scene) -> None:
+    shown = text(page(waits, "/"))
+    assert "All 2 together spend: 750.5 EUR in all" in shown
+    assert NO_AMOUNT in shown, "of the run nobody knows"
+
+
+def test_the_answer_to_an_approval_says_what_was_approved(waits: Scene) -> None:
+    with httpx.Client(base_url=waits.address, trust_env=False, follow_redirects=True) as client:
+        found = re.search(r'name="token" value="([^"]+)"', client.get("/").text)
+        assert found is not None
+        form = {"what": "approve", "id": "1", "because": "go", "name": "Ann", "token": found[1], "back": "/"}
+        shown = text(client.post("/act", data=form).text)
+    assert f"write 1: waiting → planned: boost {FIRST.replace('->', '→')}; spends 500 EUR" in shown
+
+
+def test_the_commands_say_it_in_the_same_words(waits: Scene) -> None:
+    config = waits.folder / "config.yaml"
+    rows = json.loads(call("writes", "--state", "waiting", "--format", "json", config=config).out)
+    assert [(row["event"], row["spends"], row["amount"]) for row in rows] == [
+        ("e1", "spends 500 EUR", 500.0),
+        ("e2", "spends 250.5 EUR", 250.5),
+        ("e3", NO_AMOUNT, None),
+        ("e4", "", None),
+    ]
+    assert call("approve", "1", "2", "4", config=config).err.splitlines() == [
+        "these 3 writes spend: 750.5 EUR in all",
+        f"write 1: waiting -> planned: boost {FIRST}; spends 500 EUR",
+        f"write 2: waiting -> planned: boost {SECOND}; spends 250.5 EUR",
+        "write 4: waiting -> planned: pause RUNNING -> PAUSED",
+    ]
+
+
+def test_plan_says_it_of_what_waits(waits: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "500")
+    config = waits.folder / "config.yaml"
+    with SenderLock.acquire(place_of(ledger_url(waits.config)), now=waits.clock.now()):
+        rows = json.loads(call("plan", "--format", "json", config=config).out)["writes"]
+        table = call("plan", config=config).out
+    assert [(row["event"], row["spends"], row["amount"]) for row in rows] == [
+        ("e1", "spends 500 EUR", 500.0),
+        ("e2", "spends 250.5 EUR", 250.5),
+        ("e3", NO_AMOUNT, None),
+        ("e4", "", None),
+    ]
+    assert "PUBLISHED, draft: total_budget 500, goal ROAS; spends 500 EUR" in table
+
+
+def test_who_is_asked_by_a_message_reads_the_same(waits: Scene) -> None:
+    told: list[Message] = []
+
+    class Wire:
+        def send(self, message: Message) -> bool:
+            told.append(message)
+            return True
+
+    seconds = iter((0.0, 60.0, 120.0))
+    (waits.folder / "worker.db.told").write_text('{"seq": 0}\n', encoding="utf-8")
+    outbox = Outbox(
+        [Subscriber(key="ops", channel=Wire(), on=frozenset({"waiting"}))],
+        ledger=open_reading("sqlite:///worker.db", waits.folder),
+        place=waits.folder / "worker.db",
+        seconds=lambda: next(seconds),
+        told=lambda _: None,
+    )
+    outbox.begin()
+    outbox.look()
+    outbox.look()
+    (message,) = told
+    assert f"write 1: boost of e1, spends 500 EUR, {FIRST}: " in message.body
+    assert f"write 3: run of e3, {NO_AMOUNT}, PAUSED -> RUNNING: " in message.body
+    assert "write 4: pause of e4, RUNNING -> PAUSED: " in message.body
