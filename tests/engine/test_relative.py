@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.worlds import PARTNER, Town, draft, town, world
 from worker.engine.looks import Settings as Deciding
 from worker.engine.operators import Word, approved, last_of_its_rule, reopening, resolved, spoken
+from worker.logs import tell
+from worker.messages.topics import item_of
 from worker.model.commits import Commit
 from worker.model.writes import Mode
 from worker.sandbox.changes import EventChange
@@ -77,6 +80,26 @@ def test_an_approved_raise_of_100_does_not_go_out_once_a_hand_has_set_50(tmp_pat
         await here.run(300)
         assert here.states() == ["skipped"], "the episode has fired"
         assert here.effects() == []
+
+    with town(tmp_path, world(draft("e1", total_budget=100)), MORE, deciding=in_mode("approve")) as (_, play):
+        play(script)
+
+
+def test_that_it_was_not_sent_is_cried_out_because_somebody_had_approved_it(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await waiting(here)
+        budget(here, 50)
+        await here.run(10)
+        approve(here)
+        here.tell(tell)
+        with capture_logs() as lines:
+            await here.until(lambda: here.only.final, "it ends")
+        (line,) = [one for one in lines if one.get("reason") == "moved"]
+        assert (line["event"], line["log_level"], line["write"]) == ("recorded", "warning", 1)
+        (record,) = here.log("skipped")
+        item = item_of(record, frozenset({"moved"}))
+        assert item is not None, "who asks for it by notify.on is told"
+        assert "it had been approved as it was" in item.text
 
     with town(tmp_path, world(draft("e1", total_budget=100)), MORE, deciding=in_mode("approve")) as (_, play):
         play(script)
