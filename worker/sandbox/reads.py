@@ -9,14 +9,16 @@ Never changes anything.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 from worker.sandbox.call import Call, Result
 from worker.sandbox.delivery import Json, Record
 from worker.sandbox.sessions import Refusal
 from worker.sandbox.world import Happening
 
+T = TypeVar("T")
 GOALS = ("UTILIZATION", "ROAS", "VISIBILITY", "LINK_CLICKS")
 BUDGET_PER_CLUSTER = 200.0
 MAX_RANGE_DAYS = 30
@@ -74,17 +76,21 @@ def events(call: Call, moved: Callable[[list[str], int, int], list[str]] | None 
         found.reverse()
     if moved is not None:
         found = moved(found, page, limit)
+    return Result(body=_page(found, page, limit, lambda eid: call.event(eid).record))
+
+
+def _page(found: Sequence[T], page: int, limit: int, record: Callable[[T], Json]) -> Json:
+    """One page of a list in the envelope of the document (API section 2.4)."""
     pages = math.ceil(len(found) / limit)
-    body = {
+    return {
         "total": len(found),
         "limit": limit,
         "page": page,
         "pages": pages,
         "nextPage": page + 1 if page < pages else None,
         "prevPage": page - 1 if page > 1 else None,
-        "items": [call.event(eid).record for eid in found[(page - 1) * limit : page * limit]],
+        "items": [record(one) for one in found[(page - 1) * limit : page * limit]],
     }
-    return Result(body=body)
 
 
 def _changed_since_s(call: Call) -> float | None:
@@ -204,14 +210,31 @@ def setup_process(call: Call) -> Result:
 def setup_record(call: Call, found: Happening) -> Record:
     settings = call.settings
     state = settings.setup_published if found.published else settings.setup_draft
-    return {"eid": found.eid, **(found.setup or {}), settings.setup_state_field: state}
+    return {"eid": found.eid, **_shown(call, found.setup or {}), settings.setup_state_field: state}
 
 
 def campaigns(call: Call) -> Result:
     found = call.event()
-    listed = [{"eid": found.eid, **each} for each in found.campaigns]
-    shapes: dict[str, Json] = {"list": listed, "items": {"items": listed}, "data": {"data": {"campaigns": listed}}}
-    return Result(body=shapes[call.settings.campaigns_shape])
+    settings = call.settings
+    listed: list[Json] = [{"eid": found.eid, **_shown(call, each)} for each in found.campaigns]
+    limit = settings.campaigns_limit or settings.default_page_limit
+    if settings.campaigns_shape == "page":
+        return Result(body=_page(listed, call.whole(settings.page_parameter, 1), limit, lambda one: one))
+    cut = listed[: settings.campaigns_limit]
+    shapes: dict[str, Json] = {
+        "list": cut,
+        "items": {"items": cut},
+        "data": {"data": {"campaigns": cut}},
+        "limited": {"items": cut, "limit": limit},
+    }
+    return Result(body=shapes[settings.campaigns_shape])
+
+
+def _shown(call: Call, record: Record) -> dict[str, Json]:
+    """A setup or a campaign, by a service that rounds what it shows too."""
+    if call.settings.numbers_shown == "exact":
+        return dict(record)
+    return {name: round(value) if isinstance(value, float) else value for name, value in record.items()}
 
 
 def task(call: Call) -> Result:

@@ -99,7 +99,11 @@ class Settings:
     create_campaign_query: Mapping[str, str] = field(
         default_factory=lambda: {"eid": "{eid}", "tc": "{tc}", "tc_run_id": "{tc_run_id}"}
     )
-    campaigns_shape: Literal["list", "items", "data"] = "list"
+    campaigns_shape: Literal["list", "items", "data", "page", "limited"] = "list"
+    campaigns_limit: int | None = None
+    campaign_run: Literal["as_sent", "newest"] = "as_sent"
+    text_spelling: Literal["as_sent", "trimmed", "decomposed", "lower"] = "as_sent"
+    numbers_shown: Literal["exact", "whole"] = "exact"
     adplatform_shape: Literal["flag", "nested", "word"] = "flag"
     benchmark_shape: Literal["record", "flat", "result"] = "record"
     benchmark_unit: Literal["mixed", "fraction", "percent"] = "mixed"

@@ -9,6 +9,7 @@ Never asks whether a write makes sense for the client.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
@@ -210,7 +211,7 @@ def _setup_fields(call: Call) -> dict[str, Json]:
         raise call.invalid("total_budget is a number")
     for name in ("eid", call.settings.setup_state_field):
         body.pop(name, None)
-    return body
+    return {name: value if name == "goal" else _kept(call, value) for name, value in body.items()}
 
 
 def _check_budget(call: Call, found: Happening) -> None:
@@ -241,11 +242,11 @@ def campaigns_setup(call: Call) -> Result:
     found = call.event(str(body["eid"]))
     if not found.published:
         raise conflict("this setup is not published")
-    tc, tc_run_id = body["tc"], body["tc_run_id"]
+    tc, tc_run_id = _kept(call, body["tc"]), _booked(call, found, body["tc_run_id"])
     known = [each for each in found.campaigns if same_cluster(each, tc, tc_run_id)]
     if not known and call.settings.edit_unknown_cluster == "not_found":
         raise Refusal(404, "error.not_found", "no campaign of this cluster")
-    edits = {key: value for key, value in body.items() if key not in ("eid", "tc", "tc_run_id")}
+    edits = {key: _kept(call, value) for key, value in body.items() if key not in ("eid", "tc", "tc_run_id")}
     edited = merged(known[0] if known else _campaign(found, tc, tc_run_id, 0), edits)
     if known:
         kept = tuple(merged(each, edits) if same_cluster(each, tc, tc_run_id) else each for each in found.campaigns)
@@ -254,7 +255,7 @@ def campaigns_setup(call: Call) -> Result:
     deed = Deed(
         eid=found.eid,
         operation="edit_cluster",
-        target=f"{CAMPAIGNS}{tc}:{tc_run_id}",
+        target=f"{CAMPAIGNS}{body['tc']}:{body['tc_run_id']}",
         before=known[0] if known else None,
         after=edited,
     )
@@ -269,8 +270,8 @@ def create_campaign(call: Call) -> Result:
     tc, tc_run_id = given.get("tc", ""), given.get("tc_run_id", "")
     if not tc or not is_whole(tc_run_id):
         raise call.invalid("tc and a whole tc_run_id are required")
-    created = _campaign(found, tc, int(tc_run_id), 0)
-    same = [each for each in found.campaigns if same_cluster(each, tc, tc_run_id)]
+    created = _campaign(found, _kept(call, tc), _booked(call, found, int(tc_run_id)), 0)
+    same = [each for each in found.campaigns if same_cluster(each, created["tc"], created["tc_run_id"])]
     deed = Deed(
         eid=found.eid,
         operation="create_campaign",
@@ -280,6 +281,24 @@ def create_campaign(call: Call) -> Result:
     )
     call.take_effect(deed, replace(found, campaigns=(*found.campaigns, created)))
     return Result(status=201, body={"eid": found.eid, **created})
+
+
+def _kept(call: Call, value: Json) -> Json:
+    """A text as the service keeps it."""
+    if not isinstance(value, str):
+        return value
+    spelled = {
+        "as_sent": value,
+        "trimmed": value.strip(),
+        "decomposed": unicodedata.normalize("NFD", value),
+        "lower": value.lower(),
+    }
+    return spelled[call.settings.text_spelling]
+
+
+def _booked(call: Call, found: Happening, tc_run_id: Json) -> Json:
+    """The run under which a campaign is booked."""
+    return found.tc_run_id if call.settings.campaign_run == "newest" else tc_run_id
 
 
 def _campaign(found: Happening, tc: Json, tc_run_id: Json, index: int) -> Record:

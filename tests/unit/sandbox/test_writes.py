@@ -259,6 +259,58 @@ def test_campaigns_can_be_listed_under_items() -> None:
     assert len(Desk(settings=Settings(campaigns_shape="items")).read("/events/e1/campaigns")["items"]) == 2
 
 
+@pytest.mark.parametrize(("shape", "more"), [("list", None), ("limited", {"limit": 2})])
+def test_a_list_of_campaigns_can_be_cut_off_in_silence(shape: Any, more: object) -> None:  # noqa: ANN401  # a setting
+    desk = Desk(settings=Settings(campaigns_shape=shape, campaigns_limit=2))
+    desk.change("e1", parts={"campaigns": [{"tc": tc, "tc_run_id": 1} for tc in "abc"]})
+    found = desk.read("/events/e1/campaigns?page=2")
+
+    assert [one["tc"] for one in (found if more is None else found["items"])] == ["a", "b"]
+    assert more is None or found["limit"] == 2
+
+
+def test_campaigns_can_come_in_pages() -> None:
+    desk = Desk(settings=Settings(campaigns_shape="page", campaigns_limit=2, page_parameter="p"))
+    desk.change("e1", parts={"campaigns": [{"tc": tc, "tc_run_id": 1} for tc in "abc"]})
+    first, second = desk.read("/events/e1/campaigns"), desk.read("/events/e1/campaigns?p=2")
+
+    assert (first["total"], first["pages"], first["nextPage"], second["nextPage"]) == (3, 2, 2, None)
+    assert [one["tc"] for one in (*first["items"], *second["items"])] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("spelling", "kept"),
+    [("trimmed", "Caf\u00e9"), ("decomposed", " Cafe\u0301"), ("lower", " caf\u00e9")],
+)
+def test_texts_can_be_kept_in_another_spelling(spelling: Any, kept: str) -> None:  # noqa: ANN401  # a setting
+    desk = without_setup(text_spelling=spelling)
+    assert desk.status("POST", "/campaigns/?eid=e1&tc=%20Caf%C3%A9&tc_run_id=7") == 201
+    assert desk.status("POST", "/setup_processes/e2", {**DRAFT, "note": " Caf\u00e9"}) == 201
+
+    assert desk.read("/events/e1/campaigns")[-1]["tc"] == kept
+    setup = desk.read("/setup_processes/e2")
+    assert (setup["goal"], setup["note"]) == ("ROAS", kept)
+    assert desk.service.books.effects[0].target == "campaign: Caf\u00e9:7", "the books know it as it was sent"
+
+
+def test_a_campaign_can_be_booked_under_the_newest_run() -> None:
+    desk = Desk(settings=Settings(campaign_run="newest"))
+    desk.change("e1", parts={"tc_run_id": 9})
+    desk.status("POST", "/campaigns/?eid=e1&tc=late&tc_run_id=7")
+    desk.status("POST", "/campaigns_setup", {"eid": "e1", "tc": "late", "tc_run_id": 7, "budget": 12})
+
+    late = [one for one in desk.read("/events/e1/campaigns") if one["tc"] == "late"]
+    assert [(one["tc_run_id"], one["budget"]) for one in late] == [(9, 12)]
+
+
+def test_numbers_can_be_shown_rounded() -> None:
+    desk = without_setup(numbers_shown="whole")
+    desk.status("POST", "/setup_processes/e2", {**DRAFT, "total_budget": 500.4})
+
+    assert desk.read("/setup_processes/e2")["total_budget"] == 500
+    assert desk.service.books.effects[0].after["total_budget"] == 500.4
+
+
 # Series and sales
 
 
