@@ -491,3 +491,122 @@ def test_closing_leaves_nothing_behind() -> None:
         await world.api.aclose()
 
     world.clock.run(story())
+
+
+# --- lists that are not whole --------------------------------------------------------------------------------------
+
+CAMPAIGNS = "/events/e1/campaigns"
+
+
+def campaigns(*names: str, **said: Json) -> httpx.Response:
+    items: list[Json] = [{"tc": tc, "tc_run_id": 7} for tc in names]
+    return answer({"items": items, **said} if said else items)
+
+
+def names(found: Fact) -> list[Json]:
+    listed = found.part if isinstance(found, Unknown) else found.value
+    return [one["tc"] for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+
+
+def test_a_list_of_campaigns_is_read_page_by_page_and_is_as_old_as_the_first() -> None:
+    world = World(assumptions=assumed("campaigns.items", "items"))
+    world.on(
+        CAMPAIGNS,
+        world.slowly(1.0, campaigns("a", "b", total=3, limit=2, page=1, pages=2, nextPage=2)),
+        world.slowly(1.0, campaigns("c", total=3, limit=2, page=2, pages=2, nextPage=None)),
+    )
+    found = world.clock.run(world.read("campaigns"))
+
+    assert isinstance(found, Known)
+    assert names(found) == ["a", "b", "c"]
+    assert found.trace is not None
+    assert found.trace.began == world.asked(CAMPAIGNS)[0]
+    assert [seen.target for seen in world.seen[-2:]] == ["/api/v3" + CAMPAIGNS, "/api/v3" + CAMPAIGNS + "?page=2"]
+
+
+@pytest.mark.parametrize(
+    ("second", "why"),
+    [
+        (answer(None, 500), "page 2: the service answered 500"),
+        (answer({"items": [{"no": "name"}]}), "page 2: campaign 1 has no usable tc"),
+        (answer(None, 404), "page 2: the service answered 404"),
+        (httpx.Response(200, content=b"{"), "page 2: the answer is not JSON"),
+        (campaigns("a", "b", total=3), "page 2 answered as one before it; see the assumption events.page_parameter"),
+        (campaigns("b", total=3), "it changed while it was read"),
+        (campaigns(total=3), "it holds 2 of 3"),
+    ],
+)
+def test_a_list_of_which_a_page_cannot_be_had_shows_only_what_is_there(second: httpx.Response, why: str) -> None:
+    world = World(assumptions=assumed("campaigns.items", "items"))
+    world.on(CAMPAIGNS, campaigns("a", "b", total=3), second)
+    found = world.clock.run(world.read("campaigns"))
+
+    assert isinstance(found, Unknown)
+    assert found.why.startswith("the list of campaigns is not whole: ")
+    assert why in found.why
+    assert names(found)[:2] == ["a", "b"]
+
+
+def test_a_list_without_an_end_is_not_read_for_ever() -> None:
+    world = World(assumptions=assumed("campaigns.items", "items"))
+    world.on(CAMPAIGNS, lambda seen: campaigns(seen.target, has_more=True))
+    found = world.clock.run(world.read("campaigns"))
+
+    assert isinstance(found, Unknown)
+    assert len(world.asked(CAMPAIGNS)) == 50
+
+
+def test_a_header_that_names_a_next_page_is_heard() -> None:
+    world = World()
+    first = httpx.Response(200, json=[{"tc": "a", "tc_run_id": 7}], headers={"link": '<?page=2>; rel="next"'})
+    world.on(CAMPAIGNS, first, campaigns("b"))
+    found = world.clock.run(world.read("campaigns"))
+
+    assert isinstance(found, Known)
+    assert names(found) == ["a", "b"]
+
+
+def test_a_long_list_that_says_nothing_of_its_length_is_marked() -> None:
+    world = World()
+    world.on(CAMPAIGNS, campaigns(*"abcdefghij"), campaigns(*"abcdefghijk"))
+
+    async def story() -> list[bool | None]:
+        found = [await world.read("campaigns"), await world.read("campaigns")]
+        return [one.trace.full if one.trace is not None else None for one in found]
+
+    assert world.clock.run(story()) == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "path", "body"),
+    [
+        ("clusters", (), "/events/e1/clusters", {"tc_run_id": 7, "clusters": [{"tc": "a"}], "total": 2}),
+        (
+            "confirm",
+            (("get", "/events/e1/series"), ("when", "size(response.items) == 1")),
+            "/events/e1/series",
+            {"items": [{"id": "e1"}], "total": 2},
+        ),
+    ],
+)
+def test_a_part_of_another_list_is_no_fact(
+    name: str, params: tuple[tuple[str, str], ...], path: str, body: dict[str, Json]
+) -> None:
+    world = World()
+    world.on(path, answer(body), answer({**body, "total": 1}))
+
+    async def story() -> list[Fact]:
+        return [await world.read(name, params=params), await world.read(name, params=params)]
+
+    part, whole = world.clock.run(story())
+    assert isinstance(part, Unknown)
+    assert "is not whole: it holds 1 of 2" in part.why
+    assert isinstance(whole, Known)
+
+
+def test_suggested_clusters_of_which_a_header_names_more_are_no_fact() -> None:
+    world = World()
+    more = {"x-total-count": "2"}
+    world.on("/events/e1/suggested_tcs", httpx.Response(200, json=[{"tc": "a", "tc_run_id": "7"}], headers=more))
+    found = world.clock.run(world.read("suggested_tcs", params=(("budget", 500.0), ("goal", "ROAS"))))
+    assert isinstance(found, Unknown)

@@ -286,3 +286,23 @@ def test_the_budget_counts_writes_too() -> None:
 
 def request() -> WriteRequest:
     return World().service.request_for(HALL, E1, intent(), "")
+
+
+def test_a_refusal_says_how_long_before_the_service_had_accepted_the_token() -> None:
+    world = World()
+    world.on(PAUSE, answer(None, 403))
+    world.on("/events/e1", answer(event()))
+
+    async def story() -> list[timedelta | None]:
+        found: list[timedelta | None] = []
+        for wait_s, partner in ((None, HALL), (0.0, HALL), (2.0, HALL), (0.0, CLUB)):
+            if wait_s is not None:
+                await world.read(partner=HALL)
+                await world.clock.sleep(wait_s)
+            request = world.service.request_for(partner, E1, intent(), "")
+            outcome = await world.service.send(partner, request, not_after=LATE)
+            assert isinstance(outcome, NotSent)
+            found.append(outcome.accepted_ago)
+        return found
+
+    assert world.clock.run(story()) == [None, timedelta(0), timedelta(seconds=2), None]

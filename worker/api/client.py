@@ -15,8 +15,9 @@ from typing import Protocol
 from worker.api.addresses import Hosts, path_of
 from worker.api.assumptions import Assumptions
 from worker.api.auth import Credentials, SignIn
-from worker.api.decoding import NO_SETUP, Asking, setup_without_record
+from worker.api.decoding import NO_SETUP, Asking, campaigns_leaf, campaigns_of, setup_without_record
 from worker.api.exchanges import Ask, Decode, Exchanges
+from worker.api.extent import Leaf, pages_of
 from worker.api.lists import Lists, Query
 from worker.api.readings import CONFIRM, CustomFact, Question, decoded, question_for, readings_with
 from worker.api.replies import Reply
@@ -138,6 +139,7 @@ class ApiService:
             since=settings.assumptions.template("events.changed_since"),
         )
         self._shut: dict[tuple[PartnerId, str], float] = {}
+        self._accepted: dict[PartnerId, tuple[Secret, float]] = {}
 
     async def partners(self) -> tuple[PartnerId, ...]:
         """Signed in, the partners to act for. Raises `NotSafe` where the service refuses the credentials or the token
@@ -182,7 +184,32 @@ class ApiService:
             return Known(value={"status": 404, "body": None}, read_at=reply.read_at, trace=reply.trace)
         if key.name == SETUP and reply.status == 404 and not reply.denied:
             return await self._absent_setup(partner, event, reply, manner)
+        if key.name == CAMPAIGNS.name:
+            return await self._campaigns(partner, event, question, reply, manner)
         return self._fact(event, question, reply)
+
+    async def _campaigns(
+        self, partner: PartnerId, event: EventId | None, question: Question, reply: Reply, manner: Manner
+    ) -> Fact:
+        """The list with the rest of its pages, where it says that there are more; as old as the oldest of them."""
+        if not reply.ok or isinstance(reply.content, Malformed):
+            return self._fact(event, question, reply)
+        asking, oldest = self._asking(event, question, reply), reply
+
+        async def page(number: int) -> Leaf:
+            nonlocal oldest
+            turned = (*question.query, (self._settings.assumptions.text("events.page_parameter"), str(number)))
+            found = await self._read(partner, CAMPAIGNS.name, Ask(path=question.path, query=turned), manner)
+            if not found.ok or isinstance(found.content, Malformed):
+                raise Malformed(_failure(found)[1])
+            oldest = min(oldest, found, key=lambda one: one.trace.began)
+            return campaigns_leaf(found.content, self._asking(event, question, found))
+
+        try:
+            leaves, lacks = await pages_of(campaigns_leaf(reply.content, asking), page)
+        except Malformed as error:
+            return asking.unknown(error)
+        return campaigns_of(leaves, lacks, self._asking(event, question, oldest))
 
     async def _question(
         self, partner: PartnerId, event: EventId | None, key: FactKey, urgency: Urgency
@@ -300,6 +327,9 @@ class ApiService:
         answer = outcome.answer
         if isinstance(outcome, NotSent) and outcome.cause == "denied":
             self._sign_in.refused(token)
+            last, at = self._accepted.get(partner, (None, began))
+            if last is token:
+                outcome = replace(outcome, accepted_ago=timedelta(seconds=max(0.0, began - at)))
         if answer is not None and answer.status == 429:
             self._pacing.throttled(partner, began=began, retry_after=answer.retry_after)
         elif answer is not None and answer.status < 500:
@@ -348,7 +378,10 @@ class ApiService:
             trace = Trace(get=ask.target, began=self._clock.monotonic())
             denied = isinstance(error, NotSafe)
             return Reply(status=None, read_at=self._clock.now(), trace=trace, why=str(error), denied=denied)
-        return await self._exchanges.read(partner, token, ask)
+        reply = await self._exchanges.read(partner, token, ask)
+        if reply.ok:
+            self._accepted[partner] = token, self._clock.monotonic()
+        return reply
 
     @property
     def _absent_when_published(self) -> bool:
@@ -365,16 +398,19 @@ class ApiService:
 
     def _fact(self, event: EventId | None, question: Question, reply: Reply) -> Fact:
         if reply.ok and not isinstance(reply.content, Malformed):
-            asking = Asking(
-                event=event,
-                read_at=reply.read_at,
-                trace=reply.trace,
-                assumptions=self._settings.assumptions,
-                params=question.params,
-            )
-            return decoded(question, reply.content, asking)
+            return decoded(question, reply.content, self._asking(event, question, reply))
         code, why = _failure(reply)
         return Unknown(code=code, why=why, read_at=reply.read_at, trace=reply.trace)
+
+    def _asking(self, event: EventId | None, question: Question, reply: Reply) -> Asking:
+        return Asking(
+            event=event,
+            read_at=reply.read_at,
+            trace=reply.trace,
+            assumptions=self._settings.assumptions,
+            params=question.params,
+            headers=reply.headers,
+        )
 
     def _noted(self, partner: PartnerId, began: float, reply: Reply) -> None:
         if reply.verdict == "throttled":

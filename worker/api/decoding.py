@@ -4,12 +4,13 @@ A decoder gives `Known` or `Unknown` for any answer whatsoever, or raises `Malfo
 `Unknown`: what is not understood is unknown, with the reason in words. None of them asks for anything.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 
 from worker.api.assumptions import Assumptions
+from worker.api.extent import NOTHING, Leaf, full, lacking, leaf_of, must_be_whole
 from worker.api.wire import Malformed, decimal_from, event_from, found_at, number_from, record_from, run_id_from
 from worker.model.document import (
     BUDGET_RANGE_FIELDS,
@@ -32,13 +33,15 @@ NO_SETUP: Mapping[str, Json] = MappingProxyType({"state": "NONE"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """What a decoder knows beside the answer: for which event, when, and under which assumptions."""
+    """What a decoder knows beside the answer: for which event, when, under which assumptions, and what its headers say
+    of a list's extent."""
 
     event: EventId | None
     read_at: datetime
     trace: Trace
     assumptions: Assumptions
     params: tuple[tuple[str, Scalar], ...] = ()
+    headers: Mapping[str, Json] = field(default_factory=lambda: NOTHING)
 
     def known(self, value: Json, gaps: Mapping[str, str] | None = None) -> Known:
         """A fact of this answer."""
@@ -93,17 +96,18 @@ def setup_fact(value: Json, asking: Asking) -> Fact:
 
 def clusters_fact(value: Json, asking: Asking) -> Fact:
     """The clusters, each with the run of the answer. Gaps are named by cluster, as ``clusters[0].label``."""
-    if not isinstance(value, dict) or not isinstance(value.get("clusters"), list):
+    found = value.get("clusters") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(found, list):
         raise Malformed("clusters is not an array")
-    found = value["clusters"]
     if not found:
         return asking.not_computed("clusters")
+    must_be_whole(leaf_of(found, value, asking.headers), "the list of clusters")
     run = run_id_from(value.get("tc_run_id"))
     if run is None:
         raise Malformed("tc_run_id is not an integer")
     clusters: list[Json] = []
     gaps: dict[str, str] = {}
-    for number, item in enumerate(found if isinstance(found, list) else []):
+    for number, item in enumerate(found):
         record = record_from(item, CLUSTER_FIELDS, f"clusters[{number}]")
         if not record.value.get("tc"):
             raise Malformed(f"clusters[{number}] has no tc")
@@ -117,11 +121,12 @@ def suggested_tcs_fact(value: Json, asking: Asking) -> Fact:
         raise Malformed("the suggested clusters are not an array")
     if not value:
         return asking.not_computed("the list of suggested clusters")
+    must_be_whole(leaf_of(value, value, asking.headers), "the list of suggested clusters")
     return asking.known([_campaign_name(item, f"item {number}") for number, item in enumerate(value, start=1)])
 
 
-def campaigns_fact(value: Json, asking: Asking) -> Fact:
-    """The event's campaigns, each with its tc and tc_run_id; none is a value."""
+def campaigns_leaf(value: Json, asking: Asking) -> Leaf:
+    """One answer of the list of campaigns, each with its tc and tc_run_id. Raises `Malformed`."""
     found = found_at(asking.assumptions.text("campaigns.items"), value)
     if not isinstance(found, list):
         raise Malformed("the campaigns are not an array where the assumption campaigns.items looks for them")
@@ -129,7 +134,23 @@ def campaigns_fact(value: Json, asking: Asking) -> Fact:
     for number, item in enumerate(found, start=1):
         name = _campaign_name(item, f"campaign {number}")
         campaigns.append({**(item if isinstance(item, dict) else {}), **name})
-    return asking.known(campaigns)
+    return leaf_of(campaigns, value, asking.headers)
+
+
+def campaigns_fact(value: Json, asking: Asking) -> Fact:
+    """The event's campaigns by one answer."""
+    leaf = campaigns_leaf(value, asking)
+    return campaigns_of([leaf], lacking([leaf]), asking)
+
+
+def campaigns_of(leaves: Sequence[Leaf], lacks: str, asking: Asking) -> Fact:
+    """The event's campaigns by these pages; none is a value. A list that lacks something is no fact, but shows what is
+    in it."""
+    campaigns = [item for leaf in leaves for item in leaf.items]
+    if lacks:
+        why = f"the list of campaigns is not whole: {lacks}"
+        return Unknown(code="unreadable", why=why, read_at=asking.read_at, trace=asking.trace, part=campaigns)
+    return Known(value=campaigns, read_at=asking.read_at, trace=replace(asking.trace, full=full(leaves[0])))
 
 
 def expected_value_fact(value: Json, asking: Asking) -> Fact:
@@ -212,10 +233,11 @@ def _unit(found: Mapping[str, Json], assumptions: Assumptions) -> tuple[str, str
 
 def setup_without_record(campaigns: Fact, absent: Known) -> Fact:
     """A setup that answered 404, where a published one does so too: its campaigns tell (``setup.after_publish``)."""
-    if isinstance(campaigns, Unknown):
+    if isinstance(campaigns, Unknown) and not campaigns.part:
         why = f"the setup answers 404, and its campaigns, which would tell, are unknown: {campaigns.why}"
         return replace(campaigns, why=why, read_at=absent.read_at, trace=absent.trace)
-    return replace(absent, value={"state": "PUBLISHED"}) if campaigns.value else absent
+    there = campaigns.part if isinstance(campaigns, Unknown) else campaigns.value
+    return replace(absent, value={"state": "PUBLISHED"}) if there else absent
 
 
 def _setup_state(word: Json, name: str, assumptions: Assumptions) -> tuple[str, str | None]:

@@ -13,6 +13,7 @@ from worker.api.assumptions import Assumptions
 from worker.api.auth import AuthAnswer
 from worker.api.breaks import outcome_of_error, words_of
 from worker.api.classify import codes_in, denial, is_denied, outcome_of_answer, retry_after
+from worker.api.extent import said_in_headers
 from worker.api.inhand import InHand
 from worker.api.replies import Reply
 from worker.api.secret import Secret
@@ -94,6 +95,7 @@ class Exchanges:
             token=token,
             retry_after=wait,
             codes=codes_in(whole.content) if 400 <= whole.status <= 499 else frozenset(),
+            headers=said_in_headers(whole.headers),
         )
 
     async def write(self, partner: PartnerId, token: Secret, request: WriteRequest, not_after: float) -> Outcome:

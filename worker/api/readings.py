@@ -30,6 +30,7 @@ from worker.api.decoding import (
     setup_fact,
     suggested_tcs_fact,
 )
+from worker.api.extent import leaf_of, must_be_whole
 from worker.api.shapes import path_objection
 from worker.api.wire import Malformed, found_at
 from worker.model.endpoints import endpoint
@@ -119,13 +120,20 @@ def question_for(
 
 def _confirmation(partner: PartnerId, event: EventId | None, given: Mapping[str, Scalar]) -> Question:
     """What a rule's own ``confirm`` reads. Its answer is a fact as it is, with its status: what it says of the write is
-    for the rule's condition to tell."""
+    for the rule's condition to tell; of a part of a list it could tell nothing."""
     path, _, query = str(given["get"]).partition("?")
     names = {"eid": event or "", "partner_id": partner, "client_id": str(given.get("client_id", ""))}
+
+    def decode(value: Json, asking: Asking) -> Fact:
+        items = value.get("items") if isinstance(value, dict) else value
+        if isinstance(items, list):
+            must_be_whole(leaf_of(items, value, asking.headers), "the list that confirm reads")
+        return asking.known({"status": asking.trace.status, "body": value})
+
     return Question(
         path=path_of(written_path(path), **names),
         query=tuple((name, filled_text(text, names)) for name, text in parse_qsl(query, keep_blank_values=True)),
-        decode=lambda value, asking: asking.known({"status": asking.trace.status, "body": value}),
+        decode=decode,
     )
 
 

@@ -58,8 +58,8 @@ TABLE: tuple[Assumption, ...] = (
         shape="name",
         default="page",
         origin="section 4.6, gap 2",
-        about="query parameter that selects a page of the list of events",
-        needed_by=("event",),
+        about="query parameter that selects a page of the list of events, or of the campaigns of an event",
+        needed_by=("event", "campaigns"),
         seen_by="read",
     ),
     Assumption(

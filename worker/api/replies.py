@@ -3,10 +3,12 @@
 The verdict tells the gate and the pace how to go on; everything else is for the decoder and the log.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
+from worker.api.extent import NOTHING
 from worker.api.secret import Secret
 from worker.api.wire import Malformed
 from worker.model.facts import Json, Trace
@@ -21,7 +23,8 @@ class Reply:
 
     ``content``: the parsed body of a 2xx, or how it is malformed. ``denied``: the service refused our credentials, or
     there was no token to send (``token`` None). ``codes``: what may be an error code in the body of a refusal.
-    ``read_at``: when the request began; ``trace`` has the same moment as monotonic seconds.
+    ``read_at``: when the request began; ``trace`` has the same moment as monotonic seconds. ``headers``: what
+    they say of a list's extent.
     """
 
     status: int | None
@@ -33,6 +36,7 @@ class Reply:
     token: Secret | None = None
     retry_after: timedelta | None = None
     codes: frozenset[str] = frozenset()
+    headers: Mapping[str, Json] = field(default_factory=lambda: NOTHING)
 
     @property
     def verdict(self) -> Literal["answered", "throttled", "failed"]:

@@ -193,7 +193,8 @@ class Tending:
     def _outcome(self, answer: Answer) -> Outcome | None:
         """What the attempt tells the worker; None where the worker ended before it could be told anything."""
         if isinstance(answer.answer, int):
-            return self._outcome_of(answer.answer)
+            outcome = self._outcome_of(answer.answer)  # a test's reads are let in: a refused token had just worked
+            return replace(outcome, accepted_ago=timedelta(0)) if isinstance(outcome, NotSent) else outcome
         if answer.answer == "crash":
             return None
         why = LOST_ANSWERS[answer.answer]

@@ -127,7 +127,7 @@ class Settler:
             return None
         fact = state.fact(write.key.event, fact_key(write.intent))
         policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
-        if not policy.reads_back or not isinstance(fact, Known) or fact.trace is None or needs_event(write, fact):
+        if not policy.reads_back or fact is None or fact.trace is None or needs_event(write, fact):
             return None
         return fact if fact.trace.began >= settling.ended and judge(write, fact).says == "there" else None
 

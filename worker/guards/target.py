@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from worker.guards.situation import No, Situation
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json, Known
-from worker.writes.evidence import already_so, fact_name, own_values, target_value, there
+from worker.writes.evidence import already_so, fact_name, own_values, target_value, there, unclear
 from worker.writes.intents import COMPUTED_FROM, amount_of, reads_back
+from worker.writes.likeness import same
 
 
 def seen_after_all(situation: Situation) -> No | None:
@@ -51,13 +52,12 @@ def target_says(situation: Situation) -> No | None:
     if not reads_back(write.intent, write.key.item):
         return None
     fact = situation.fact(fact_name(write.intent))
-    readable, value = target_value(write.intent, fact)
-    if not readable:
-        why = fact.why if not isinstance(fact, Known) else "the answer lacks the target's field"
-        return No(way="hold", reason="target_unreadable", why=why)
-    if already_so(write.intent, fact):
+    so = already_so(write.intent, fact)
+    if so is None:
+        return No(way="hold", reason="target_unreadable", why=unclear(write.intent, fact))
+    if so:
         return _so_already(situation)
-    if ACTIONS[write.intent.action].null_is_so and value is None:
+    if ACTIONS[write.intent.action].null_is_so and target_value(write.intent, fact)[1] is None:
         if others_unsettled(situation):
             why = "there is nothing to pause yet, but another write on the target is not settled"
             return No(way="hold", reason="target_busy", why=why)
@@ -102,7 +102,7 @@ def as_it_was_left(situation: Situation) -> No | None:
         return None
     _, value = target_value(write.intent, situation.fact(fact_name(write.intent)))
     shown = value if isinstance(value, Mapping) else {write.intent.target: value}
-    other = [name for name, was_left in left.items() if shown.get(name) != was_left]
+    other = [name for name, was_left in left.items() if not same(shown.get(name), was_left)]
     if not other:
         touched = situation.touched
         return None if touched is None else No(way="skip", reason="changed_since", why=touched)
@@ -124,7 +124,7 @@ def created_here(situation: Situation) -> No | None:
     if not made or not isinstance(fact, Known) or not isinstance(fact.value, Mapping):
         return None
     for name, wanted in made.items():
-        if name in fact.value and fact.value[name] != wanted:
+        if name in fact.value and not same(fact.value[name], wanted):
             why = f"the draft's {name} is {fact.value[name]!r}, not {wanted!r} as created: somebody changed it"
             return No(way="refuse", reason="other_value", why=why)
     missing = [name for name in made if name not in fact.value]

@@ -57,12 +57,14 @@ class Trace:
     """Where a fact came from, for the log: path and query asked, status answered, the service's request id.
 
     ``began`` is when its request began, in monotonic seconds: order and age are judged by it, never by ``read_at``.
+    ``full``: a list as long as a page may be, of which nothing says whether there is more.
     """
 
     get: str
     began: float = 0.0
     status: int | None = None
     x_request_id: str | None = None
+    full: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,12 +106,14 @@ _PUT_VALUE, _PUT_READ_AT, _PUT_GAPS, _PUT_TRACE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """No answer that can be used, and why, in words for a person."""
+    """No answer that can be used, and why, in words for a person. ``part``: what was read of a list that is not whole:
+    it shows what is there, and never what is not."""
 
     code: UnknownCode
     why: str
     read_at: datetime | None = None
     trace: Trace | None = field(default=None, compare=False)
+    part: Json = field(default=None, compare=False)
 
 
 Fact: TypeAlias = Known | Unknown

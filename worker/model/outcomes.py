@@ -40,11 +40,13 @@ class Refused:
 class NotSent:
     """Proven not to have happened. ``denied``: 401 or 403; ``connect``: no byte left; ``stale``: the process slept
     between recording and sending for longer than the time-out, and did not send; ``ledger``: the attempt could not be
-    recorded to the end, so it was not made."""
+    recorded to the end, so it was not made. ``accepted_ago``: of a token that was refused, how long before this attempt
+    the service had last accepted it; None where it never had."""
 
     cause: Literal["connect", "denied", "stale", "ledger"]
     why: str
     answer: Answered | None = None
+    accepted_ago: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,11 +109,20 @@ def _after_attempt(write: Write, event: Attempted, policy: Policy, now: datetime
         )
         done = move(write, "rejected", at=now, reason="refused_by_service", why=why)
         return Step(move=done, settling=None, then="rest")
+    if isinstance(outcome, NotSent) and _may_have_landed(outcome, policy):
+        why = f"{outcome.why}, with a token that it had accepted just before: the effect may be there all the same"
+        return _became_unknown(write, "ambiguous", why, policy, now, monotonic)
     if isinstance(outcome, NotSent):
         return _not_sent(write, outcome, now, denied_before=event.denied_before)
     if isinstance(outcome, Uncertain):
         return _became_unknown(write, "ambiguous", outcome.why, policy, now, monotonic)
     assert_never(outcome)
+
+
+def _may_have_landed(outcome: NotSent, policy: Policy) -> bool:
+    """Of a write that no read shows, the refusal of a token that had just worked is no proof that nothing happened."""
+    ago = outcome.accepted_ago
+    return outcome.cause == "denied" and not policy.reads_back and ago is not None and ago <= policy.interval
 
 
 def _not_sent(write: Write, outcome: NotSent, now: datetime, *, denied_before: bool) -> Step:

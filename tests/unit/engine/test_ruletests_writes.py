@@ -124,6 +124,17 @@ def test_a_write_lives_as_in_the_daemon(answers: str, steps: str, reason: str) -
     passes(a_bench(PAUSE), f"{CANCELLED}\nanswers: [{answers}]\nsteps: [{steps}]"), reason
 
 
+def test_a_refusal_of_what_no_read_shows_is_for_a_person() -> None:
+    passes(
+        a_bench(PAUSE.replace("do: [pause]", "do: [reset_setup]")),
+        f"""
+{CANCELLED}
+answers: [{{action: reset_setup, answer: 403, effect: hidden}}]
+steps: [{{at: 3s, states: [{{action: reset_setup, state: needs_human}}], sent: 1}}]
+""",
+    )
+
+
 def test_answers_of_a_step_are_for_what_it_fires_itself() -> None:
     passes(
         a_bench(PAUSE),

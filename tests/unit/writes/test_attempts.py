@@ -1,5 +1,6 @@
 """Every outcome of an attempt, and what follows from it."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -38,6 +39,25 @@ def test_each_outcome_has_its_state(outcome: Outcome, state: State, code: str, t
     assert (step.move.after.state, step.move.after.reason, step.then) == (state, code, then), reason
     held = ["held"] if step.move.after.held_by is not None else []
     assert [record.kind for record in step.move.records] == [state, *held]
+
+
+@pytest.mark.parametrize(
+    ("action", "ago", "state", "reason"),
+    [
+        ("reset_setup", timedelta(seconds=3), "needs_human", "the token had just worked: it may have taken effect"),
+        ("reset_setup", timedelta(seconds=3.1), "planned", "the token may have ended"),
+        ("reset_setup", None, "planned", "the token never worked"),
+        ("pause", timedelta(0), "planned", "what it left can be read"),
+    ],
+)
+def test_a_refusal_of_a_token_that_had_just_worked_is_no_proof_where_no_read_shows_the_effect(
+    action: str, ago: timedelta | None, state: State, reason: str
+) -> None:
+    course = Course(a_write(action), a_policy(reads_back=action == "pause"))
+    course.attempt(replace(DENIED, accepted_ago=ago))
+    assert course.state() == state, reason
+    assert (course.write.reason == "no_readback") is (state == "needs_human")
+    assert course.write.counted == (1 if state == "needs_human" else 0)
 
 
 @pytest.mark.parametrize("outcome", [ACCEPTED, LOST, BROKEN])
