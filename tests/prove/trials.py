@@ -44,6 +44,8 @@ Step = Literal[
 LOSES: frozenset[str] = frozenset({"recorded", "on the wire", "answered"})
 """Deaths after which nobody knows what became of the attempt."""
 SETTINGS = replace(QUICK, settle=timedelta(seconds=15), evidence_within=timedelta(seconds=45), requests_per_minute=600)
+DENIES = ("answer_before", "expired_token")
+"""How the twin refuses our credentials, where nothing is sent by it."""
 PATIENCE_S = 1500.0
 QUIET_S = 6.0
 """How long it is watched after its end: nothing may follow."""
@@ -220,6 +222,8 @@ def expected(deed: Deed, outcome: Outcome, died: Step) -> tuple[str, int, set[st
         return "rejected", int(outcome.happens), asked
     if means == "unknown" and not deed.shown:
         asked.add("no_readback")
+    if means == "not sent" and outcome.kind in DENIES and not deed.shown:
+        asked.add("no_readback")  # the token had just worked, and no read shows whether the write did
     unknown = means == "unknown" or lost
     if outcome.asked == "task_failed" and not arrived:
         asked.add("task_failed")

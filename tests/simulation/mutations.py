@@ -502,7 +502,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="everything is so already",
         why="a write is skipped although its target has another value",
-        applied=flaw("worker.guards.target:target_says", ("if already_so(write.intent, fact):", "if True:")),
+        applied=flaw("worker.guards.target:target_says", ("if so:", "if True:")),
         shown_by=(plain("pause"),),
     ),
     Mutant(
