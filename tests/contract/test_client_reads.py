@@ -13,7 +13,7 @@ from worker.api.assumptions import Assumptions, assumptions_from
 from worker.api.readings import CustomFact
 from worker.model.errors import NotSafe, Unreachable, UsageError
 from worker.model.exchange import TaskState
-from worker.model.facts import Fact, Json, Known, Unknown
+from worker.model.facts import Fact, Json, Known, Scalar, Unknown
 from worker.model.ids import EventId, PartnerId
 
 TASK = "/events/e1/client_campaign_status/task"
@@ -604,9 +604,21 @@ def test_a_part_of_another_list_is_no_fact(
     assert isinstance(whole, Known)
 
 
-def test_suggested_clusters_of_which_a_header_names_more_are_no_fact() -> None:
+@pytest.mark.parametrize(
+    ("name", "params", "path", "items"),
+    [
+        (
+            "suggested_tcs",
+            (("budget", 500.0), ("goal", "ROAS")),
+            "/events/e1/suggested_tcs",
+            [{"tc": "a", "tc_run_id": "7"}],
+        ),
+        ("permissions", (), "/permissions", ["events:read"]),
+    ],
+)
+def test_an_array_of_which_a_header_tells_more_is_no_fact(
+    name: str, params: tuple[tuple[str, Scalar], ...], path: str, items: list[Json]
+) -> None:
     world = World()
-    more = {"x-total-count": "2"}
-    world.on("/events/e1/suggested_tcs", httpx.Response(200, json=[{"tc": "a", "tc_run_id": "7"}], headers=more))
-    found = world.clock.run(world.read("suggested_tcs", params=(("budget", 500.0), ("goal", "ROAS"))))
-    assert isinstance(found, Unknown)
+    world.on(path, httpx.Response(200, json=items, headers={"x-total-count": "2"}))
+    assert isinstance(world.clock.run(world.read(name, params=params)), Unknown)

@@ -174,6 +174,7 @@ def list_fact(value: Json, asking: Asking) -> Fact:
     """Permissions, features and calls to action: arrays whose items the document does not show (API section 2.7)."""
     if not isinstance(value, list):
         raise Malformed("the answer is not an array")
+    must_be_whole(leaf_of(value, value, asking.headers), "the array")
     return asking.known(value)
 
 
