@@ -1,6 +1,8 @@
 """A pause is never held up by an unknown run, and has the last word whatever becomes of that run."""
 
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,6 +36,49 @@ def test_a_late_run_that_lands_after_the_pause_is_paused_again(tmp_path: Path, l
         assert {write.state for write in here.writes()} <= {"confirmed", "skipped"}, here.story()
 
     with town(tmp_path, world(happening("e1", client_campaign_status="PAUSED")), RULES) as (_, play):
+        play(script)
+
+
+def seconds_between(first: dict[str, Any], then: dict[str, Any]) -> float:
+    return (datetime.fromisoformat(then["at"]) - datetime.fromisoformat(first["at"])).total_seconds()
+
+
+def test_a_pause_that_a_late_run_held_goes_within_an_interval_after_that_run_is_confirmed(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.fault("late_effect", "PUT", "/client_campaign_status$", status=429, after_s=17.0)
+        here.set("e1", frontend_status="FLAGGED")
+        await here.until(lambda: here.states() == ["unknown"], "the run is unknown")
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["confirmed", "confirmed"], "the pause came after the run")
+        assert [one["reason"] for one in here.log("held")] == ["target_busy"], here.story()
+        landed, paused = here.log("confirmed")[0], here.log("sending")[1]
+        assert seconds_between(landed, paused) <= here.settings.interval.total_seconds(), here.story()
+
+    with town(tmp_path, world(happening("e1", client_campaign_status="PAUSED")), RULES) as (_, play):
+        play(script)
+
+
+def test_a_pause_that_an_unknown_run_held_goes_on_within_an_interval_after_a_person_settled_that(
+    tmp_path: Path,
+) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.fault("answer_before", "PUT", "/client_campaign_status$", status=429)
+        here.set("e1", frontend_status="FLAGGED")
+        await here.until(lambda: here.states() == ["needs_human"], "a person is asked for the run")
+        here.set("e1", status="cancelled")
+        await here.until(lambda: len(here.log("held")) == 1, "the pause is held")
+        await here.run(9)
+        run = here.writes()[0]
+        yes = resolved(run, applied=True, because="it ran", by="ann", now=here.clock.now(), settings=here.settings)
+        here.ledger.apply(Commit(at=here.clock.now(), moves=(yes,)))
+        await here.until(lambda: here.states() == ["confirmed", "skipped"], "it is paused already", 30)
+        settled, skipped = here.log("confirmed")[0], here.log("skipped")[0]
+        assert seconds_between(settled, skipped) <= here.settings.interval.total_seconds(), here.story()
+
+    place = world(happening("e1", client_campaign_status="PAUSED"))
+    with town(tmp_path, place, RULES, ask=True, settle=timedelta(minutes=2)) as (_, play):
         play(script)
 
 

@@ -201,6 +201,7 @@ class Executor:
             state.settling[write.id] = settling
         state.tasks_of_service.pop(write.id, None)
         state.said.pop(write.id, None)
+        state.wake_beside(write)
 
     async def _ready(
         self, state: PartnerState, write: Write, rules: tuple[Rule, ...], earlier: tuple[Write, ...], places: Places

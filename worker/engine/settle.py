@@ -266,6 +266,8 @@ class _Weighed:
 
 def _take_over(state: PartnerState, one: _Weighed) -> None:
     """The ledger has it."""
+    if one.step.move is not None:
+        state.wake_beside(one.write)
     if one.step.settling is not None:
         state.settling[one.write.id] = one.step.settling
     else:

@@ -46,11 +46,13 @@ class TaskWatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rest:
-    """A write that is not looked at by reads of its own before monotonic ``until``, unless its ``life`` has changed."""
+    """A write that is not looked at by reads of its own before monotonic ``until``, unless its ``life`` has changed.
+    ``place``: its event and target; whoever settles there may have been what held it."""
 
     until: float
     times: int
     life: tuple[State, int, bool]
+    place: tuple[EventId, str]
 
 
 def life_of(write: Write) -> tuple[State, int, bool]:
@@ -143,7 +145,10 @@ class PartnerState:
         return "; ".join(filter(None, (denied, self.last_error, self.untold))) or None
 
     def keep_only(self, open_writes: Collection[WriteId]) -> None:
-        """Forgets what is known of writes that have ended."""
+        """Forgets what is known of writes that have ended. What another process has ended may have held any of those
+        that rest."""
+        if any(write not in open_writes for write in self.settling):
+            self.rests.clear()
         for known in (self.settling, self.tasks_of_service, self.said, self.rests, self.shown):
             for write in [one for one in known if one not in open_writes]:
                 known.pop(write)
@@ -154,7 +159,14 @@ class PartnerState:
         before = self.rests.get(write.id)
         times = before.times + 1 if before is not None and before.life == life_of(write) else 1
         wait_s = min(first_s * (1 << min(times - 1, 8)), longest_s)
-        self.rests[write.id] = Rest(until=now + wait_s, times=times, life=life_of(write))
+        place = (write.key.event, write.intent.target)
+        self.rests[write.id] = Rest(until=now + wait_s, times=times, life=life_of(write), place=place)
+
+    def wake_beside(self, write: Write) -> None:
+        """A write has moved on: what rests on the same target, which it may have held, is looked at again at once."""
+        place = (write.key.event, write.intent.target)
+        for held in [one for one, rest in self.rests.items() if rest.place == place and one != write.id]:
+            del self.rests[held]
 
     def resting(self, write: Write, now: float) -> bool:
         """Whether the write still rests."""
