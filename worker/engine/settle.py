@@ -8,6 +8,7 @@ ledger: another process goes on with the next wait, and takes the task for runni
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from worker.engine.outward import as_judged
@@ -16,7 +17,7 @@ from worker.engine.ports import Urgency
 from worker.engine.settings import policy_for
 from worker.engine.state import EVENT, PartnerState, TaskWatch
 from worker.model.actions import ACTIONS
-from worker.model.commits import Commit, Move
+from worker.model.commits import Commit, LogFilter, Move
 from worker.model.errors import LedgerUnwritable, StateConflict
 from worker.model.facts import Fact, Json, Known
 from worker.model.ids import EventId
@@ -25,7 +26,7 @@ from worker.model.records import Record, of_write
 from worker.model.replacing import replace
 from worker.model.writes import Write
 from worker.writes.evidence import Evidence, fact_key, judge
-from worker.writes.life import FoundSending, Input, Settling, Step, TaskFailed, Then, advance
+from worker.writes.life import FoundSending, Input, Policy, Settling, Step, TaskFailed, Then, advance
 from worker.writes.readback import looked, needs_event
 
 SAID_AGAIN_S = 60.0
@@ -46,11 +47,11 @@ class Settler:
 
     async def settle(self, state: PartnerState, write: Write) -> Then:
         """One round of evidence for an applied, unknown or needs_human write; says what shall follow."""
+        policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
         settling = state.settling.get(write.id)
         if settling is None:
-            settling = Settling(ended=self._clock.monotonic())
+            settling = Settling(ended=self._clock.monotonic(), looked_at=self._looked_at(write, policy))
             state.settling[write.id] = settling
-        policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
         self._watch(state, write, settling)
         then: Then = "read"
         if policy.reads_back:
@@ -61,6 +62,17 @@ class Settler:
         if current is not None and current.state == write.state:
             await self._task(state, write)
         return then
+
+    def _looked_at(self, write: Write, policy: Policy) -> datetime | None:
+        """When a process before this one first read the target of a write that it should have settled by then."""
+        applied = write.state == "applied"
+        since, limit = (
+            (write.changed_at, policy.confirm_within) if applied else (write.unknown_since, policy.evidence_within)
+        )
+        if since is None or self._clock.now() - since < limit:
+            return None
+        reads = self._ledger.log(LogFilter(write=write.id, since=since + limit))
+        return next((datetime.fromisoformat(str(one["at"])) for one in reads if one["kind"] == "evidence"), None)
 
     def weigh(self, state: PartnerState, write: Write, fact: Fact | None, event: Fact | None) -> Then:
         """What a read of the target means for the write, whoever made it; the one way from a read to `advance`.

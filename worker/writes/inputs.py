@@ -4,7 +4,7 @@ Plain shapes without judgement, apart from the function so that those who only h
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
 from worker.model.commits import Move
@@ -36,12 +36,14 @@ class Settling:
     """What this process knows of an unsettled write; lost on a restart on purpose, so that the row begins anew.
 
     Times are monotonic seconds. ``ended``: end of the last attempt, or the start of the process. ``absent``: reads in a
-    row that said *not there*.
+    row that said *not there*. ``looked_at``: when, by the ledger, a process before this one first read the target after
+    the time in which reads should have settled it; None where none did.
     """
 
     ended: float
     absent: int = 0
     last_read: float | None = None
+    looked_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -237,11 +237,18 @@ def _proved_absent(settling: Settling, policy: Policy) -> bool:
 
 
 def _still_applied(write: Write, settling: Settling, look: Looked, policy: Policy, at: tuple[datetime, float]) -> Step:
-    """Reads that disagree for too long end it; reads that fail say nothing, and end it only much later."""
+    """Reads that disagree for too long end it; reads that fail say nothing, and end it only much later. Where only the
+    wall clock says so, because processes come and go, a person is asked: that clock may be wrong."""
     now, monotonic = at
     limit = policy.confirm_within if _disagrees(look.evidence) else policy.evidence_within
-    if monotonic - settling.ended <= limit.total_seconds() or look.overtook == "landed":
+    if look.overtook == "landed":
         return Step(move=None, settling=settling, then="read")
+    if monotonic - settling.ended <= limit.total_seconds():
+        if now - write.changed_at <= limit or not _looked_for_long(settling, policy, now):
+            return Step(move=None, settling=settling, then="read")
+        why = f"the service accepted it, and over several restarts no read has shown it: {look.evidence.why}"
+        up = move(write, "needs_human", at=now, reason="no_evidence", why=why)
+        return Step(move=up, settling=settling, then="read")
     why = f"the service accepted it, and for {limit} no read has shown it: {look.evidence.why}"
     end = move(write, "unconfirmed", at=now, reason="never_confirmed", why=why)
     return Step(move=end, settling=None, then="rest")
@@ -281,12 +288,19 @@ def _given_up(
 
 
 def _too_long(write: Write, settling: Settling, policy: Policy, now: datetime, monotonic: float) -> bool:
-    """Too long in this process, or by the wall clock once this process had a fair time to look for itself."""
+    """Too long in this process, or by the wall clock once this process had a fair time to look for itself, or several
+    that came and went had it together. That clock only ever asks a person, or does so later."""
     here = monotonic - settling.ended
     if here >= policy.evidence_within.total_seconds():
         return True
-    since = write.unknown_since or now
-    return now - since >= policy.evidence_within and here >= 2 * policy.settle.total_seconds()
+    fair = here >= 2 * policy.settle.total_seconds() or _looked_for_long(settling, policy, now)
+    return fair and now - (write.unknown_since or now) >= policy.evidence_within
+
+
+def _looked_for_long(settling: Settling, policy: Policy, now: datetime) -> bool:
+    """Whether processes before this one began to look so long ago, by the ledger's times, that all together had a fair
+    time, though each of them ended too soon."""
+    return settling.looked_at is not None and now - settling.looked_at >= 2 * policy.settle
 
 
 def _task_failed(write: Write, settling: Settling | None, event: TaskFailed, now: datetime) -> Step:

@@ -284,6 +284,34 @@ def test_a_long_outage_before_a_restart_leaves_the_new_process_a_fair_time_to_lo
     assert course.state() == "needs_human", "a day and twice settle are long enough"
 
 
+@pytest.mark.parametrize("says", ["not_there", "cannot_tell"])
+def test_processes_that_end_too_soon_have_their_time_to_look_together(says: Says) -> None:
+    """``looked_at``: what the ledger has of the first of them that looked at it late."""
+    since = NOW - timedelta(days=1)
+    late = Settling(ended=1000.0, looked_at=NOW - timedelta(seconds=11))
+    course = Course(a_write(state="unknown", unknown_since=since), SHORT, settling=late)
+    course.look(says)
+    assert course.state() == "unknown", "twice settle are not over"
+    course.after(1.0).look(says)
+    assert (course.state(), course.write.reason, course.follows()) == ("needs_human", "no_evidence", "read")
+
+
+def test_presence_confirms_what_several_processes_could_not_settle() -> None:
+    late = Settling(ended=1000.0, looked_at=NOW - timedelta(hours=1))
+    course = Course(a_write(state="unknown", unknown_since=NOW - timedelta(days=1)), SHORT, settling=late)
+    course.look("there")
+    assert course.state() == "confirmed"
+
+
+@pytest.mark.parametrize("state", ["applied", "unknown"])
+def test_a_clock_that_was_set_back_lets_a_person_wait_and_sends_nothing(state: State) -> None:
+    times = {"unknown_since": NOW + timedelta(days=1), "changed_at": NOW + timedelta(days=1)}
+    late = Settling(ended=1000.0, looked_at=NOW + timedelta(days=1))
+    course = Course(a_write(state=state, **times), SHORT, settling=late)
+    course.look("not_there")
+    assert (course.state(), course.follows()) == (state, "read")
+
+
 def test_an_unknown_write_without_a_date_is_unknown_since_now() -> None:
     course = Course(a_write(state="unknown", unknown_since=None), SHORT, settling=Settling(ended=1000.0))
     course.absent(4)
@@ -329,6 +357,31 @@ def test_an_applied_write_that_reads_never_confirm_becomes_unconfirmed(
     assert (course.state(), course.follows()) == ("applied", "read"), reason
     course.after(1.0).look(says, third=third)
     assert (course.state(), course.write.reason, course.follows()) == ("unconfirmed", "never_confirmed", "rest")
+
+
+@pytest.mark.parametrize(
+    ("says", "accepted_ago", "looked_ago", "ends", "reason"),
+    [
+        ("not_there", 121, 240, "needs_human", "reads of several processes disagreed for twice settle"),
+        ("not_there", 121, 239, "applied", "their time together is not over"),
+        ("not_there", 120, 240, "applied", "confirm_within is not over"),
+        ("not_there", 999, None, "applied", "none before this one has looked: it has its own time"),
+        ("cannot_tell", 901, 240, "needs_human", "what cannot be read says nothing for much longer"),
+        ("cannot_tell", 900, 240, "applied", "as before"),
+        ("there", 999, 999, "confirmed", "presence is proof"),
+    ],
+)
+def test_an_applied_write_that_several_processes_never_saw_goes_to_a_person(
+    says: Says, accepted_ago: int, looked_ago: int | None, ends: State, reason: str
+) -> None:
+    """Not `unconfirmed`, which is final: the wall clock alone may be wrong."""
+    looked_at = None if looked_ago is None else NOW - timedelta(seconds=looked_ago)
+    write = a_write(state="applied", changed_at=NOW - timedelta(seconds=accepted_ago))
+    course = Course(write, settling=Settling(ended=1000.0, looked_at=looked_at))
+    course.look(says)
+    assert course.state() == ends, reason
+    if ends == "needs_human":
+        assert (course.write.reason, course.follows()) == ("no_evidence", "read")
 
 
 def test_an_applied_write_is_never_sent_again() -> None:

@@ -1,0 +1,63 @@
+"""A supervisor that starts the worker anew again and again, each time before the reads could settle anything."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.worlds import Town, happening, town, world
+from worker.sandbox.faults import Kind
+
+RESTART_EVERY_S = 8
+
+
+async def restarted_until(here: Town, state: str, limit: timedelta) -> None:
+    ends = here.at + limit.total_seconds()
+    while here.states() != [state]:
+        assert here.at < ends, f"within {limit} never {state}: {here.story()}"
+        await here.kill()
+        here.start()
+        await here.run(RESTART_EVERY_S)
+
+
+async def after_the_first_attempt(here: Town, kind: Kind, **how: object) -> None:
+    await here.run(6)
+    here.fault(kind, "PUT", "/client_campaign_status$", **how)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() in (["unknown"], ["applied"]), "sent")
+
+
+def test_an_unknown_write_reaches_a_person_also_where_no_process_lives_long_enough(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await after_the_first_attempt(here, "answer_before", status=500)
+        fair = here.settings.evidence_within + 2 * here.settings.settle
+        await restarted_until(here, "needs_human", fair + timedelta(minutes=1))
+        assert here.only.reason == "no_evidence"
+        assert (here.only.attempt, here.effects()) == (1, []), "time and restarts make nothing sendable"
+
+    with town(tmp_path, world(happening("e1")), evidence_within=timedelta(minutes=3)) as (_, play):
+        play(script)
+
+
+def test_an_accepted_write_that_nobody_can_see_reaches_a_person_also_where_no_process_lives_long_enough(
+    tmp_path: Path,
+) -> None:
+    async def script(here: Town) -> None:
+        await after_the_first_attempt(here, "answer_before", status=204)
+        fair = here.settings.evidence_within + 2 * here.settings.settle
+        await restarted_until(here, "needs_human", fair + timedelta(minutes=1))
+        assert (here.only.attempt, here.effects()) == (1, [])
+
+    with town(tmp_path, world(happening("e1")), evidence_within=timedelta(minutes=3)) as (_, play):
+        play(script)
+
+
+@pytest.mark.parametrize("late_s", [30.0, 100.0])
+def test_an_effect_that_comes_late_is_confirmed_by_whichever_process_sees_it(tmp_path: Path, late_s: float) -> None:
+    async def script(here: Town) -> None:
+        await after_the_first_attempt(here, "late_effect", status=500, after_s=late_s)
+        await restarted_until(here, "confirmed", timedelta(seconds=late_s + 60))
+        assert [one.after for one in here.effects()] == ["PAUSED"]
+
+    with town(tmp_path, world(happening("e1")), settle=timedelta(minutes=2)) as (_, play):
+        play(script)
