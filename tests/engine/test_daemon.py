@@ -1,6 +1,7 @@
 """The daemon's own work: a partner that is closed to us, a defect, and stopping at once."""
 
 import asyncio
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -113,6 +114,31 @@ def test_a_daemon_that_is_stopped_before_its_first_look_ends_at_once_and_says_so
         assert here.twin.books.writes_sent == 0
 
     with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_records_that_another_process_keeps_out_of_the_ledger_are_stored_later_and_only_a_long_wait_is_told(
+    tmp_path: Path,
+) -> None:
+    async def script(here: Town) -> None:
+        told, running = Told(), here.worker
+        running.ledger.in_a_loop()
+        parts = Parts(clock=here.clock, service=running.service, ledger=running.ledger, settings=here.settings)
+        daemon = Daemon(parts, source=NoRules(), reporter=told, pid=4711, budgets=no_budget)
+        tool = sqlite3.connect(tmp_path / "worker.db", isolation_level=None)
+        tool.execute("BEGIN EXCLUSIVE")
+        task = asyncio.ensure_future(daemon.run())
+        await asyncio.sleep(4)
+        assert told.said == ["no_rules"], "a moment is nothing"
+        await asyncio.sleep(7)
+        assert told.said == ["no_rules", "ledger_unwritable"]
+        tool.close()
+        assert here.log() == []
+        daemon.stop()
+        await task
+        assert [record["kind"] for record in here.log()] == ["rules_loaded", "started", "stopped"]
+
+    with town(tmp_path, world(happening("e1")), interval=timedelta(seconds=10)) as (_, play):
         play(script)
 
 

@@ -106,6 +106,7 @@ async def running_daemon(
         lock = stack.enter_context(SenderLock.acquire(place, now=clock.now()))
         ledger = stack.enter_context(writer_of(config))
         lock.note(place, in_force(config))
+        ledger.in_a_loop()
         service, pacer = await _client(stack, config, clock, _api_settings(config, address, meter), secrets)
         stored = ledger if meter is None else meter.timed(ledger, clock.monotonic)
         parts = Parts(

@@ -84,7 +84,8 @@ class Cycle:
         self._executor = Executor(parts, self._settler)
 
     def load(self, partner: PartnerId) -> PartnerState:
-        """What the ledger remembers of the partner; rows found in ``sending`` become unknown."""
+        """What the ledger remembers of the partner; rows found in ``sending`` become unknown, in the first cycle where
+        another process holds the ledger now."""
         read_up_to = self._ledger.last_seq()
         memories = Memories(self._ledger.all_rule_memories(partner))
         memory = self._ledger.partner_memory(partner) or PartnerMemory(partner=partner)
@@ -98,7 +99,8 @@ class Cycle:
         state.known = {*memories.events, *memory.gone}
         for write in self._ledger.open_writes(partner):
             if write.state == "sending":
-                self._settler.found_sending(state, write)
+                with suppress(LedgerUnwritable):
+                    self._settler.found_sending(state, write)
         return state
 
     async def run(self, state: PartnerState) -> CycleReport:

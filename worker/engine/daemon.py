@@ -44,6 +44,8 @@ SAID_EVERY = timedelta(seconds=1)
 """How often at the most the daemon saves what it says of itself."""
 SILENT_FOR = 3
 """So many intervals after its last word the daemon says that it is alive, where no look has said so."""
+UNWRITABLE_FOR = timedelta(seconds=5)
+"""So long another process may hold the ledger, or its disk be full, before anybody is told."""
 SIGN_IN_AGAIN = timedelta(seconds=5)
 SIGN_IN_AGAIN_MAX = timedelta(seconds=60)
 
@@ -104,6 +106,8 @@ class Daemon:
         self._lasting = Lasting()
         self._cycle_ms = 0
         self._said_at, self._unsaid = float("-inf"), False
+        self._owed: list[Record] = []
+        self._unwritable_since: float | None = None
         self._unreachable: str | None = None
         self._ended: str | None = None
 
@@ -322,10 +326,24 @@ class Daemon:
         self._record("rules_loaded", f"{len(rules.rules)} rules, in force: {names}; hash {rules.hash[:12]}")
 
     def _record(self, kind: str, why: str) -> None:
+        """Stores a record of the daemon's own; one that the ledger cannot take is stored with the next status."""
         now = self._clock.now()
+        self._owed.append(Record(at=now, kind=kind, why=why))
         try:
-            self._ledger.apply(Commit(at=now, records=(Record(at=now, kind=kind, why=why),)))
+            self._record_owed(now)
         except LedgerUnwritable as problem:
+            self._unwritable(problem)
+
+    def _record_owed(self, now: datetime) -> None:
+        self._ledger.apply(Commit(at=now, records=tuple(self._owed)))
+        self._owed.clear()
+
+    def _unwritable(self, problem: LedgerUnwritable) -> None:
+        """Cries out where the ledger cannot be written for longer than another process may hold it."""
+        now, self._unsaid = self._clock.monotonic(), True
+        if self._unwritable_since is None:
+            self._unwritable_since = now
+        if self._stop.is_set() or now - self._unwritable_since >= UNWRITABLE_FOR.total_seconds():
             self._reporter.alarm("ledger_unwritable", error=str(problem), hint=problem.hint)
 
     def _say(self) -> None:
@@ -350,10 +368,13 @@ class Daemon:
             "ended": self._ended,
         }
         try:
+            self._record_owed(now)
             self._ledger.save_status(DaemonStatus(pid=self._pid, since=self._since, seen_at=now, body=body))
             self._ledger.mark_words()  # before anything is sent against them, and soon after they are said
         except LedgerUnwritable as problem:
-            self._reporter.alarm("ledger_unwritable", error=str(problem), hint=problem.hint)
+            self._unwritable(problem)
+        else:
+            self._unwritable_since = None
 
     async def _quiet(self, wait: timedelta) -> None:
         """Waits, but no longer than until the stop."""

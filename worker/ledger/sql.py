@@ -79,6 +79,10 @@ class SqlLedger(LedgerReader):
             store.close()
             raise
 
+    def in_a_loop(self) -> None:
+        """For who must not stand while another process holds the ledger: see `Store.in_a_loop`."""
+        self._store.in_a_loop()
+
     @staticmethod
     def open_reading(url: str, folder: Path | None = None) -> LedgerReader:
         """See `worker.ledger.reading.open_reading`."""

@@ -28,6 +28,10 @@ TRIES = 5_000
 """So often one that writes asks meanwhile."""
 TRY_MS = 1
 """So long SQLite waits at each."""
+TRIES_IN_A_LOOP = 50
+"""So often one asks that must not stand: its answers, its page's sign of life and its end wait for it."""
+IN_VAIN = 40
+"""After a wait in vain each of so many others asks once only, so that they do not stand one after the other."""
 WAL_KEPT_BYTES = 64 * 1024 * 1024
 FULL = 2
 """What ``PRAGMA synchronous`` answers for FULL."""
@@ -60,6 +64,13 @@ class Store:
         self.place = place
         self._file = "" if place is None else str(place.file)
         self._identity = identity(self._file) if watched else None
+        self._in_a_loop = False
+        self._in_vain = 0
+
+    def in_a_loop(self) -> None:
+        """From now on a transaction that writes waits a moment only for other processes: whoever asks has a loop to
+        keep moving, and asks again by itself."""
+        self._in_a_loop = True
 
     def reading(self) -> "Turn":
         """A transaction that sees one state of the ledger and changes nothing."""
@@ -73,6 +84,26 @@ class Store:
                 hint="stop the worker, see which file is the right one, and start again",
             )
         return Turn(self, WRITING)
+
+    def begin_writing(self, raw: sqlite3.Connection) -> None:
+        """Begins a transaction once no other process is in one. SQLite's own wait soon asks ten times a second only,
+        and seldom meets the moment in which a process that writes without a pause lets go: an operator's command would
+        fail beside a busy worker. So a connection that writes waits for a millisecond, again and again."""
+        tries = TRIES
+        if self._in_a_loop:
+            tries = 1 if self._in_vain % IN_VAIN else min(TRIES, TRIES_IN_A_LOOP)
+        for left in reversed(range(tries)):
+            try:
+                raw.execute(WRITING)
+            except sqlite3.OperationalError as error:
+                busy = code_of(error) == sqlite3.SQLITE_BUSY
+                if busy and left:
+                    continue
+                self._in_vain += busy
+                raise
+            else:
+                self._in_vain = 0
+                return
 
     def rows(self, asked: Prepared, values: Values = NO_VALUES) -> list[Row]:
         """Every row of the answer to one question. It sees one state of the ledger, without a transaction around it."""
@@ -115,7 +146,7 @@ class Turn:
         if self._begin:
             try:
                 if self._begin == WRITING:
-                    _begin_writing(connection.raw)
+                    self._store.begin_writing(connection.raw)
                 else:
                     connection.raw.execute(self._begin)
             except BaseException as error:
@@ -138,10 +169,12 @@ class Turn:
         self._store.connections.give(self._connection, failed=False)
 
     def _undo(self, error: BaseException) -> None:
-        """Nothing of it stays. SQLite's own errors are raised in the ledger's words, and end the connection; so does an
-        interruption, after which SQLAlchemy's view of the connection answers nothing any more."""
+        """Nothing of it stays. SQLite's own errors are raised in the ledger's words, and end the connection, unless it
+        only had to wait too long; so does an interruption, after which SQLAlchemy's view of the connection answers
+        nothing any more."""
         found = error.orig if isinstance(error, DBAPIError) else error
-        failed = isinstance(found, sqlite3.Error) or not isinstance(error, Exception)
+        failed = isinstance(found, sqlite3.Error) and code_of(found) != sqlite3.SQLITE_BUSY
+        failed = failed or not isinstance(error, Exception)
         try:
             self._connection.raw.rollback()
         except sqlite3.Error:
@@ -149,20 +182,6 @@ class Turn:
         self._store.connections.give(self._connection, failed=failed)
         if isinstance(found, sqlite3.Error):
             raise unwritable(self._store.name, found) from error
-
-
-def _begin_writing(raw: sqlite3.Connection) -> None:
-    """Begins a transaction once no other process is in one. SQLite's own wait soon asks ten times a second only, and
-    seldom meets the moment in which a process that writes without a pause lets go: an operator's command would fail
-    beside a busy worker. So a connection that writes waits for a millisecond, again and again."""
-    for left in reversed(range(TRIES)):
-        try:
-            raw.execute(WRITING)
-        except sqlite3.OperationalError as error:
-            if code_of(error) != sqlite3.SQLITE_BUSY or not left:
-                raise
-        else:
-            return
 
 
 def unwritable(name: str, error: sqlite3.Error) -> LedgerUnwritable:

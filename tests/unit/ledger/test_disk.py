@@ -125,6 +125,45 @@ def test_a_ledger_that_somebody_lets_go_for_a_moment_only_is_written_to_in_that_
     assert store.TRIES >= 1000 * store.BUSY_TIMEOUT_S, "a moment is no longer than that"
 
 
+def test_who_has_a_loop_to_keep_moving_waits_a_moment_and_after_that_in_vain_not_at_all(
+    ledger: SqlLedger, tmp_path: Path
+) -> None:
+    """Many that ask one after the other, each for a moment, would be a long stand."""
+    ledger.in_a_loop()
+    other = sqlite3.connect(tmp_path / "worker.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    tries = tries_of(ledger, 0, lambda: None)
+
+    for _ in range(30):
+        with pytest.raises(LedgerUnwritable, match="locked"):
+            planned(ledger)
+    assert ledger.writes() == [], "what only reads is not kept waiting"
+
+    assert len(tries) == store.TRIES_IN_A_LOOP + 29
+    assert store.TRIES_IN_A_LOOP * store.TRY_MS <= 50
+    other.execute("ROLLBACK")
+    planned(ledger)
+    other.execute("BEGIN EXCLUSIVE")
+    tries.clear()
+    with pytest.raises(LedgerUnwritable, match="locked"):
+        planned(ledger)
+    assert len(tries) == store.TRIES_IN_A_LOOP, "one that succeeded has its moment again"
+    other.close()
+
+
+def test_a_writer_that_asks_in_vain_for_long_waits_a_moment_now_and_then(ledger: SqlLedger, tmp_path: Path) -> None:
+    """Else one that never pauses for longer than that would starve it."""
+    ledger.in_a_loop()
+    other = sqlite3.connect(tmp_path / "worker.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    tries = tries_of(ledger, 0, lambda: None)
+    for _ in range(2 * store.IN_VAIN):
+        with pytest.raises(LedgerUnwritable, match="locked"):
+            planned(ledger)
+    assert len(tries) == 2 * (store.TRIES_IN_A_LOOP + store.IN_VAIN - 1)
+    other.close()
+
+
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_ledger_taken_away_under_a_running_worker_is_written_to_no_more(
     ledger: SqlLedger, tmp_path: Path, replaced: bool

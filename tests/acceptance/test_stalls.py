@@ -1,0 +1,141 @@
+"""What stalls beside the worker holds up nothing: who should read its log, a tool that keeps the ledger to itself."""
+
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.acceptance.processes import WORKER, Home, Sandbox, home, sandbox, until
+from worker.cli.systemd import SOCKET_ENV
+
+pytestmark = pytest.mark.timeout(180)
+FIRST = "partner-id-aurora-live"
+PUT = ("PUT", "/client_campaign_status$")
+HELD_S = 12.0
+STOOD_S = 3.0
+"""A beat is due every second; on a busy machine it may come a little late."""
+STOPS_WITHIN_S = 10.0
+
+
+def cancelled(box: Sandbox, event: str) -> None:
+    box.post("change", {"event": event, "partner": FIRST, "set": {"status": "cancelled"}})
+
+
+def states(where: Home) -> list[str]:
+    return [one["state"] for one in where.writes()]
+
+
+@contextmanager
+def beats(folder: Path, where: Home) -> Iterator[list[float]]:
+    """When the daemon's loop has moved, as its service manager hears it."""
+    heard: list[float] = []
+    over = threading.Event()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
+        line.bind(str(folder / "notify"))
+        line.settimeout(0.2)
+        where.environment[SOCKET_ENV] = str(folder / "notify")
+
+        def listen() -> None:
+            while not over.is_set():
+                try:
+                    if b"WATCHDOG=1" in line.recv(4096):
+                        heard.append(time.monotonic())
+                except TimeoutError:
+                    continue
+
+        listening = threading.Thread(target=listen)
+        listening.start()
+        try:
+            yield heard
+        finally:
+            over.set()
+            listening.join()
+
+
+def test_a_tool_that_holds_the_ledger_stops_no_loop_and_turns_no_answer_into_a_time_out(tmp_path: Path) -> None:
+    with sandbox(tmp_path) as box:
+        where = home(tmp_path, box, timeout="6s")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        with where.config.open("a", encoding="utf-8") as config:
+            config.write(f"web: {{listen: 127.0.0.1:{port}}}\n")
+        with beats(tmp_path, where) as heard, where.worker() as running:
+            until(lambda: where.json("status")["partners"], "it watches")
+            box.fault("slow", *PUT, params={"delay_s": 2.5})
+            cancelled(box, "e3")
+            until(lambda: states(where) == ["sending"], "the pause is under way")
+            lists = len(box.get("requests"))
+            tool = sqlite3.connect(where.folder / "worker.db", isolation_level=None)
+            tool.execute("BEGIN EXCLUSIVE")
+            began = time.monotonic()
+            until(lambda: time.monotonic() - began >= HELD_S, "the tool has held it for long enough")
+            alive = httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=5, trust_env=False)
+            assert alive.text == "alive\n"
+            assert len(box.get("requests")) >= lists + 3, "it goes on polling"
+            tool.execute("ROLLBACK")
+            tool.close()
+            during = [at for at in heard if began <= at <= began + HELD_S]
+            stood = max(then - at for at, then in pairwise(during))
+            assert stood < STOOD_S, running.errors
+            until(lambda: states(where) == ["confirmed"], "the answer was kept, and the effect seen")
+            assert running.stop() == 0
+        told = [one for one in where.log() if one["kind"] in ("applied", "unknown")]
+        assert [(one["kind"], one["response"]["status"]) for one in told] == [("applied", 204)]
+
+
+def test_a_worker_whose_ledger_is_held_stops_when_it_is_told_to(tmp_path: Path) -> None:
+    with sandbox(tmp_path) as box:
+        where = home(tmp_path, box)
+        with where.worker() as running:
+            until(lambda: where.json("status")["partners"], "it watches")
+            tool = sqlite3.connect(where.folder / "worker.db", isolation_level=None)
+            tool.execute("BEGIN EXCLUSIVE")
+            box.await_look()
+            running.process.terminate()
+            assert running.process.wait(timeout=STOPS_WITHIN_S) == 0
+            tool.close()
+
+
+@pytest.mark.parametrize("verbose", [(), ("--verbose",)])
+def test_a_log_that_nobody_reads_keeps_no_cancelled_event_running_and_no_worker_from_its_end(
+    tmp_path: Path, verbose: tuple[str, ...]
+) -> None:
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+    with sandbox(tmp_path) as box:
+        where = home(tmp_path, box)
+        try:
+            while True:
+                os.write(writes, b"x" * 4096)
+        except BlockingIOError:
+            os.set_blocking(writes, True)
+        command = [*WORKER, "--config", str(where.config), "run", *verbose]
+        environment = {
+            **os.environ,
+            "CAMPAIGN_WORKER_USERNAME": "sandbox",
+            "CAMPAIGN_WORKER_PASSWORD": "sandbox",
+        }
+        process = subprocess.Popen(command, stdout=writes, stderr=writes, env=environment)
+        try:
+            until(lambda: (where.folder / "worker.db").exists() and where.json("status")["partners"], "it watches")
+            cancelled(box, "e3")
+            until(lambda: states(where) == ["confirmed"], "the cancelled event is paused")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=30) == 0
+        finally:
+            process.kill()
+            process.wait()
+            os.close(reads)
+            os.close(writes)
+        assert [one["after"] for one in box.effects("client_campaign_status")] == ["PAUSED"]
