@@ -4,49 +4,95 @@ Messages are constant and keys known, so that lines can be searched: one canonic
 a write, made from the record that was stored. Values come from facts and records, which hold no secret.
 """
 
+import atexit
 import logging
+import os
 import sys
 from contextlib import suppress
 from io import TextIOBase
+from queue import SimpleQueue
+from threading import RLock, Thread
 from typing import TextIO, cast
 
 import structlog
+from structlog import ReturnLogger, wrap_logger
 from structlog.typing import FilteringBoundLogger, Processor
 
 from worker.model.records import Record
 
 QUIET_KINDS = frozenset({"evidence", "observed", "held"})
 """Kinds told at debug level on a terminal: the action log has them all."""
+WAITING_MAX = 10_000
+"""So many writes to a stalled stderr are kept, some megabytes; later ones are dropped and counted."""
+END_WITHIN_S = 1.0
+"""So long the end of the process waits for who reads its log."""
 
 
-class _Lasting(TextIOBase):
-    """A stream whose reader may go away, or whose disk may fill up: a line that cannot be written stops no work."""
+class Unhurried(TextIOBase):
+    """A stream that nobody waits for: its reader may stall or go away, and its disk may fill up. A thread hands on what
+    is written; what finds too much waiting is dropped, and a line says how much once it flows again.
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    The thread writes past Python's own stream, whose lock it would hold for as long as its reader stalls: then the
+    process could not end. The queue is one that may be written to in the middle of a write, as by a finalizer.
+    """
+
+    def __init__(self, stream: TextIO, file: int) -> None:
+        stream.flush()
+        self._tty, self._encoding, self._file = stream.isatty(), stream.encoding, file
+        self._waiting: SimpleQueue[str | None] = SimpleQueue()
+        self._dropped = 0
+        self._lock = RLock()
+        self._thread = Thread(target=self._hand_on, name="log", daemon=True)
+        self._thread.start()
+        atexit.register(self._end)
 
     def write(self, text: str) -> int:
-        """Writes what can be written."""
-        with suppress(OSError, ValueError):
-            self._stream.write(text)
+        """Never waits, never raises."""
+        with self._lock:
+            if self._waiting.qsize() >= (WAITING_MAX // 2 if self._dropped else WAITING_MAX):
+                self._dropped += 1
+                return len(text)
+            if self._dropped:
+                lost, self._dropped = self._dropped, 0
+                self._waiting.put(f"{wrap_logger(ReturnLogger()).warning('log_lines_dropped', lines=lost)}\n")
+            self._waiting.put(text)
         return len(text)
 
-    def flush(self) -> None:
-        """As far as it goes."""
-        with suppress(OSError, ValueError):
-            self._stream.flush()
+    def isatty(self) -> bool:
+        """Whether a person reads it."""
+        return self._tty
+
+    def fileno(self) -> int:
+        """The file behind it."""
+        return self._file
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def _hand_on(self) -> None:
+        while (text := self._waiting.get()) is not None:
+            left = text.encode(self._encoding, "backslashreplace")
+            with suppress(OSError):
+                while left:
+                    left = left[os.write(self._file, left) :]
+
+    def _end(self) -> None:
+        """What is waiting has a moment to be read; the process ends all the same."""
+        self._waiting.put(None)
+        self._thread.join(END_WITHIN_S)
 
 
-def configure(*, verbose: bool = False, stream: TextIO | None = None) -> None:
-    """Sets up logging for this process, once, at the start of a command."""
-    stream = stream or sys.stderr
+def configure(*, verbose: bool = False) -> None:
+    """Sets up logging for this process, once, at the start of a command. All that goes to stderr, a library's warning
+    and a traceback too, goes through one door from then on, which keeps nobody waiting."""
+    stream = sys.stderr = _unhurried(sys.stderr)
     level = logging.DEBUG if verbose else logging.INFO
     shared: list[Processor] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
     ]
-    lasting = cast("TextIO", _Lasting(stream))
     if stream.isatty():
         tail: list[Processor] = [structlog.dev.ConsoleRenderer()]
     else:
@@ -54,11 +100,20 @@ def configure(*, verbose: bool = False, stream: TextIO | None = None) -> None:
     structlog.configure(
         processors=[*shared, *tail],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(file=lasting),
+        logger_factory=structlog.WriteLoggerFactory(file=stream),
         cache_logger_on_first_use=False,
     )
-    logging.basicConfig(level=logging.WARNING, stream=lasting, force=True)
+    logging.basicConfig(level=logging.WARNING, stream=stream, force=True)
     logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)  # a cycle that is late shows in its took_ms
+
+
+def _unhurried(stream: TextIO) -> TextIO:
+    """The stream itself where no file is behind it, as in a test."""
+    try:
+        file = stream.fileno()
+    except OSError:
+        return stream
+    return stream if isinstance(stream, Unhurried) else cast("TextIO", Unhurried(stream, file))
 
 
 def logger() -> FilteringBoundLogger:

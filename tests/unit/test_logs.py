@@ -1,0 +1,93 @@
+"""The one door of the log: who should read stderr and does not keeps nobody waiting, and is told what is missing."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO
+
+import pytest
+
+pytestmark = pytest.mark.timeout(60)
+KEPT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """A process whose stderr is a full pipe, and the end of that which nobody reads."""
+
+    process: "subprocess.Popen[str]"
+    pipe: IO[bytes]
+
+    def say(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+
+
+@contextmanager
+def stalled(script: str) -> Iterator[Stalled]:
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writes, b"\n" * 4096)
+    os.set_blocking(writes, True)
+    begin = "import sys, warnings\nfrom worker import logs\nfrom worker.logs import configure, logger\n"
+    command = [sys.executable, "-c", begin + script]
+    with (
+        os.fdopen(reads, "rb") as pipe,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=writes, text=True) as process,
+    ):
+        os.close(writes)
+        try:
+            yield Stalled(process, pipe)
+        finally:
+            process.kill()
+
+
+def test_what_finds_too_much_waiting_is_dropped_and_counted_in_its_place() -> None:
+    script = f"""
+logs.WAITING_MAX = {KEPT}
+configure()
+for number in range(100):
+    logger().info("line", number=number)
+print("all said", flush=True)
+sys.stdin.readline()
+logger().info("again")
+"""
+    with stalled(script) as one:
+        assert one.process.stdout is not None
+        assert one.process.stdout.readline() == "all said\n"
+        lines = (line.decode() for line in one.pipe if line.strip())
+        kept = 0
+        for line in lines:
+            assert f'"number": {kept},' in line or f'"number": {kept}}}' in line
+            kept += 1
+            if kept == KEPT:
+                break
+        one.say("go on")
+        rest = list(lines)
+    if '"line"' in rest[0]:  # the thread had one of them in hand already
+        kept, rest = kept + 1, rest[1:]
+    assert '"event": "log_lines_dropped"' in rest[0]
+    assert f'"lines": {100 - kept}' in rest[0]
+    assert '"event": "again"' in rest[1]
+    assert len(rest) == 2
+
+
+@pytest.mark.parametrize(
+    ("last", "code"),
+    [
+        ("print('a line', file=sys.stderr)", 0),
+        ("warnings.warn('of a library')", 0),
+        ("sys.exit('a word on the way out')", 1),
+        ("raise RuntimeError('a page of Python')", 1),
+        ("import logging; logging.getLogger('uvicorn').error('fell over')", 0),
+    ],
+)
+def test_a_process_ends_though_nobody_reads_what_it_says_last(last: str, code: int) -> None:
+    with stalled(f"configure()\n{last}\n") as one:
+        assert one.process.wait(timeout=30) == code
