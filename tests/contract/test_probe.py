@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.contract.test_client_against_twin import FIRST, Meeting
@@ -171,3 +172,37 @@ def test_a_second_partner_is_asked_for_what_the_first_cannot_show() -> None:
 
     assert set(says(found, "confirmed")) == READABLE
     assert {one.partner for one in found.resources} == set(found.partners)
+
+
+class Proxied(Meeting):
+    """What stands between adds headers of its own."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        self.headers = headers
+        super().__init__(page_size=100)
+
+    def transport(self) -> httpx.AsyncBaseTransport:
+        inner, headers = super().transport(), self.headers
+
+        class Adding(httpx.AsyncBaseTransport):
+            async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+                answer = await inner.handle_async_request(request)
+                answer.headers.update(headers)
+                return answer
+
+        return Adding()
+
+
+@pytest.mark.parametrize(
+    ("headers", "proxied"),
+    [
+        ({"Server": "nginx/1.25.3"}, {"server": "nginx/1.25.3"}),
+        ({"Via": "1.1 edge", "X-Cache": "MISS"}, {"via": "1.1 edge", "x-cache": "MISS"}),
+        ({"Age": "0"}, {"age": "0"}),
+        ({"Server": "istio-envoy", "CF-Ray": "1"}, {"server": "istio-envoy", "cf-ray": "1"}),
+        ({"Server": "uvicorn"}, {}),
+        ({}, {}),
+    ],
+)
+def test_a_proxy_that_shows_itself_is_named(headers: dict[str, str], proxied: dict[str, str]) -> None:
+    assert probe(Proxied(headers)).proxied == proxied

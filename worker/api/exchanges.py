@@ -4,6 +4,7 @@ Here the headers go on, the clock is read around the wire, and whatever happens 
 `Outcome`, an `AuthAnswer`. Nothing is repeated here; when to ask, and whether to ask again, is decided by the caller.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,7 +30,24 @@ from worker.model.outcomes import Answered, NotSent, Outcome, Uncertain
 Decode = Callable[[bytes], Json | Malformed]
 
 REQUEST_ID_MAX = 200
-"""Characters kept of ``x-request-id``; it goes into the log."""
+"""Characters kept of ``x-request-id``, which goes into the log, and of what a proxy adds."""
+PROXY_HEADERS = (
+    "via",
+    "age",
+    "x-cache",
+    "x-cache-status",
+    "x-varnish",
+    "x-served-by",
+    "cf-ray",
+    "x-amz-cf-id",
+    "x-azure-ref",
+    "x-envoy-upstream-service-time",
+)
+"""Headers that proxies, caches and balancers add; the service's document knows none of them."""
+PROXIES = re.compile(
+    r"nginx|openresty|envoy|haproxy|varnish|traefik|caddy|squid|cloudfront|cloudflare|akamai|awselb", re.IGNORECASE
+)
+"""Names in ``Server`` of what rather stands before a service than is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +114,7 @@ class Exchanges:
             retry_after=wait,
             codes=codes_in(whole.content) if 400 <= whole.status <= 499 else frozenset(),
             headers=said_in_headers(whole.headers),
+            proxied=self._proxied(whole),
         )
 
     async def write(self, partner: PartnerId, token: Secret, request: WriteRequest, not_after: float) -> Outcome:
@@ -151,8 +170,17 @@ class Exchanges:
         return Sending(method=request.method, url=url, headers={**_headers(partner, token), **more}, content=content)
 
     def _request_id(self, whole: Whole) -> str | None:
-        found = self.scrubbed(whole.headers.get("x-request-id", ""))[:REQUEST_ID_MAX]
-        return (found if found.isprintable() else "".join(filter(str.isprintable, found))) or None
+        return self._header(whole, "x-request-id") or None
+
+    def _proxied(self, whole: Whole) -> dict[str, str]:
+        named = [name for name in PROXY_HEADERS if name in whole.headers]
+        if PROXIES.search(whole.headers.get("server", "")):
+            named.append("server")
+        return {name: self._header(whole, name) for name in named}
+
+    def _header(self, whole: Whole, name: str) -> str:
+        found = self.scrubbed(whole.headers.get(name, ""))[:REQUEST_ID_MAX]
+        return found if found.isprintable() else "".join(filter(str.isprintable, found))
 
     def _retry_after(self, whole: Whole) -> timedelta | None:
         return retry_after(whole.headers.get("retry-after"), self._clock.now())

@@ -55,11 +55,12 @@ class Resource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probed:
-    """What a probe came to."""
+    """What a probe came to. ``proxied``: headers of a proxy that the answers had; none proves nothing."""
 
     partners: tuple[PartnerId, ...]
     resources: tuple[Resource, ...]
     findings: tuple[Finding, ...]
+    proxied: Mapping[str, str] = field(default_factory=dict)
 
 
 async def probed(service: ApiService, clock: Clock, assumptions: Assumptions, *, settle: str, only: str = "") -> Probed:
@@ -72,6 +73,7 @@ async def probed(service: ApiService, clock: Clock, assumptions: Assumptions, *,
         raise NotFound(f"the sign-in does not name {only}", hint=f"it names: {', '.join(partners)}")
     asked = (PartnerId(only),) if only else partners[:PARTNERS_MAX]
     resources: list[Resource] = []
+    proxied: dict[str, str] = {}
     found: tuple[Finding, ...] = findings(Sights(), assumptions, settle)
     refreshed: str | None = None
     if isinstance(assumptions.values["auth.refresh"], dict):
@@ -80,10 +82,11 @@ async def probed(service: ApiService, clock: Clock, assumptions: Assumptions, *,
         probe = _Probe(service=service, clock=clock, assumptions=assumptions, partner=partner)
         sights = replace(await probe.look(), refreshed=refreshed)
         resources += probe.resources
+        proxied |= probe.proxied
         found = _better(found, findings(sights, assumptions, settle))
         if not any(one.says == UNSEEN and one.seen != "only a write shows it" for one in found[:-1]):
             break
-    return Probed(partners=partners, resources=tuple(resources), findings=found)
+    return Probed(partners=partners, resources=tuple(resources), findings=found, proxied=proxied)
 
 
 def _better(old: tuple[Finding, ...], new: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -101,12 +104,14 @@ class _Probe:
     assumptions: Assumptions
     partner: PartnerId
     resources: list[Resource] = field(default_factory=list)
+    proxied: dict[str, str] = field(default_factory=dict)
 
     async def look(self) -> Sights:
         """Everything that one partner shows."""
         status = await self.service.raw(self.partner, "/status/")
         self._note("status", status.trace, "" if status.ok else status.why)
         listed = await self.service.raw(self.partner, "/events/", query=(("limit", "100"),), max_age=KEPT)
+        self.proxied = {**status.proxied, **listed.proxied}
         wrong = "" if page_of(listed) is not None else listed.why or "the answer is no page of events"
         self._note("events", listed.trace, wrong)
         events = mixed(_records(listed))

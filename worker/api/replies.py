@@ -24,7 +24,7 @@ class Reply:
     ``content``: the parsed body of a 2xx, or how it is malformed. ``denied``: the service refused our credentials, or
     there was no token to send (``token`` None). ``codes``: what may be an error code in the body of a refusal.
     ``read_at``: when the request began; ``trace`` has the same moment as monotonic seconds. ``headers``: what
-    they say of a list's extent.
+    they say of a list's extent; ``proxied``: those by which something between us and the service shows itself.
     """
 
     status: int | None
@@ -37,6 +37,7 @@ class Reply:
     retry_after: timedelta | None = None
     codes: frozenset[str] = frozenset()
     headers: Mapping[str, Json] = field(default_factory=lambda: NOTHING)
+    proxied: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Literal["answered", "throttled", "failed"]:

@@ -10,7 +10,7 @@ from worker.api.probe import Probed, Resource
 from worker.cli.app import app, invocation
 from worker.cli.common import config_of
 from worker.cli.configs import assumptions_of
-from worker.cli.output import Format, print_json, print_table, say
+from worker.cli.output import Format, print_json, print_table, printable, say
 from worker.cli.wiring import probe_of
 from worker.config import Config
 from worker.model.facts import Json
@@ -25,7 +25,8 @@ def probe(
     """Read one of each resource; say of each assumption: confirmed, refuted, or cannot be seen by reading.
 
     Signs in, and writes nothing; keeps to the budget and the floor of the config. Each finding comes with the line to
-    write under `assumptions:`, which vouches for it. Exits 3 beside a running daemon: stop that one first.
+    write under `assumptions:`, which vouches for it. Says where headers tell of a proxy in between, which may repeat
+    a write by itself. Exits 3 beside a running daemon: stop that one first.
 
     Example: campaign-worker probe --partner partner-id-the-hall
     """
@@ -43,6 +44,8 @@ def told_as_tables(found: Probed) -> None:
     print_table("resources", ("resource", "partner", "get", "says"), [_row(one) for one in found.resources])
     rows: list[list[Json]] = [[one.key, one.says, one.seen, one.line] for one in found.findings]
     print_table("assumptions", ("key", "says", "seen", "line for the config"), rows)
+    for line in _proxies(found):
+        say(line)
     say(_summary(found))
 
 
@@ -51,6 +54,7 @@ def told_as_json(found: Probed, config: Config) -> dict[str, Json]:
     return {
         "partners": [str(one) for one in found.partners],
         "resources": [_resource(one) for one in found.resources],
+        "proxied": dict(found.proxied),
         "assumptions": [_assumption(one, config) for one in found.findings],
     }
 
@@ -82,6 +86,17 @@ def _row(one: Resource) -> list[Json]:
     """One resource for a person: what is wrong with it, or that nothing is."""
     gaps = ", ".join(f"{name}: {why}" for name, why in one.gaps.items())
     return [one.name, one.partner, one.get, one.why or gaps or "as documented"]
+
+
+def _proxies(found: Probed) -> tuple[str, ...]:
+    if not found.proxied:
+        return ()
+    named = ", ".join(f"{name}: {value}" for name, value in found.proxied.items())
+    return (
+        f"a proxy stands between this machine and the service: its answers carry {printable(named)}",
+        "    it must not repeat, keep or cache requests; nginx repeats a PUT unless `proxy_next_upstream off` is set",
+        "    docs/deploying.md says what to check there; one that adds no header cannot be seen from here",
+    )
 
 
 def _summary(found: Probed) -> str:

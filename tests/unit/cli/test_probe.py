@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -97,3 +98,23 @@ def test_a_person_sees_what_is_wrong_with_each_resource(capsys: pytest.CaptureFi
     for words in (HALL, "state: is missing", "the service answered 500", "refuted", 'setup.draft: ["draft"]'):
         assert words in shown.out
     assert "0 confirmed, 2 refuted, 2 cannot be seen by reading" in shown.err
+
+
+def test_a_proxy_in_between_is_told_of_with_what_to_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = replace(FOUND, proxied={"server": "nginx/1.25.3", "via": "1.1 edge\x1b[2J"})
+
+    told_as_tables(found)
+
+    said = capsys.readouterr().err
+    assert "a proxy stands between this machine and the service" in said
+    assert "server: nginx/1.25.3, via: 1.1 edge" in said
+    assert "\x1b" not in said
+    assert "proxy_next_upstream off" in said
+    assert "docs/deploying.md" in said
+    assert told_as_json(found, config(tmp_path))["proxied"] == {"server": "nginx/1.25.3", "via": "1.1 edge\x1b[2J"}
+
+
+def test_where_no_proxy_shows_itself_none_is_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    told_as_tables(FOUND)
+
+    assert "proxy" not in capsys.readouterr().err

@@ -305,9 +305,9 @@ def test_presence_confirms_what_several_processes_could_not_settle() -> None:
 
 @pytest.mark.parametrize("state", ["applied", "unknown"])
 def test_a_clock_that_was_set_back_lets_a_person_wait_and_sends_nothing(state: State) -> None:
-    times = {"unknown_since": NOW + timedelta(days=1), "changed_at": NOW + timedelta(days=1)}
-    late = Settling(ended=1000.0, looked_at=NOW + timedelta(days=1))
-    course = Course(a_write(state=state, **times), SHORT, settling=late)
+    later = NOW + timedelta(days=1)
+    late = Settling(ended=1000.0, looked_at=later)
+    course = Course(a_write(state=state, unknown_since=later, changed_at=later), SHORT, settling=late)
     course.look("not_there")
     assert (course.state(), course.follows()) == (state, "read")
 
