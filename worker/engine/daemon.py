@@ -326,7 +326,8 @@ class Daemon:
         self._record("rules_loaded", f"{len(rules.rules)} rules, in force: {names}; hash {rules.hash[:12]}")
 
     def _record(self, kind: str, why: str) -> None:
-        """Stores a record of the daemon's own; one that the ledger cannot take is stored with the next status."""
+        """Stores a record of the daemon's own; one that the ledger cannot take is stored with the next status. It may
+        then stand there twice, after a commit that only seemed to fail."""
         now = self._clock.now()
         self._owed.append(Record(at=now, kind=kind, why=why))
         try:
