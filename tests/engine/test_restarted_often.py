@@ -1,11 +1,15 @@
 """A supervisor that starts the worker anew again and again, each time before the reads could settle anything."""
 
-from datetime import timedelta
+import sqlite3
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Self
 
 import pytest
 
 from tests.worlds import Town, happening, town, world
+from worker.ledger.sql import SqlLedger
 from worker.sandbox.faults import Kind
 
 RESTART_EVERY_S = 8
@@ -60,4 +64,39 @@ def test_an_effect_that_comes_late_is_confirmed_by_whichever_process_sees_it(tmp
         assert [one.after for one in here.effects()] == ["PAUSED"]
 
     with town(tmp_path, world(happening("e1")), settle=timedelta(minutes=2)) as (_, play):
+        play(script)
+
+
+def test_a_row_in_sending_that_a_start_cannot_store_as_unknown_is_stored_once_the_ledger_is_free(
+    tmp_path: Path,
+) -> None:
+    """Another process holds the ledger from the moment in which this one has opened it."""
+    tool: sqlite3.Connection | None = None
+
+    class Held(SqlLedger):
+        @classmethod
+        def open(cls, url: str, *, clock_now: Callable[[], datetime], folder: Path | None = None) -> Self:
+            nonlocal tool
+            opened = super().open(url, clock_now=clock_now, folder=folder)
+            opened.in_a_loop()
+            tool = sqlite3.connect(tmp_path / "worker.db", isolation_level=None)
+            tool.execute("BEGIN EXCLUSIVE")
+            return opened
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.fault("hang_after", "PUT", "/client_campaign_status$")
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["sending"], "under way")
+        await here.kill()
+        here.start(ledger=Held)
+        await here.run(6)
+        assert here.states() == ["sending"]
+        assert tool is not None
+        tool.close()
+        await here.until(lambda: here.states() == ["confirmed"], "settled")
+        assert [one["reason"] for one in here.log("unknown")] == ["crash"]
+        assert len(here.effects()) == 1
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
         play(script)
