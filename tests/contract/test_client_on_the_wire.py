@@ -5,7 +5,7 @@ checked against a server that writes down the bytes it gets.
 """
 
 import asyncio
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import pytest
 
@@ -13,6 +13,7 @@ from tests.unit.reading.virtual import VirtualClock
 from worker.api.addresses import Hosts
 from worker.api.assumptions import Assumptions
 from worker.api.exchanges import Ask, Exchanges
+from worker.api.replies import Reply
 from worker.api.secret import Secret
 from worker.api.transport import Transports, Wire
 from worker.model.exchange import WriteRequest
@@ -57,15 +58,15 @@ async def closed(writer: asyncio.StreamWriter) -> None:
         await writer.wait_closed()
 
 
-def exchanges(port: int, *, scheme: str = "http") -> tuple[Wire, Exchanges]:
-    wire = Wire(transports=Transports(), timeout_s=5.0)
+def exchanges(port: int, *, scheme: str = "http", clock: VirtualClock | None = None) -> Exchanges:
+    wire = Wire(transports=Transports(fence=nullcontext), timeout_s=5.0)  # the kernel's timer is pytest's own here
     hosts = Hosts(api=f"{scheme}://127.0.0.1:{port}/api/v3")
-    return wire, Exchanges(wire=wire, hosts=hosts, clock=VirtualClock(), assumptions=Assumptions())
+    return Exchanges(wire=wire, hosts=hosts, clock=clock or VirtualClock(), assumptions=Assumptions())
 
 
 async def write_to(server: Server, paths: list[str], *, scheme: str = "http") -> list[Outcome]:
     listening = await asyncio.start_server(server.accept, "127.0.0.1", 0)
-    wire, made = exchanges(listening.sockets[0].getsockname()[1], scheme=scheme)
+    made = exchanges(listening.sockets[0].getsockname()[1], scheme=scheme)
     async with listening:
         outcomes = [
             await made.write(
@@ -74,7 +75,6 @@ async def write_to(server: Server, paths: list[str], *, scheme: str = "http") ->
             for path in paths
         ]
         await asyncio.gather(*server.served)
-    await wire.aclose()
     return outcomes
 
 
@@ -151,12 +151,7 @@ def test_a_process_that_wakes_up_with_its_connection_made_does_not_send(looks: i
     async def story() -> Outcome:
         listening = await asyncio.start_server(server.accept, "127.0.0.1", 0)
         port = listening.sockets[0].getsockname()[1]
-        made = Exchanges(
-            wire=Wire(transports=Transports(), timeout_s=5.0),
-            hosts=Hosts(api=f"http://127.0.0.1:{port}"),
-            clock=SleepyClock(looks),
-            assumptions=Assumptions(),
-        )
+        made = exchanges(port, clock=SleepyClock(looks))
         outcome = await made.write(HALL, TOKEN, WriteRequest(host="api", method="PUT", path="/a"), 10.0)
         await asyncio.gather(*server.served)
         listening.close()
@@ -176,7 +171,7 @@ def test_a_refused_connection_is_known_to_be_harmless() -> None:
         port = listening.sockets[0].getsockname()[1]
         listening.close()
         await listening.wait_closed()
-        return await exchanges(port)[1].write(HALL, TOKEN, WriteRequest(host="api", method="PUT", path="/a"), LATE)
+        return await exchanges(port).write(HALL, TOKEN, WriteRequest(host="api", method="PUT", path="/a"), LATE)
 
     outcome = asyncio.run(story())
 
@@ -199,19 +194,45 @@ def test_a_refused_tls_handshake_is_known_to_be_harmless() -> None:
     assert isinstance(outcomes[0], NotSent)
 
 
-def test_reads_share_connections() -> None:
+async def read_from(server: Server, *paths: str) -> list[Reply]:
+    listening = await asyncio.start_server(server.accept, "127.0.0.1", 0)
+    made = exchanges(listening.sockets[0].getsockname()[1])
+    async with listening:
+        replies = [await made.read(HALL, TOKEN, Ask(path=path)) for path in paths]
+        await asyncio.gather(*server.served)
+    return replies
+
+
+def test_every_read_has_a_connection_of_its_own_and_asks_for_no_stored_answer() -> None:
     server = Server(OK, keep=True)
 
-    async def story() -> None:
-        listening = await asyncio.start_server(server.accept, "127.0.0.1", 0)
-        wire, made = exchanges(listening.sockets[0].getsockname()[1])
-        for _ in range(3):
-            assert (await made.read(HALL, TOKEN, Ask(path="/events/e1"))).ok
-        await wire.aclose()
-        await asyncio.gather(*server.served)
-        listening.close()
-        await listening.wait_closed()
+    replies = asyncio.run(read_from(server, "/events/e1", "/events/e1", "/events/e1"))
 
-    asyncio.run(story())
+    assert [reply.status for reply in replies] == [200, 200, 200]
+    assert [len(heads) for heads in server.connections] == [1, 1, 1], "what a balancer moves, is asked where it is now"
+    for (head,) in server.connections:
+        assert "connection: close" in head.lower()
+        assert "cache-control: no-cache" in head.lower()
 
-    assert [len(heads) for heads in server.connections] == [3]
+
+def test_an_answer_that_comes_twice_is_never_the_next_resources_answer() -> None:
+    class Twice(Server):
+        """Says everything twice: at once, and again a moment later."""
+
+        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with suppress(asyncio.IncompleteReadError, ConnectionError):
+                while True:
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    self.connections.append([head.decode()])
+                    path = head.split()[1]
+                    made = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (len(path) + 2) + b'"' + path + b'"'
+                    writer.write(made + made)
+                    await writer.drain()
+                    await asyncio.sleep(0)
+                    writer.write(made)
+                    await writer.drain()
+            await closed(writer)
+
+    replies = asyncio.run(read_from(Twice(b""), "/events/a", "/events/b", "/events/c"))
+
+    assert [reply.content for reply in replies] == [f"/api/v3/events/{name}" for name in "abc"]

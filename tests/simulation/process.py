@@ -6,6 +6,7 @@ itself, so a small one with the same face stands in for it).
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -247,7 +248,7 @@ class Process:
                 timeout=self.settings.timeout,
                 page_size=self.settings.page_size,
                 assumptions=_ASSUMED,
-                transports=Transports(reads=transport, writes=transport),
+                transports=Transports(reads=transport, writes=transport, fence=nullcontext),
             ),
             credentials=Credentials(username=Secret("sandbox"), password=Secret("sandbox")),
             gate=gate,

@@ -7,6 +7,7 @@ disk said at that moment, and when its sender heard the end of it.
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,6 +17,7 @@ from tests.simulation.disk import Disk
 from tests.simulation.history import Read
 from tests.simulation.loop import OWNER, Killed, SimLoop
 from tests.simulation.points import SHOWN_NOTHING, WRONG_OBJECT, Harm, Points
+from worker.api.connection import HAND_OVER
 from worker.ledger.mark import read_mark
 from worker.ledger.places import LedgerPlace
 from worker.model.replacing import replace
@@ -94,19 +96,18 @@ class SimTransport(TwinTransport):
             await self._stalled(owner, harm.seconds)
         if crossing.does == "kill_before":
             self._die(owner)
-        await self._first_byte(request)
+        self._first_byte(request)
         delivery_response = await self._crossed(crossing, request, owner)
         if crossing.tapped is not None:
             crossing.tapped.heard_s = around.loop.time()
         return delivery_response
 
-    async def _first_byte(self, request: httpx.Request) -> None:
-        """What the client's library calls before it writes the first byte; it may still say no."""
+    def _first_byte(self, request: httpx.Request) -> None:
+        """What a write's bytes are handed over in; it may still say no."""
         if not OWNER.get() or not self._around.loop.alive(OWNER.get()):
             raise Killed
-        hook = request.extensions.get("trace")
-        if hook is not None:
-            await hook("http11.send_request_headers.started", {})
+        with request.extensions.get(HAND_OVER, nullcontext)():
+            pass
 
     async def _crossed(self, crossing: Crossing, request: httpx.Request, owner: str) -> httpx.Response:
         around, harm, asked = self._around, crossing.harm, crossing.request

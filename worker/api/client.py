@@ -118,10 +118,8 @@ class ApiService:
         self._pacing = pacing
         self._clock = clock
         self._readings = readings_with(settings.facts)
-        self._wire = Wire(transports=settings.transports, timeout_s=settings.timeout.total_seconds())
-        self._exchanges = Exchanges(
-            wire=self._wire, hosts=settings.hosts, clock=clock, assumptions=settings.assumptions
-        )
+        wire = Wire(transports=settings.transports, timeout_s=settings.timeout.total_seconds())
+        self._exchanges = Exchanges(wire=wire, hosts=settings.hosts, clock=clock, assumptions=settings.assumptions)
         self._sign_in = SignIn(
             post=self._exchanges.sign_in,
             credentials=credentials,
@@ -341,9 +339,8 @@ class ApiService:
         return self._exchanges.scrubbed(text)
 
     async def aclose(self) -> None:
-        """Ends a sign-in under way and closes kept connections."""
+        """Ends a sign-in under way."""
         await self._sign_in.aclose()
-        await self._wire.aclose()
 
     async def _read(self, partner: PartnerId, kind: str, ask: Ask, manner: Manner) -> Reply:
         """One resource, through the gate; once more with a new token where the old one was refused."""

@@ -9,7 +9,8 @@ from typing import Literal
 
 import httpx
 
-from worker.api.transport import TransportFactory, Transports, pooled, single_use
+from worker.api.connection import OneConnection
+from worker.api.transport import Transports
 
 Kind = Literal["read", "write", "sign_in"]
 Counted = Callable[[Kind, str, str], None]
@@ -45,10 +46,6 @@ class CountingTransport(httpx.AsyncBaseTransport):
 def counting(counted: Counted) -> Transports:
     """The network's transports, counted."""
     return Transports(
-        reads=_around(pooled, "read", counted),
-        writes=_around(single_use, "write", counted),
+        reads=lambda: CountingTransport(OneConnection(), "read", counted),
+        writes=lambda: CountingTransport(OneConnection(), "write", counted),
     )
-
-
-def _around(factory: TransportFactory, kind: Kind, counted: Counted) -> TransportFactory:
-    return lambda: CountingTransport(factory(), kind, counted)

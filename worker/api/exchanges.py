@@ -48,6 +48,9 @@ PROXIES = re.compile(
     r"nginx|openresty|envoy|haproxy|varnish|traefik|caddy|squid|cloudfront|cloudflare|akamai|awselb", re.IGNORECASE
 )
 """Names in ``Server`` of what rather stands before a service than is one."""
+AGE_MAX_S = 3650 * 24 * 3600
+AGE_DIGITS = 12
+"""Of an ``Age``; what is longer is no age."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,7 @@ class Exchanges:
         return self._in_hand.scrubbed(text)
 
     async def read(self, partner: PartnerId, token: Secret, ask: Ask) -> Reply:
-        """One GET."""
+        """One GET. An answer that comes from a store is as old as its ``Age`` says: it began so much earlier."""
         self._in_hand.keep(token)
         read_at, began = self._clock.now(), self._clock.monotonic()
         try:
@@ -91,11 +94,15 @@ class Exchanges:
             trace = Trace(get=ask.target, began=began)
             why = f"no answer: {words_of(error, self.scrubbed)}"
             return Reply(status=None, read_at=read_at, trace=trace, why=why, token=token)
+        age_s = _age_s(whole)
+        read_at, began = read_at - timedelta(seconds=age_s or 0), began - (age_s or 0)
         trace = Trace(get=ask.target, began=began, status=whole.status, x_request_id=self._request_id(whole))
         denied = is_denied(whole.status, whole.content, self._assumptions)
         wait = self._retry_after(whole)
-        if whole.broken is not None and whole.status != 429:
-            why = f"the answer broke off: {words_of(whole.broken, self.scrubbed)}"
+        if (whole.broken is not None or age_s is None) and whole.status != 429:
+            why = "how old the answer is cannot be told: its header Age is no number of seconds"
+            if whole.broken is not None:
+                why = f"the answer broke off: {words_of(whole.broken, self.scrubbed)}"
             return Reply(status=None, read_at=read_at, trace=trace, why=why, denied=denied, token=token)
         content: Json | Malformed = None
         if 200 <= whole.status <= 299:
@@ -189,6 +196,13 @@ class Exchanges:
 def _headers(partner: PartnerId, token: Secret) -> dict[str, str]:
     """What every authenticated call carries (API section 4)."""
     return {"Authorization": f"Bearer {token.reveal()}", "X-Preferred-Partner-Id": partner}
+
+
+def _age_s(whole: Whole) -> int | None:
+    """How long ago the service gave this answer, in seconds; None where the answer says it unreadably."""
+    text = whole.headers.get("age", "0").strip()
+    readable = text.isascii() and text.isdigit() and len(text) <= AGE_DIGITS
+    return min(int(text), AGE_MAX_S) if readable else None
 
 
 def _why(whole: Whole, *, denied: bool) -> str:
