@@ -5,17 +5,25 @@ checked against a server that writes down the bytes it gets.
 """
 
 import asyncio
-from contextlib import nullcontext, suppress
+import shutil
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.unit.reading.virtual import VirtualClock
 from worker.api.addresses import Hosts
 from worker.api.assumptions import Assumptions
+from worker.api.connection import trust
 from worker.api.exchanges import Ask, Exchanges
 from worker.api.replies import Reply
 from worker.api.secret import Secret
-from worker.api.transport import Transports, Wire
+from worker.api.transport import Sending, Transports, Wire
 from worker.model.exchange import WriteRequest
 from worker.model.ids import PartnerId
 from worker.model.outcomes import Accepted, NotSent, Outcome, Uncertain
@@ -165,6 +173,71 @@ def test_a_process_that_wakes_up_with_its_connection_made_does_not_send(looks: i
     assert [heads for heads in server.connections if heads] == [], "a connection perhaps, but not one byte"
 
 
+def test_the_fence_is_armed_before_the_last_check_and_only_until_the_kernel_has_the_request() -> None:
+    server, seen = Server(OK), list[str]()
+
+    @contextmanager
+    def fence() -> Iterator[None]:
+        seen.append("armed")
+        yield
+        seen.append("disarmed")
+
+    def late() -> bool:
+        seen.append("checked")
+        return False
+
+    async def story() -> None:
+        wire = Wire(transports=Transports(fence=fence), timeout_s=5.0)
+        async with await asyncio.start_server(server.accept, "127.0.0.1", 0) as listening:
+            url = httpx.URL(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/a")
+            await wire.write(Sending(method="PUT", url=url), late)
+            seen.append("answered")
+            await asyncio.gather(*server.served)
+
+    asyncio.run(story())
+
+    assert seen == ["checked", "armed", "checked", "disarmed", "answered"]
+
+
+MANY_WRITES = """
+import asyncio, httpx, signal, sys
+from worker.api.transport import Sending, Stale, Transports, Wire
+armed = lambda: signal.getitimer(signal.ITIMER_REAL)[0]
+within = []
+def late():
+    within.append(armed())
+    return len(within) > 600
+async def main():
+    wire = Wire(transports=Transports(), timeout_s=20.0)
+    sending = Sending(method="PUT", url=httpx.URL(sys.argv[1]), content=b"x" * 2000)
+    for _ in range(30):
+        await asyncio.gather(*(wire.write(sending, late) for _ in range(10)))
+        assert armed() == 0.0
+    try:
+        await wire.write(sending, late)
+    except Stale:
+        assert armed() == 0.0
+        assert sum(left > 1.5 for left in within) == 300, within
+        sys.exit(7)
+asyncio.run(main())
+"""
+
+
+def test_hundreds_of_writes_that_go_well_end_no_process_and_leave_no_timer() -> None:
+    server = Server(OK)
+
+    async def story() -> int | None:
+        async with await asyncio.start_server(server.accept, "127.0.0.1", 0) as listening:
+            url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/a"
+            process = await asyncio.create_subprocess_exec(sys.executable, "-c", MANY_WRITES, url)
+            code = await process.wait()
+            await asyncio.gather(*server.served)
+            return code
+
+    assert asyncio.run(story()) == 7
+    assert len(server.connections) == 300
+
+
 def test_a_refused_connection_is_known_to_be_harmless() -> None:
     async def story() -> Outcome:
         listening = await asyncio.start_server(Server(OK).accept, "127.0.0.1", 0)
@@ -215,6 +288,27 @@ def test_every_read_has_a_connection_of_its_own_and_asks_for_no_stored_answer() 
         assert "cache-control: no-cache" in head.lower()
 
 
+def test_a_read_goes_where_new_connections_go_and_not_where_the_last_one_went() -> None:
+    """As with a balancer, or a name that moved: the old place still answers whoever stayed there."""
+    old, new = (
+        Server(b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"old"', keep=True),
+        Server(b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"new"', keep=True),
+    )
+
+    async def story() -> list[Reply]:
+        front = await asyncio.start_server(old.accept, "127.0.0.1", 0)
+        port = front.sockets[0].getsockname()[1]
+        made = exchanges(port)
+        replies = [await made.read(HALL, TOKEN, Ask(path="/events/e1"))]
+        front.close()
+        async with await asyncio.start_server(new.accept, "127.0.0.1", port, reuse_address=True):
+            replies.append(await made.read(HALL, TOKEN, Ask(path="/events/e1")))
+            await asyncio.wait([*old.served, *new.served], timeout=1)
+        return replies
+
+    assert [reply.content for reply in asyncio.run(story())] == ["old", "new"]
+
+
 def test_an_answer_that_comes_twice_is_never_the_next_resources_answer() -> None:
     class Twice(Server):
         """Says everything twice: at once, and again a moment later."""
@@ -236,3 +330,50 @@ def test_an_answer_that_comes_twice_is_never_the_next_resources_answer() -> None
     replies = asyncio.run(read_from(Twice(b""), "/events/a", "/events/b", "/events/c"))
 
     assert [reply.content for reply in replies] == [f"/api/v3/events/{name}" for name in "abc"]
+
+
+def certified(folder: Path, name: str) -> Path:
+    """A certificate for this machine, by nobody but itself, and its key."""
+    made = folder / f"{name}.pem"
+    command = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    more = ("-keyout", str(made), "-out", str(folder / "cert"), "-days", "2", "-subj", f"/CN={name}")
+    alt = ("-addext", "subjectAltName=IP:127.0.0.1")
+    subprocess.run((*command, *more, *alt), check=True, capture_output=True)
+    made.write_bytes(made.read_bytes() + (folder / "cert").read_bytes())
+    return made
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="certificates are made with openssl")
+def test_a_bundle_of_certificates_that_is_replaced_changes_nothing_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, bundle = certified(tmp_path, "ours"), tmp_path / "bundle.pem"
+    bundle.write_bytes(ours.read_bytes())
+    monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
+    serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    serving.load_cert_chain(ours)
+    server = Server(OK)
+
+    async def story() -> list[Reply | Outcome]:
+        listening = await asyncio.start_server(server.accept, "127.0.0.1", 0, ssl=serving)
+        made = exchanges(listening.sockets[0].getsockname()[1], scheme="https")
+        async with listening:
+            found: list[Reply | Outcome] = [await made.read(HALL, TOKEN, Ask(path="/events/e1"))]
+            bundle.write_text("garbage", encoding="utf-8")
+            found.append(await made.write(HALL, TOKEN, WriteRequest(host="api", method="PUT", path="/a"), LATE))
+            trust.cache_clear()  # as if this process had just begun
+            found.append(await made.write(HALL, TOKEN, WriteRequest(host="api", method="PUT", path="/b"), LATE))
+            await asyncio.gather(*server.served)
+        return found
+
+    trust.cache_clear()
+    try:
+        read, sent, not_sent = asyncio.run(story())
+    finally:
+        trust.cache_clear()
+
+    assert isinstance(read, Reply)
+    assert read.ok
+    assert isinstance(sent, Accepted)
+    assert isinstance(not_sent, NotSent), "what fails before the hand-over is known not to have been sent"
+    assert [heads[0].split()[1] for heads in server.connections if heads] == ["/api/v3/events/e1", "/api/v3/a"]

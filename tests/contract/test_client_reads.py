@@ -50,6 +50,46 @@ def test_a_fact_carries_where_it_came_from_and_when_its_request_began() -> None:
     assert fact.read_at.second == 7
 
 
+@pytest.mark.parametrize(("age", "seconds"), [("0", 0), (" 600 ", 600), ("999999999999", 3650 * 24 * 3600)])
+def test_an_answer_from_a_store_began_as_much_earlier_as_it_is_old(age: str, seconds: int) -> None:
+    world, now = World(), World().clock.now()
+    world.on("/events/e1", answer(event(), age=age))
+
+    async def story() -> Fact:
+        await world.clock.sleep(7.0)
+        return await world.read()
+
+    fact = world.clock.run(story())
+
+    assert isinstance(fact, Known)
+    assert fact.trace is not None
+    assert fact.trace.began == 7.0 - seconds
+    assert fact.read_at == now + timedelta(seconds=7 - seconds)
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "status"), [("event", "/events/e1", 200), ("setup", "/setup_processes/e1", 404)]
+)
+@pytest.mark.parametrize("age", ["", "soon", "-5", "6.5", "5, 600", "0x10", "\u00b2", "1" * 13])
+def test_an_answer_whose_age_cannot_be_told_is_evidence_of_nothing(name: str, path: str, status: int, age: str) -> None:
+    world = World()
+    world.on(path, httpx.Response(status, json=event(), headers=[(b"Age", age.encode("latin-1"))]))
+
+    fact = world.clock.run(world.read(name))
+
+    assert isinstance(fact, Unknown)
+    assert "Age" in fact.why
+
+
+def test_a_429_is_one_however_old_it_says_it_is() -> None:
+    world = World()
+    world.on("/events/e1", answer(None, 429, age="soon", retry_after="9"))
+
+    world.clock.run(world.read())
+
+    assert world.pacer.blocked_until(HALL) == 9.0
+
+
 def test_every_read_says_who_asks_and_for_whom() -> None:
     world = World()
     world.on("/events/e1", answer(event()))

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
+from worker.api.connection import ready_the_kernel
 from worker.cli.app import app, invocation
 from worker.cli.beside import Beside
 from worker.cli.common import config_of, duration
 from worker.cli.configs import unvouched_lines
 from worker.cli.opening import ledger_url
 from worker.cli.output import counted, say
-from worker.cli.signals import stopping
+from worker.cli.signals import leave_process_1, stopping
 from worker.cli.wiring import running_daemon
 from worker.config import Config
 from worker.engine.report import CycleReport
@@ -72,6 +73,8 @@ def run(
 
     Example: campaign-worker --config staging.yaml run --for 10m
     """
+    leave_process_1()
+    ready_the_kernel()
     ends = duration(lasting, "--for")
     config = config_of(invocation(context))
     configure(verbose=verbose)

@@ -3,6 +3,8 @@
 Loading a command takes a while, and an interrupt in the middle of an import would otherwise be a page of Python. Until
 a command runs there is nothing to finish; a signal that is ignored (nohup, a background job) stays ignored. This is
 loaded before everything else, so it imports next to nothing.
+
+And what the first process of a container does: it leaves the work to a child, and passes signals on.
 """
 
 import os
@@ -40,3 +42,23 @@ def usual() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if isinstance(signal.getsignal(signal.SIGTERM), _End):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def leave_process_1() -> None:
+    """Goes on in a child where this is process 1, the first of a container: the kernel spares that one the signals that
+    it does not handle, also the one that ends a worker stopped in mid-send. Process 1 passes on what stops a daemon,
+    takes in whoever lost its parent, and ends as the child does, by a signal as a shell would say it."""
+    if os.getpid() != 1:
+        return
+    passed = stopping()
+    signal.pthread_sigmask(signal.SIG_BLOCK, passed)
+    child = os.fork()
+    if child:
+        for number in passed:
+            signal.signal(number, lambda number, _frame: os.kill(child, number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, passed)
+    while child:
+        ended, status = os.wait()
+        if ended == child:
+            code = os.waitstatus_to_exitcode(status)
+            os._exit(code if code >= 0 else 128 - code)
