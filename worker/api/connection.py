@@ -59,6 +59,7 @@ def ready_the_kernel() -> None:
         with kernel_fence():
             armed = signal.getitimer(signal.ITIMER_REAL)[0] > 0.0
         with socket.socket() as tried:
+            tried.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1)
             _discard(tried, WINDOW_S)
     except (AttributeError, OSError, ValueError) as error:
         why = f"{type(error).__name__}: {error}"
@@ -194,9 +195,10 @@ async def _connected(url: httpx.URL, timeout_s: float, *, discards: bool) -> _Li
 
 def _discard(tcp: socket.socket, timeout_s: float) -> None:
     """What the kernel has not delivered within this time is discarded, and whatever is left when the socket is closed;
-    it takes a whole request at once."""
+    where the first is not to be had, `run` does not begin, and `demo` does with a twin of its own."""
     tcp.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    tcp.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, max(1, round(timeout_s * 1000)))
+    if (option := getattr(socket, "TCP_USER_TIMEOUT", None)) is not None:
+        tcp.setsockopt(socket.IPPROTO_TCP, option, max(1, round(timeout_s * 1000)))
 
 
 @contextmanager
