@@ -10,10 +10,10 @@ from worker.cli.configs import config_from
 from worker.cli.opening import ledger_url
 from worker.cli.output import say
 from worker.config import Config
-from worker.ledger.holding import exchanged
+from worker.ledger.holding import exchanged, unread
 from worker.ledger.places import FOLDER_HINT, LedgerPlace, no_folder, place_of
 from worker.ledger.reading import LedgerReader, open_reading
-from worker.model.errors import NotFound, UsageError
+from worker.model.errors import NotFound, NotSafe, UsageError
 from worker.model.ids import PartnerId
 from worker.model.records import WORKER
 from worker.rules.durations import parse_duration
@@ -30,17 +30,19 @@ def config_of(invocation: Invocation) -> Config:
 def reader_of(invocation: Invocation) -> LedgerReader:
     """The ledger for reading, beside a running daemon or without one. Needs no credentials."""
     url = ledger_url(config_of(invocation))
+    other = unread(place_of(url))
     ledger = open_reading(url)
     say_no_ledger(url)
-    amiss = amiss_with(ledger, place_of(url))
+    amiss = amiss_with(ledger, place_of(url), other)
     if amiss is not None:
         say(amiss)
     return ledger
 
 
-def amiss_with(ledger: LedgerReader, place: LedgerPlace) -> str | None:
-    """What is said of a ledger that can be read, and is not the one that the daemon runs on or could be started on."""
-    other = exchanged(place)
+def amiss_with(ledger: LedgerReader, place: LedgerPlace, other: NotSafe | None = None) -> str | None:
+    """What is said of a ledger that can be read, and is not the one that the daemon runs on or could be started on.
+    ``other``: what was `unread` before it was opened."""
+    other = other or exchanged(place)
     if other is not None:
         return f"{other}: {other.hint}"
     refused = ledger.refused()

@@ -14,8 +14,6 @@ from worker.cli.output import say
 from worker.cli.wiring import operators_ledger
 from worker.config import Config
 from worker.config.load import ledger_alone
-from worker.ledger.holding import exchanged
-from worker.ledger.places import place_of
 from worker.model.commits import Halt
 from worker.model.errors import InputErrors, NotFound
 from worker.model.ids import PartnerId, RuleId
@@ -44,8 +42,7 @@ def halt(
     """
     ends, why = duration(lasting, "--for"), given(because)
     config, now = braked(invocation(context).config_path), utc_now()
-    place = place_of(config.ledger, config.folder)
-    with operators_ledger(config, brake=True) as ledger:
+    with operators_ledger(config) as ledger:
         whose, of_rule = partner_named(partner, config, ledger), rule_named(rule, config, ledger)
         ledger.append_halt(
             partner=whose,
@@ -58,9 +55,6 @@ def halt(
         flying = [write for write in ledger.open_writes(whose) if write.state in UNSETTLED]
     until = "" if ends is None else f" until {now + ends:%Y-%m-%d %H:%M:%S} UTC"
     say(f"halted{until}: {whose or 'every partner'}, {of_rule or 'every rule'}")
-    other = exchanged(place)
-    if other is not None:
-        say(f"but {other}: {other.hint}")
     for write in flying:
         if of_rule is None or write.key.rule == of_rule:
             say(

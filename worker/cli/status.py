@@ -13,7 +13,7 @@ from worker.cli.opening import ledger_url
 from worker.cli.output import Format, print_json, print_table, say
 from worker.config import Config
 from worker.engine.health import RELOAD_EVERY, unhealthy
-from worker.ledger.holding import held_since, holder, said_by_holder
+from worker.ledger.holding import held_since, holder, said_by_holder, unread, unseen
 from worker.ledger.places import LedgerPlace, place_of
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.commits import DaemonStatus
@@ -82,10 +82,11 @@ def status(
 def _found(url: str, now: datetime) -> dict[str, Json]:
     """The object of the contract. Raises `NotSafe` where the ledger is gone, also from under a running daemon."""
     place = place_of(url)
-    pid = holder(place)
+    other, pid = unread(place), holder(place)
+    pid = unseen(place) if pid is None else pid
     try:
         with open_reading(url) as ledger:
-            return _status(ledger, place, pid, now)
+            return {**_status(ledger, place, pid, now), "ledger_refused": amiss_with(ledger, place, other)}
     except NotSafe as error:
         if pid is None or place.file.exists():
             raise
@@ -117,9 +118,9 @@ def _status(ledger: LedgerReader, place: LedgerPlace, pid: int | None, now: date
         "cycle_ms": body.get("cycle_ms") if current else None,
         "unreachable": body.get("unreachable") if current else None,
         "ended": {"at": spelled(said.seen_at), "why": body.get("ended")} if said is not None and pid is None else None,
-        "ledger_refused": amiss_with(ledger, place),
         "rules": body.get("rules", dict(NO_RULES)),
         "partners": _partners(body.get("partners"), current=current),
+        "partners_held": body.get("partners_held", {}) if current else {},
         "writes": writes,
         "halts": halts,
     }
@@ -172,6 +173,7 @@ def _print(found: Mapping[str, Json], now: datetime) -> None:
         rows.append(["last look", f"took {found['cycle_ms']} ms"])
     writes = _mapping(found["writes"])
     rows.append(["writes", ", ".join(f"{count} {state}" for state, count in writes.items()) or "none"])
+    rows += [["not watched", f"{partner}: {why}"] for partner, why in _mapping(found["partners_held"]).items()]
     halts = found["halts"] if isinstance(found["halts"], list) else []
     if not halts:
         rows.append(["halts", "none"])

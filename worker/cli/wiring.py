@@ -31,7 +31,7 @@ from worker.engine.rehearsal import Rehearsal
 from worker.engine.remembered import Remembered
 from worker.engine.told import Tell, ToldLedger
 from worker.ledger.draft import draft_of
-from worker.ledger.holding import exchanged, holder
+from worker.ledger.holding import holder, unread
 from worker.ledger.lock import SenderLock
 from worker.ledger.mark import lost
 from worker.ledger.places import FOLDER_HINT, no_folder, place_of
@@ -55,10 +55,9 @@ SANDBOX_USER = "sandbox"
 """Who the embedded twin lets in; no secret."""
 
 
-def operators_ledger(config: Config, *, brake: bool = False) -> SqlLedger:
-    """The ledger for an operator's short transaction; never a new one, which no daemon would look at. ``brake``: one
-    that the running process seems not to have opened will do, because two mounts of one file can look like two files,
-    and nobody may be kept from stopping it by that."""
+def operators_ledger(config: Config) -> SqlLedger:
+    """The ledger for an operator's short transaction; never a new one, which no daemon would look at, and never one
+    that a running process does not read: raises `NotSafe`, also for a halt, which would stop nothing."""
     place = place_of(config.ledger, config.folder)
     if not place.file.exists():
         if place.mark.exists():
@@ -70,7 +69,7 @@ def operators_ledger(config: Config, *, brake: bool = False) -> SqlLedger:
             f"there is no ledger {place.file}; nothing was changed",
             hint="name the daemon's config with --config; a ledger is made by `campaign-worker run`",
         )
-    other = None if brake else exchanged(place)
+    other = unread(place)
     if other is not None:
         raise NotSafe(f"{other}; nothing was changed", hint=other.hint)
     return writer_of(config)
@@ -107,6 +106,7 @@ async def running_daemon(
         ledger = stack.enter_context(writer_of(config))
         lock.note(place, in_force(config))
         ledger.in_a_loop()
+        ledger.sends_under(lock.identity)
         service, pacer = await _client(stack, config, clock, _api_settings(config, address, meter), secrets)
         stored = ledger if meter is None else meter.timed(ledger, clock.monotonic)
         parts = Parts(

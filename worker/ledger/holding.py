@@ -8,11 +8,13 @@ that could keep a sender out, but for the microseconds of a look.
 import fcntl
 import json
 import os
+import sys
 from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 
 from worker.ledger.codec import time_of
-from worker.ledger.places import LedgerPlace, identity
+from worker.ledger.places import LedgerPlace, identity, linked
 from worker.model.errors import NotSafe
 from worker.model.facts import Json
 
@@ -58,6 +60,65 @@ def exchanged(place: LedgerPlace) -> NotSafe | None:
         f"the ledger {place.file} is not the file that process {pid} runs on: it was replaced beneath it",
         hint=f"that process sends nothing more; stop it (kill {pid}), put the right file back, and start again",
     )
+
+
+def torn(place: LedgerPlace) -> NotSafe | None:
+    """The same where only what SQLite keeps beside the file is not what that process has open. Then nothing can be read
+    here either; when that process ends, it puts what it knows into the file, unless somebody wrote here meanwhile."""
+    pid, said = holder(place), said_by_holder(place)
+    for name, path in (("wal", place.wal), ("shm", place.shm)):
+        known, now = said.get(name), identity(str(path))
+        if pid is not None and isinstance(known, list) and known != (None if now is None else list(now)):
+            return NotSafe(
+                f"{path} was removed or replaced beneath process {pid}, which runs on the ledger {place.file.name}",
+                hint=f"that process sends nothing more; stop it (kill {pid}), and start it again",
+            )
+    return None
+
+
+def unseen(place: LedgerPlace) -> int | None:
+    """The pid of a process that runs on this very file though nobody holds the lock beside it; 0 where the pid is not
+    to be had, None where there is no such process. For a process that has not opened the ledger: see ``places``."""
+    if sys.platform != "linux":
+        return None
+    try:
+        handle = os.open(place.file, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        free = tried(handle, fcntl.LOCK_SH)
+        pid = None if free else pid_in_the_kernel(handle)
+    finally:
+        os.close(handle)
+    return None if holder(place) is not None else pid
+
+
+def unread(place: LedgerPlace) -> NotSafe | None:
+    """Why what is written here might not be what the process that sends reads, or read by the next one; None where it
+    is. For whoever has not opened the ledger yet."""
+    if holder(place) is not None:
+        return exchanged(place) or torn(place)
+    pid = unseen(place)
+    return linked(place) if pid is None else lock_gone(place, pid)
+
+
+def lock_gone(place: LedgerPlace, pid: int) -> NotSafe:
+    """What is to be said of such a process."""
+    return NotSafe(
+        f"process {pid or '(of another container)'} runs on the ledger {place.file}, and its lock {place.lock.name} "
+        "was removed or replaced, or it came by another path: what is written here may not reach it",
+        hint=f"stop it ({f'kill {pid}' if pid else f'find it with fuser {place.file}'}), and start it again",
+    )
+
+
+def pid_in_the_kernel(handle: int) -> int:
+    """Who holds a file's lock, for people; 0 where the kernel does not say."""
+    try:
+        locks = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
+        inode = str(os.fstat(handle).st_ino)
+        return next(int(one[4]) for one in locks if one[1] == "FLOCK" and one[5].rpartition(":")[2] == inode)
+    except (OSError, ValueError, IndexError, StopIteration):
+        return 0
 
 
 def tried(handle: int, kind: int) -> bool:

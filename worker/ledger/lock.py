@@ -2,20 +2,22 @@
 
 The kernel holds it (``flock``), so it is gone with the process however that ended, and a recycled pid fools nobody: the
 pid in the file is for people, the lock is the truth. The file is never deleted, because a lock on a deleted file keeps
-nobody out. Reading commands and operators' commands never take it: they look at it (see ``holding``).
+nobody out; and where somebody else deletes it, or comes to the ledger by another name, the ledger's own file is locked
+as well. Reading commands and operators' commands never take it: they look at it (see ``holding``).
 """
 
 import fcntl
 import json
 import os
+import sys
 from collections.abc import Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import Self
 
 from worker.ledger.codec import millis_text
-from worker.ledger.holding import tried, written_pid
-from worker.ledger.places import FOLDER_HINT, LedgerPlace, identity, no_folder
+from worker.ledger.holding import pid_in_the_kernel, tried, written_pid
+from worker.ledger.places import FOLDER_HINT, LedgerPlace, identity, linked, no_folder
 from worker.model.errors import NotSafe
 from worker.model.facts import Json
 
@@ -26,9 +28,16 @@ TRIES_MAX = 100
 class SenderLock:
     """Held from `acquire` until `release`, the end of the process, or its death."""
 
-    def __init__(self, handle: int, said: dict[str, Json]) -> None:
+    def __init__(self, handle: int, claimed: int, said: dict[str, Json]) -> None:
         self._handle = handle
+        self._claimed = claimed
         self._said = said
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Which file the lock is on, whatever lies at its path by now."""
+        found = os.fstat(self._handle)
+        return found.st_dev, found.st_ino
 
     @classmethod
     def acquire(cls, place: LedgerPlace, *, now: datetime) -> Self:
@@ -49,22 +58,34 @@ class SenderLock:
                 f"the ledger {place.file} is held by process {pid or '(just starting)'}",
                 hint="stop that process first; two senders on one ledger would send everything twice",
             )
+        try:
+            claimed = _claimed(place)
+        except BaseException:
+            os.close(handle)
+            raise
         said: dict[str, Json] = {"pid": os.getpid(), "since": millis_text(now)}
         _write(handle, said)
-        return cls(handle, said)
+        return cls(handle, claimed, said)
 
     def note(self, place: LedgerPlace, more: Mapping[str, Json]) -> None:
-        """Says besides which file the holder has opened, and what else those who look should know of it. Not in the
-        ledger: that may be another file by now, and a full disk must not keep anybody from being told."""
-        file = identity(str(place.file))
-        self._said |= {**more, "file": None if file is None else list(file)}
+        """Says besides which files the holder has opened, and what else those who look should know of it. Not in the
+        ledger: that may be another file by now, and a full disk must not keep anybody from being told. A ledger that
+        was only made after the lock is locked now. Raises `NotSafe` where somebody else has it by another name."""
+        if self._claimed < 0:
+            self._claimed = _claimed(place)
+        for name, path in (("file", place.file), ("wal", place.wal), ("shm", place.shm)):
+            found = identity(str(path))
+            more = {**more, name: None if found is None else list(found)}
+        self._said |= more
         _write(self._handle, self._said)
 
     def release(self) -> None:
-        """Gives the lock back; a second time does nothing."""
-        if self._handle >= 0:
-            os.close(self._handle)
-            self._handle = -1
+        """Gives the lock back; a second time does nothing. After the ledger was closed: SQLite's own locks of this
+        process end with the first handle on the file that is closed."""
+        for handle in (self._claimed, self._handle):
+            if handle >= 0:
+                os.close(handle)
+        self._claimed = self._handle = -1
 
     def __enter__(self) -> Self:
         return self
@@ -73,6 +94,29 @@ class SenderLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def _claimed(place: LedgerPlace) -> int:
+    """A handle that holds the ledger's own file, by whatever name; -1 where there is none yet. Only where ``flock`` and
+    the locks of SQLite know nothing of each other, as on Linux. Raises `NotSafe` where another process has it."""
+    several = linked(place)
+    if several is not None:
+        raise several
+    if sys.platform != "linux":
+        return -1
+    try:
+        handle = os.open(place.file, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return -1  # there is none, or opening it as a ledger says what is wrong
+    if _exclusive(handle):
+        return handle
+    pid = pid_in_the_kernel(handle)
+    os.close(handle)
+    raise NotSafe(
+        f"the ledger {place.file} is held by process {pid or '(of another container)'}, whose lock {place.lock.name} "
+        "was removed, or which came by another path",
+        hint="stop that process first; two senders on one ledger would send everything twice",
+    )
 
 
 def _exclusive(handle: int) -> bool:

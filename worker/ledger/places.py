@@ -2,7 +2,9 @@
 
 Only SQLite files are ledgers. The paths are made from the URL here and nowhere else, so that the command line, the
 daemon and the tests agree on them. Nothing here opens the ledger's file itself: closing a second handle on it would
-drop the locks that SQLite holds for this process.
+drop the locks that SQLite holds for this process. A link in the path is followed here, so that one file has one mark
+and one lock, whatever name it came by; a file with two names of its own (hard links) is refused, because SQLite keeps
+a write-ahead log for each name.
 """
 
 import os
@@ -12,7 +14,7 @@ from pathlib import Path
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from worker.model.errors import UsageError
+from worker.model.errors import NotSafe, UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +28,11 @@ class LedgerPlace:
     """What the sending process holds."""
     wal: Path = field(init=False)
     """What SQLite has committed and not yet moved into the file."""
+    shm: Path = field(init=False)
+    """What the processes that have the file open know of its write-ahead log."""
 
     def __post_init__(self) -> None:
-        for name, end in (("mark", ".mark"), ("lock", ".lock"), ("wal", "-wal")):
+        for name, end in (("mark", ".mark"), ("lock", ".lock"), ("wal", "-wal"), ("shm", "-shm")):
             object.__setattr__(self, name, self.file.with_name(self.file.name + end))
 
 
@@ -49,7 +53,11 @@ def place_of(url: str, folder: Path | None = None) -> LedgerPlace:
             "ledger: the URL must name a file and nothing else: what is not on disk cannot keep a write from repeating",
             hint="write sqlite:///worker.db, or sqlite:////var/lib/worker.db for an absolute path",
         )
-    return LedgerPlace(file=(folder or Path()).joinpath(parsed.database).absolute())
+    path = (folder or Path()).joinpath(parsed.database)
+    try:
+        return LedgerPlace(file=path.resolve())
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"ledger: {path} leads nowhere: {error}", hint="correct the link, or name the file") from error
 
 
 def identity(file: str) -> tuple[int, int] | None:
@@ -59,6 +67,21 @@ def identity(file: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def linked(place: LedgerPlace) -> NotSafe | None:
+    """What is to be said of a file that has several names; None where it has one, or is not there."""
+    try:
+        names = place.file.stat().st_nlink
+    except OSError:
+        return None
+    if names < 2:
+        return None
+    return NotSafe(
+        f"the ledger {place.file} has {names} names (hard links), and each would have a lock and a log of its own",
+        hint=f"find the others with `find / -samefile {place.file}` and remove them, or stop the worker and give the "
+        "ledger a file of its own: cp it to a new name, with its -wal, and rename that",
+    )
 
 
 def no_folder(place: LedgerPlace) -> str | None:

@@ -6,6 +6,7 @@ may a byte leave. Opening refuses a ledger that was restored, is newer or older,
 takes the sender's lock (see ``lock``), and never decides what a write's next state is.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -20,7 +21,7 @@ from worker.ledger.codec import json_text, time_text
 from worker.ledger.connections import Connection
 from worker.ledger.journal import Journal
 from worker.ledger.mark import Mark, first_mark, lost, read_mark, stands, write_mark
-from worker.ledger.places import LedgerPlace, place_of, sync_folder
+from worker.ledger.places import LedgerPlace, identity, place_of, sync_folder
 from worker.ledger.prepared import Prepared, given
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.ledger.revisions import NOTHING, migrate, ready_to_migrate, require_current, revision_of
@@ -31,7 +32,7 @@ from worker.ledger.tables import action_log, daemon_status, halts, meta
 from worker.ledger.trail import save_trail
 from worker.ledger.views import Views, active_halts
 from worker.model.commits import Brake, Commit, DaemonStatus, Halt, MemoryChange, Sending, SendingView
-from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
+from worker.model.errors import LedgerUnwritable, NotSafe, SendingUnmarked, StateConflict
 from worker.model.ids import PartnerId, RuleId
 from worker.model.records import WORKER, Record, of_write
 from worker.model.writes import Write
@@ -63,6 +64,12 @@ class SqlLedger(LedgerReader):
         super().__init__(store)
         self._mark = mark
         self._seen_to = mark.seq
+        self._lock: tuple[int, int] | None = None
+
+    def sends_under(self, lock: tuple[int, int]) -> None:
+        """From now on nothing is sent unless this file lies where the ledger's lock does: whoever cannot see it held
+        may start a second sender."""
+        self._lock = lock
 
     @classmethod
     def open(cls, url: str, *, clock_now: NowClock, folder: Path | None = None) -> Self:
@@ -111,7 +118,9 @@ class SqlLedger(LedgerReader):
             before, after = one.move.before, one.move.after
             if after.state != "sending" or after.attempt != before.attempt + 1:
                 raise ValueError(f"write {before.id}: a sending is a move to sending with the next attempt")
+        self._require_lock()
         with self._store.writing() as connection:
+            self._require_marked(connection)
             views, journal = Views(connection), Journal(connection)
             brakes = tuple(_recorded(connection, one, views, journal) for one in group)
             journal.flush()
@@ -167,6 +176,9 @@ class SqlLedger(LedgerReader):
         place = self._store.place
         if place is None:
             return
+        self._require_lock()
+        with self._store.reading() as connection:
+            self._require_marked(connection)
         reached = self.last_seq()  # first: what is recorded meanwhile is looked at by the next
         mark = self._mark
         if reached > self._seen_to:
@@ -224,10 +236,42 @@ class SqlLedger(LedgerReader):
         if self._store.place is None:
             return
         try:
+            self._store.require_same()
             write_mark(self._store.place, mark)
         except LedgerUnwritable as error:
             raise SendingUnmarked(str(error), writes=sent, hint=error.hint) from error
         self._mark, self._seen_to = mark, mark.seq
+
+    def _require_lock(self) -> None:
+        place = self._store.place
+        if place is not None and self._lock not in (None, identity(str(place.lock))):
+            raise LedgerUnwritable(
+                f"the ledger's lock {place.lock} was removed or replaced while this process held it",
+                hint="nothing is sent; leave that file to the worker, stop this process and start it again",
+            )
+
+    def _require_marked(self, connection: Connection) -> None:
+        """Raises `LedgerUnwritable`, from now on for good, where the ledger is not the one that had reached this
+        process's mark, nor the one beside it: somebody has put back another state of it meanwhile. The mark never goes
+        back to that. A mark that is missing, damaged or older was taken from beneath us, and is put back."""
+        place = self._store.place
+        if place is None:
+            return
+        try:
+            beside = read_mark(place)
+        except NotSafe:
+            beside = None
+        marks = [self._mark]
+        if beside is not None and (beside.ledger_id != self._mark.ledger_id or beside.seq >= self._mark.seq):
+            marks.append(beside)
+        try:
+            for mark in dict.fromkeys(marks):
+                compared(connection, place, replace(mark, alone=False))
+        except LedgerUnwritable:
+            raise
+        except NotSafe as error:
+            self._store.refused = LedgerUnwritable(f"{error}, while process {os.getpid()} ran on it", hint=error.hint)
+            raise self._store.refused from error
 
 
 def stored_revision(place: LedgerPlace, *, marked: bool = False) -> str:

@@ -18,6 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from worker.ledger.connections import Connection, Connections, Kept, Sole, Values
 from worker.ledger.damage import DAMAGED_HINT, damaged
+from worker.ledger.holding import torn
 from worker.ledger.places import LedgerPlace, identity
 from worker.ledger.prepared import NO_VALUES, Prepared
 from worker.model.errors import LedgerUnwritable, NotSafe
@@ -59,11 +60,17 @@ Row = tuple[Any, ...]
 class Store:
     """Transactions on one ledger. ``place`` is None for one in memory."""
 
-    def __init__(self, connections: Connections, place: LedgerPlace | None, *, watched: bool = False) -> None:
+    def __init__(
+        self, connections: Connections, place: LedgerPlace | None, *, anchor: sqlite3.Connection | None = None
+    ) -> None:
         self.connections = connections
         self.place = place
+        self.refused: LedgerUnwritable | None = None
+        """Why nothing is written any more, whatever comes: the ledger is not what it was."""
         self._file = "" if place is None else str(place.file)
-        self._identity = identity(self._file) if watched else None
+        self._anchor = anchor
+        watched = () if place is None or anchor is None else (place.file, place.wal, place.shm)
+        self._files = {str(one): identity(str(one)) for one in watched}
         self._in_a_loop = False
         self._in_vain = 0
 
@@ -78,11 +85,7 @@ class Store:
 
     def writing(self) -> "Turn":
         """A transaction that nobody else writes in between; all of it is durable on leaving, or none of it."""
-        if self._identity is not None and identity(self._file) != self._identity:
-            raise LedgerUnwritable(
-                f"{self.name} was replaced or removed while it was in use",
-                hint="stop the worker, see which file is the right one, and start again",
-            )
+        self.require_same()
         return Turn(self, WRITING)
 
     def begin_writing(self, raw: sqlite3.Connection) -> None:
@@ -105,6 +108,20 @@ class Store:
                 self._in_vain = 0
                 return
 
+    def require_same(self) -> None:
+        """Raises `LedgerUnwritable` where the files are not those that were opened: what is written to a file that was
+        removed is seen by nobody else, and lost with this process. One connection stays open all the time, so SQLite
+        itself never exchanges them meanwhile."""
+        if self.refused is not None:
+            raise self.refused
+        for file, known in self._files.items():
+            if identity(file) != known:
+                what = "" if file == self._file else f": {file} is not the one that it opened"
+                raise LedgerUnwritable(
+                    f"{self.name} was replaced or removed while it was in use{what}",
+                    hint="stop the worker, see which file is the right one, and start again",
+                )
+
     def rows(self, asked: Prepared, values: Values = NO_VALUES) -> list[Row]:
         """Every row of the answer to one question. It sees one state of the ledger, without a transaction around it."""
         with Turn(self) as connection:
@@ -118,6 +135,8 @@ class Store:
     def close(self) -> None:
         """Closes every connection; a later transaction opens one again."""
         self.connections.close()
+        if self._anchor is not None:
+            self._anchor.close()
 
     @property
     def name(self) -> str:
@@ -200,7 +219,16 @@ def code_of(error: BaseException | None) -> int:
 
 def writing_store(place: LedgerPlace) -> Store:
     """For the file of a ledger that exists; a connection never makes one, or a deleted ledger would come back empty."""
-    return Store(Kept(lambda: _writable(place, mode="rw")), place, watched=True)
+    try:
+        first = _writable(place, mode="rw")
+        try:
+            anchor = _probed(_connector(place, "mode=rw"))
+        except BaseException:
+            first.close()
+            raise
+    except sqlite3.Error as error:
+        raise unwritable(f"the ledger {place.file}", error) from error
+    return Store(Kept(lambda: _writable(place, mode="rw"), first), place, anchor=anchor)
 
 
 def create_file(place: LedgerPlace) -> None:
@@ -221,6 +249,9 @@ def reading_store(place: LedgerPlace) -> Store:
         raise NotSafe(
             f"{place.file} is a folder; `ledger:` names a file", hint="write for instance sqlite:///worker.db"
         )
+    half = torn(place)
+    if half is not None:
+        raise half
     connect = _connector(place, "mode=ro")
     try:
         probed = _probed(connect)

@@ -96,8 +96,7 @@ def test_a_word_that_the_running_daemon_would_never_read_is_refused(config: Path
     assert (healthy.code, "it was replaced beneath it" in healthy.err) == (1, True)
 
 
-def test_a_halt_is_recorded_all_the_same_and_says_what_is_wrong(config: Path) -> None:
-    """Two mounts of one file can look like two files: nobody may be kept from stopping a daemon by that."""
+def test_a_halt_that_the_daemon_would_not_read_is_refused_with_the_way_to_stop_it(config: Path) -> None:
     place = place_in(config.parent)
     with SenderLock.acquire(place, now=NOW) as lock:
         lock.note(place, {})
@@ -106,9 +105,9 @@ def test_a_halt_is_recorded_all_the_same_and_says_what_is_wrong(config: Path) ->
 
         done = call("halt", *BECAUSE, config=config)
 
-    assert (done.code, halts(config)) == (0, 1)
-    assert "halted: every partner, every rule" in done.err
-    assert f"but the ledger {place.file} is not the file that process {os.getpid()} runs on" in done.err
+    assert (done.code, halts(config)) == (3, 0)
+    assert "halted:" not in done.err
+    assert f"the ledger {place.file} is not the file that process {os.getpid()} runs on" in done.err
     assert f"that process sends nothing more; stop it (kill {os.getpid()})" in done.err
 
 
