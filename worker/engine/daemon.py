@@ -20,7 +20,7 @@ from worker.engine.cycle import Cycle
 from worker.engine.failing import Failing
 from worker.engine.health import RELOAD_EVERY
 from worker.engine.lasting import Lasting
-from worker.engine.partners import Partners, Renewed, held_while_gone, said_of
+from worker.engine.partners import Identities, Partners, Renewed, held_while_gone, said_of
 from worker.engine.parts import Parts
 from worker.engine.report import CycleReport
 from worker.engine.rulesource import RuleSource, RulesStatus
@@ -101,6 +101,10 @@ class Daemon:
         self._cycle = Cycle(parts)
         self._rules_status = RulesStatus(hash="", files_hash="", loaded_at=parts.clock.now())
         self._partners = Partners(self._cycle.load, parts.clock.now)
+        self._identities = Identities(parts, self._identified)
+        self._named: tuple[PartnerId, ...] = ()
+        self._held: dict[PartnerId, str] = {}
+        self._scheduler: AsyncIOScheduler | None = None
         self._since = parts.clock.now()
         self._failing = Failing()
         self._lasting = Lasting()
@@ -142,6 +146,7 @@ class Daemon:
             self._ended = str(problem)
             raise
         finally:
+            self._identities.stop()
             for task in beside:
                 task.cancel()
             if scheduler.running:
@@ -163,7 +168,14 @@ class Daemon:
         except WorkerError as problem:
             self._reporter.alarm("partners_unknown", error=str(problem), hint=problem.hint)
             return  # who they are stays as it was; their own looks say what else is wrong
-        renewed = self._renew(scheduler, named)
+        self._tell_of(self._renew(scheduler, named))
+
+    def _identified(self) -> None:
+        """More is known of who the partners are."""
+        if self._scheduler is not None and not self._stop.is_set():
+            self._tell_of(self._renew(self._scheduler, self._named))
+
+    def _tell_of(self, renewed: Renewed) -> None:
         for partner in renewed.found:
             self._reporter.note("partner_found", partner=partner)
         for partner in renewed.lost:
@@ -172,10 +184,19 @@ class Daemon:
             self._reporter.alarm("ledger_unwritable", error=str(renewed.failed), hint=renewed.failed.hint)
 
     def _renew(self, scheduler: AsyncIOScheduler, named: tuple[PartnerId, ...]) -> Renewed:
-        renewed = self._partners.renew(named)
+        self._scheduler, self._named = scheduler, named
+        try:
+            watched, held = self._identities.apart(named, [state.partner for state in self._partners])
+        except LedgerUnwritable as problem:
+            return Renewed(found=[], lost=[], failed=problem)
+        renewed = self._partners.renew(watched)
+        self._say_held(held)
         for partner in renewed.lost:
             scheduler.remove_job(f"cycle {partner}")
         for partner in renewed.found:
+            state = self._partners.get(partner)
+            if state is not None:
+                self._identities.take(state)
             scheduler.add_job(
                 self._looks,
                 Every(self._settings.interval),
@@ -191,8 +212,17 @@ class Daemon:
         """The unsent writes of partners that are gone say so; what cannot be stored now is tried a minute later."""
         now = self._clock.now()
         with suppress(LedgerUnwritable, StateConflict):
-            moves = held_while_gone(self._ledger.open_writes(), named, now)
+            moves = held_while_gone(self._ledger.open_writes(), named, now, self._held)
             self._ledger.apply(Commit(at=now, moves=moves))
+
+    def _say_held(self, held: dict[PartnerId, str]) -> None:
+        """Says once of each partner that it is named, and not watched."""
+        for partner, why in held.items():
+            if self._held.get(partner) != why:
+                self._record("held", why, partner=partner, reason="same_partner")
+                hint = "take one of its groups from the user, or list under `partners:` those that are to be watched"
+                self._reporter.alarm("partner_held", partner=partner, error=why, hint=hint)
+        self._held = held
 
     async def _looks(self, scheduler: AsyncIOScheduler, partner: PartnerId) -> None:
         """One look, or as many as follow each other at once. The next is due when the list may be asked again, which is
@@ -325,11 +355,11 @@ class Daemon:
             )
         self._record("rules_loaded", f"{len(rules.rules)} rules, in force: {names}; hash {rules.hash[:12]}")
 
-    def _record(self, kind: str, why: str) -> None:
+    def _record(self, kind: str, why: str, *, partner: PartnerId | None = None, reason: str | None = None) -> None:
         """Stores a record of the daemon's own; one that the ledger cannot take is stored with the next status. It may
         then stand there twice, after a commit that only seemed to fail."""
         now = self._clock.now()
-        self._owed.append(Record(at=now, kind=kind, why=why))
+        self._owed.append(Record(at=now, kind=kind, why=why, partner=partner, reason=reason))
         try:
             self._record_owed(now)
         except LedgerUnwritable as problem:
@@ -365,6 +395,7 @@ class Daemon:
             "interval_s": self._settings.interval.total_seconds(),
             "rules": self._rules_status.said(),
             "partners": partners,
+            "partners_held": {str(partner): why for partner, why in self._held.items()},
             **self._waits(),
             "ended": self._ended,
         }

@@ -3,32 +3,178 @@
 A partner that the token no longer names is not looked at, and sends nothing more: its unsent writes say so. An attempt
 that is already on the wire is awaited like any other, also when the daemon stops meanwhile. When it comes back, its
 first look is one after a silence. Nothing here decides when to look.
+
+The account may have one partner under two groups, and both would do everything: so where several are named, each is
+asked who it is (the ``id`` of its record), and of those that are one partner only one is watched.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from worker.engine.state import PartnerState
+from worker.engine.parts import Parts
+from worker.engine.ports import Urgency
+from worker.engine.state import PARTNER, PartnerState
 from worker.model.commits import Move
 from worker.model.errors import LedgerUnwritable
-from worker.model.facts import Json
+from worker.model.facts import Fact, Json, Known
 from worker.model.ids import PartnerId
 from worker.model.moments import spelled
+from worker.model.trail import OF_PARTNER
 from worker.model.writes import Write
 from worker.writes.states import hold
 
+ASKED_AGAIN = timedelta(seconds=5)
+ASKED_AGAIN_MAX = timedelta(seconds=60)
+"""How soon a partner whose record cannot be read is asked again who it is: twice as late each time."""
 
-def held_while_gone(writes: Iterable[Write], named: Collection[PartnerId], now: datetime) -> tuple[Move, ...]:
-    """The holds of planned writes whose partner is not among those that are watched. Pure."""
-    why = "the partner is not among those that are watched: the service does not name it, or the config leaves it out"
+
+def held_while_gone(
+    writes: Iterable[Write], named: Collection[PartnerId], now: datetime, same: Mapping[PartnerId, str] | None = None
+) -> tuple[Move, ...]:
+    """The holds of planned writes whose partner is not among those that are watched; ``same``: why some that are named
+    are not, see `told_apart`. Pure."""
+    gone = "the partner is not among those that are watched: the service does not name it, or the config leaves it out"
+    same = same or {}
     holds = (
-        hold(write, at=now, reason="partner_gone", why=why)
+        hold(write, at=now, reason="same_partner", why=same[write.key.partner])
+        if write.key.partner in same
+        else hold(write, at=now, reason="partner_gone", why=gone)
         for write in writes
-        if write.state == "planned" and write.key.partner not in named
+        if write.state == "planned" and (write.key.partner not in named or write.key.partner in same)
     )
     return tuple(one for one in holds if one is not None)
+
+
+def told_apart(
+    order: Collection[PartnerId],
+    watched: Collection[PartnerId],
+    records: Mapping[PartnerId, str],
+    unreadable: Mapping[PartnerId, str],
+) -> tuple[list[PartnerId], dict[PartnerId, str]]:
+    """Of the partners that are named, in the order in which they come first: those to watch, and why each of the others
+    is held. ``records``: the id in each one's record, as far as it is known; ``unreadable``: why it could not be read,
+    last time. Who is in neither is asked just now, and waits without a word, with those that come after it. Pure.
+
+    Nobody new is watched beside one of whom it is not known who it is. Where it is known of nobody, the first is
+    watched: then at least nothing is done twice, and something is done.
+    """
+    chosen: list[PartnerId] = []
+    held: dict[PartnerId, str] = {}
+    taken: dict[str, PartnerId] = {}
+    unsure = next((one for one in order if one in watched and one not in records), None) if len(order) > 1 else None
+    asking = False
+    for partner in order:
+        record = records.get(partner)
+        asking = asking or (record is None and partner not in unreadable)
+        if record in taken:
+            held[partner] = f"it is the same partner as {taken[record]}: the record of both has the id {record}"
+        elif partner in watched or len(order) == 1:
+            chosen.append(partner)
+        elif asking:
+            continue
+        elif unsure is not None or record is None:
+            of = partner if unsure is None else unsure
+            if of in unreadable:
+                held[partner] = f"it may be the same as another partner: the record of {of} {unreadable[of]}"
+            continue
+        else:
+            chosen.append(partner)
+        if record is not None:
+            taken.setdefault(record, partner)
+    if not chosen and order and not asking:
+        chosen = [next(iter(order))]
+        held.pop(chosen[0], None)
+    return chosen, held
+
+
+class Identities:
+    """Who the named partners are by the service's own word. ``changed`` is called when more is known of one."""
+
+    def __init__(self, parts: Parts, changed: Callable[[], None]) -> None:
+        self._clock = parts.clock
+        self._service = parts.service
+        self._ledger = parts.ledger
+        self._timeout_s = parts.settings.timeout.total_seconds()
+        self._changed = changed
+        self._named: tuple[PartnerId, ...] = ()
+        self._facts: dict[PartnerId, Fact] = {}
+        self._records: dict[PartnerId, str] = {}
+        self._unreadable: dict[PartnerId, str] = {}
+        self._asking: dict[PartnerId, asyncio.Task[None]] = {}
+
+    def apart(
+        self, named: tuple[PartnerId, ...], watched: Collection[PartnerId]
+    ) -> tuple[list[PartnerId], dict[PartnerId, str]]:
+        """See `told_apart`. Of several, each that is not known yet is asked from now on; who was watched before comes
+        first, also by an earlier process: it has done what the other would do again."""
+        self._named = named
+        for partner in named if len(named) > 1 else ():
+            if partner not in self._records and partner not in self._asking:
+                self._asking[partner] = asyncio.ensure_future(self._ask(partner))
+        order = sorted(named, key=lambda one: (one not in watched, self._ledger.partner_memory(one) is None, one))
+        return told_apart(order, watched, self._records, self._unreadable)
+
+    def take(self, state: PartnerState) -> None:
+        """Hands over the partner's record, which its first look would have to wait for otherwise."""
+        fact = self._facts.pop(state.partner, None)
+        if fact is not None:
+            state.observe_shared(PARTNER, fact)
+
+    def stop(self) -> None:
+        """Asks nobody any more."""
+        for task in self._asking.values():
+            task.cancel()
+
+    async def _ask(self, partner: PartnerId) -> None:
+        """Until it is known, or the partner is no longer named."""
+        wait_s = ASKED_AGAIN.total_seconds()
+        try:
+            while partner in self._named:
+                self._note(partner, await self._read(partner))
+                if partner in self._records:
+                    return
+                await self._clock.sleep(wait_s)
+                wait_s = min(2 * wait_s, ASKED_AGAIN_MAX.total_seconds())
+        finally:
+            self._asking.pop(partner, None)
+
+    async def _read(self, partner: PartnerId) -> Fact:
+        """The partner's record. The others do not wait for longer than for one answer until this one is heard."""
+        reading = asyncio.ensure_future(self._service.read(partner, None, PARTNER, urgency=Urgency.FACT))
+        patience = asyncio.ensure_future(self._clock.sleep(self._timeout_s))
+        try:
+            await asyncio.wait([reading, patience], return_when=asyncio.FIRST_COMPLETED)
+            if not reading.done() and partner not in self._unreadable:
+                self._unreadable[partner] = f"was not answered within {self._timeout_s:.0f} s"
+                self._changed()
+            return await reading
+        finally:
+            reading.cancel()
+            patience.cancel()
+
+    def _note(self, partner: PartnerId, fact: Fact) -> None:
+        record = _id_in(fact)
+        if record is not None:
+            self._facts[partner] = fact
+        else:  # as it was seen last, also by an earlier process: who a partner is does not change
+            with suppress(LedgerUnwritable):
+                seen = self._ledger.observed(partner, OF_PARTNER)
+                record = next((_id_in(one.fact) for one in seen if one.key == PARTNER), None)
+        if record is None:
+            why = "has no id" if isinstance(fact, Known) else f"cannot be read: {fact.why}"
+            self._unreadable[partner] = why
+        else:
+            self._records[partner] = record
+            self._unreadable.pop(partner, None)
+        self._changed()
+
+
+def _id_in(record: Fact) -> str | None:
+    found = record.value.get("id") if isinstance(record, Known) and isinstance(record.value, Mapping) else None
+    return str(found) if isinstance(found, str | int) and not isinstance(found, bool) and found != "" else None
 
 
 def said_of(state: PartnerState, now: datetime) -> dict[str, Json]:

@@ -106,6 +106,7 @@ REASONS: Mapping[str, str] = {
     "rule_edited": "the rule's action was edited",
     "rule_gone": "the rule was removed",
     "partner_gone": "the partner is no longer among those that are watched",
+    "same_partner": "the partner is the same as another one that is watched, or may be",
     "person": "a person decided",
     "overtaken": "the overtaken opposite write landed afterwards",
     "event_gone": "the event itself answers 404",

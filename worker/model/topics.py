@@ -10,6 +10,7 @@ ALARMS: Mapping[str, str] = {
     "partner_denied": "the service refuses a partner",
     "partner_failing": "no look at a partner has got through for a minute",
     "partner_lost": "a partner is gone from the sign-in",
+    "partner_held": "a partner is not watched: it is the same as another, or may be",
     "cycle_failed": "a look ended with an error",
     "ledger_unwritable": "the ledger cannot be written, so nothing is sent",
     "defect": "a fault of this program in one write",
