@@ -189,3 +189,31 @@ def test_a_ledger_put_back_beneath_the_worker_is_noticed_before_the_next_send_an
             until(lambda: "waiting" in [one["state"] for one in where.writes()], "what is true at first is asked for")
             assert again.stop() == 0
         assert len(box.effects()) == 2
+
+
+def test_a_ledger_of_staging_does_not_keep_production_from_being_seen(tmp_path: Path) -> None:
+    (tmp_path / "production").mkdir()
+    with sandbox(tmp_path) as staging, sandbox(tmp_path / "production") as production:
+        where = home(tmp_path, staging)
+        with where.worker() as worker:
+            cancel(staging, "e3")
+            confirmed(where, 1)
+            moved = ("ledger", "moved", "--because", "it goes live", "--to")
+            beside = where.call(*moved, staging.base_url, check=3).stderr
+            assert f"held by process {worker.process.pid}" in beside
+            assert worker.stop() == 0
+        cancel(production, "e3")
+        home(tmp_path, production)
+        refused = where.call("run", "--for", "9s", check=3).stderr
+        assert staging.base_url in refused
+        assert production.base_url in refused
+        assert production.get("requests") == [], "nothing is asked for"
+        where.call(*moved, production.base_url)
+        with where.worker() as live:
+            until(lambda: [one["state"] for one in where.writes()] == ["confirmed", "waiting"], "it is asked for")
+            where.call("approve", "2")
+            confirmed(where, 2)
+            assert live.stop() == 0
+        assert [one["target"] for one in production.effects()] == [staging.effects()[0]["target"]]
+        told = [one for one in where.log() if one["kind"] == "ledger_restored"]
+        assert [("it goes live" in one["why"], production.base_url in one["why"]) for one in told] == [(True, True)]

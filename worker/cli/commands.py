@@ -113,7 +113,7 @@ ENTRIES: Mapping[str, Entry] = {
         about="End halts: those that name this partner and this rule, or without either all of them.",
         module="halt",
     ),
-    "ledger": Entry(panel=KEEP, about="Back up, upgrade, or accept a restored ledger."),
+    "ledger": Entry(panel=KEEP, about="Back up, upgrade, accept a restored ledger, or take it to another service."),
 }
 
 

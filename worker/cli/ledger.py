@@ -1,4 +1,4 @@
-"""``ledger backup``, ``ledger upgrade``, ``ledger accept-restore``: what an operator does to the ledger itself."""
+"""``ledger backup``, ``upgrade``, ``accept-restore``, ``moved``: what an operator does to the ledger itself."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,15 +6,20 @@ from typing import Annotated
 import typer
 
 from worker.cli.app import app, invocation
-from worker.cli.common import config_of, operator
+from worker.cli.common import config_of, given, operator
+from worker.cli.configs import service
 from worker.cli.opening import ledger_url
 from worker.cli.output import say
+from worker.config.addresses import service_of
 from worker.engine.operators import after_restore
 from worker.ledger import upkeep
 from worker.ledger.reading import open_for_backup
+from worker.model.errors import NotFound
 from worker.system import utc_now
 
-ledger_app = typer.Typer(help="Back up, upgrade, or accept a restored ledger.", no_args_is_help=True)
+ledger_app = typer.Typer(
+    help="Back up, upgrade, accept a restored ledger, or take it to another service.", no_args_is_help=True
+)
 app.add_typer(ledger_app, name="ledger")
 
 
@@ -63,7 +68,40 @@ def accept_restore(
     done = upkeep.accept_restore(
         ledger_url(config), by=by, now=now, restored=lambda write: after_restore(write, by=by, now=now), in_step=in_step
     )
-    say(f"accepted: {len(done.needs_human)} open writes are now before a person, {done.memories} memories start anew")
-    if done.needs_human:
-        say("decide them: campaign-worker writes --state needs_human")
+    _say("accepted", done)
     say("a halt that was set after this ledger was copied is not in it: set it again before you start")
+
+
+@ledger_app.command("moved")
+def moved(
+    context: typer.Context,
+    to: Annotated[str, typer.Option("--to", metavar="URL", help="The address that api.base_url has now.")],
+    because: Annotated[str, typer.Option(help="Why; it is kept in the log.")],
+) -> None:
+    """Go on with this ledger at another address of the service: what was open goes to a person, what fires waits.
+
+    Example: campaign-worker ledger moved --to https://new.example/api/v3 --because "the service has a new name"
+    """
+    config = config_of(invocation(context))
+    why, url, by, now = given(because), service_of(to), operator(), utc_now()
+    if url != service(config):
+        raise NotFound(
+            f"--to {to} is not the service of the config, api.base_url {config.api.base_url}; nothing was changed",
+            hint="write the new address into the config first, or name another config with --config",
+        )
+    done = upkeep.moved(
+        ledger_url(config),
+        service=url,
+        because=why,
+        by=by,
+        now=now,
+        restored=lambda write: after_restore(write, by=by, now=now, moved_to=url),
+    )
+    _say(f"the ledger belongs to {url} now", done)
+
+
+def _say(done: str, accepted: upkeep.Accepted) -> None:
+    writes, memories = len(accepted.needs_human), accepted.memories
+    say(f"{done}: {writes} open writes are now before a person, {memories} memories start anew")
+    if accepted.needs_human:
+        say("decide them: campaign-worker writes --state needs_human")

@@ -8,7 +8,7 @@ import typer
 
 from worker.cli.app import app, invocation
 from worker.cli.common import amiss_with, config_of, say_no_ledger
-from worker.cli.configs import in_force
+from worker.cli.configs import in_force, service
 from worker.cli.opening import ledger_url
 from worker.cli.output import Format, print_json, print_table, say
 from worker.config import Config
@@ -57,7 +57,7 @@ def status(
     now = utc_now()
     url = ledger_url(config)
     try:
-        found = _found(url, now)
+        found = _found(url, now, service(config))
     except NotSafe as error:
         if not healthy:
             raise
@@ -79,14 +79,18 @@ def status(
         _print(found, now)
 
 
-def _found(url: str, now: datetime) -> dict[str, Json]:
+def _found(url: str, now: datetime, service: str) -> dict[str, Json]:
     """The object of the contract. Raises `NotSafe` where the ledger is gone, also from under a running daemon."""
     place = place_of(url)
     other, pid = unread(place), holder(place)
     pid = unseen(place) if pid is None else pid
     try:
         with open_reading(url) as ledger:
-            return {**_status(ledger, place, pid, now), "ledger_refused": amiss_with(ledger, place, other)}
+            refused = amiss_with(ledger, place, other)
+            elsewhere = ledger.refused_for(service) if refused is None else None
+            if elsewhere is not None:
+                refused = f"{elsewhere}; `campaign-worker run` will refuse it: {elsewhere.hint}"
+            return {**_status(ledger, place, pid, now), "ledger_refused": refused}
     except NotSafe as error:
         if pid is None or place.file.exists():
             raise

@@ -19,6 +19,7 @@ from worker.api.replies import Reply
 from worker.api.secret import Secret
 from worker.api.transport import Transports
 from worker.cli.configs import assumptions_of, engine_settings, in_force
+from worker.cli.configs import service as service_in
 from worker.cli.messages import LogNotifier
 from worker.cli.opening import ledger_url
 from worker.cli.rulesource import FolderSource
@@ -35,7 +36,7 @@ from worker.ledger.holding import holder, unread
 from worker.ledger.lock import SenderLock
 from worker.ledger.mark import lost
 from worker.ledger.places import FOLDER_HINT, no_folder, place_of
-from worker.ledger.reading import open_reading
+from worker.ledger.reading import SERVICE, LedgerReader, open_reading
 from worker.ledger.sql import SqlLedger
 from worker.model.errors import NotFound, NotSafe
 from worker.model.facts import Json
@@ -80,6 +81,13 @@ def writer_of(config: Config) -> SqlLedger:
     return SqlLedger.open(ledger_url(config), clock_now=utc_now)
 
 
+def require_service(ledger: LedgerReader, config: Config) -> None:
+    """Raises `NotSafe` where the ledger belongs to another service than the config's."""
+    other = ledger.refused_for(service_in(config))
+    if other is not None:
+        raise other
+
+
 @asynccontextmanager
 async def running_daemon(
     config: Config,
@@ -104,6 +112,7 @@ async def running_daemon(
         place = place_of(config.ledger, config.folder)
         lock = stack.enter_context(SenderLock.acquire(place, now=clock.now()))
         ledger = stack.enter_context(writer_of(config))
+        require_service(ledger, config)
         lock.note(place, in_force(config))
         ledger.in_a_loop()
         ledger.sends_under(lock.identity)
@@ -127,7 +136,11 @@ async def running_daemon(
 
         patience = Patience(pacer, clock)
         patience.take_over(ledger.status())
-        yield Daemon(parts, source=source, reporter=reporter, pid=pid, budgets=budgets, waits=patience.said)
+
+        def more() -> Mapping[str, Json]:
+            return {SERVICE: service_in(config), **patience.said()}
+
+        yield Daemon(parts, source=source, reporter=reporter, pid=pid, budgets=budgets, waits=more)
 
 
 async def probe_of(config: Config, only: str) -> Probed:
@@ -156,6 +169,8 @@ async def rehearsing(config: Config, rules: RuleSet) -> AsyncIterator[tuple[tupl
     settings = engine_settings(config)
     place = place_of(config.ledger, config.folder)
     beside = holder(place) is not None
+    with open_reading(ledger_url(config)) as stored:
+        require_service(stored, config)
     async with AsyncExitStack() as stack:
         draft = stack.enter_context(draft_of(ledger_url(config), now=clock.now(), reach=sendings_reach(rules.rules)))
         address: Address | None = None

@@ -23,6 +23,17 @@ def is_local(base_url: str) -> bool:
     return parts is not None and _loopback(parts.hostname or "")
 
 
+def service_of(base_url: str) -> str:
+    """One spelling for all addresses of one service: scheme and host in small letters, no port that goes without
+    saying, no slash at the end. The embedded twin is a service of its own."""
+    parts = _split(base_url)
+    if embedded(base_url) or parts is None or not parts.hostname:
+        return base_url
+    host = parts.hostname.rstrip(".")
+    port = "" if parts.port in (None, {"http": 80, "https": 443}.get(parts.scheme)) else f":{parts.port}"
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}{parts.path.rstrip('/')}"
+
+
 def media_of(base_url: str) -> str | None:
     """The same address with ``/api/media`` for its path (API section 1); None for the twin."""
     parts = _split(base_url)

@@ -63,9 +63,9 @@ def _decided(write: Write, kind: str, change: Move, by: str) -> Move:
     return replace(change, records=tuple(replace(record, by=by) for record in (said, *change.records)))
 
 
-def after_restore(write: Write, *, by: str, now: datetime) -> Move:
-    """The move of a write that was open in a ledger that a person accepts as restored."""
-    change = restored(write, at=now)
+def after_restore(write: Write, *, by: str, now: datetime, moved_to: str = "") -> Move:
+    """The move of a write that was open in a ledger that a person accepts as restored, or takes to another service."""
+    change = restored(write, at=now, moved_to=moved_to)
     return replace(change, records=tuple(replace(record, by=by) for record in change.records))
 
 

@@ -45,6 +45,8 @@ PAGE_MEMORIES = 2_000
 BACKUP_HINT = "choose a folder that exists, with room, where this user may write; the ledger itself is as it was"
 OF_THE_TARGET = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
 """SQLite's errors that speak of the file that is written and not of the ledger, which is only read."""
+SERVICE = "service"
+"""In what the daemon says of itself: the service that the ledger belongs to from then on."""
 LARGEST = 2**63 - 1
 """The largest number that SQLite holds: nothing in a ledger has a larger one, and it cannot be asked for."""
 _M, _W, _L = rule_memory.c, writes.c, action_log.c
@@ -253,6 +255,21 @@ class LedgerReader:
         """See `worker.ledger.trail`."""
         with self._store.reading() as connection:
             return load_last_values(connection, partner, lacking)
+
+    def refused_for(self, service: str) -> NotSafe | None:
+        """Why a start with this service would refuse the ledger; None where it is the ledger's own, or where the ledger
+        knows of no partner of any."""
+        said = self.status()
+        own = None if said is None else said.body.get(SERVICE)
+        if own in (None, service) or self._store.place is None or not self.known("partner"):
+            return None
+        return NotSafe(
+            f"the ledger {self._store.place.file} belongs to the service {own}, and the config's api.base_url names "
+            f"{service}: what was done for one says nothing of the other",
+            hint="for another service name another `ledger:` in the config; where the same one has moved, run "
+            f"`campaign-worker ledger moved --to {service} --because TEXT`: open writes are then put before a person, "
+            "and what is true at the first look waits for approval",
+        )
 
     def refused(self) -> NotSafe | None:
         """Why a start would refuse this ledger as it stands to its mark; None where it would not."""

@@ -1,9 +1,9 @@
-"""What an operator does to a ledger while no daemon runs: upgrading it, and accepting a restored one.
+"""What an operator does to a ledger while no daemon runs: upgrading it, accepting a restored one, taking it elsewhere.
 
-Both take the sender's lock first, so neither can happen under a running daemon. An accepted ledger has forgotten what
+All take the sender's lock first, so neither can happen under a running daemon. An accepted ledger has forgotten what
 it sent since the backup: whatever was open is put before a person, nothing remembered is trusted, numbers of episodes
 jump past any that the lost part may have used, and the ledger gets a new identity, so that the lost one cannot come
-back unnoticed. Neither command sends, and neither resolves a write.
+back unnoticed. So it is with one that is taken to another service. No command sends, and none resolves a write.
 """
 
 from collections.abc import Callable
@@ -11,20 +11,21 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from sqlalchemy import select, update
+from sqlalchemy import Update, select, update
 
 from worker.ledger.changes import update_write
-from worker.ledger.codec import decode, encode, time_text
+from worker.ledger.codec import decode, encode, json_text, time_text
 from worker.ledger.connections import Connection
 from worker.ledger.journal import Journal, end_of_chain
 from worker.ledger.lock import SenderLock
 from worker.ledger.mark import Mark, write_mark
 from worker.ledger.places import LedgerPlace, place_of
+from worker.ledger.reading import SERVICE, LedgerReader
 from worker.ledger.revisions import NOTHING, migrate, ready_to_migrate, require_current, revision_of
 from worker.ledger.rows import ALL_WRITES, write_of
 from worker.ledger.sql import check_mark, create, new_id, stored_revision
 from worker.ledger.store import Store, writing_store
-from worker.ledger.tables import REVISION, REVISIONS, meta, partner_memory, rule_memory, writes
+from worker.ledger.tables import REVISION, REVISIONS, daemon_status, meta, partner_memory, rule_memory, writes
 from worker.model.commits import Move
 from worker.model.errors import LedgerUnwritable, NotFound, NotSafe
 from worker.model.ids import WriteId
@@ -85,14 +86,54 @@ def accept_restore(
         store = writing_store(place)
         try:
             why = _why_unsafe(store, place, in_step=in_step)
-            with store.writing() as connection:
-                record = Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by)
-                accepted = _accept(connection, record, restored)
-                ledger_id = connection.execute(select(meta.c.ledger_id)).scalar_one()
-                seq, last_hash = end_of_chain(connection)
-            write_mark(place, Mark(ledger_id=ledger_id, seq=seq, hash=last_hash))
+            return _gone_on_with(
+                store, place, Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by), restored
+            )
         finally:
             store.close()
+
+
+def moved(url: str, *, service: str, because: str, by: str, now: datetime, restored: Restored) -> Accepted:
+    """Gives the ledger to another service, which knows nothing of what was sent: as `accept_restore`. `NotFound` where
+    it is the ledger's already; `NotSafe` beside a running process, and for a ledger that no start would take."""
+    place = _existing(url, None)
+    with SenderLock.acquire(place, now=now):
+        if stored_revision(place) == NOTHING:
+            raise NotFound(f"the ledger {place.file} is empty", hint="`campaign-worker run` makes it the config's")
+        store = writing_store(place)
+        try:
+            check_mark(store, place)
+            said = LedgerReader(store).status()
+            if said is None:
+                hint = "`campaign-worker run` makes it the config's"
+                raise NotFound(f"the ledger {place.file} belongs to no service yet", hint=hint)
+            own = said.body.get(SERVICE)
+            if own == service:
+                raise NotFound(f"the ledger {place.file} belongs to {service} already; nothing was changed")
+            why = f"taken from the service {own or '(not known)'} to {service}: {because}"
+            body = json_text({**said.body, SERVICE: service})
+            return _gone_on_with(
+                store,
+                place,
+                Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by),
+                restored,
+                update(daemon_status).values(body=body),
+            )
+        finally:
+            store.close()
+
+
+def _gone_on_with(
+    store: Store, place: LedgerPlace, record: Record, restored: Restored, also: Update | None = None
+) -> Accepted:
+    """The transaction that begins anew with what is there, and the mark of what comes of it."""
+    with store.writing() as connection:
+        accepted = _accept(connection, record, restored)
+        if also is not None:
+            connection.execute(also)
+        ledger_id = connection.execute(select(meta.c.ledger_id)).scalar_one()
+        seq, last_hash = end_of_chain(connection)
+    write_mark(place, Mark(ledger_id=ledger_id, seq=seq, hash=last_hash))
     return accepted
 
 

@@ -63,7 +63,7 @@ REASONS: Mapping[str, str] = {
     "gap": "first look after a long silence",
     "reset": "most events vanished at once and came back",
     "not_as_assumed": "the service showed that an assumption does not hold",
-    "restored": "the ledger was restored",
+    "restored": "the ledger was restored, or taken to another service",
     "delete": "a DELETE always waits for a person",
     "mode": "the mode asks for approval or is shadow",
     "halt": "a person halted writes",

@@ -59,11 +59,14 @@ def move(write: Write, to: State, *, at: datetime, reason: str, why: str, **chan
     return Move(before=write, after=after, records=tuple(records))
 
 
-def restored(write: Write, *, at: datetime) -> Move:
-    """The move of a write that was not final in a ledger that a person accepted as restored. Raises `IllegalMove`."""
+def restored(write: Write, *, at: datetime, moved_to: str = "") -> Move:
+    """The move of a write that was not final in a ledger that a person accepted as restored, or took to another service
+    (``moved_to``). Raises `IllegalMove`."""
     if write.state not in RESTORED:
         raise IllegalMove(f"a write that is {write.state} stays so when its ledger is restored")
     why = f"was {write.state} when the ledger was backed up; what happened to it since is not known"
+    if moved_to:
+        why = f"was {write.state} when the ledger was taken to {moved_to}; what it came to there is not known"
     after = replace(
         write,
         state="needs_human",

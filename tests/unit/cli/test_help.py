@@ -7,7 +7,7 @@ import pytest
 from tests.calling import call
 from worker.cli.commands import ENTRIES, flowing
 
-LEDGER = ("backup", "upgrade", "accept-restore")
+LEDGER = ("backup", "upgrade", "accept-restore", "moved")
 CALLS = [*((name,) for name in ENTRIES if name not in ("demo", "ledger")), *(("ledger", name) for name in LEDGER)]
 """All but `demo`, which takes nothing, and the group that only leads on."""
 
