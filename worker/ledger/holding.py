@@ -79,18 +79,18 @@ def torn(place: LedgerPlace) -> NotSafe | None:
 def unseen(place: LedgerPlace) -> int | None:
     """The pid of a process that runs on this very file though nobody holds the lock beside it; 0 where the pid is not
     to be had, None where there is no such process. For a process that has not opened the ledger: see ``places``."""
-    if sys.platform != "linux":
-        return None
+    pid = pid_in_the_kernel(place)
+    if sys.platform != "linux" or pid == os.getpid():
+        return pid or None  # the page of that very process may ask
     try:
         handle = os.open(place.file, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
         free = tried(handle, fcntl.LOCK_SH)
-        pid = None if free else pid_in_the_kernel(handle)
     finally:
         os.close(handle)
-    return None if holder(place) is not None else pid
+    return None if free or holder(place) is not None else pid
 
 
 def unread(place: LedgerPlace) -> NotSafe | None:
@@ -111,11 +111,11 @@ def lock_gone(place: LedgerPlace, pid: int) -> NotSafe:
     )
 
 
-def pid_in_the_kernel(handle: int) -> int:
-    """Who holds a file's lock, for people; 0 where the kernel does not say."""
+def pid_in_the_kernel(place: LedgerPlace) -> int:
+    """Who holds the lock of the ledger's own file, for people; 0 where the kernel does not say."""
     try:
         locks = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
-        inode = str(os.fstat(handle).st_ino)
+        inode = str(place.file.stat().st_ino)
         return next(int(one[4]) for one in locks if one[1] == "FLOCK" and one[5].rpartition(":")[2] == inode)
     except (OSError, ValueError, IndexError, StopIteration):
         return 0

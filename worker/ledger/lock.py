@@ -110,7 +110,7 @@ def _claimed(place: LedgerPlace) -> int:
         return -1  # there is none, or opening it as a ledger says what is wrong
     if _exclusive(handle):
         return handle
-    pid = pid_in_the_kernel(handle)
+    pid = pid_in_the_kernel(place)
     os.close(handle)
     raise NotSafe(
         f"the ledger {place.file} is held by process {pid or '(of another container)'}, whose lock {place.lock.name} "

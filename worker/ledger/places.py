@@ -10,6 +10,7 @@ a write-ahead log for each name.
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from stat import S_ISREG
 
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
@@ -72,10 +73,11 @@ def identity(file: str) -> tuple[int, int] | None:
 def linked(place: LedgerPlace) -> NotSafe | None:
     """What is to be said of a file that has several names; None where it has one, or is not there."""
     try:
-        names = place.file.stat().st_nlink
+        found = place.file.stat()
     except OSError:
         return None
-    if names < 2:
+    names = found.st_nlink
+    if names < 2 or not S_ISREG(found.st_mode):
         return None
     return NotSafe(
         f"the ledger {place.file} has {names} names (hard links), and each would have a lock and a log of its own",
