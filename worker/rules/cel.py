@@ -3,8 +3,9 @@
 The Rust engine evaluates; it is fast and absorbs errors in ``&&`` and ``||`` as the standard says, but gives no tree.
 cel-python's parser gives a tree with places and is used once, at load; it takes a quarter of a second to import, so it
 is imported when the first condition is read. Both must accept a text. What is known of the engine's traps stands here:
-it has no unit ``d`` for durations, so literals are rewritten before it sees them; an integer and a double compare but
-do not add; a name that is not defined, a missing key and a wrong type are three different exceptions, and one here.
+it has no unit ``d`` for durations, so literals are rewritten before it sees them; it takes a double divided by 0.0 for
+infinite, so quotients are rewritten to be errors where they are not finite; an integer and a double compare but do not
+add; a name that is not defined, a missing key and a wrong type are three different exceptions, and one here.
 """
 
 import re
@@ -37,6 +38,7 @@ _UNEXPECTED = "parts are joined by && or ||, a text stands in quotes, and a list
 _UNFINISHED = "write what is to be compared, or remove the operator at its end"
 _BRACKETS: Mapping[str, str] = {"(": ")", "[": "]", "{": "}"}
 _TEXTS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+_NOT_FINITE = "a quotient is not a finite number: it is divided by 0"
 _RUN_ERRORS = (LookupError, RuntimeError, TypeError, ValueError, ArithmeticError)
 
 
@@ -93,7 +95,7 @@ def compile_source(source: str) -> Program:
         raise BadSyntax(0, f"the condition is longer than {SOURCE_LENGTH_MAX} characters", "split the rule")
     _compiled(source)
     tree = _parsed(source)
-    return Program(source=source, tree=tree, engine=_compiled(_with_engine_durations(source, tree)))
+    return Program(source=source, tree=tree, engine=_compiled(_for_engine(source, tree)))
 
 
 def slice_of(program: Program, node: Node) -> Program:
@@ -169,15 +171,19 @@ def _parsed(source: str) -> Node:
         raise BadSyntax(0, "the condition is nested too deeply", "split the rule") from None
 
 
-def _with_engine_durations(source: str, tree: Node) -> str:
-    """The source with each literal of ``duration('7d')`` in a unit that the engine knows."""
+def _for_engine(source: str, tree: Node) -> str:
+    """The source with each literal of ``duration('7d')`` in a unit that the engine knows, and each quotient that is not
+    finite as an error: only of a finite number is the difference from itself 0."""
     edits: list[tuple[int, int, str]] = []
     for node in walk(tree):
         if node.kind == "call" and node.text == "duration" and not node.method and len(node.children) == 1:
             argument = node.children[0]
             if argument.literal == "string":
                 edits.append((argument.start, argument.end, _engine_duration(str(argument.value))))
-    for start, end, spelled in sorted(edits, reverse=True):
+        if node.kind == "arithmetic" and node.text == "/":
+            edits.append((node.end, node.end, f"].map(q, q - q == 0.0 ? q : {{}}['{_NOT_FINITE}'])[0]"))
+            edits.append((node.start, node.start, "["))
+    for start, end, spelled in sorted(edits, key=lambda edit: edit[:2], reverse=True):
         source = source[:start] + spelled + source[end:]
     return source
 
@@ -192,7 +198,7 @@ def _engine_duration(text: str) -> str:
 
 def _words(error: Exception) -> str:
     if isinstance(error, KeyError):
-        return f"there is no field {error}"
+        return _NOT_FINITE if _NOT_FINITE in error.args else f"there is no field {error}"
     return str(error).split(". ", 1)[0].split("\n", 1)[0].removesuffix(".")
 
 

@@ -13,6 +13,7 @@ from worker.rules.conditions import CelCondition, ComputedValue, computed, of_pr
 from worker.rules.contexts import Contexts
 from worker.rules.evaluate import BY_DEFAULT
 from worker.rules.fields import Form
+from worker.rules.quotients import by_zero, nonzero, text_of
 from worker.rules.registry import CHANGE, ITEM, Registry
 from worker.rules.syntax import names_of, walk
 from worker.rules.yamltext import Scalar, Value
@@ -30,13 +31,17 @@ class Expressions:
         self._contexts = contexts
         self._watches = watches
         self._names = names_in(registry, watches)
+        self._nonzero: frozenset[str] = frozenset()
         self.warnings: list[Problem] = []
         self._places: list[tuple[ComputedValue, Scalar]] = []
 
     def condition(self, value: Scalar) -> CelCondition | None:
         """A ``when``."""
         program = self._program(value, 0, boolean=True)
-        return None if program is None else of_program(program, self._contexts)
+        if program is None:
+            return None
+        self._nonzero = nonzero(program.source, program.tree)
+        return of_program(program, self._contexts)
 
     def of_response(self, value: Scalar) -> CelCondition | None:
         """A condition on the answer of a GET, which it knows as ``response`` and nothing else."""
@@ -96,10 +101,27 @@ class Expressions:
                         index, finding.message, hint=finding.hint, code=finding.code, severity="warning"
                     )
                 )
+        self._warn_of_zero(program, value, skip, item=item)
         self._change_names(program, value, skip)
         if not item:
             self._note_names(program, value, skip, _OF_ITEMS)
         return program if len(self._form.problems) == before else None
+
+    def _warn_of_zero(self, program: Program, value: Scalar, skip: int, *, item: bool) -> None:
+        """A division by what may be 0. Where a value is computed, ``when`` was true; where it is computed for each item
+        that was added, some were."""
+        safe = self._nonzero | ({"size(added)", "added.size()"} if item else frozenset[str]())
+        for divisor in by_zero(program.source, program.tree, safe):
+            text = text_of(program.source, divisor)
+            said, hint = f"{text} may be 0, and what is divided by 0 is unknown", f"ask first: {text} > 0.0 && …"
+            if divisor.literal:
+                said, hint = "what is divided by 0 is unknown", "divide by another number"
+            elif divisor.kind == "call":
+                hint = f"ask first: {text} > 0 && …"
+            elif skip:
+                hint = f"ask for it in `when`: {text} > 0.0 && …"
+            index = value.index_of(divisor.start + skip)
+            self.warnings.append(value.document.problem(index, said, hint=hint, code="zero", severity="warning"))
 
     def _change_names(self, program: Program, value: Scalar, skip: int) -> None:
         """``previous``, ``added`` and ``removed`` mean nothing where no change is watched."""

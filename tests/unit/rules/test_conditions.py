@@ -52,7 +52,7 @@ def scope(event: dict[str, Json] | Unknown = EVENT, **more: Json) -> Scope:
         ("suggested_tcs.size() > 0", Truth.UNKNOWN, "suggested_tcs is unknown: its parameters are not known yet"),
         ("added.size() > 0", Truth.UNKNOWN, "added is unknown: no watched value has changed"),
         ("event.capacity", Truth.UNKNOWN, "the result is 100.0, neither true nor false"),
-        ("event.capacity / 0.0 > 1.0", Truth.TRUE, "event.capacity is 100"),
+        ("event.capacity / 0.0 > 1.0", Truth.UNKNOWN, "a quotient is not a finite number: it is divided by 0"),
         ("1 / 0 == 1", Truth.UNKNOWN, "division by zero in CEL expression; event.city is unknown"),
         ("1 == 1", Truth.TRUE, "'1 == 1' is constant"),
     ],

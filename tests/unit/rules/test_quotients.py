@@ -1,0 +1,147 @@
+"""Divisions: a quotient that is not finite is an error wherever it stands, and `check` warns of what may be 0."""
+
+import pytest
+
+from tests.unit.rules.test_conditions import NOW
+from worker.model.facts import FactKey, Json, Known, Observation
+from worker.model.ids import EventId, PartnerId
+from worker.model.rules import Scope, Truth
+from worker.rules.cel import CannotEvaluate, compile_source, context_of
+from worker.rules.conditions import condition, leaves, parts
+from worker.rules.load import read_rules
+from worker.rules.quotients import by_zero, text_of
+
+ZERO: dict[str, Json] = {"a": 1.0, "b": 0.0, "l": [2.0, 0.0], "m": {"x": 0.0}, "tiny": 1e-320, "n": 6.0}
+
+
+def scope() -> Scope:
+    key = FactKey(name="f")
+    observation = Observation(partner=PartnerId("p"), event=EventId("e"), facts={key: Known(value=ZERO, read_at=NOW)})
+    return Scope(observation=observation, keys={"f": key}, now=NOW)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "f.a / f.b > 4.0",
+        "f.b / f.b == f.b / f.b",
+        "f.b / f.b != 1.0",
+        "!(f.a / f.b > 4.0)",
+        "f.a / f.tiny > 4.0",
+        "-f.a / f.b < 0.0",
+        "(f.a + f.b) / (f.b) > 4.0",
+        "f.a / f.b / f.a > 4.0",
+        "f.a / (f.a / (f.a / f.b)) > 4.0",
+        "f.a * f.n / f.b * f.a > 4.0",
+        "f.a / // the spend / of today\n f.b > 4.0",
+        "f.a > 0.0 ? f.a / f.b > 4.0 : false",
+        "(f.a / f.b > 4.0 ? 1 : 2) == 2",
+        "f.l.all(x, f.a / x > 0.1)",
+        "f.l.map(x, f.a / x).size() == 2",
+        "f.l.filter(x, f.a / x > 4.0) == []",
+        "{'k': f.a / f.m.x}.k > 4.0",
+        "[f.a / f.b][0] > 4.0",
+        "f.a / f['b'] > 4.0 || f.a == 2.0",
+        "f.a / f.b > 4.0 && f.a == 1.0",
+        "1 / 0 == 1",
+    ],
+)
+def test_a_quotient_that_is_not_finite_is_unknown(source: str) -> None:
+    judgement = condition(source).judge(scope())
+    assert judgement.truth is Truth.UNKNOWN
+    assert "a quotient is not a finite number" in judgement.why or source == "1 / 0 == 1"
+
+
+@pytest.mark.parametrize(
+    ("source", "truth"),
+    [
+        ("f.b > 0.0 && f.a / f.b > 4.0", Truth.FALSE),
+        ("f.a / f.b > 4.0 && f.b > 0.0", Truth.FALSE),
+        ("f.a == 1.0 || f.a / f.b > 4.0", Truth.TRUE),
+        ("f.a / f.b > 4.0 || f.a == 1.0", Truth.TRUE),
+        ("f.b > 0.0 ? f.a / f.b > 4.0 : true", Truth.TRUE),
+        ("f.l.exists(x, f.a / x == 0.5)", Truth.TRUE),
+        ("f.n / 4.0 == 1.5", Truth.TRUE),
+        ("(f.n / 4.0) / (f.n / 4.0) == 1.0", Truth.TRUE),
+        ("f.l.map(q, f.n / f.a)[1] == 6.0", Truth.TRUE),
+        ("7 / 2 == 3", Truth.TRUE),
+        ("duration('1d') > duration('36h') || f.n / f.a == 6.0", Truth.TRUE),
+    ],
+)
+def test_every_other_quotient_is_as_ever(source: str, truth: Truth) -> None:
+    assert condition(source).truth(scope()) is truth
+
+
+def test_the_part_with_the_quotient_is_unknown_by_itself_as_explain_shows_it() -> None:
+    whole = parts(condition("f.a == 1.0 && f.a / f.b > 4.0"))
+    assert [one.condition.truth(scope()) for one in leaves(whole)] == [Truth.TRUE, Truth.UNKNOWN]
+
+
+def test_a_field_that_is_missing_is_still_said_to_be() -> None:
+    with pytest.raises(CannotEvaluate, match="there is no field 'y'"):
+        compile_source("m.y / 2.0").run(context_of({"m": {}}))
+
+
+@pytest.mark.parametrize(
+    ("source", "warned"),
+    [
+        ("a.x / b.y > 4.0", ["b.y"]),
+        ("a.x / b.y > 4.0 && b.y > 0.0", []),
+        ("b.y > 0.0 && a.x / b.y > 4.0", []),
+        ("0.0 < b.y && a.x / b.y > 4.0", []),
+        ("0.0 > b.y && a.x / b.y > 4.0", []),
+        ("b.y != 0.0 && (a.x > 1.0 && a.x / b.y > 4.0)", []),
+        ("b.y >= 0.0 && a.x / b.y > 4.0", ["b.y"]),
+        ("b.y < 100.0 && a.x / b.y > 4.0", ["b.y"]),
+        ("b.y > a.x && a.x / b.y > 4.0", ["b.y"]),
+        ("b.z > 0.0 && a.x / b.y > 4.0", ["b.y"]),
+        ("b.y == 0.0 || a.x / b.y > 4.0", []),
+        ("b.y > 0.0 || a.x / b.y > 4.0", ["b.y"]),
+        ("!(b.y == 0.0) && a.x / b.y > 4.0", []),
+        ("!(b.y > 0.0 || a.x > 1.0) && a.x / b.y > 4.0", ["b.y"]),
+        ("!(b.y == 0.0 || a.x > 1.0) && a.x / b.y > 4.0", []),
+        ("(b.y > 0.0 || a.x > 1.0) && a.x / b.y > 4.0", ["b.y"]),
+        ("b.y > 0.0 ? a.x / b.y > 4.0 : a.x / b.y < 0.0", ["b.y"]),
+        ("b.y == 0.0 ? true : a.x / b.y > 4.0", []),
+        ("a.x / b.y > 4.0 ? b.y > 0.0 : false", ["b.y"]),
+        ("a.x in [1.0] && a.x / b.y > 4.0", ["b.y"]),
+        ("a.x / double(size(b)) > 4.0", ["size(b)"]),
+        ("size(b) > 0 && a.x / double(size(b)) > 4.0", []),
+        ("a.x / b['y'] / a.z > 4.0", ["a.z", "b['y']"]),
+        ("c.exists(i, a.x / i > 4.0)", ["i"]),
+        ("a.x / 0.0 > 4.0", ["0.0"]),
+        ("a.x / 2.0 > 4.0 && a.x * b.y > 4.0 && a.x / (b.y + 1.0) > 2.0", []),
+    ],
+)
+def test_a_divisor_that_may_be_zero_is_found(source: str, warned: list[str]) -> None:
+    tree = compile_source(source).tree
+    assert [text_of(source, one) for one in by_zero(source, tree)] == warned
+
+
+@pytest.mark.parametrize(
+    ("rule", "warnings"),
+    [
+        (
+            "when: event.capacity / event.predicted_sales_share > 4.0, do: [pause]",
+            ["event.predicted_sales_share may be 0, and what is divided by 0 is unknown"],
+        ),
+        (
+            "when: event.status == 'x', do: [{update_draft: {total_budget: '=5.0 / event.capacity'}}]",
+            ["event.capacity may be 0, and what is divided by 0 is unknown"],
+        ),
+        (
+            "when: event.status == 'x', do: [{update_draft: {total_budget: '=5.0 / double(size(campaigns))'}}]",
+            ["size(campaigns) may be 0, and what is divided by 0 is unknown"],
+        ),
+        ("when: event.capacity > 0.0, do: [{update_draft: {total_budget: '=5.0 / event.capacity'}}]", []),
+        ("on_change: clusters, do: [{edit_cluster: {each: added, budget: '=5.0 / double(size(added))'}}]", []),
+        (
+            "when: event.status == 'x', do: [{update_draft: {bid: '=event.capacity / 0.0'}}]",
+            ["what is divided by 0 is unknown"],
+        ),
+    ],
+)
+def test_check_warns_of_a_division_at_its_place_with_the_way_out(rule: str, warnings: list[str]) -> None:
+    found = read_rules({"r.yaml": f"rules: [{{id: a, {rule}}}]"}).warnings
+    assert [one.message for one in found] == warnings
+    assert all(one.hint and one.code == "zero" and one.line == 1 for one in found)
