@@ -46,7 +46,7 @@ def test_a_draft_is_changed_and_the_change_is_read_back(tmp_path: Path) -> None:
         assert (here.only.confirmed_by, here.only.intent.spends) == ("read", True)
         assert here.only.before == {"state": "DRAFT", "goal": "ROAS", "total_budget": 500}
 
-    do = "[{update_draft: {goal: VISIBILITY, total_budget: 750, note: {by: r}}}]"
+    do = "[{update_draft: {goal: VISIBILITY, total_budget: 750, extra: {note: {by: r}}}}]"
     with town(tmp_path, world(draft("e1")), rule(do)) as (_, play):
         play(script)
 

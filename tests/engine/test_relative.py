@@ -193,7 +193,7 @@ def test_what_is_proved_absent_is_not_sent_again_once_what_it_was_computed_from_
         assert (here.only.state, here.only.reason, here.only.attempt) == ("skipped", "moved", 1), here.story()
         assert "proved absent" in here.only.why
 
-    rules = CLUSTER.replace("budget: ", "bid: ").replace("* 1.2", "* 0.1")
+    rules = CLUSTER.replace("budget: ", "extra: {bid: ").replace('* 1.2"}', '* 0.1"}}')
     with town(tmp_path, world(published("e1")), rules) as (_, play):
         play(script)
 
@@ -224,7 +224,7 @@ def test_a_later_step_reads_what_its_own_sequence_has_written(tmp_path: Path) ->
         here.set("e1", frontend_status="FLAGGED")
         await here.until(lambda: here.states() == ["confirmed", "confirmed"], "both steps")
 
-    rules = MORE.replace("}}]", '}}, {update_draft: {bid: "=setup.total_budget * 0.01"}}]')
+    rules = MORE.replace("}}]", '}}, {update_draft: {extra: {bid: "=setup.total_budget * 0.01"}}}]')
     with town(tmp_path, world(draft("e1", total_budget=100)), rules) as (_, play):
         play(script)
 

@@ -222,7 +222,7 @@ def test_a_text_of_a_draft_that_is_kept_in_another_spelling_is_written_once(
     place = draft("e1")
     place = replace(place, setup={**(place.setup or {}), "name": "summer"})
     fault = {**LOST, "method": "PUT", "path": "/setup_processes/"}
-    do = rule("[{update_draft: {name: 'Summer '}}]")
+    do = rule("[{update_draft: {extra: {name: 'Summer '}}}]")
     end = played(tmp_path, place, do, {"text_spelling": spelling}, fault=fault)
     assert end.states == [state]
     assert end.sent == 1

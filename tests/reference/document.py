@@ -17,7 +17,7 @@ from tests.reference.words import EXIT_CODES, LOG_FIELDS, TEST_KEYS
 from worker.api.assumptions import ASSUMPTIONS, SETTLE
 from worker.engine.observe import PARTNER_FACTS_EVERY
 from worker.ledger.reading import FIELDS
-from worker.model.action import BUDGETS, Action, Call, Param
+from worker.model.action import Action, Call, Param
 from worker.model.actions import ACTIONS
 from worker.model.document import (
     BUDGET_RANGE_FIELDS,
@@ -253,7 +253,8 @@ def _action(action: Action) -> str:
     ]
     params = [(f"`{name}`", _param(param), param.about) for name, param in action.params.items()]
     if action.extra_params:
-        params.append(("any other", "anything", "goes into the request as it is"))
+        about = "parameters that neither the document nor an assumption names; they are sent beside the others"
+        params.append(("`extra`", "mapping", about))
     if action.each:
         params.append(
             ("`each`", "`added`", "one write for each cluster that the watched list has gained; `item` is it")
@@ -268,6 +269,7 @@ def _param(param: Param) -> str:
         "on_off": "`ON`, `OFF`",
         "frontend_status": ", ".join(f"`{value}`" for value in EVENT_FIELDS["frontend_status"].values),
         "eids": "list of event ids",
+        "texts": "list of texts",
         "host": ", ".join(f"`{host}`" for host in HOSTS),
         "method": ", ".join(f"`{method}`" for method in METHODS),
         "query": "mapping",
@@ -294,7 +296,7 @@ def _spends(action: Action) -> str:
         case "unless_off":
             return "no; stops"
         case "with_budget":
-            return f"with a budget ({' or '.join(f'`{name}`' for name in BUDGETS)})"
+            return "with money among what it sends: a budget, or a key that says so"
         case "unless_said":
             return "yes, unless `spends: false`"
         case _:

@@ -49,9 +49,12 @@ class LogFormat(StrEnum):
 
 
 def print_json(value: object) -> None:
-    """One JSON document."""
-    json.dump(value, sys.stdout, ensure_ascii=False, indent=2)
-    sys.stdout.write("\n")
+    """One JSON document. A number that is not finite, which an older ledger may hold, is a text in it."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
+    except ValueError:
+        text = json.dumps(json.loads(json.dumps(value), parse_constant=str), ensure_ascii=False, indent=2)
+    sys.stdout.write(text + "\n")
 
 
 def print_line(value: Mapping[str, Json]) -> None:

@@ -118,7 +118,7 @@ class Config:
     @property
     def registry(self) -> Registry:
         """The names that rules can use here."""
-        return with_custom(self.facts)
+        return with_custom(self.facts, self.assumptions)
 
     def unused_keys(self) -> Mapping[str, str]:
         """Keys that the file sets and this version does not use yet, with why; for `run` and `check` to say. Not of the

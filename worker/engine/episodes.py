@@ -166,6 +166,8 @@ def _as_wanted(glimpse: Glimpse) -> bool | None:
         planned = plan_steps(glimpse.rule, glimpse.scope, {})
     except NotComputable:
         return None
+    if any(one.fault for one in planned):
+        return None
     answers = [_so(glimpse, one.intent) for one in planned if reads_back(one.intent, one.item)]
     if any(answer is False for answer in answers):
         return False

@@ -141,7 +141,8 @@ class Executor:
             return None  # somebody moved it meanwhile; the next cycle goes by what it is now
         if resets.objection(state.memory, current, self._clock.now()) is not None or self._doubted(state, current):
             return None
-        amount, limits = budget_of(ready.situation), self._settings.limits
+        sent: list[Json] = [{name: value} for name, value in request.query]
+        amount, limits = budget_of(ready.situation, [*sent, request.body]), self._settings.limits
         state.in_flight.add(write.id)
         return Sending(
             move=self._sending(replace(ready, write=current), request),

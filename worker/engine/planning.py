@@ -118,6 +118,8 @@ class Planner:
         rule comes before, which this rule does not wish for, stands for nothing: it falls with that one.
         """
         wishes = _wishes(candidate)
+        if any(step.fault for step in candidate.steps):
+            return None
         standing: dict[tuple[str, str], RuleId] = {}
         if mode != "shadow":
             writes = self._open(candidate.event)
@@ -166,9 +168,9 @@ class Planner:
                 item=step.item,
             ),
             intent=step.intent,
-            state="planned",
-            reason=candidate.reason,
-            why=candidate.why,
+            state="refused" if step.fault else "planned",
+            reason="bad_value" if step.fault else candidate.reason,
+            why=step.fault or candidate.why,
             rules=(rule,),
         )
 
@@ -220,20 +222,22 @@ def _comes_after(one: Plan | Write, others: Iterable[Plan | Write], wishes: Abst
 
 
 def _alike(plan: Plan, mode: Mode) -> bool:
-    """A shadow stands for nothing but shadows, and the other way round."""
-    return (plan.state == "shadowed") == (mode == "shadow")
+    """A shadow stands for nothing but shadows, and the other way round; what is refused stands for nothing."""
+    return plan.state != "refused" and (plan.state == "shadowed") == (mode == "shadow")
 
 
 def _taken_over(write: Write, others: tuple[RuleId, ...], plans: list[Plan]) -> bool:
     """Whether a new plan of the same rule wants the same, and so stands for these others from now on."""
     for index, plan in enumerate(plans):
-        if plan.key.rule == write.key.rule and _wish(plan) == _wish(write) and plan.state != "shadowed":
+        if plan.key.rule == write.key.rule and _wish(plan) == _wish(write) and _alike(plan, "live"):
             plans[index] = replace(plan, rules=(*plan.rules, *others))
             return True
     return False
 
 
 def _in_mode(plan: Plan, mode: Mode, forced: Brake | None, surge: str | None) -> Plan:
+    if plan.state == "refused":
+        return plan
     if mode == "shadow":
         return replace(plan, state="shadowed", reason="mode", why=f"shadow mode: {plan.why}")
     if forced is not None:

@@ -27,7 +27,7 @@ from worker.model.writes import Write
 from worker.rules.parameters import runtime_in_days
 from worker.rules.registry import LOCAL
 from worker.writes.evidence import fact_key
-from worker.writes.intents import amount_of, reads_back
+from worker.writes.intents import budgets_of, reads_back
 
 ROUNDS = 3
 """How often facts that have grown too old are read again before the write is held."""
@@ -116,7 +116,7 @@ class Preflight:
         keys |= {FactKey(name=name) for name in row.reads}
         if reads_back(write.intent, write.key.item):
             keys.add(fact_key(write.intent))
-        if row.budget == "draft" or amount_of(write.intent) is not None:
+        if row.budget == "draft" or budgets_of(write.intent):
             keys.add(self._budget_key(rules, seen, now))
         return sorted(keys, key=lambda key: (key != EVENT, key.text))
 

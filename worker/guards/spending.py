@@ -51,8 +51,7 @@ def spent(booked: Iterable[Booking]) -> float:
         if one.target != ACTIONS[PUBLISHES].target:
             total += one.amount
         elif one.action == PUBLISHES:
-            drafts.pop(one.event, None)
-            total += one.amount
+            total += max(one.amount, drafts.pop(one.event, 0.0))
         else:
             drafts[one.event] = max(drafts.get(one.event, 0.0), one.amount)
     return total + sum(drafts.values())

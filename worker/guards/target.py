@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from worker.guards.situation import No, Situation
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json, Known
+from worker.model.values import money_in
 from worker.writes.evidence import already_so, fact_name, own_values, target_value, there, unclear
-from worker.writes.intents import COMPUTED_FROM, amount_of, reads_back
-from worker.writes.likeness import same
+from worker.writes.intents import COMPUTED_FROM, amount_of, budgets_of, reads_back
+from worker.writes.likeness import same_field
 
 
 def seen_after_all(situation: Situation) -> No | None:
@@ -85,7 +86,7 @@ def as_computed_from(situation: Situation) -> No | None:
         return No(way="hold", reason="target_unreadable", why=f"{own}: what the value is computed from cannot be read")
     steps = [one.intent.wanted for one in situation.earlier if one.intent.target == write.intent.target]
     expected = {name: value for wanted in (computed_from, *steps) for name, value in wanted.items()}
-    moved = [name for name in computed_from if now[name] != expected[name]]
+    moved = [name for name in computed_from if not same_field(name, now[name], expected[name])]
     if not moved:
         return None
     said = ", ".join(f"{name} reads {now[name]!r}, computed from {expected[name]!r}" for name in moved)
@@ -102,7 +103,7 @@ def as_it_was_left(situation: Situation) -> No | None:
         return None
     _, value = target_value(write.intent, situation.fact(fact_name(write.intent)))
     shown = value if isinstance(value, Mapping) else {write.intent.target: value}
-    other = [name for name, was_left in left.items() if not same(shown.get(name), was_left)]
+    other = [name for name, was_left in left.items() if not same_field(name, shown.get(name), was_left)]
     if not other:
         touched = situation.touched
         return None if touched is None else No(way="skip", reason="changed_since", why=touched)
@@ -124,7 +125,7 @@ def created_here(situation: Situation) -> No | None:
     if not made or not isinstance(fact, Known) or not isinstance(fact.value, Mapping):
         return None
     for name, wanted in made.items():
-        if name in fact.value and not same(fact.value[name], wanted):
+        if name in fact.value and not same_field(name, fact.value[name], wanted):
             why = f"the draft's {name} is {fact.value[name]!r}, not {wanted!r} as created: somebody changed it"
             return No(way="refuse", reason="other_value", why=why)
     missing = [name for name in made if name not in fact.value]
@@ -147,10 +148,12 @@ def _made_here(situation: Situation) -> dict[str, Json]:
 
 
 def budget_in_range(situation: Situation) -> No | None:
-    """The budget that the write commits lies within the service's range for the event (API section 8)."""
-    amount = budget_of(situation)
-    if amount is None:
-        if ACTIONS[situation.write.intent.action].commits:
+    """The budgets that the write commits lie within the service's range for the event (API section 8)."""
+    row, intent = ACTIONS[situation.write.intent.action], situation.write.intent
+    draft = _draft_budget(situation) if row.budget == "draft" else None
+    budgets = budgets_of(intent) if draft is None else (draft,)
+    if not budgets:
+        if row.commits:
             return No(way="hold", reason="target_unreadable", why="the budget it would commit cannot be read")
         return None
     fact = situation.fact("budget_range")
@@ -160,16 +163,22 @@ def budget_in_range(situation: Situation) -> No | None:
     low, high = fact.value.get("lower_limit"), fact.value.get("upper_limit")
     if not isinstance(low, int | float) or not isinstance(high, int | float):
         return No(way="hold", reason="fact_unknown", why="budget_range lacks a limit")
-    if low <= amount <= high:
+    outside = next((budget for budget in budgets if not low <= budget <= high), None)
+    if outside is None:
         return None
-    return No(way="refuse", reason="budget_range", why=f"budget {amount:g} is outside {low:g} to {high:g}")
+    return No(way="refuse", reason="budget_range", why=f"budget {outside:g} is outside {low:g} to {high:g}")
 
 
-def budget_of(situation: Situation) -> float | None:
-    """What the write commits: its own budget, or for a boost the draft's."""
-    write = situation.write
-    if ACTIONS[write.intent.action].budget != "draft":
-        return amount_of(write.intent)
+def budget_of(situation: Situation, sent: Json = None) -> float | None:
+    """What the write spends: the money that it carries, or for a boost the draft's budget. ``sent``: its query and body
+    as they go out, in which an assumption may name or add money."""
+    intent = situation.write.intent
+    draft = ACTIONS[intent.action].budget == "draft"
+    own = _draft_budget(situation) if draft else amount_of(intent)
+    return max((amount for amount in (own, money_in(sent)) if amount is not None), default=None)
+
+
+def _draft_budget(situation: Situation) -> float | None:
     fact = situation.fact("setup")
     if isinstance(fact, Known) and isinstance(fact.value, Mapping):
         value = fact.value.get("total_budget")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from worker.model.facts import Json
+from worker.model.document import EVENT_FIELDS, GOALS
 
 ParamType = Literal[
     "string",
@@ -18,6 +18,7 @@ ParamType = Literal[
     "on_off",
     "frontend_status",
     "eids",
+    "texts",
     "any",
     "host",
     "method",
@@ -30,7 +31,7 @@ ParamType = Literal[
 """``eids``: a list of event ids. ``any``: any JSON. From ``host`` on, the parts of a request that a rule makes by hand,
 in which ``{eid}``, ``{partner_id}`` and ``{client_id}`` are filled in (`worker.rules.calls`)."""
 Spends = Literal["never", "always", "unless_off", "with_budget", "unless_said"]
-"""``unless_off``: all but the value that stops spending; ``with_budget``: where a budget is among what is sent;
+"""``unless_off``: all but the value that stops spending; ``with_budget``: where money is among what is sent;
 ``unless_said``: unless the rule says ``spends: false``."""
 Shown = Literal["field", "setup", "campaign", "series", "confirm", "answer", "handover"]
 """What shows the effect: a field of the event, the setup, one campaign among the event's campaigns, the members of the
@@ -41,16 +42,15 @@ Budget = Literal["own", "draft"]
 
 _OWN_FACTS: Mapping[Shown, str] = {"field": "event", "setup": "setup", "campaign": "campaigns"}
 BUDGETS: tuple[str, ...] = ("total_budget", "budget")
-"""Parameters that are a budget, in the partner's currency."""
-
-
-def budget_in(params: Mapping[str, Json]) -> float | None:
-    """The budget among some parameters, in the partner's currency; None where there is none."""
-    for name in BUDGETS:
-        value = params.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
-    return None
+"""Parameters that are a budget, in the partner's currency: those that the service's budget range is for."""
+WORDS: Mapping[ParamType, tuple[str, ...]] = {
+    "goal": GOALS,
+    "on_off": ("ON", "OFF"),
+    "frontend_status": EVENT_FIELDS["frontend_status"].values,
+}
+"""The parameters that are one of a few words."""
+EXTRA = "extra"
+"""The key of an action under which parameters stand that neither the document nor an assumption names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +77,7 @@ class Action:
     """One row of the table. ``shape``: how it is written in ``do``: a bare word, ``name: value`` or ``name: {…}``.
 
     ``target``: what it writes to within the event; names in braces stand for its parameters. A message has none.
+    ``extra_params``: it takes parameters that nobody names, under ``extra``.
     ``value``: the value that the action's name implies. ``stops``: values that do nothing but stop spending.
     ``null_is_so``: a null there means that there is nothing to do.
     ``items``: the writes that it makes, one after the other; ``unseen``: those of them that no read can show.
@@ -135,9 +136,14 @@ class Action:
         return ("each",) if self.each else tuple(name for name in self.params if name == "confirm")
 
     @property
+    def required(self) -> tuple[str, ...]:
+        """The parameters that must be there."""
+        return tuple(name for name, one in self.params.items() if one.required)
+
+    @property
     def commits(self) -> bool:
         """Whether it always carries a budget."""
-        return self.budget == "draft" or any(name in BUDGETS and one.required for name, one in self.params.items())
+        return self.budget == "draft" or any(name in BUDGETS for name in self.required)
 
     def written(self, params: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
         """What a write with these parameters changes: of a setup also the fields that the document does not name."""

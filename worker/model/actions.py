@@ -20,6 +20,15 @@ _RUN = Param(type="integer", required=True, of_item=True, about="run of the clus
 _MEMBERS = Param(type="eids", required=True, about="event ids")
 _GOAL = Param(type="goal", about="goal of the campaign")
 _TOTAL_BUDGET = Param(type="number", about="budget in the partner's currency")
+_BUDGET = Param(type="number", about="budget of the cluster in the partner's currency")
+_DRAFT = {
+    "tcs": Param(type="texts", about="taste clusters"),
+    "integration_details": Param(type="any", about="as the default campaign parameters have it"),
+    "conversion_id": Param(type="any", about="as the default campaign parameters have it"),
+    "custom_event_type": Param(type="any", about="as the default campaign parameters have it"),
+    "lead_form_id": Param(type="any", about="as the default campaign parameters have it"),
+}
+"""What the document names among the default campaign parameters (section 2.5) beside goal and budget."""
 
 _TOGGLES = (
     Action(
@@ -119,7 +128,7 @@ _SETUP = (
         name="create_draft",
         about="create the event's setup process",
         shape="mapping",
-        params={"goal": replace(_GOAL, required=True), "total_budget": replace(_TOTAL_BUDGET, required=True)},
+        params={"goal": replace(_GOAL, required=True), "total_budget": replace(_TOTAL_BUDGET, required=True), **_DRAFT},
         extra_params=True,
         target="setup",
         spends="always",
@@ -136,7 +145,7 @@ _SETUP = (
         name="update_draft",
         about="change fields of the event's draft, in the order in which changes were decided; refused without a draft",
         shape="mapping",
-        params={"goal": _GOAL, "total_budget": _TOTAL_BUDGET},
+        params={"goal": _GOAL, "total_budget": _TOTAL_BUDGET, **_DRAFT},
         extra_params=True,
         target="setup",
         in_order=True,
@@ -191,7 +200,7 @@ _CLUSTERS = (
             "has gained, which then gives tc and tc_run_id"
         ),
         shape="mapping",
-        params={"tc": _TC, "tc_run_id": _RUN},
+        params={"tc": _TC, "tc_run_id": _RUN, "budget": _BUDGET},
         extra_params=True,
         target="campaign:{tc}:{tc_run_id}",
         each=True,
@@ -209,7 +218,7 @@ _CLUSTERS = (
         name="create_campaign",
         about="start a campaign for one cluster; every one that arrives is one more, so none is started where one is",
         shape="mapping",
-        params={"tc": _TC, "tc_run_id": _RUN},
+        params={"tc": _TC, "tc_run_id": _RUN, "budget": _BUDGET},
         extra_params=True,
         target="campaign:{tc}:{tc_run_id}",
         creates=True,

@@ -79,6 +79,7 @@ REASONS: Mapping[str, str] = {
     "no_draft": "there is no draft to act on",
     "not_published": "the setup is not published",
     "budget_range": "the budget is outside the allowed range",
+    "bad_value": "a computed value is no value of its parameter",
     "already_so": "the target already has the value",
     "nothing_to_pause": "the event has no campaigns to pause",
     "moved": "the target no longer reads what the value was computed from",

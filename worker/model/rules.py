@@ -105,13 +105,14 @@ class Step:
     @property
     def computed(self) -> tuple[Computed, ...]:
         """Every value that is computed at the firing."""
-        return tuple(_computed_in(dict(self.params)))
+        return tuple(computed_in(dict(self.params)))
 
 
-def _computed_in(value: Template) -> Iterator[Computed]:
+def computed_in(value: Template) -> Iterator[Computed]:
+    """Everything in a value that is computed at the firing."""
     if isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
-            yield from _computed_in(part)
+            yield from computed_in(part)
     elif not isinstance(value, str | int | float | None):  # a protocol is slow to ask, and this is asked at every look
         yield value
 

@@ -86,7 +86,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A write to be recorded. ``state`` is planned, waiting or shadowed; ``rules`` also wish for it."""
+    """A write to be recorded. ``state`` is planned, waiting, shadowed or refused; ``rules`` also wish for it."""
 
     key: WriteKey
     intent: Intent

@@ -4,15 +4,15 @@ It knows no action by itself: the table is in the model, so that a rule can ask 
 not know. What a single parameter may be is said in `worker.rules.params`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from worker.model.action import Action, Param
+from worker.model.action import EXTRA, Action, Param
 from worker.model.actions import ACTIONS
 from worker.model.rules import Step
 from worker.rules.calls import check_call
 from worker.rules.expressions import Expressions
 from worker.rules.fields import Form
-from worker.rules.nearest import instead, meant
+from worker.rules.nearest import instead, meant, nearest
 from worker.rules.params import ParamReader
 from worker.rules.registry import EACH
 from worker.rules.yamltext import Entries, Items, Scalar, Value
@@ -88,22 +88,21 @@ def _mapping_step(
     action: Action, value: Entries, beside: tuple[tuple[Scalar, Value], ...], form: Form, expressions: Expressions
 ) -> Step:
     given: dict[str, tuple[Param, Value]] = {}
-    each = False
-    for key, part in (*value.entries, *beside):
+    each, wrong = False, len(form.problems)
+    for key, part, extra in _flat(action, (*value.entries, *beside), form):
         param = action.params.get(key.text)
-        if action.each and key.text == EACH:
+        if action.each and key.text == EACH and not extra:
             each = _each(key, part, form, expressions)
         elif key.text in given:
             form.note(key, f"'{key.text}' is given twice", hint="once, among the parameters or beside the action")
-        elif param is not None:
+        elif param is not None and not extra:
             given[key.text] = (param, part)
-        elif action.extra_params:
-            given[key.text] = (Param(type="any", about=""), part)
+        elif extra or key.text in expressions.assumed.get(action.name, ()):
+            given[key.text] = (_UNNAMED, part)
         else:
-            known = (*action.params, EACH) if action.each else tuple(action.params)
-            message = f"unknown key '{key.text}' in {action.name}{meant(key.text, known)}"
-            form.note(key, message, hint=instead(key.text, known), code="key")
-    _complete(action, value, given, form, each=each)
+            _unknown(action, key, form)
+    if given or len(form.problems) == wrong:
+        _complete(action, value, given, form, each=each)
     params = ParamReader(action, form, expressions, item=each).values(given)
     if action.shown == "confirm":
         params = {"host": "api", **params}
@@ -112,6 +111,43 @@ def _mapping_step(
             hint = "the service may answer 404; nothing but the paths of its document is known"
             expressions.warn(value, f"'{action.name}': {said}", hint=hint, code="path")
     return Step(action=action.name, params=params, each=each)
+
+
+_UNNAMED = Param(type="any", about="what the document does not name")
+EVENT = "eid"
+_OWN = frozenset({EVENT, EACH, EXTRA})
+"""What is no parameter: the event is sent by itself, and the others say how parameters are meant."""
+
+
+def _flat(action: Action, pairs: tuple[tuple[Scalar, Value], ...], form: Form) -> Iterator[tuple[Scalar, Value, bool]]:
+    """The parameters, with those that stand under ``extra`` beside the others, as they are sent."""
+    for key, part in pairs:
+        if key.text != EXTRA or not action.extra_params:
+            yield key, part, False
+        elif not isinstance(part, Entries):
+            form.note(part, f"{EXTRA} must be a mapping of names to values", hint=f"write {EXTRA}: {{name: value}}")
+        else:
+            for name, one in part.entries:
+                if name.text in action.params or name.text in _OWN:
+                    hint = "write it beside extra" if name.text in action.params else "leave it out"
+                    form.note(name, f"'{name.text}' does not stand under {EXTRA}", hint=hint, code="key")
+                else:
+                    yield name, one, True
+
+
+def _unknown(action: Action, key: Scalar, form: Form) -> None:
+    """A parameter that neither the document nor an assumption names. It could be money under another name."""
+    name = key.text
+    known = (*action.params, EACH) if action.each else tuple(action.params)
+    message = f"unknown key '{name}' in {action.name}{meant(name, known)}"
+    hint = instead(name, known)
+    if action.extra_params and name == EVENT:
+        hint = "leave it out: the event is sent by itself"
+    elif action.extra_params:
+        near = nearest(name, known)
+        as_it_is = f"put it under {EXTRA}, and it is sent as it is: {EXTRA}: {{{name}: …}}"
+        hint = as_it_is if near is None else f"write {near}; or, where the service knows {name}, {as_it_is}"
+    form.note(key, message, hint=hint, code="key")
 
 
 def _complete(action: Action, value: Entries, given: Mapping[str, object], form: Form, *, each: bool) -> None:

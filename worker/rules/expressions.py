@@ -31,6 +31,7 @@ class Expressions:
         self._contexts = contexts
         self._watches = watches
         self._names = names_in(registry, watches)
+        self.assumed = registry.assumed
         self._nonzero: frozenset[str] = frozenset()
         self.warnings: list[Problem] = []
         self._places: list[tuple[ComputedValue, Scalar]] = []

@@ -6,6 +6,7 @@ a key means is its caller's business.
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import timedelta
 
 from worker.model.errors import Problem
@@ -88,7 +89,10 @@ class Form:
         """A number above zero."""
         found = value.number if isinstance(value, Scalar) else None
         if found is None or not 0 < found < float("inf"):
-            self.note(value, f"{what} must be a number above 0", hint="write it in digits, such as 500 or 12.5")
+            said, hint = "", "write it in digits, such as 500 or 12.5"
+            if isinstance(value, Scalar) and not value.plain and replace(value, plain=True).number is not None:
+                said, hint = ", and this is a text", f"write {value.text} without quotes"
+            self.note(value, f"{what} must be a number above 0{said}", hint=hint)
             return None
         return float(found)
 

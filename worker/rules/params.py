@@ -6,25 +6,23 @@ about: that must be known when the rule is read.
 
 import re
 from collections.abc import Mapping
+from typing import cast
 
-from worker.model.action import Action, Param, ParamType
-from worker.model.document import EVENT_FIELDS, GOALS
-from worker.model.rules import Template
+from worker.model.action import WORDS, Action, Param, ParamType
+from worker.model.facts import Json
+from worker.model.rules import Template, computed_in
+from worker.model.values import fault_of
 from worker.rules.calls import HOSTS, read_get, read_method, read_path, read_text_tree
 from worker.rules.expressions import Expressions
 from worker.rules.fields import Form, present
 from worker.rules.yamltext import Entries, Items, Scalar, Value
 
-WORDS: Mapping[ParamType, tuple[str, ...]] = {
-    "goal": GOALS,
-    "on_off": ("ON", "OFF"),
-    "frontend_status": EVENT_FIELDS["frontend_status"].values,
-}
-"""The parameters that are one of a few words."""
 FIXED: frozenset[ParamType] = frozenset({"host", "method", "path", "flag", "confirm"})
 """Parameters that are never computed."""
 _TAKE_NO_PATH: frozenset[ParamType] = frozenset({"number", "integer", *WORDS})
 """Parameters of which no value looks like a field of a fact."""
+_OF_ANY: frozenset[ParamType] = frozenset({"any", "body", "query"})
+"""Parameters of any form, which are judged as a whole."""
 _PATH = re.compile(r"[a-z_]+(\.[a-z_]+)+\b")
 _IN_BRACES = re.compile(r"\{+\s*([a-z_]+(?:\.[a-z_]+)+)\s*\}+")
 
@@ -55,7 +53,10 @@ class ParamReader:
                 self._form.note(value, message, hint=f'write "={path}": what begins with = is computed')
             else:
                 read = self._plain(param, value, what)
-                if read is not None or param.type == "any":
+                free = param.type in _OF_ANY and not any(computed_in(read))
+                if free and (fault := fault_of(name, param, cast("Json", read))):
+                    self._form.note(value, f"{what} {fault}", hint="write a number that a request can carry")
+                elif read is not None or param.type == "any":
                     found[name] = read
         return found
 
@@ -70,8 +71,10 @@ class ParamReader:
             case "string":
                 self._warn_of_braces(value, what)
                 return self._form.text(value, what)
-            case "eids":
-                return self._eids(value, what)
+            case "eids" | "texts":
+                return self._texts(
+                    value, what, ("event ids", "an event") if param.type == "eids" else ("texts", "an item")
+                )
             case "any":
                 return self._tree(value)
             case _:
@@ -125,13 +128,13 @@ class ParamReader:
         read: dict[str, Template] = {"get": get, "when": found.source}
         return read
 
-    def _eids(self, value: Value, what: str) -> Template:
-        """A list of events; a number is an id too."""
+    def _texts(self, value: Value, what: str, of: tuple[str, str]) -> Template:
+        """A list of events, or of other texts; a number is an id too."""
         if not isinstance(value, Items) or not value.items:
-            self._form.note(value, f"{what} must be a list of event ids", hint=f"as in {self._action.example}")
+            self._form.note(value, f"{what} must be a list of {of[0]}", hint=f"as in {self._action.example}")
             return None
         return [
-            self._tree(item) if _is_computed(item) else self._form.text(item, f"an event of {what}")
+            self._tree(item) if _is_computed(item) else self._form.text(item, f"{of[1]} of {what}")
             for item in value.items
         ]
 

@@ -4,10 +4,13 @@ Actions have their table in `worker.model.actions`, because guards and evidence 
 here so that nobody looks in two places. Custom facts of a config are added with `with_custom`. It never reads anything.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from worker.model.actions import ACTIONS
 from worker.model.document import DISTANCE_UNITS, GOALS, PREDICTION_TYPES
+from worker.model.facts import Json
 from worker.rules.celtypes import ANY
 from worker.rules.factnames import BUILT_IN, CHANGE, ITEM, LOCAL, FactName, Level
 
@@ -122,9 +125,11 @@ RULE_KEYS: Mapping[str, RuleKey] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registry:
-    """The names of one installation: the built-in facts and the config's own."""
+    """The names of one installation: the built-in facts and the config's own. ``assumed``: parameters that its
+    assumptions name, by action."""
 
     facts: Mapping[str, FactName] = field(default_factory=lambda: BUILT_IN)
+    assumed: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def shared(self) -> frozenset[str]:
@@ -139,8 +144,9 @@ class Registry:
 BUILT_IN_REGISTRY = Registry()
 
 
-def with_custom(custom: Mapping[str, CustomFact]) -> Registry:
-    """The registry with a config's own facts. What the service answers there is not documented: any type."""
+def with_custom(custom: Mapping[str, CustomFact], assumptions: Mapping[str, Json] | None = None) -> Registry:
+    """The registry with a config's own facts, and with the parameters that its assumptions name: keys and placeholders
+    of a query. What the service answers to a custom fact is not documented: any type."""
     own = {
         name: FactName(
             name=name,
@@ -153,7 +159,19 @@ def with_custom(custom: Mapping[str, CustomFact]) -> Registry:
         )
         for name, fact in custom.items()
     }
-    return Registry(facts={**BUILT_IN, **own})
+    given = {key: value for key, value in (assumptions or {}).items() if key.endswith((".query", ".body"))}
+    assumed = {
+        name: frozenset[str]().union(*(_named(given.get(key)) for key in action.assumptions))
+        for name, action in ACTIONS.items()
+        if action.extra_params
+    }
+    return Registry(facts={**BUILT_IN, **own}, assumed=assumed)
+
+
+def _named(template: Json) -> frozenset[str]:
+    if not isinstance(template, Mapping):
+        return frozenset()
+    return frozenset(template).union(*(re.findall(r"\{(\w+)\}", str(text)) for text in template.values())) - {"eid"}
 
 
 __all__ = [

@@ -7,7 +7,7 @@ A schema cannot say everything (conditions, ids over files, which key goes with 
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from worker.model.action import Action, Param
+from worker.model.action import EXTRA, Action, Param
 from worker.model.actions import ACTIONS
 from worker.model.document import EVENT_FIELDS, GOALS, QUERY_VALUES
 from worker.rules.calls import HOSTS, METHODS
@@ -65,11 +65,17 @@ _BESIDE: Mapping[str, Schema] = {
     },
 }
 """Keys that may stand among an action's parameters, or beside its name."""
+_EXTRA: Schema = {
+    "type": "object",
+    "description": "parameters that neither the document nor an assumption names; they are sent beside the others",
+    "examples": [{"daily_budget": 50}],
+}
 _OF_TYPE: Mapping[str, object] = {
     "string": "…",
     "number": 500,
     "integer": 12,
     "eids": ["e2"],
+    "texts": ["rock"],
     "goal": "ROAS",
     "on_off": "OFF",
     "host": "api",
@@ -96,7 +102,7 @@ def rules_schema(registry: Registry = BUILT_IN_REGISTRY) -> Schema:
         {"type": ["array", "null"], "items": {"$ref": "#/$defs/rule"}}, "the rules of this file", [example]
     )
     whole = record({"rules": rules}, required=("rules",))
-    defs = {"rule": rule, "action": _actions(), "fact": _watchable(registry)}
+    defs = {"rule": rule, "action": _actions(registry), "fact": _watchable(registry)}
     return {"$schema": DIALECT, "title": "Rules of campaign-worker", **whole, "$defs": defs}
 
 
@@ -175,14 +181,18 @@ def example_of_action(action: Action) -> object:
     return mine[0]
 
 
-def _actions() -> Schema:
+def _actions(registry: Registry) -> Schema:
     words = [name for name, action in ACTIONS.items() if action.shape == "word"]
     about = "; ".join(f"{name}: {ACTIONS[name].about}" for name in words)
-    keyed = [_action(action) for action in ACTIONS.values() if action.shape != "word"]
+    keyed = [
+        _action(action, registry.assumed.get(action.name, frozenset()))
+        for action in ACTIONS.values()
+        if action.shape != "word"
+    ]
     return {"anyOf": [{"enum": words, "description": about}, *keyed], "description": "one action"}
 
 
-def _action(action: Action) -> Schema:
+def _action(action: Action, assumed: frozenset[str]) -> Schema:
     shown = example_of_action(action)
     own = shown[action.name] if isinstance(shown, dict) else None
     if action.shape == "value":
@@ -192,9 +202,10 @@ def _action(action: Action) -> Schema:
             name: described(_param(param), param.about, *_shown(param, name, own))
             for name, param in action.params.items()
         }
-        required = tuple(name for name, param in action.params.items() if param.required and not action.each)
+        required = () if action.each else action.required
         fields |= {name: _BESIDE[name] for name in action.beside}
-        value = {**record(fields, required=required), "additionalProperties": action.extra_params}
+        fields |= {name: described({}, "an assumption of the config names it") for name in sorted(assumed - {*fields})}
+        value = record({**fields, **({EXTRA: _EXTRA} if action.extra_params else {})}, required=required)
     beside = {name: _BESIDE[name] for name in action.beside}
     whole = record({action.name: described(value, action.about, own), **beside}, required=(action.name,))
     return described(whole, f"{action.about} — {action.example}", shown)
@@ -213,6 +224,7 @@ def _param(param: Param) -> Schema:
         "number": {"type": "number", "exclusiveMinimum": 0},
         "integer": {"type": "integer"},
         "eids": {"type": "array", "items": {"type": ["string", "integer"]}, "minItems": 1},
+        "texts": {"type": "array", "items": {"type": ["string", "integer"]}, "minItems": 1},
         "goal": {"enum": list(GOALS)},
         "on_off": _ON_OFF,
         "frontend_status": {"enum": list(EVENT_FIELDS["frontend_status"].values)},

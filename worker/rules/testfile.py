@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, TypeVar, get_args
 
+from worker.model.action import EXTRA
 from worker.model.actions import ACTIONS
 from worker.model.errors import InputErrors, Problem
 from worker.model.facts import Json
@@ -229,7 +230,7 @@ class _Reader:
             rule=self._rule(keys["rule"]) if "rule" in keys else RuleId(""),
             action=action,
             event=self._event(keys),
-            params={key.text: value.json for key, value in params.entries} if isinstance(params, Entries) else {},
+            params=_flat(params) if isinstance(params, Entries) else {},
         )
 
     def _held(self, keys: Mapping[str, Value]) -> Held:
@@ -331,6 +332,17 @@ _KEYS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "answers": (("action", "answer", "effect"), ("action", "answer")),
 }
 """The keys of each list's items, and those that must be there."""
+
+
+def _flat(params: Entries) -> dict[str, Json]:
+    """The parameters as they are sent: what stands under ``extra`` is beside the others."""
+    found: dict[str, Json] = {}
+    for key, value in params.entries:
+        if key.text == EXTRA and isinstance(value, Entries):
+            found.update((name.text, part.json) for name, part in value.entries)
+        else:
+            found[key.text] = value.json
+    return found
 
 
 def _line(value: Value) -> int:

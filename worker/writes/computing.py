@@ -1,14 +1,17 @@
 """The parameters of a step at its firing: what is written as CEL is computed, and ``each`` is gone through.
 
-Everything is computed at once and kept with the write, so that what a person approves is what is sent.
+Everything is computed at once and kept with the write, so that what a person approves is what is sent. What cannot be
+computed now holds the firing; what was computed and is no value of its parameter is never sent (`judged`).
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 
+from worker.model.action import Param
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json, Known
-from worker.model.rules import Computed, Scope, Step, Template
+from worker.model.rules import Computed, Scope, Step, Template, computed_in
+from worker.model.values import fault_of
 
 RUN = "tc_run_id"
 CLIENT = "{client_id}"
@@ -16,16 +19,29 @@ _WITH_RUNS = ("suggested_tcs", "clusters")
 """Facts in which a cluster stands beside its run."""
 
 
+_ANY = Param(type="any", about="what nobody names")
+
+
 class NotComputable(ValueError):
-    """A value in ``do`` could not be computed at the firing; nothing is planned."""
+    """A value in ``do`` could not be computed at the firing, or is not known; nothing is planned."""
+
+
+def judged(place: str, step: Step, params: Mapping[str, Json]) -> tuple[dict[str, Json], str]:
+    """The parameters without those that were computed and may not be sent, and what is wrong with these; empty where
+    nothing is."""
+    types, faults = ACTIONS[step.action].params, dict[str, str]()
+    for name, value in step.params.items():
+        if any(computed_in(value)) and (fault := fault_of(name, types.get(name, _ANY), params[name])):
+            faults[name] = f"{place}.{name} {fault}"
+    return {name: value for name, value in params.items() if name not in faults}, "; ".join(faults.values())
 
 
 def computed_params(place: str, step: Step, scope: Scope) -> dict[str, Json]:
     """The parameters of a step, with everything in them computed. ``place`` names the step. Raises `NotComputable`."""
     params = {name: _value(f"{place}.{name}", value, scope) for name, value in step.params.items()}
     row = ACTIONS[step.action]
-    if RUN in params and RUN in row.params:
-        params[RUN] = _run(place, params[RUN])
+    if RUN in row.params and (run := _whole(params.get(RUN))) is not None:
+        params[RUN] = run
     if row.shown == "confirm" and _names_client(params):
         params["client_id"] = _client_id(place, scope)
     return params
@@ -67,9 +83,12 @@ def _client_id(place: str, scope: Scope) -> str:
 def _value(place: str, value: Template, scope: Scope) -> Json:
     if isinstance(value, Computed):
         try:
-            return value.value(scope)
+            found = value.value(scope)
         except ValueError as error:
             raise NotComputable(f"{place} = {value.source}: {error}") from error
+        if found is None:
+            raise NotComputable(f"{place} = {value.source} is null, which is not known")
+        return found
     if isinstance(value, dict):
         return {name: _value(f"{place}.{name}", part, scope) for name, part in value.items()}
     if isinstance(value, list):
@@ -93,14 +112,17 @@ def _part(place: str, item: Json, name: str) -> Json:
     value = item.get(name) if isinstance(item, Mapping) else None
     if value is None:
         raise NotComputable(f"{place}: an added item has no {name}")
-    return _run(place, value) if name == RUN else value
+    if name != RUN:
+        return value
+    run = _whole(value)
+    if run is None:
+        raise NotComputable(f"{place}.{RUN}: {value!r} is no run of clusters")
+    return run
 
 
-def _run(place: str, value: Json) -> int:
-    """A run is an integer that some lists, and some rules, spell as a text."""
+def _whole(value: Json) -> int | None:
+    """A run is an integer that some lists, and some rules, spell as a text; None for anything else."""
     if isinstance(value, str) and value.isascii() and value.isdigit():
         return int(value)
     whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    if isinstance(value, bool) or not isinstance(value, int | float) or not whole:
-        raise NotComputable(f"{place}.{RUN}: {value!r} is no run of clusters")
-    return int(value)
+    return int(value) if whole and isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -14,7 +14,7 @@ from worker.model.document import SETUP_FIELDS
 from worker.model.facts import Fact, FactKey, Json, Known, Unknown
 from worker.model.records import Says
 from worker.model.writes import Intent, Write
-from worker.writes.likeness import alike, folded, plain, same
+from worker.writes.likeness import alike, folded, plain, same, same_field
 from worker.writes.wishes import members
 
 
@@ -238,7 +238,8 @@ def _present(intent: Intent, value: Json) -> bool:
         return same(value, intent.wanted.get(intent.target))
     if row.shown == "confirm":
         return value["when"] is True
-    if not _exists(value) or not all(name in value and same(value[name], one) for name, one in intent.wanted.items()):
+    wanted = intent.wanted
+    if not _exists(value) or not all(name in value and same_field(name, value[name], wanted[name]) for name in wanted):
         return False
     return not row.creates or _agree(intent.params, value)
 
@@ -265,7 +266,7 @@ def _read_in_part(write: Write, value: Json) -> bool:
 
 
 def _agree(one: Mapping[str, Json], other: Mapping[str, Json]) -> bool:
-    return all(same(one[name], other[name]) for name in one if name in other)
+    return all(same_field(name, one[name], other[name]) for name in one if name in other)
 
 
 def _spelled(value: Json) -> str:

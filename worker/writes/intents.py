@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never, cast
 
-from worker.model.action import Action, budget_in
+from worker.model.action import Action
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json
 from worker.model.replacing import replace
 from worker.model.rules import Rule, Scope, Step
+from worker.model.values import budgets_in, in_cents, money_in
 from worker.model.writes import UNSETTLED, Intent, Write
-from worker.writes.computing import NotComputable, computed_params, each_of
+from worker.writes.computing import NotComputable, computed_params, each_of, judged
 from worker.writes.evidence import CONFIRM, own_values
 from worker.writes.wishes import Wish, members, wish_of
 
@@ -24,12 +25,14 @@ COMPUTED_FROM = "computed_from"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """One write of a ``do``: its place and what it wants."""
+    """One write of a ``do``: its place and what it wants. ``fault``: why its computed values may not be sent; then the
+    intent is without them, and stands for nothing."""
 
     position: int
     item: str
     intent: Intent
     wish: Wish
+    fault: str = ""
 
 
 def wishes_of(rule: Rule) -> tuple[Wish, ...]:
@@ -50,11 +53,14 @@ def plan_steps(rule: Rule, scope: Scope, context: Mapping[str, Json]) -> tuple[P
             params = computed_params(place, step, scope)
             made = [(order + index, item, params) for index, item in enumerate(ACTIONS[step.action].items)]
         order += 1 if step.each else len(made)
-        for turn, item, params in made:
+        for turn, item, values in made:
+            fit, fault = judged(place, step, values)
+            params = in_cents(fit)
             intent = replace(_intent(step.action, params, item), order=turn, do_hash=rule.do_hash, context=context)
-            if step.relative:
+            if step.relative and not fault:
                 intent = replace(intent, context={**context, COMPUTED_FROM: _computed_from(place, step, intent, scope)})
-            planned.append(Planned(position=position, item=item, intent=intent, wish=wish_of(step.action, params)))
+            wish = wish_of(step.action, params)
+            planned.append(Planned(position=position, item=item, intent=intent, wish=wish, fault=fault))
     return tuple(planned)
 
 
@@ -68,12 +74,20 @@ def _computed_from(place: str, step: Step, intent: Intent, scope: Scope) -> dict
 
 
 def amount_of(intent: Intent) -> float | None:
-    """The budget that a write commits, in the partner's currency; None where the action has none of its own."""
-    params = intent.params
+    """The money that a write carries, in the partner's currency; None where it carries none of its own."""
+    return money_in(_sent(intent))
+
+
+def budgets_of(intent: Intent) -> tuple[float, ...]:
+    """Those of it that the service's budget range is for."""
+    return tuple(budget for part in _sent(intent) if isinstance(part, Mapping) for budget in budgets_in(part))
+
+
+def _sent(intent: Intent) -> list[Json]:
+    """What of its parameters goes to the service."""
     if ACTIONS[intent.action].shown != "confirm":
-        return budget_in(params)
-    parts = [part for part in (params.get("body"), params.get("query")) if isinstance(part, Mapping)]
-    return next((found for part in parts if (found := budget_in(part)) is not None), None)
+        return [dict(intent.params)]
+    return [intent.params.get("query"), intent.params.get("body")]
 
 
 def holds_back(other: Write, write: Write) -> bool:
@@ -104,7 +118,7 @@ def always_asks(intent: Intent) -> bool:
 
 def _as_written(step: Step) -> dict[str, Json]:
     """The parameters of a step that computes nothing."""
-    return cast("dict[str, Json]", dict(step.params))
+    return in_cents(cast("dict[str, Json]", dict(step.params)))
 
 
 def _intent(action: str, params: Mapping[str, Json], item: str) -> Intent:
@@ -128,9 +142,9 @@ def _wanted(row: Action, params: Mapping[str, Json]) -> dict[str, Json]:
         case "setup" if row.value is not None:
             return {"state": row.value}
         case "setup":
-            return {name: value for name, value in params.items() if name in row.params or not row.creates}
+            return {name: value for name, value in params.items() if not row.creates or name in row.required}
         case "campaign":
-            values = {} if row.creates else {name: one for name, one in params.items() if name not in row.params}
+            values = {} if row.creates else {name: one for name, one in params.items() if name not in row.required}
             return {"exists": True, **values}
         case "series":
             return {row.value or "": list(members(params))}
@@ -144,7 +158,7 @@ def _spends(row: Action, wish: Wish, params: Mapping[str, Json]) -> bool:
         case "unless_off":
             return not wish.stops
         case "with_budget":
-            return budget_in(params) is not None
+            return money_in(dict(params)) is not None
         case "unless_said":
             return params.get("spends") is not False
         case _:

@@ -7,7 +7,9 @@ that something is there, and what is only *alike* proves nothing: neither that i
 import re
 import unicodedata
 
+from worker.model.action import BUDGETS
 from worker.model.facts import Json
+from worker.model.values import cents
 
 _DECIMAL = re.compile(r"\s*[+-]?\d+(\.\d+)?\s*", re.ASCII)
 
@@ -34,6 +36,11 @@ def same(one: Json, other: Json) -> bool:
             return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
         case _:
             return one == other
+
+
+def same_field(name: str, one: Json, other: Json) -> bool:
+    """The same of a field or parameter of this name: budgets are compared in cents."""
+    return same(one, other) or (name in BUDGETS and cents(one) == cents(other))
 
 
 def alike(one: Json, other: Json) -> bool:

@@ -75,7 +75,7 @@ def test_one_rule_may_pause_and_then_run() -> None:
 
 
 def test_a_long_wish_is_cut_short() -> None:
-    draft = "create_draft: {goal: ROAS, total_budget: 5, text: %s}"
+    draft = "create_draft: {goal: ROAS, total_budget: 5, extra: {text: %s}}"
     [found] = told(*(f"{{id: {one}, when: event.city == 'y', do: [{draft % (one * 99)}]}}" for one in ("a", "b")))
     assert found.count("…") == 2
 

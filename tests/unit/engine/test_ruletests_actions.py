@@ -28,9 +28,9 @@ def rule(do: str, when: str = "event.status == 'cancelled'", more: str = "") -> 
             "refused",
         ),
         ("[reset_setup]", "setup: {state: PUBLISHED}", "setup.state == 'NONE'", "confirmed"),
-        ("[{edit_cluster: {tc: a, tc_run_id: 1, x: 2}}]", "setup: {state: DRAFT}", None, "refused"),
+        ("[{edit_cluster: {tc: a, tc_run_id: 1, extra: {x: 2}}}]", "setup: {state: DRAFT}", None, "refused"),
         (
-            "[{edit_cluster: {tc: a, tc_run_id: 1, x: 2}}]",
+            "[{edit_cluster: {tc: a, tc_run_id: 1, extra: {x: 2}}}]",
             "setup: {state: PUBLISHED}",
             "campaigns.exists(c, c['x'] == 2.0)",
             "confirmed",
@@ -134,8 +134,8 @@ steps: [{{at: 3s, set: {{{CLUSTERS}}}, expect: [], sent: 0}}]
 @pytest.mark.parametrize(
     ("do", "effect", "end"),
     [
-        ("[{edit_cluster: {tc: a, tc_run_id: 1, x: 2}}]", "hidden", "confirmed"),
-        ("[{edit_cluster: {tc: a, tc_run_id: 1, x: 2}}]", "none", "confirmed"),
+        ("[{edit_cluster: {tc: a, tc_run_id: 1, extra: {x: 2}}}]", "hidden", "confirmed"),
+        ("[{edit_cluster: {tc: a, tc_run_id: 1, extra: {x: 2}}}]", "none", "confirmed"),
         ("[{write: {method: PUT, path: /x, confirm: {get: /y, when: response.ok}}}]", "late 40s", "confirmed"),
         ("[{write: {method: PUT, path: /x}}]", "hidden", "needs_human"),
         ("[reset_setup]", "none", "needs_human"),

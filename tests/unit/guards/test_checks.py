@@ -458,6 +458,22 @@ def test_a_budget_outside_the_range_is_refused(budget: float, expected: tuple[Wa
     assert said(budget_in_range(a_situation(a_write("boost"), facts=drafts))) == expected, reason
 
 
+def test_every_total_budget_of_a_write_must_be_in_the_range_however_it_is_spelled() -> None:
+    spelled: dict[str, Json] = {"total_budget": 500, "totalBudget": "1000.1"}
+    assert said(budget_in_range(a_situation(a_write("create_draft", params=spelled)))) == ("refuse", "budget_range")
+    cap = a_write("edit_cluster", params={"tc": "a", "tc_run_id": 1, "bid_cap": 5000})
+    assert budget_in_range(a_situation(cap)) is None, "other money has no range"
+    assert budget_of(a_situation(cap)) == 5000
+
+
+def test_money_that_goes_out_counts_though_the_rule_does_not_name_it() -> None:
+    sent: list[Json] = [{"tc": "a"}, {"daily_budget": "70"}, None]
+    assert budget_of(a_situation(a_write("pause")), sent) == 70
+    assert budget_of(a_situation(a_write("create_draft", params={"total_budget": 500})), sent) == 500
+    drafts = {"setup": setup_fact("DRAFT", total_budget=60.0)}
+    assert budget_of(a_situation(a_write("boost"), facts=drafts), sent) == 70
+
+
 @pytest.mark.parametrize(
     ("fact", "reason"),
     [
@@ -479,7 +495,7 @@ def test_a_range_that_is_not_known_holds(fact: Fact, reason: str) -> None:
         (a_write("boost"), setup_fact("DRAFT", gaps={"total_budget": MISSING_GAP}), "the draft's budget is missing"),
         (a_write("boost"), setup_fact("DRAFT", total_budget=True), "a boolean is no budget"),
         (a_write("boost"), unreadable(), "the draft cannot be read"),
-        (a_write("create_draft", params={"total_budget": "500"}), setup_fact("NONE"), "a text is no budget"),
+        (a_write("create_draft", params={"total_budget": "much"}), setup_fact("NONE"), "a text is no budget"),
     ],
 )
 def test_a_budget_that_is_not_known_holds(write: Write, setup: Fact, reason: str) -> None:

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from tests.builders import EVENT, NOW, PARTNER, RULE, a_fact, a_rule, a_step, a_write, an_observation, event_fact
-from worker.model.action import Spends, budget_in
+from worker.model.action import Spends
 from worker.model.actions import ACTIONS
 from worker.model.commits import Commit
 from worker.model.document import EVENT_FIELDS, GOALS, PARTNER_FIELDS, SETUP_FIELDS
@@ -132,21 +132,6 @@ def test_the_calls_of_an_action_are_rows_of_the_document_and_no_other_actions() 
         assert endpoint(call.method, call.path, call.host).opened
     for call in {call for call, _ in owners}:
         assert len({target for other, target in owners if other == call}) == 1, f"{call.path} has one target"
-
-
-@pytest.mark.parametrize(
-    ("params", "budget", "reason"),
-    [
-        ({"total_budget": 500}, 500.0, "the budget of a draft"),
-        ({"budget": 12.5}, 12.5, "a budget of a cluster"),
-        ({"total_budget": 500, "budget": 12.5}, 500.0, "the whole"),
-        ({"total_budget": "500"}, None, "a text is no budget"),
-        ({"budget": True}, None, "nor is a boolean"),
-        ({"goal": "ROAS"}, None, "none"),
-    ],
-)
-def test_which_parameter_is_a_budget(params: dict[str, Json], budget: float | None, reason: str) -> None:
-    assert budget_in(params) == budget, reason
 
 
 def test_only_what_always_carries_a_budget_says_so() -> None:

@@ -6,6 +6,7 @@ from worker.model.errors import InputErrors
 from worker.model.facts import Json
 from worker.model.rules import Computed, Step, Template
 from worker.rules.load import read_rules
+from worker.rules.registry import with_custom
 
 HEAD = "rules:\n  - id: a\n    when: event.status == 'x'\n    do: [%s]\n"
 WATCHING = "rules:\n  - id: a\n    on_change: suggested_tcs\n    do: [%s]\n"
@@ -28,9 +29,9 @@ def mistakes(text: str) -> list[str]:
         ("reset_setup", "reset_setup", {}),
         ("update_draft: {total_budget: 750}", "update_draft", {"total_budget": 750.0}),
         (
-            "update_draft: {goal: ROAS, tcs: [rock, 7], x: {y: true}}",
+            "update_draft: {goal: ROAS, tcs: [rock, 7], extra: {x: {y: true}}}",
             "update_draft",
-            {"goal": "ROAS", "tcs": ["rock", 7], "x": {"y": True}},
+            {"goal": "ROAS", "tcs": ["rock", "7"], "x": {"y": True}},
         ),
         (
             "edit_cluster: {tc: rock, tc_run_id: 7, budget: 5}",
@@ -70,8 +71,8 @@ def test_each_action_is_read_with_what_it_takes(written: str, action: str, param
         ("{optimisation: 'ON', pause: }", "r.yaml:4:10: an action is a word, or one key with its value"),
         ("{}", "r.yaml:4:10: an action is a word, or one key with its value"),
         (
-            "create_draft: {goal: ROAS, total_budget: 5, x: {y: ['=defaults.z']}}",
-            "r.yaml:4:73: defaults has no documented field 'z'",
+            "create_draft: {goal: ROAS, total_budget: 5, extra: {x: {y: ['=defaults.z']}}}",
+            "r.yaml:4:81: defaults has no documented field 'z'",
         ),
         (
             "edit_cluster: {tc: '=item.tc', tc_run_id: 1}",
@@ -119,13 +120,14 @@ def test_each_stands_among_the_parameters_or_beside_the_action(written: str) -> 
 
 @pytest.mark.parametrize("watched", ["suggested_tcs", "clusters", "{fact: suggested_tcs, by: [tc]}"])
 def test_a_value_may_speak_of_its_item_and_of_the_items_run(watched: str) -> None:
-    text = f"rules:\n  - {{id: a, on_change: {watched}, do: [edit_cluster: {{each: added, x: '=item.tc_run_id'}}]}}"
+    do = "[edit_cluster: {each: added, extra: {x: '=item.tc_run_id'}}]"
+    text = f"rules:\n  - {{id: a, on_change: {watched}, do: {do}}}"
     (rule,) = read_rules({"r.yaml": text}).rules.rules
     assert rule.names >= {"item"}
 
 
 def test_values_are_computed_at_any_depth() -> None:
-    found = step("update_draft: {tcs: ['=event.city', rock], x: {y: '=defaults.goal', z: 1}}")
+    found = step("update_draft: {tcs: ['=event.city', rock], extra: {x: {y: '=defaults.goal', z: 1}}}")
     assert [one.source for one in found.computed] == ["event.city", "defaults.goal"]
     assert _sources(dict(found.params)) == {"tcs": ["=event.city", "rock"], "x": {"y": "=defaults.goal", "z": 1}}
     (rule,) = read_rules({"r.yaml": HEAD % "series_add: ['=event.id', e2]"}).rules.rules
@@ -140,3 +142,76 @@ def _sources(value: Template) -> Json:
     if isinstance(value, list):
         return [_sources(part) for part in value]
     return value
+
+
+def test_what_stands_under_extra_is_beside_the_others() -> None:
+    found = step("edit_cluster: {tc: rock, tc_run_id: 7, budget: 5, extra: {bid_cap: 2, targeting: {radius: 17}}}")
+    assert found.params == {"tc": "rock", "tc_run_id": 7, "budget": 5, "bid_cap": 2, "targeting": {"radius": 17}}
+
+
+@pytest.mark.parametrize(
+    ("written", "message", "hint"),
+    [
+        (
+            "update_draft: {totalBudget: 99999}",
+            "r.yaml:4:25: unknown key 'totalBudget' in update_draft; did you mean 'total_budget'?",
+            "write total_budget; or, where the service knows totalBudget, put it under extra, and it is sent as it is",
+        ),
+        (
+            "edit_cluster: {tc: a, tc_run_id: 1, daily_budget: 5}",
+            "r.yaml:4:46: unknown key 'daily_budget' in edit_cluster; did you mean 'budget'?",
+            "write budget; or, where the service knows daily_budget, put it under extra",
+        ),
+        (
+            "create_campaign: {tc: a, tc_run_id: 1, colour: red}",
+            "r.yaml:4:49: unknown key 'colour' in create_campaign",
+            "put it under extra, and it is sent as it is: extra: {colour: …}",
+        ),
+        (
+            "create_draft: {goal: ROAS, total_budget: 5, eid: e9}",
+            "r.yaml:4:54: unknown key 'eid' in create_draft",
+            "leave it out: the event is sent by itself",
+        ),
+        ("write: {method: PUT, path: /x, extra: {}}", "r.yaml:4:41: unknown key 'extra' in write", "known here: body"),
+        ("update_draft: {extra: {goal: ROAS}}", "r.yaml:4:33: 'goal' does not stand under extra", "write it beside"),
+        ("update_draft: {extra: {eid: e9}}", "r.yaml:4:33: 'eid' does not stand under extra", "leave it out"),
+        ("update_draft: {extra: {a: 1, a: 2}}", "r.yaml:4:39: 'a' is given twice", ""),
+        ("update_draft: {extra: [a]}", "r.yaml:4:32: extra must be a mapping of names to values", "write extra: {"),
+        (
+            "update_draft: {extra: '=event'}",
+            "r.yaml:4:32: extra must be a mapping of names to values",
+            "write extra: {",
+        ),
+        ("update_draft: {extra: {}}", "r.yaml:4:24: 'update_draft' changes nothing", "as in do:"),
+        (
+            "update_draft: {total_budget: '750'}",
+            "r.yaml:4:39: update_draft.total_budget must be a number above 0, and this is a text",
+            "write 750 without quotes",
+        ),
+        ("update_draft: {tcs: rock}", "r.yaml:4:30: update_draft.tcs must be a list of texts", "as in do:"),
+        ("update_draft: {tcs: [[rock]]}", "r.yaml:4:31: an item of update_draft.tcs must be a text", ""),
+        ("update_draft: {extra: {x: [1e999]}}", "r.yaml:4:36: update_draft.x is [inf], which is not finite", "write a"),
+        (
+            "write: {method: PUT, path: /x, body: {bid: inf}}",
+            "r.yaml:4:47: write.body is {'bid': 'inf'}, which is not finite",
+            "write a number",
+        ),
+    ],
+)
+def test_a_parameter_that_nobody_names_is_an_error_with_the_way_out(written: str, message: str, hint: str) -> None:
+    with pytest.raises(InputErrors) as caught:
+        read_rules({"r.yaml": HEAD % written})
+    (problem,) = caught.value.problems
+    assert str(problem).startswith(message)
+    assert problem.hint.startswith(hint)
+
+
+def test_an_assumption_names_parameters_too() -> None:
+    query: dict[str, Json] = {"eid": "{eid}", "run": "{tc_run_id}", "tc": "{tc}", "objective": "{aim}", "kind": "new"}
+    given: dict[str, Json] = {"create_campaign.query": query, "boost.body": ["x"], "task.failed": {"no": "name"}}
+    registry = with_custom({}, given)
+    assert registry.assumed["create_campaign"] == {"run", "tc", "tc_run_id", "objective", "aim", "kind"}
+    assert registry.assumed["edit_cluster"] == frozenset()
+    text = HEAD % "create_campaign: {tc: a, tc_run_id: 1, aim: '=event.city', kind: old}"
+    assert set(read_rules({"r.yaml": text}, registry).rules.rules[0].do[0].params) == {"tc", "tc_run_id", "aim", "kind"}
+    assert "unknown key 'aim'" in mistakes(text)[0]

@@ -184,7 +184,9 @@ def test_enforce_and_its_cooldown() -> None:
 
 
 def test_what_begins_with_an_equals_sign_is_computed_and_the_rest_is_passed_on() -> None:
-    rule = one(do="[{create_draft: {goal: ROAS, total_budget: '=defaults.total_budget * 1.2', note: {deep: [1, x]}}}]")
+    rule = one(
+        do="[{create_draft: {goal: ROAS, total_budget: '=defaults.total_budget * 1.2', extra: {note: {deep: [1, x]}}}}]"
+    )
     params = rule.do[0].params
     budget = params["total_budget"]
     assert isinstance(budget, Computed)

@@ -136,7 +136,7 @@ def test_a_divisor_that_may_be_zero_is_found(source: str, warned: list[str]) -> 
         ("when: event.capacity > 0.0, do: [{update_draft: {total_budget: '=5.0 / event.capacity'}}]", []),
         ("on_change: clusters, do: [{edit_cluster: {each: added, budget: '=5.0 / double(size(added))'}}]", []),
         (
-            "when: event.status == 'x', do: [{update_draft: {bid: '=event.capacity / 0.0'}}]",
+            "when: event.status == 'x', do: [{update_draft: {extra: {bid: '=event.capacity / 0.0'}}}]",
             ["what is divided by 0 is unknown"],
         ),
     ],

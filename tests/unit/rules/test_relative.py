@@ -38,7 +38,7 @@ def errors(action: str, more: str = "") -> list[str]:
         (BUDGET % "setup['total_budget'] * 1.2", ("total_budget",)),
         (BUDGET % "setup['limits'].high", ("limits",)),
         (BUDGET % "[setup].map(s, s['bid'] * 1.2)[0]", ("bid", "total_budget")),
-        ("update_draft: {parts: ['=setup.total_budget', 5]}", ("total_budget",)),
+        ("update_draft: {extra: {parts: ['=setup.total_budget', 5]}}", ("total_budget",)),
         ("create_draft: {goal: '=setup.goal', total_budget: 500}", ("goal",)),
         (CLUSTER % "campaigns.filter(c, c.tc == 'jazz')[0]['budget'] * 1.2", ("budget",)),
         (STATUS % "event.frontend_status", ("frontend_status",)),
@@ -87,7 +87,7 @@ def test_an_item_of_the_watched_campaigns_is_the_target_itself(value: str, field
 
 
 def test_a_campaigns_name_is_no_value_of_it() -> None:
-    action = "{edit_cluster: {label: '=item.tc', budget: 5}, each: added}"
+    action = "{edit_cluster: {extra: {label: '=item.tc'}, budget: 5}, each: added}"
     assert relative(action, ", on_change: campaigns") == ()
 
 
@@ -107,4 +107,4 @@ def test_the_place_is_that_of_the_name_in_the_value() -> None:
 
 
 def test_every_value_that_runs_away_is_told() -> None:
-    assert len(errors("update_draft: {total_budget: '=setup.total_budget', bid: '=setup.total_budget'}")) == 2
+    assert len(errors("update_draft: {total_budget: '=setup.total_budget', extra: {bid: '=setup.total_budget'}}")) == 2

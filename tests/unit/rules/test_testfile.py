@@ -22,7 +22,7 @@ rules:
   - id: make
     on_change: {fact: clusters, by: [tc, colour]}
     when: suggested_tcs.exists(t, t['weight'] > 2.0)
-    do: [{create_draft: {goal: ROAS, total_budget: "=defaults.total_budget * 2.0", shape: wide}}]
+    do: [{create_draft: {goal: ROAS, total_budget: "=defaults.total_budget * 2.0", extra: {shape: wide}}}]
 """
 REGISTRY = with_custom({"ad_spend": CustomFact(name="ad_spend", get="/x/{eid}", value="spend")})
 
@@ -63,7 +63,7 @@ steps:
       - {action: pause, answer: 200}
       - {action: pause, answer: 429, effect: none}
       - {action: create_draft, answer: 503, effect: hidden}
-    expect: [{rule: make, action: create_draft, event: "7", params: {total_budget: 500}}]
+    expect: [{rule: make, action: create_draft, event: "7", params: {total_budget: 500, extra: {shape: wide}}}]
     held: [{rule: make, reason: cooldown, event: e1}]
     states: [{action: pause, state: unknown}, {action: boost, state: confirmed, rule: make, event: e1}]
     sent: 3
@@ -88,7 +88,9 @@ steps:
         Answer(action="pause", answer=429, effect_after=None),
         Answer(action="create_draft", answer=503, effect_after=timedelta()),
     )
-    assert second.expect == (Expected(rule=make, action="create_draft", event=e7, params={"total_budget": 500}),)
+    assert second.expect == (
+        Expected(rule=make, action="create_draft", event=e7, params={"total_budget": 500, "shape": "wide"}),
+    )
     assert second.held == (Held(rule=make, reason="cooldown", event=e1),)
     assert second.states == (
         Stands(action="pause", state="unknown"),

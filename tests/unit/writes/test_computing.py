@@ -8,7 +8,7 @@ import pytest
 from tests.builders import a_fact, a_rule, a_scope, unreadable
 from worker.model.facts import Fact, Json
 from worker.model.rules import Scope, Step, Template
-from worker.writes.computing import NotComputable, computed_params, each_of
+from worker.writes.computing import NotComputable, computed_params, each_of, judged
 from worker.writes.intents import plan_steps, wishes_of
 
 ROCK: dict[str, Json] = {"tc": "rock", "tc_run_id": 7}
@@ -52,6 +52,36 @@ def test_what_is_computed_stands_where_it_was_written() -> None:
     assert computed_params("p", step, scope) == {"x": {"y": ["rock", 1]}, "z": 7}
     with pytest.raises(NotComputable, match=r"p\.x\.y\[0\] = item\.tc: item has no field 'tc'"):
         computed_params("p", step, a_scope())
+    with pytest.raises(NotComputable, match=r"p\.x\.y\[0\] = item\.tc is null, which is not known"):
+        computed_params("p", step, replace(a_scope(), extra={"item": {"tc": None}}))
+
+
+def test_only_what_was_computed_is_judged_and_what_is_wrong_is_left_out() -> None:
+    bid: list[Template] = [OfItem(name="b")]
+    step = Step(action="edit_cluster", params={"tc": 5, "budget": OfItem(name="a"), "bid": bid, "x": 1})
+    fit, fault = judged("p", step, {"tc": 5, "budget": "9999", "bid": [float("inf")], "x": 1, "tc_run_id": 7})
+    assert fit == {"tc": 5, "x": 1, "tc_run_id": 7}
+    assert fault == "p.budget is the text '9999', and must be a number; p.bid is [inf], which is not finite"
+    assert judged("p", step, {"tc": 5, "budget": 50, "bid": [1], "x": 1}) == (
+        {"tc": 5, "budget": 50, "bid": [1], "x": 1},
+        "",
+    )
+
+
+def test_a_write_with_a_fault_wants_nothing_that_it_may_not_send() -> None:
+    scope = after({**ROCK, "price": "9999"}, {**JAZZ, "price": 12.345})
+    bad, good = plan_steps(a_rule(edit(budget=OfItem(name="price"))), scope, {})
+    assert (bad.item, bad.intent.wanted, "budget" in bad.intent.params) == ("rock:7", {"exists": True}, False)
+    assert bad.fault.endswith("edit_cluster.budget is the text '9999', and must be a number")
+    assert (good.item, good.intent.params["budget"], good.fault) == ("jazz & soul:8", 12.35, "")
+
+
+@pytest.mark.parametrize("run", ["x", 7.5, True])
+def test_a_run_that_is_computed_and_is_none_is_a_fault(run: Json) -> None:
+    rule = a_rule(edit(each=False, tc="rock", tc_run_id=OfItem(name="run")))
+    (planned,) = plan_steps(rule, replace(a_scope(), extra={"item": {"run": run}}), {})
+    assert "tc_run_id is" in planned.fault
+    assert "must be a whole number" in planned.fault
 
 
 def test_each_added_cluster_is_a_write_with_its_own_values() -> None:

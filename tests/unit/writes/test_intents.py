@@ -285,7 +285,7 @@ def test_the_wish_stored_with_a_write_is_the_rules_wish() -> None:
     [
         ("create_draft", {"total_budget": 500}, 500.0, "its own budget"),
         ("create_draft", {"total_budget": 12.5}, 12.5, "its own budget"),
-        ("create_draft", {"total_budget": "500"}, None, "a text is no budget"),
+        ("create_draft", {"total_budget": "500"}, 500.0, "a text that reads as one"),
         ("create_draft", {"total_budget": True}, None, "nor is a boolean"),
         ("boost", {}, None, "the draft's, which the guard reads"),
         ("pause", {}, None, "none"),

@@ -1,0 +1,290 @@
+"""What is sent is a value of its parameter, and what is money counts, whatever its key is called."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.test_again import again
+from tests.worlds import QUICK, Town, draft, happening, town, world
+from worker.engine.looks import Settings as Deciding
+from worker.guards.situation import Limits
+from worker.messages.topics import item_of
+from worker.model.writes import Mode
+from worker.sandbox.world import Happening
+
+CANCELLED = "event.status == 'cancelled'"
+
+
+def rule(do: str, when: str = CANCELLED, head: str = "") -> str:
+    """One rule that fires for a cancelled event."""
+    return f'rules:\n  - id: r\n    when: "{when}"\n    {head}\n    do: {do}\n'
+
+
+def published(**fields: Any) -> Happening:  # noqa: ANN401 - fields of the twin's event
+    return replace(draft("e1", **fields), published=True, campaigns=({"tc": "a", "tc_run_id": 1, "budget": 10},))
+
+
+async def fires(here: Town) -> None:
+    await here.run(6)
+    here.set("e1", status="cancelled")
+
+
+def kinds(here: Town) -> list[str]:
+    return [one["kind"] for one in here.log() if one["rule"] == "r" and one["kind"] != "observed"]
+
+
+@pytest.mark.parametrize(
+    ("do", "said"),
+    [
+        ("edit_cluster: {tc: a, tc_run_id: 1, budget: \"='99999'\"}", "the text '99999', and must be a number"),
+        ("edit_cluster: {tc: a, tc_run_id: 1, budget: '=event.title'}", "the text 'Event e1', and must be a number"),
+        ("edit_cluster: {tc: a, tc_run_id: 1, budget: '=1e308 * 10.0'}", "budget is inf, which is not finite"),
+        ("edit_cluster: {tc: a, tc_run_id: 1, budget: '=true'}", "budget is True, and must be a number"),
+        ("edit_cluster: {tc: a, tc_run_id: 1, budget: '=[5.0]'}", "budget is [5.0], and must be a number"),
+        ("edit_cluster: {tc: '=event.capacity', tc_run_id: 1, budget: 5}", "tc is 400.0, and must be a text"),
+        (
+            "edit_cluster: {tc: a, tc_run_id: '=event.title', budget: 5}",
+            "tc_run_id is the text 'Event e1', and must",
+        ),
+        ("edit_cluster: {tc: a, tc_run_id: 1, extra: {x: {y: ['=1e308 * 10.0']}}}", "x is {'y': [inf]}, which is not"),
+        ("edit_cluster: {tc: a, tc_run_id: 1, extra: {bid: \"='nan'\"}}", "bid is the text 'nan', which is not finite"),
+        ("update_draft: {total_budget: '=event.title'}", "total_budget is the text 'Event e1', and must be a number"),
+        ("update_draft: {goal: \"='roas'\"}", "goal is the text 'roas', and is one of UTILIZATION, ROAS"),
+        ("update_draft: {tcs: '=event.title'}", "tcs is the text 'Event e1', and must be a list of texts"),
+        ("update_draft: {tcs: [rock, '=event.capacity']}", "tcs is ['rock', 400.0], and must be a list of texts"),
+        ("optimisation: \"='off'\"", "value is the text 'off', and is one of ON, OFF"),
+        ("frontend_status: '=event.city'", "value is the text 'Leipzig', and is one of DEFAULT"),
+        ("series_add: ['=event.capacity']", "value is [400.0], and must be a list of event ids"),
+        ("notify: '=event.capacity'", "value is 400.0, and must be a text"),
+        (
+            "write: {method: PUT, host: cr, path: '/events/{eid}', query: '=event.city', spends: false}",
+            "query is the text 'Leipzig', and must be a mapping",
+        ),
+    ],
+)
+def test_a_computed_value_of_the_wrong_type_is_refused_and_nothing_is_sent(tmp_path: Path, do: str, said: str) -> None:
+    async def script(here: Town) -> None:
+        await fires(here)
+        await here.run(120)
+        assert set(here.states()) == {"refused"}, here.story()
+        assert {one.reason for one in here.writes()} == {"bad_value"}
+        assert said in here.writes()[0].why
+        assert kinds(here)[:2] == ["fired", "refused"]
+        assert len(here.log("refused")) == len(here.writes()), "said once, and nothing is tried for ever"
+        told = item_of(here.log("refused")[0], frozenset({"refused"}))
+        assert told is not None, "whoever asked to be told of refusals is"
+        assert said in told.text
+        assert here.twin.books.writes_sent == 0
+        assert here.notebook.messages == []
+
+    with town(tmp_path, world(published()), rule(f"[{{{do}}}]"), limits=Limits(spend_per_event=1000.0)) as (_, play):
+        play(script)
+
+
+@pytest.mark.parametrize("mode", ["shadow", "approve", "live"])
+def test_a_value_is_judged_in_every_mode(tmp_path: Path, mode: Mode) -> None:
+    async def script(here: Town) -> None:
+        await fires(here)
+        await here.run(30)
+        after = "skipped" if mode == "live" else "shadowed" if mode == "shadow" else "waiting"
+        assert here.states() == ["refused", after], "and what comes after it is not sent"
+        assert here.twin.books.writes_sent == 0
+
+    do = '[{create_draft: {goal: ROAS, total_budget: "=event.title"}}, boost]'
+    settings = replace(QUICK, deciding=Deciding(mode=mode))
+    with town(tmp_path, world(happening("e1")), rule(do), settings=settings) as (_, play):
+        play(script)
+
+
+def test_a_refused_value_blocks_nobody_and_its_rule_fires_again_when_asked(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await fires(here)
+        await here.until(lambda: "confirmed" in here.states(), "another rule's write on the same target goes out")
+        assert sorted(here.states()) == ["confirmed", "refused"]
+        here.set("e1", wanted=600)
+        await here.run(30)
+        assert sorted(here.states()) == ["confirmed", "refused"], "the episode counts as fired"
+        again(here)
+        await here.until(lambda: here.states().count("confirmed") == 2, "with the number that the field has now")
+        assert here.effects()[-1].after["total_budget"] == 600
+
+    both = rule("[{update_draft: {total_budget: \"=event['wanted']\"}}]") + (
+        f'  - {{id: other, when: "{CANCELLED}", do: [{{update_draft: {{goal: VISIBILITY}}}}]}}\n'
+    )
+    with town(tmp_path, world(draft("e1", wanted="much")), both) as (_, play):
+        play(script)
+
+
+def test_two_rules_with_the_same_wrong_value_are_refused_each_for_itself(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await fires(here)
+        await here.run(30)
+        assert here.states() == ["refused", "refused"]
+        assert [one.rules for one in here.writes()] == [("other",), ("r",)]
+
+    bad = '[{update_draft: {total_budget: "=event.title"}}]'
+    both = rule(bad) + f'  - {{id: other, when: "{CANCELLED}", do: {bad}}}\n'
+    with town(tmp_path, world(draft("e1")), both) as (_, play):
+        play(script)
+
+
+def test_an_enforced_rule_stops_at_a_refused_value(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await fires(here)
+        await here.run(300)
+        assert here.states() == ["refused"]
+        here.set("e1", wanted=700)
+        await here.run(300)
+        assert here.states() == ["refused"], "until the value was there once, or the condition was false"
+
+    do = "[{update_draft: {total_budget: \"=event['wanted']\"}}]"
+    head = "repeat: enforce\n    cooldown: 1m"
+    with town(tmp_path, world(draft("e1", wanted="much")), rule(do, head=head)) as (_, play):
+        play(script)
+
+
+@pytest.mark.parametrize(
+    ("do", "why"),
+    [
+        ("edit_cluster: {tc: a, tc_run_id: 1, extra: {bid: '=event.capacity / 0.0'}}", "divided by 0"),
+        ("edit_cluster: {tc: a, tc_run_id: 1, extra: {bid: '=event.special_ad_category'}}", "is null"),
+        ("edit_cluster: {tc: a, tc_run_id: 1, budget: \"=event['nothing']\"}", "event has no field 'nothing'"),
+        ("update_draft: {total_budget: '=event.capacity / (event.capacity - 400.0)'}", "divided by 0"),
+    ],
+)
+def test_a_value_that_is_not_known_is_held_until_the_episode_closes(tmp_path: Path, do: str, why: str) -> None:
+    async def script(here: Town) -> None:
+        await fires(here)
+        await here.run(60)
+        assert here.writes() == []
+        (held,) = here.log("held")
+        assert (held["reason"], why in held["why"]) == ("fact_unknown", True), held["why"]
+        here.set("e1", status="active")
+        await here.run(30)
+        assert here.twin.books.writes_sent == 0
+
+    with town(tmp_path, world(published()), rule(f"[{{{do}}}]")) as (_, play):
+        play(script)
+
+
+def test_a_quotient_by_zero_is_unknown_and_starts_and_ends_nothing(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(9)
+        assert here.writes() == [], "0 spent: no return is known"
+        here.set("e1", spend=100)
+        await here.until(lambda: here.states() == ["confirmed"], "5 for each")
+        here.set("e1", spend=0)
+        await here.run(9)
+        here.set("e1", spend=100)
+        await here.run(9)
+        assert here.states() == ["confirmed"], "unknown has closed no episode"
+
+    when = "event['revenue'] / event['spend'] > 4.0"
+    place = world(draft("e1", revenue=500, spend=0))
+    with town(tmp_path, place, rule("[{update_draft: {total_budget: 750}}]", when)) as (_, play):
+        play(script)
+
+
+@pytest.mark.parametrize(
+    "do",
+    [
+        "edit_cluster: {tc: a, tc_run_id: 1, extra: {daily_budget: 99999}}",
+        "edit_cluster: {tc: a, tc_run_id: 1, extra: {dailyBudget: '99999'}}",
+        "edit_cluster: {tc: a, tc_run_id: 1, budget: 600, extra: {bid-cap: 600}}",
+        "edit_cluster: {tc: a, tc_run_id: 1, extra: {targeting: [{maxPrice: \"='99999'\"}]}}",
+        "create_campaign: {tc: b, tc_run_id: 1, extra: {spendCap: 99999}}",
+        "write: {method: PUT, host: cr, path: '/events/{eid}', body: [{cost: {value: 99999}}]}",
+    ],
+)
+def test_money_under_any_name_counts_for_the_limit(tmp_path: Path, do: str) -> None:
+    async def script(here: Town) -> None:
+        await fires(here)
+        await here.run(30)
+        assert (here.only.state, here.only.held_by) == ("planned", "spend"), here.story()
+        assert here.twin.books.writes_sent == 0
+
+    with town(tmp_path, world(published()), rule(f"[{{{do}}}]"), limits=Limits(spend_per_event=1000.0)) as (_, play):
+        play(script)
+
+
+def test_a_draft_that_is_changed_spends_where_any_money_is_in_it(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await fires(here)
+        await here.until(lambda: len(here.writes()) == 2, "both are planned")
+        assert {one.key.rule: one.intent.spends for one in here.writes()} == {"r": True, "other": False}
+
+    both = rule("[{update_draft: {extra: {pacing: {daily_cap: 50}}}}]") + (
+        f'  - {{id: other, when: "{CANCELLED}", do: [{{update_draft: {{extra: {{capacity: 50}}}}}}]}}\n'
+    )
+    with town(tmp_path, world(draft("e1")), both) as (_, play):
+        play(script)
+
+
+def test_a_total_budget_that_is_spelled_otherwise_must_be_in_the_range(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await fires(here)
+        await here.until(lambda: here.states() == ["refused"], "a guard says no for good")
+        assert here.only.reason == "budget_range"
+
+    do = "[{update_draft: {total_budget: 600, extra: {totalBudget: 1000000}}}]"
+    with town(tmp_path, world(draft("e1")), rule(do)) as (_, play):
+        play(script)
+
+
+def test_what_stands_under_extra_is_sent_beside_the_others(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await fires(here)
+        await here.until(lambda: here.states() == ["confirmed", "confirmed"], "both are there")
+        bodies = [one["request"] for one in here.log("sending")]
+        assert bodies[0]["body"] == {"goal": "VISIBILITY", "note": {"by": "r"}, "bid_cap": 2}
+        assert "tc=b&tc_run_id=1&daily_budget=50" in bodies[1]["url"]
+
+    do = (
+        "[{update_draft: {goal: VISIBILITY, extra: {note: {by: r}, bid_cap: 2}}}, "
+        "{create_campaign: {tc: b, tc_run_id: 1, extra: {daily_budget: 50}}}]"
+    )
+    with town(tmp_path, world(draft("e1")), rule(do)) as (_, play):
+        play(script)
+
+
+@pytest.mark.parametrize(
+    ("value", "sent"), [('"=1000.0 / 3.0"', 333.33), ('"=500.005"', 500.01), ("500.005", 500.01), ("600", 600.0)]
+)
+def test_a_budget_is_planned_in_whole_cents(tmp_path: Path, value: str, sent: float) -> None:
+    async def script(here: Town) -> None:
+        await fires(here)
+        await here.until(lambda: here.states() == ["confirmed"], "read back")
+        assert [one.after["total_budget"] for one in here.effects()] == [sent]
+
+    with town(tmp_path, world(draft("e1")), rule(f"[{{update_draft: {{total_budget: {value}}}}}]")) as (_, play):
+        play(script)
+
+
+def test_a_budget_that_differs_by_less_than_a_cent_is_so_already(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await fires(here)
+        await here.until(lambda: here.states() == ["skipped"], "nothing to change")
+        assert here.only.reason == "already_so"
+
+    place = world(draft("e1", total_budget=333.3300000001))
+    with town(tmp_path, place, rule('[{update_draft: {total_budget: "=1000.0 / 3.0"}}]')) as (_, play):
+        play(script)
+
+
+def test_money_that_an_assumption_adds_counts_for_the_limit(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await fires(here)
+        await here.run(30)
+        assert (here.only.state, here.only.held_by) == ("planned", "spend"), here.story()
+
+    with town(
+        tmp_path,
+        world(published()),
+        rule("[{create_campaign: {tc: b, tc_run_id: 1}}]"),
+        limits=Limits(spend_per_event=1000.0),
+    ) as (here, play):
+        query = {"eid": "{eid}", "tc": "{tc}", "tc_run_id": "{tc_run_id}", "daily_budget": "5000"}
+        here.assumptions = {"create_campaign.query": query}
+        play(script)

@@ -1,0 +1,66 @@
+"""Rule tests: values of the wrong type, quotients by 0, and money under any name, as the daemon takes them."""
+
+import pytest
+
+from tests.unit.engine.ruletest_bench import a_bench, passes
+from worker.guards.situation import Limits
+
+
+def test_a_return_on_nothing_spent_raises_no_budget() -> None:
+    when = "event['revenue'] / event['spend'] > 4.0"
+    passes(
+        a_bench(f'{{id: r, when: "{when}", do: [{{update_draft: {{total_budget: 750}}}}]}}'),
+        """
+given: {event: {id: e1, revenue: 500, spend: 0}, setup: {state: DRAFT, total_budget: 500}}
+steps:
+  - {at: 0s, expect: [], sent: 0}
+  - {at: 9s, set: {event: {spend: 100}}, expect: [{rule: r, action: update_draft}], sent: 1}
+  - {at: 18s, set: {event: {spend: 0}}, expect: []}
+  - {at: 27s, set: {event: {spend: 100}}, expect: []}
+""",
+    )
+
+
+@pytest.mark.parametrize("value", ["='99999'", "=event.title", "=1e308 * 10.0"])
+def test_a_value_of_the_wrong_type_fires_and_is_refused(value: str) -> None:
+    do = f'{{edit_cluster: {{tc: a, tc_run_id: 1, budget: "{value}"}}}}'
+    passes(
+        a_bench(f"{{id: r, when: \"event.status == 'cancelled'\", do: [{do}, pause]}}"),
+        """
+given: {event: {id: e1, status: cancelled, title: x, client_campaign_status: RUNNING}, setup: {state: PUBLISHED}}
+steps:
+  - at: 0s
+    expect: [{rule: r, action: edit_cluster}, {rule: r, action: pause}]
+    states: [{action: edit_cluster, state: refused}, {action: pause, state: skipped}]
+    sent: 0
+  - {at: 1d, expect: [], sent: 0}
+""",
+    )
+
+
+def test_a_value_that_is_not_known_is_held() -> None:
+    do = '{update_draft: {extra: {bid: "=event.capacity / 0.0"}}}'
+    passes(
+        a_bench(f"{{id: r, when: \"event.status == 'cancelled'\", do: [{do}]}}"),
+        """
+given: {event: {id: e1, status: cancelled, capacity: 400}, setup: {state: DRAFT}}
+steps:
+  - {at: 0s, expect: [], held: [{rule: r, reason: fact_unknown}], sent: 0}
+  - {at: 1d, expect: [], sent: 0}
+""",
+    )
+
+
+def test_money_under_extra_is_held_by_the_limit_and_can_be_expected_as_it_is_written() -> None:
+    do = "{edit_cluster: {tc: a, tc_run_id: 1, extra: {daily_budget: 99999}}}"
+    passes(
+        a_bench(f"{{id: r, when: \"event.status == 'cancelled'\", do: [{do}]}}", limits=Limits(spend_per_event=1000.0)),
+        """
+given: {event: {id: e1, status: cancelled}, setup: {state: PUBLISHED}, campaigns: [{tc: a, tc_run_id: 1}]}
+steps:
+  - at: 0s
+    expect: [{rule: r, action: edit_cluster, params: {extra: {daily_budget: 99999}}}]
+    held: [{rule: r, reason: spend}]
+    sent: 0
+""",
+    )

@@ -1,0 +1,99 @@
+"""What a value may be, what of it is money, and budgets in cents."""
+
+from math import inf, nan
+
+import pytest
+
+from worker.model.action import Param, ParamType
+from worker.model.facts import Json
+from worker.model.values import budgets_in, cents, fault_of, in_cents, money_in, words_in
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("string", ["rock"], ["", " ", 5, True, ["rock"], {}]),
+        ("number", [5, 5.5, -1, 0], ["5", True, [5], {}, inf, -inf, nan]),
+        ("integer", [5, 5.0, "5"], [5.5, "x", "", "5.0", True, inf]),
+        ("goal", ["ROAS"], ["roas", 5]),
+        ("on_off", ["ON"], [True]),
+        ("frontend_status", ["HIDDEN"], ["hidden"]),
+        ("eids", [["e1"]], [[], ["e1", 5], "e1", [""]]),
+        ("texts", [["rock", "pop"]], [[], [None], {"rock": 1}]),
+        ("query", [{}, {"a": [1]}], [[], "a=1", {"a": inf}]),
+        ("body", [{}, [1], "x", 5, True], [[{"a": nan}]]),
+        ("any", [{}, [1], "x", 5, True, "inf", 10**400], [inf, {"a": [nan]}, {"max_bid": "inf"}, {"cost": 10**400}]),
+    ],
+)
+def test_a_value_is_judged_by_the_type_of_its_parameter(kind: ParamType, good: list[Json], bad: list[Json]) -> None:
+    param = Param(type=kind, about="")
+    assert [fault_of("x", param, value) for value in good] == [""] * len(good)
+    assert all(fault_of("x", param, value).startswith("is ") for value in bad)
+
+
+def test_a_fault_shows_the_value_and_what_is_wanted() -> None:
+    assert fault_of("budget", Param(type="number", about=""), "9999") == "is the text '9999', and must be a number"
+    assert fault_of("x", Param(type="goal", about=""), 5).startswith("is 5, and is one of UTILIZATION, ROAS")
+    assert fault_of("bid", Param(type="any", about=""), "nan") == "is the text 'nan', which is not finite"
+    assert fault_of("x", Param(type="number", about=""), "y" * 500).count("y") < 100, "a long one is cut"
+
+
+@pytest.mark.parametrize(
+    ("params", "money", "reason"),
+    [
+        ({"total_budget": 500}, 500.0, "the budget of a draft"),
+        ({"budget": 12.5}, 12.5, "a budget of a cluster"),
+        ({"total_budget": 500, "budget": 12.5}, 512.5, "all of it is added up"),
+        ({"total_budget": "500"}, 500.0, "a text that reads as a number"),
+        ({"dailyBudget": 5, "bid_cap": 6, "spendCap": 7, "max-price": 8, "AMOUNT": 9, "costs": 10}, 45.0, "any word"),
+        ({"targeting": {"x": [{"bid": 5}, {"bid": "6"}]}}, 11.0, "at any depth"),
+        ({"budget": {"value": 5, "per": ["day", 7]}}, 12.0, "and below such a key"),
+        ({"CPCBid": 5, "budget2": 6}, 11.0, "whatever stands beside the word"),
+        ({"budget": -5}, 0.0, "what is below zero gives nothing back"),
+        ({"cost": 10**400}, inf, "more than any limit"),
+        ({"budget": True}, None, "a boolean is no number"),
+        ({"budget": "much"}, None, "nor is a word"),
+        ({"budget": None}, None, "nor is null"),
+        ({"capacity": 5, "bidder": 5, "escape": 5, "dailybudget": 5, "priced": 5}, None, "parts of words are none"),
+        ({"goal": "ROAS"}, None, "none"),
+    ],
+)
+def test_money_is_known_by_its_key(params: dict[str, Json], money: float | None, reason: str) -> None:
+    assert money_in(params) == money, reason
+
+
+def test_the_words_of_a_key_are_told_apart_by_case_and_separators() -> None:
+    assert words_in("daily_budget") == words_in("daily-budget") == words_in("dailyBudget") == ("daily", "budget")
+    assert words_in("maxCPCBid2") == ("max", "cpc", "bid", "2")
+    assert words_in("dailybudget") == ("dailybudget",)
+
+
+def test_the_range_is_for_total_budgets_and_budgets_however_they_are_spelled() -> None:
+    assert budgets_in({"total_budget": 5, "totalBudget": "6", "Budget": 7, "daily_budget": 8, "bid": 9}) == (5, 6, 7)
+    assert budgets_in({"budget": {"value": 5}, "total_budget": "much"}) == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "whole"),
+    [
+        (33.333, 33.33),
+        (0.125, 0.13),
+        (2.675, 2.68),
+        (500.005, 500.01),
+        (1e300, 1e300),
+        (500, 500),
+        (inf, inf),
+        ("1.005", "1.005"),
+        (None, None),
+    ],
+)
+def test_cents_are_whole_and_half_a_cent_goes_up(value: Json, whole: Json) -> None:
+    assert cents(value) == whole
+
+
+def test_only_budgets_are_in_cents() -> None:
+    assert in_cents({"total_budget": 1.005, "budget": 2.0, "share": 0.125}) == {
+        "total_budget": 1.01,
+        "budget": 2.0,
+        "share": 0.125,
+    }
