@@ -125,10 +125,10 @@ _ALL_UNKNOWN = """unsettled = ('unknown', 'needs_human')
     busy = tuple(one for one in everybody if one.id != write.id and one.state in unsettled)"""
 HIDDEN = at("pause", "write", "429 applied")
 CLEAN = at("pause", "write", "429 clean")
-TWICE = """        try:
-            return await self._whole(transport, alone, WRITE_BYTES_MAX)
-        except httpx.TransportError:
-            return await self._whole(transport, alone, WRITE_BYTES_MAX)"""
+TWICE = """    try:
+        return await self._whole(self._transports.writes, handed, WRITE_BYTES_MAX)
+    except httpx.TransportError:
+        return await self._whole(self._transports.writes, handed, WRITE_BYTES_MAX)"""
 AS_IF_NOT_SENT = """back = move(write, "planned", at=now, reason="not_sent", why=why)
         return Step(move=back, settling=None, then="send")"""
 LIFE = "worker.writes.life"
@@ -292,7 +292,7 @@ _ALL: tuple[Mutant, ...] = (
         applied=flaw(
             "worker.api.transport:Wire.write",
             (
-                "        return await self._whole(transport, alone, WRITE_BYTES_MAX)",
+                "    return await self._whole(self._transports.writes, handed, WRITE_BYTES_MAX)",
                 TWICE,
             ),
         ),
