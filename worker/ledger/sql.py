@@ -27,7 +27,7 @@ from worker.ledger.reading import LedgerReader, open_reading
 from worker.ledger.revisions import NOTHING, migrate, ready_to_migrate, require_current, revision_of
 from worker.ledger.sendings import insert_halt, note_task_read, record_attempt, settle_attempt
 from worker.ledger.standing import compared
-from worker.ledger.store import Store, create_file, reading_store, writing_store
+from worker.ledger.store import Store, Turn, create_file, reading_store, writing_store
 from worker.ledger.tables import action_log, daemon_status, halts, meta
 from worker.ledger.trail import save_trail
 from worker.ledger.views import Views, active_halts
@@ -177,7 +177,7 @@ class SqlLedger(LedgerReader):
         if place is None:
             return
         self._require_lock()
-        with self._store.reading() as connection:
+        with Turn(self._store) as connection:
             self._require_marked(connection)
         reached = self.last_seq()  # first: what is recorded meanwhile is looked at by the next
         mark = self._mark

@@ -1,6 +1,8 @@
 """No byte without a row and a mark; and what the brakes are shown is true at that moment."""
 
+import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -30,10 +32,11 @@ from tests.unit.ledger.examples import (
     sent,
     to_sending,
 )
-from worker.ledger.mark import read_mark
+from worker.ledger.lock import SenderLock
+from worker.ledger.mark import read_mark, write_mark
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Brake, LogFilter, Move
-from worker.model.errors import LedgerDamaged, SendingUnmarked, StateConflict
+from worker.model.commits import Brake, LogFilter, Move, SendingView
+from worker.model.errors import LedgerDamaged, LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.ids import EventId, RuleId
 from worker.model.writes import State, Write
 
@@ -283,3 +286,100 @@ def test_a_decision_on_what_was_read_before_does_not_turn_the_order_back(ledger:
     assert move.after.sent_seq == 0
 
     assert become(ledger, move.after, "unknown", after(2)).sent_seq == 2
+
+
+def put_back(folder: Path) -> None:
+    """A backup takes the place of what is in the ledger's file, through SQLite itself."""
+    with closing(sqlite3.connect(folder / "backup.db")) as old, closing(sqlite3.connect(folder / "worker.db")) as now:
+        old.backup(now)
+
+
+def test_what_is_put_back_beneath_an_open_ledger_is_never_sent_from_and_the_mark_stays(
+    ledger: SqlLedger, tmp_path: Path
+) -> None:
+    first, second = planned(ledger, plan(key(1)), plan(key(1, event="e2")))
+    ledger.backup(tmp_path / "backup.db")
+    sent(ledger, first, after(1))
+    mark = place_in(tmp_path).mark.read_bytes()
+    put_back(tmp_path)
+
+    with pytest.raises(LedgerUnwritable, match="was restored or lost records"):
+        record(ledger, to_sending(second, after(2)), no_brake, amount=None)
+    with pytest.raises(LedgerUnwritable, match="was restored"):
+        ledger.append_halt(because="x", by="ann", at=after(3))
+    with pytest.raises(LedgerUnwritable, match="was restored"):
+        ledger.mark_words()
+    assert place_in(tmp_path).mark.read_bytes() == mark
+
+
+def test_what_was_said_in_a_ledger_that_was_put_back_moves_no_mark(ledger: SqlLedger, tmp_path: Path) -> None:
+    (write,) = planned(ledger)
+    ledger.backup(tmp_path / "backup.db")
+    sent(ledger, write, after(1))
+    mark = place_in(tmp_path).mark.read_bytes()
+    put_back(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "worker.db")) as other:
+        words = "SELECT seq + 1, at, 'halted', 'x', 'ann', hash, 'h' || seq FROM action_log ORDER BY seq DESC LIMIT 1"
+        for _ in range(3):
+            other.execute(f"INSERT INTO action_log (seq, at, kind, why, by, prev, hash) {words}")
+        other.commit()
+
+    with pytest.raises(LedgerUnwritable, match="was restored or lost records"):
+        ledger.mark_words()
+    assert place_in(tmp_path).mark.read_bytes() == mark
+
+
+def with_the_mark_of_another(folder: Path) -> None:
+    (folder / "other").mkdir()
+    with open_ledger(folder / "other"):
+        pass
+    shutil.copy(place_in(folder / "other").mark, place_in(folder).mark)
+
+
+def with_a_mark_ahead(folder: Path) -> None:
+    mark = read_mark(place_in(folder))
+    assert mark is not None
+    write_mark(place_in(folder), replace(mark, seq=mark.seq + 7, hash="0" * 64))
+
+
+@pytest.mark.parametrize("harm", [with_the_mark_of_another, with_a_mark_ahead])
+def test_a_mark_that_is_not_this_ledgers_own_past_stops_all_sends(
+    ledger: SqlLedger, tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    (write,) = planned(ledger)
+    harm(tmp_path)
+    mark = place_in(tmp_path).mark.read_bytes()
+
+    with pytest.raises(LedgerUnwritable, match="was restored"):
+        record(ledger, to_sending(write, after(1)), no_brake, amount=None)
+    assert place_in(tmp_path).mark.read_bytes() == mark
+
+
+def test_a_log_that_is_removed_while_a_sending_is_recorded_keeps_the_byte_from_leaving(
+    ledger: SqlLedger, tmp_path: Path
+) -> None:
+    (write,) = planned(ledger)
+    before = read_mark(place_in(tmp_path))
+
+    def remove(_: SendingView) -> None:
+        place_in(tmp_path).wal.unlink()
+
+    with pytest.raises(SendingUnmarked, match="is not the one that it opened"):
+        record(ledger, to_sending(write, after(1)), remove, amount=None)
+    assert read_mark(place_in(tmp_path)) == before
+
+
+def test_nothing_is_sent_under_a_lock_that_others_cannot_see(ledger: SqlLedger, tmp_path: Path) -> None:
+    place = place_in(tmp_path)
+    first, second = planned(ledger, plan(key(1)), plan(key(1, event="e2")))
+    with SenderLock.acquire(place, now=NOW) as lock:
+        ledger.sends_under(lock.identity)
+        row = sent(ledger, first, after(1))
+        place.lock.unlink()
+
+        with pytest.raises(LedgerUnwritable, match="lock was removed or replaced"):
+            record(ledger, to_sending(second, after(2)), no_brake, amount=None)
+        with pytest.raises(LedgerUnwritable, match="was removed or replaced"):
+            ledger.mark_words()
+        become(ledger, row, "applied", after(3))
+    assert [one.state for one in ledger.writes()] == ["applied", "planned"], "what was heard of the first is kept"

@@ -172,3 +172,8 @@ def test_a_restored_ledger_puts_every_write_that_is_not_final_before_a_person(st
     assert (after.held_by, after.held_until, after.absent_proved) == (None, None, False), "nothing is proved any more"
     assert state in after.why
     assert after.attempt == write.attempt
+
+
+def test_a_write_of_a_ledger_that_is_taken_to_another_service_says_to_which() -> None:
+    (record,) = restored(a_write(state="planned"), at=LATER, moved_to="https://new.example").records
+    assert record.why.startswith("was planned when the ledger was taken to https://new.example")
