@@ -272,9 +272,16 @@ def test_no_config_crashes_the_reader(values: dict[str, object]) -> None:
         ("{listen: 0.0.0.0:80}", "nobody would be asked for a password", "open to every machine"),
         ("{listen: 'worker.example.com:80'}", "nobody would be asked for a password", "a name is not this machine"),
         ("{listen: '127.0.0.1:99999'}", "has no port 99999", "no such port"),
-        ("{listen: '0.0.0.0:80', users: {ann: secret}}", "web.users.ann must not stand in the file", "a literal"),
-        ("{listen: '127.0.0.1:80', token: secret}", "web.token must not stand in the file", "a literal"),
-        ("{listen: '0.0.0.0:80', users: {'a:b': {env: A}}}", "is no user name", "a colon ends the name in a header"),
+        (
+            "{listen: '0.0.0.0:80', users: {ann: {password: secret}}}",
+            "password must not stand in the file",
+            "a literal",
+        ),
+        ("{listen: '0.0.0.0:80', tokens: {t: {token: secret}}}", "token must not stand in the file", "a literal"),
+        ("{listen: '0.0.0.0:80', users: {ann: {env: A}}}", "says what somebody may do", "as it was written before"),
+        ("{listen: '127.0.0.1:80', token: {env: A}}", "tokens: {prometheus:", "as it was written before"),
+        ("{listen: ':80', users: {ann: {password: {env: A}, may: [send]}}}", "may", "nobody may send"),
+        ("{listen: '0.0.0.0:80', users: {'a:b': {password: {env: A}}}}", "is no name", "a colon ends it in a header"),
         ("{listen: '127.0.0.1:80', hosts: ['https://x']}", "is no host name", "an address instead of a name"),
         ("{listen: '127.0.0.1:80', user: {}}", "did you mean 'users'", "a misspelt key"),
     ],
@@ -288,18 +295,20 @@ def test_a_page_that_would_stand_open_is_refused(web: str, words: str, reason: s
 def test_a_page_for_this_machine_needs_no_password(listen: str) -> None:
     web = read(f"web: {{listen: {listen}}}").web
     assert web is not None
-    assert (web.port, web.users, web.token) == (8080, {}, None)
+    assert (web.port, web.users, web.tokens) == (8080, {}, {})
 
 
 def test_a_page_for_others_says_where_its_secrets_are(tmp_path: Path) -> None:
-    text = "web: {listen: '0.0.0.0:80', users: {ann: {env: A}, ben: {file: b}}, token: {env: T}, hosts: [W.Example]}"
+    text = """web: {listen: '0.0.0.0:80', hosts: [W.Example], tokens: {prometheus: {token: {env: T}}}, users: {
+      ann: {password: {env: A}}, ben: {password: {file: b}, may: [view, approve], up_to: 500}}}"""
     web = read(text).web
     assert web is not None
     assert (web.host, web.hosts) == ("0.0.0.0", frozenset({"w.example"}))  # noqa: S104 - what is tested
-    assert {name: (secret.env, secret.key) for name, secret in web.users.items()} == {
-        "ann": ("A", "web.users.ann"),
-        "ben": (None, "web.users.ben"),
+    assert {name: (one.secret.env, one.secret.key, set(one.may), one.up_to) for name, one in web.users.items()} == {
+        "ann": ("A", "web.users.ann.password", {"view"}, None),
+        "ben": (None, "web.users.ben.password", {"view", "approve"}, 500.0),
     }
+    assert web.tokens["prometheus"].may == {"view"}, "a token reads"
 
 
 def test_topics_of_messages_are_checked_with_the_nearest_name() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.web.scene import Scene, copied, play, scene
+from tests.web.scene import ANN, Scene, copied, play, scene
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = (
@@ -45,8 +45,8 @@ def shown(story: Path) -> Iterator[Scene]:
 
 @pytest.fixture
 def own(story: Path, tmp_path: Path) -> Iterator[Scene]:
-    """The page over a copy of the story, for a test that decides something."""
-    with scene(copied(story, tmp_path / "own")) as found:
+    """The page over a copy of the story, for a test in which Ann decides something."""
+    with scene(copied(story, tmp_path / "own"), keys=ANN) as found:
         yield found
 
 

@@ -27,7 +27,7 @@ from worker.model.rules import RuleSet
 from worker.rules.load import load_rules
 from worker.system import SystemClock
 from worker.web.app import application
-from worker.web.door import Keys
+from worker.web.door import Key, Keys, digest
 from worker.web.metrics import Meter
 from worker.web.parts import Measured, PageParts
 from worker.web.samples import Samples
@@ -50,6 +50,9 @@ RULES = f"""{PAUSE}
 """
 ENDS = timedelta(seconds=60)
 """How long the story lasts."""
+PASSWORD = "correct horse battery"
+ANN = Keys(users={"ann": Key(secret=digest(PASSWORD), may=frozenset({"view", "approve", "operate"}))})
+"""A page on which Ann may do everything."""
 
 
 def play(folder: Path) -> None:
@@ -121,6 +124,7 @@ def scene(
     keys: Keys | None = None,
     clock: FixedClock | None = None,
     measured: Callable[[LedgerBrowser], Measured] | None = None,
+    refused: Callable[[str, str, int], None] = lambda _place, _name, _count: None,
 ) -> Iterator[Scene]:
     """The page over a folder, for as long as the block lasts. ``measured`` answers a scrape."""
     config = config_from(folder / "config.yaml")
@@ -142,7 +146,8 @@ def scene(
             interval=config.poll.interval,
             measured=lambda: measured(ledger) if measured else Meter().measured(ledger, clock.now()),
             amiss=lambda: amiss_with(ledger, place_of(ledger_url(config))),
-            keys=keys or Keys(),
+            keys=lambda: keys or Keys(),
+            refused=refused,
         )
 
         async def nothing() -> None:

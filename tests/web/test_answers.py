@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.builders import NOW, a_write
 from tests.crowded import crowded, last_moment
-from tests.web.scene import FixedClock, Scene, scene
+from tests.web.scene import PASSWORD, FixedClock, Scene, scene
 from worker.cli.opening import ledger_url
 from worker.cli.page import rules_shown
 from worker.cli.pulse import Pulse
@@ -35,7 +35,7 @@ from worker.web.turns import WAITING_MAX, TooBusy, Turns
 
 
 def get(scene: Scene, path: str) -> httpx.Response:
-    return httpx.get(scene.address + path, trust_env=False)
+    return httpx.get(scene.address + path, auth=("ann", PASSWORD), trust_env=False)
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])

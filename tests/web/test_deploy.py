@@ -18,7 +18,7 @@ import yaml
 from tests.acceptance.processes import until
 from tests.architecture.test_docs import wrong_in
 from tests.web.scene import Scene, scene
-from worker.web.door import Keys, digest
+from worker.web.door import Key, Keys, digest
 from worker.web.metrics import METRICS, PREFIX
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -103,7 +103,10 @@ def test_every_command_that_an_alert_names_exists() -> None:
 
 @pytest.mark.prove
 def test_a_real_prometheus_scrapes_the_page_with_its_token(story: Path, tmp_path: Path) -> None:
-    with scene(story, keys=Keys(token=digest(TOKEN))) as page, prometheus(page, tmp_path) as address:
+    with (
+        scene(story, keys=Keys(tokens={"prometheus": Key(secret=digest(TOKEN))})) as page,
+        prometheus(page, tmp_path) as address,
+    ):
 
         def value(query: str) -> list[str]:
             answer = httpx.get(f"{address}/api/v1/query", params={"query": query}, trust_env=False, timeout=5).json()

@@ -1,19 +1,25 @@
 """Who may come in: the page is locked unless it can only be reached from this machine, and forms are its own."""
 
 import base64
-from collections.abc import Iterator, Mapping
+import re
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
 import pytest
+from starlette.datastructures import Headers
 
-from tests.web.scene import Scene, scene
+from tests.web.scene import ANN, PASSWORD, Scene, scene
+from worker.cli.configs import config_from
+from worker.cli.page import KeyRing
 from worker.ledger.browsing import LedgerBrowser
 from worker.model.ids import WriteId
 from worker.model.leafing import Wanted
-from worker.web.door import Keys, digest
+from worker.web.door import WRONG_MAX, Key, Keys, digest, visitor_of
+from worker.web.server import PEER_MAX
 
-PASSWORD = "correct horse battery"
 TOKEN = "a token of some length"
 
 
@@ -25,20 +31,20 @@ def form(client: httpx.Client, **fields: str) -> dict[str, str]:
     """A form as the page gives it to this browser."""
     text = client.get("/write?id=2").text
     token = text.split('name="token" value="')[1].split('"')[0]
-    return {"token": token, "back": "/write?id=2", "because": "seen", "name": "Ann", "id": "2", **fields}
+    return {"token": token, "back": "/write?id=2", "because": "seen", "id": "2", **fields}
 
 
 @pytest.fixture
 def client(own: Scene) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=own.address, trust_env=False) as made:
+    with httpx.Client(base_url=own.address, auth=("ann", PASSWORD), trust_env=False) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def guarded(story: Path) -> Iterator[Scene]:
     keys = Keys(
-        users={"ann": digest(PASSWORD), "jürgen": digest(PASSWORD)},
-        token=digest(TOKEN),
+        users={"ann": Key(secret=digest(PASSWORD)), "jürgen": Key(secret=digest(PASSWORD))},
+        tokens={"monitor": Key(secret=digest(TOKEN))},
         hosts=frozenset({"worker.test"}),
     )
     with scene(story, keys=keys) as found:
@@ -76,10 +82,12 @@ def test_a_locked_page_shows_a_stranger_nothing(locked: httpx.Client, path: str)
         (basic("ann", TOKEN), 401, "the token is no password"),
         ({"Authorization": f"Bearer {PASSWORD}"}, 401, "a password is no token"),
         ({"Authorization": "Basic !!!"}, 401, "not even base64"),
+        ({b"Authorization": "Basic ÄÖÜ".encode()}, 401, "not even ASCII"),
+        ({b"Authorization": "Bearer ÄÖÜ".encode()}, 401, "not even ASCII"),
     ],
 )
 def test_the_right_password_or_token_opens_it_and_a_wrong_one_waits(
-    guarded: Scene, locked: httpx.Client, headers: Mapping[str, str], status: int, reason: str
+    guarded: Scene, locked: httpx.Client, headers: Mapping[str, str] | Mapping[bytes, bytes], status: int, reason: str
 ) -> None:
     guarded.clock.slept.clear()
     assert locked.get("/rules", headers=headers).status_code == status, reason
@@ -111,9 +119,10 @@ def test_only_our_own_names_are_answered(locked: httpx.Client, host: str, status
     assert locked.get("/rules", headers={**basic("ann"), "Host": host}).status_code == status, reason
 
 
-def test_without_a_password_what_a_proxy_passes_on_is_turned_away(client: httpx.Client) -> None:
-    assert client.get("/").status_code == 200
-    assert client.get("/", headers={"X-Forwarded-For": "203.0.113.7"}).status_code == 403
+def test_without_a_password_what_a_proxy_passes_on_is_turned_away(shown: Scene) -> None:
+    with httpx.Client(base_url=shown.address, trust_env=False) as client:
+        assert client.get("/").status_code == 200
+        assert client.get("/", headers={"X-Forwarded-For": "203.0.113.7"}).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -140,7 +149,6 @@ def test_only_the_pages_own_forms_are_taken(
     ("fields", "status", "reason"),
     [
         ({"because": " "}, 400, "no reason"),
-        ({"name": ""}, 400, "no name, and no password that would prove one"),
         ({"what": "send"}, 400, "no such decision"),
         ({"id": "x"}, 400, "no number"),
         ({"id": "99"}, 409, "no such write"),
@@ -170,14 +178,88 @@ def test_after_a_decision_the_browser_stays_here(client: httpx.Client, back: str
     assert (answer.status_code, answer.headers["location"]) == (303, sent_to), reason
 
 
-def test_a_script_decides_with_the_token_and_is_named(story: Path, tmp_path: Path, own: Scene) -> None:
-    with scene(own.folder, keys=Keys(token=digest(TOKEN))) as found:
-        body = {"what": "applied", "id": "2", "because": "seen by the monitor"}
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        answer = httpx.post(f"{found.address}/act", data=body, headers=headers, trust_env=False)
-        assert answer.status_code == 303
+def decide(found: Scene, what: str, **headers: str) -> int:
+    """What the page says to a decision by a program, or by whoever comes along."""
+    body = {"what": what, "id": "2", "because": "seen by the monitor"}
+    return httpx.post(f"{found.address}/act", data=body, headers=headers, trust_env=False).status_code
+
+
+def test_a_script_decides_with_a_token_that_may_and_is_named(own: Scene) -> None:
+    monitor = Key(secret=digest(TOKEN), may=frozenset({"view", "operate"}))
+    with scene(own.folder, keys=Keys(tokens={"monitor": monitor})) as found:
+        assert decide(found, "applied", Authorization=f"Bearer {TOKEN}") == 303
         assert state_of(found.ledger) == "confirmed"
-        assert found.ledger.newest(Wanted(write=2), 1)[0]["by"] == "token (page)"
+        assert found.ledger.newest(Wanted(write=2), 1)[0]["by"] == "monitor (page)"
+
+
+@pytest.mark.parametrize("what", ["approve", "reject", "applied", "not_applied", "halt", "resume"])
+def test_a_token_reads_and_decides_nothing(own: Scene, what: str) -> None:
+    with scene(own.folder, keys=Keys(tokens={"prometheus": Key(secret=digest(TOKEN))})) as found:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        assert httpx.get(f"{found.address}/metrics", headers=headers, trust_env=False).status_code == 200
+        assert decide(found, what, **headers) == 403
+        assert (state_of(found.ledger), found.ledger.halts(found.clock.now())) == ("needs_human", ())
+
+
+@pytest.mark.parametrize("what", ["approve", "reject", "applied", "not_applied", "halt", "resume"])
+def test_a_page_without_users_shows_and_decides_nothing(shown: Scene, what: str) -> None:
+    with httpx.Client(base_url=shown.address, trust_env=False) as client:
+        page = client.get("/")
+        assert (page.status_code, "<form method=" in page.text) == (200, False), "there is nothing to press"
+        body = {"what": what, "id": "2", "because": "seen", "name": "Ann"}
+        assert "may not" in client.post("/act", data=body).text
+    assert (state_of(shown.ledger), shown.ledger.halts(shown.clock.now())) == ("needs_human", ())
+
+
+@pytest.mark.parametrize(
+    ("may", "allowed"),
+    [
+        ({"view"}, set()),
+        ({"view", "approve"}, {"approve", "reject"}),
+        ({"view", "operate"}, {"applied", "not_applied", "halt", "resume"}),
+    ],
+)
+def test_somebody_does_what_the_config_says_and_sees_only_that(
+    own: Scene, story: Path, may: set[str], allowed: set[str]
+) -> None:
+    bea = Keys(users={"bea": Key(secret=digest(PASSWORD), may=frozenset(may))})
+    with scene(own.folder, keys=bea) as found:
+        with httpx.Client(base_url=found.address, auth=("bea", PASSWORD), trust_env=False) as client:
+            shown = set(re.findall(r'name="what" value="(\w+)"', "".join(map(text_of(client), ("/", "/write?id=2")))))
+        said = {
+            what: decide(found, what, **basic("bea")) for what in ("approve", "reject", "applied", "halt", "resume")
+        }
+    assert shown <= allowed
+    assert bool(shown) == bool(allowed)
+    assert {what for what, status in said.items() if status != 403} == set(), "not without the page's own form"
+
+
+def text_of(client: httpx.Client) -> Callable[[str], str]:
+    return lambda path: client.get(path).text
+
+
+def test_a_form_given_to_one_is_not_taken_from_another(own: Scene) -> None:
+    both = Keys(users={name: Key(secret=digest(PASSWORD), may=ANN.users["ann"].may) for name in ("ann", "ben")})
+    with scene(own.folder, keys=both) as found, httpx.Client(base_url=found.address, trust_env=False) as client:
+        client.auth = ("ann", PASSWORD)
+        body = form(client, what="applied")
+        client.auth = ("ben", PASSWORD)
+        assert client.post("/act", data=body).status_code == 403
+        assert state_of(found.ledger) == "needs_human"
+
+
+def test_who_guesses_is_not_listened_to_any_more_and_keeps_nobody_out(own: Scene) -> None:
+    told: list[tuple[str, str, int]] = []
+    with scene(own.folder, keys=ANN, refused=lambda *said: told.append(said)) as found:
+        page = f"{found.address}/rules"
+        right = basic("ann")
+        assert httpx.get(page, headers=right, trust_env=False).status_code == 200
+        for number in range(WRONG_MAX):
+            wrong = basic("ann", f"guess number {number}")
+            assert httpx.get(page, headers=wrong, trust_env=False).status_code == 401
+        assert httpx.get(page, headers=basic("ann", "once more"), trust_env=False).status_code == 429
+        assert httpx.get(page, headers=right, trust_env=False).status_code == 200, "Ann was right before"
+    assert told == [("127.0.0.1", "ann", number + 1) for number in range(WRONG_MAX)]
 
 
 def test_a_form_that_is_too_long_is_turned_away(client: httpx.Client) -> None:
@@ -207,3 +289,48 @@ def test_nothing_stands_inline(client: httpx.Client) -> None:
 def test_other_methods_are_not_answered(client: httpx.Client) -> None:
     assert client.put("/act").status_code == 405
     assert client.get("/act").status_code == 405
+
+
+def test_silent_connections_keep_nobody_from_page_and_probes(shown: Scene) -> None:
+    with ExitStack() as held:
+        host, port = shown.address.removeprefix("http://").split(":")
+        for number in range(PEER_MAX * 3):
+            silent = held.enter_context(socket.create_connection((host, int(port)), timeout=5))
+            if number % 2:
+                silent.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
+        with httpx.Client(base_url=shown.address, trust_env=False, timeout=5) as client:
+            assert [client.get(path).status_code for path in ("/healthz", "/readyz", "/")] == [200, 503, 200]
+
+
+def test_a_connection_on_which_nothing_comes_is_closed(shown: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.web.server.HEAD_WITHIN_S", 1.0)
+    host, port = shown.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as silent:
+        silent.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
+        with suppress(ConnectionResetError):
+            assert silent.recv(1) == b""
+
+
+def test_a_password_file_that_changes_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", TOKEN)
+    file = tmp_path / "ann"
+    file.write_text(PASSWORD)
+    signing_in = f"users: {{ann: {{password: {{file: {file}}}}}}}, tokens: {{t: {{token: {{env: TOKEN}}}}}}"
+    (tmp_path / "config.yaml").write_text(f"web: {{listen: '127.0.0.1:1', {signing_in}}}")
+    web = config_from(tmp_path / "config.yaml").web
+    assert web is not None
+    ring = KeyRing(web)
+
+    def comes_in(password: str) -> bool:
+        return visitor_of(ring(), Headers(basic("ann", password))) is not None
+
+    assert (comes_in(PASSWORD), comes_in("another long one")) == (True, False)
+    file.write_text("another long one")
+    assert (comes_in(PASSWORD), comes_in("another long one")) == (False, True)
+    for broken in ("", "short"):
+        file.write_text(broken)
+        assert (comes_in("another long one"), comes_in(broken), ring().locked) == (False, False, True)
+    file.unlink()
+    assert (comes_in("another long one"), ring().locked) == (False, True)
+    file.write_text(PASSWORD)
+    assert comes_in(PASSWORD)

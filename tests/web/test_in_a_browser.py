@@ -3,12 +3,14 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, HttpCredentials, Page
 
-from tests.web.scene import HOSTILE_ID, HOSTILE_TITLE, Scene
+from tests.web.scene import ANN, HOSTILE_ID, HOSTILE_TITLE, PASSWORD, Scene, scene
 from worker.model.ids import WriteId
 from worker.model.leafing import Wanted
 from worker.web.pages import link
@@ -26,10 +28,18 @@ KINDS_OF_PAGE = (
 PAGES = (*KINDS_OF_PAGE, "/log", "/writes", link("/event", event=HOSTILE_ID), "/rules", "/write?id=9999")
 
 
+@pytest.fixture(scope="module")
+def shown(story: Path) -> Iterator[Scene]:
+    """The page over the story as Ann sees it, for tests that decide nothing."""
+    with scene(story, keys=ANN) as found:
+        yield found
+
+
 @contextmanager
-def looking(browser: Browser, scene: Scene, at: str = "/", **options: Any) -> Iterator[Page]:  # noqa: ANN401 - Playwright's own options
+def looking(browser: Browser, place: Scene, at: str = "/", **options: Any) -> Iterator[Page]:  # noqa: ANN401 - Playwright's own options
     """A tab of its own on an address; it must end without a word in the console and without a dialog."""
-    context = browser.new_context(base_url=scene.address, **options)
+    signed_in: HttpCredentials = {"username": "ann", "password": PASSWORD}
+    context = browser.new_context(base_url=place.address, http_credentials=signed_in, **options)
     troubles: list[str] = []
     page = context.new_page()
     page.set_default_timeout(LIMIT_MS)
@@ -69,22 +79,20 @@ def test_that_another_hand_paused_an_event_is_found_by_a_word_of_its_title(brows
         assert "Not by the worker" in page.locator(".answers").inner_text()
 
 
-def test_waiting_writes_are_approved_and_rejected_with_a_reason_and_a_name(browser: Browser, own: Scene) -> None:
+def test_waiting_writes_are_approved_and_rejected_with_a_reason_by_who_signed_in(browser: Browser, own: Scene) -> None:
     with looking(browser, own) as page:
         row = page.get_by_role("row").filter(has_text="over-1").filter(has_text="waiting").first
         number = int(row.get_by_role("link", name="write").inner_text().split()[1])
         row.get_by_text("Decide").click()
         row.get_by_label("Why").fill("the hall says so")
-        row.get_by_label("Your name").fill("Ann")
         row.get_by_role("button", name="Approve").click()
         assert f"write {number}: waiting → planned" in page.get_by_role("status").inner_text()
         state, names = decided(own, number)
-        assert (state, names[0]) == ("planned", "Ann (page, name as given)")
+        assert (state, names[0]) == ("planned", "ann (page)")
 
         page.get_by_text("Decide all 2 together").click()
         card = page.locator(".card").filter(has_text="Decide all 2 together")
         card.get_by_label("Why").first.fill("a wrong import")
-        assert card.get_by_label("Your name").first.input_value() == "Ann", "it is asked for once"
         card.get_by_role("button", name="Reject all 2").click()
         assert page.get_by_text("waiting → cancelled").count() == 1
         assert own.ledger.state_counts().get("waiting", 0) == 0
@@ -94,7 +102,6 @@ def test_what_needs_a_person_is_resolved(browser: Browser, own: Scene) -> None:
     with looking(browser, own, "/write?id=2") as page:
         page.get_by_text("Decide", exact=False).first.click()
         page.get_by_label("Why").fill("the event page shows it published")
-        page.get_by_label("Your name").fill("Ben")
         page.get_by_role("button", name="It took effect").click()
         assert "confirmed" in page.get_by_role("heading", level=1).inner_text()
         assert "a person" in page.locator(".facts-list").inner_text()
@@ -106,7 +113,6 @@ def test_new_writes_are_halted_and_resumed(browser: Browser, own: Scene) -> None
         page.get_by_text("Halt new writes").click()
         form = page.locator("form").filter(has_text="For how long")
         form.get_by_label("Why").fill("looking into it")
-        form.get_by_label("Your name").fill("Ann")
         form.get_by_role("button", name="Halt").click()
         assert "looking into it" in page.locator(".card.warn").first.inner_text()
         page.goto("/log")
@@ -152,8 +158,6 @@ def test_everything_can_be_done_with_the_keyboard(browser: Browser, own: Scene) 
         page.keyboard.type("the storm is real")
         page.keyboard.press("Enter")
         assert own.ledger.state_counts()["waiting"] == 3, "Enter in a field decides nothing"
-        page.keyboard.press("Tab")
-        page.keyboard.type("Ann")
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.textContent") == "Approve all 3"
         with page.expect_navigation():
@@ -229,6 +233,5 @@ def test_decisions_need_no_script(browser: Browser, own: Scene) -> None:
     with looking(browser, own, "/write?id=2", java_script_enabled=False) as page:
         page.locator("details.decide summary").first.click()
         page.get_by_label("Why").fill("seen by hand")
-        page.get_by_label("Your name").fill("Ann")
         page.get_by_role("button", name="Give it up").click()
         assert "cancelled" in page.get_by_role("heading", level=1).inner_text()

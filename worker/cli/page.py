@@ -16,7 +16,7 @@ from worker.cli.deciding import Chosen, decided, told
 from worker.cli.opening import ledger_url
 from worker.cli.pulse import Pulse
 from worker.cli.wiring import operators_ledger
-from worker.config import Config, WebPage, resolve
+from worker.config import Config, SignIn, WebPage, resolve
 from worker.engine.operators import approved, rejected, resolved
 from worker.ledger.browsing import open_browser
 from worker.ledger.places import place_of
@@ -29,7 +29,7 @@ from worker.model.writes import UNSETTLED, State, Write
 from worker.rules.files import files_hash, read_files
 from worker.system import SystemClock, secret_text, utc_now
 from worker.web.app import application
-from worker.web.door import SECRET_LENGTH_MIN, Keys, digest
+from worker.web.door import NOBODY, SECRET_LENGTH_MIN, WRONG_MAX, Key, Keys, digest
 from worker.web.metrics import Meter
 from worker.web.parts import PageParts, Said
 from worker.web.ruletext import RuleShown, RulesShown, cut
@@ -37,22 +37,56 @@ from worker.web.samples import EVERY, Samples
 from worker.web.server import PageServer
 
 
-def page_keys(web: WebPage) -> Keys:
-    """Who may come in. Raises `UsageError` for a secret that is missing or too short."""
-    users = {name: resolve(secret, os.environ).reveal() for name, secret in web.users.items()}
-    token = None if web.token is None else resolve(web.token, os.environ).reveal()
-    named = {**{f"web.users.{name}": text for name, text in users.items()}, **({"web.token": token} if token else {})}
-    for key, text in named.items():
-        if len(text) < SECRET_LENGTH_MIN:
-            raise UsageError(
-                f"{key} is shorter than {SECRET_LENGTH_MIN} characters",
-                hint="anybody who reaches the page can guess as long as they like: make it long and random",
-            )
-    return Keys(
-        users={name: digest(text) for name, text in users.items()},
-        token=None if token is None else digest(token),
-        hosts=web.hosts,
-    )
+def key_of(sign_in: SignIn) -> Key:
+    """What opens the page. Raises `UsageError` for a secret that is missing or too short."""
+    text = resolve(sign_in.secret, os.environ).reveal()
+    if len(text) < SECRET_LENGTH_MIN:
+        raise UsageError(
+            f"{sign_in.secret.key} is shorter than {SECRET_LENGTH_MIN} characters",
+            hint="whoever reaches the page may guess: make it long and random",
+        )
+    return Key(secret=digest(text), may=sign_in.may, up_to=sign_in.up_to)
+
+
+class KeyRing:
+    """Who may come in now. A file of a secret is read again when it has changed; while it cannot be read, or holds
+    nothing that could be a secret, nobody comes in by it. Raises `UsageError` at first for what is no secret."""
+
+    def __init__(self, web: WebPage) -> None:
+        self._web = web
+        self._read: dict[str, tuple[object, Key]] = {}
+        for one in (*web.users.values(), *web.tokens.values()):
+            self._read[one.secret.key] = (_signature(one), key_of(one))
+
+    def __call__(self) -> Keys:
+        """The keys of now."""
+        users, tokens = (
+            {name: self._key(one) for name, one in given.items()} for given in (self._web.users, self._web.tokens)
+        )
+        return Keys(users=users, tokens=tokens, hosts=self._web.hosts)
+
+    def _key(self, sign_in: SignIn) -> Key:
+        signature, key = self._read[sign_in.secret.key]
+        found = _signature(sign_in)
+        if found != signature:
+            try:
+                key = key_of(sign_in)
+            except UsageError as error:
+                key = Key(secret=NOBODY)
+                logger().warning("page_secret_unusable", error=str(error), hint=error.hint)
+            self._read[sign_in.secret.key] = (found, key)
+        return key
+
+
+def _signature(sign_in: SignIn) -> object:
+    """What tells a changed file from the one that was read; the same for ever where no file is named."""
+    if sign_in.secret.file is None:
+        return None
+    try:
+        found = sign_in.secret.file.stat()
+    except OSError as error:
+        return error.errno
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 class Page:
@@ -61,7 +95,7 @@ class Page:
     def __init__(self, config: Config, web: WebPage) -> None:
         self._config = config
         self._web = web
-        self._keys = page_keys(web)
+        self._keys = KeyRing(web)
 
     @contextmanager
     def beside(
@@ -73,6 +107,14 @@ class Page:
         alarm: Callable[[str, Mapping[str, object]], None],
     ) -> Iterator[None]:
         """Serves the page while the block lasts."""
+
+        def refused(place: str, name: str, count: int) -> None:
+            meter.sign_in_refused()
+            if count in (1, WRONG_MAX):
+                logger().warning("sign_in_refused", peer=place, name_given=name, in_a_minute=count)
+            if count == WRONG_MAX:
+                alarm("sign_ins_refused", {"peer": place, "in_a_minute": count})
+
         clock, samples, url = SystemClock(), Samples(), ledger_url(self._config)
         place = place_of(url)
         with open_browser(url) as ledger:
@@ -88,6 +130,7 @@ class Page:
                 measured=lambda: meter.measured(ledger, clock.now()),
                 amiss=lambda: amiss_with(ledger, place),
                 keys=self._keys,
+                refused=refused,
             )
 
             async def sampling() -> None:
@@ -102,7 +145,7 @@ class Page:
             app = application(parts, samples)
             with PageServer(app, host=self._web.host, port=self._web.port, beside=sampling, failed=failed) as server:
                 address = f"http://{_spelled(self._web.host)}:{server.port}/"
-                logger().info("page", address=address, locked=self._keys.locked)
+                logger().info("page", address=address, locked=self._keys().locked)
                 yield
 
 

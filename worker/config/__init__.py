@@ -3,7 +3,7 @@
 It never reads the environment by itself: secrets are resolved in a step of their own, when somebody needs them.
 """
 
-from worker.config.load import Assumed, Config, WebPage, load_config, read_config
+from worker.config.load import Assumed, Config, SignIn, WebPage, load_config, read_config
 from worker.config.secrets import Secret, SecretValue, resolve
 
-__all__ = ["Assumed", "Config", "Secret", "SecretValue", "WebPage", "load_config", "read_config", "resolve"]
+__all__ = ["Assumed", "Config", "Secret", "SecretValue", "SignIn", "WebPage", "load_config", "read_config", "resolve"]

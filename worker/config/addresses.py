@@ -79,7 +79,7 @@ def listen_error(listen: str, *, locked: bool) -> tuple[str, str] | None:
     if port > PORT_MAX:
         return f"has no port {port}", f"ports go up to {PORT_MAX}"
     if not locked and not _loopback(host):
-        hint = "give web.users (a password for each person) or web.token, or listen on 127.0.0.1"
+        hint = "give web.users (a password for each person) or web.tokens, or listen on 127.0.0.1"
         return "is open to other machines, and nobody would be asked for a password", hint
     return None
 

@@ -80,8 +80,10 @@ def _secrets(text: ConfigText) -> Iterator[Wrong]:
         *((("notify", number, "url"), one.url, False) for number, one in enumerate(text.notify)),
     ]
     if text.web is not None:
-        secrets.extend((("web", "users", name), source, False) for name, source in text.web.users.items())
-        secrets.extend((("web", "token"), source, False) for source in (text.web.token,) if source is not None)
+        secrets.extend(
+            (("web", "users", name, "password"), one.password, False) for name, one in text.web.users.items()
+        )
+        secrets.extend((("web", "tokens", name, "token"), one.token, False) for name, one in text.web.tokens.items())
     for loc, source, literal_allowed in secrets:
         dotted = ".".join(str(part) for part in loc)
         if isinstance(source, SecretText):
@@ -96,13 +98,17 @@ def _web(text: ConfigText) -> Iterator[Wrong]:
     web = text.web
     if web is None:
         return
-    wrong = listen_error(web.listen, locked=bool(web.users) or web.token is not None)
+    wrong = listen_error(web.listen, locked=bool(web.users or web.tokens))
     if wrong is not None:
         yield Wrong(loc=("web", "listen"), message=f"web.listen {wrong[0]}", hint=wrong[1])
-    for name in web.users:
-        if not name.strip() or ":" in name or not name.isprintable():
-            message = f"web.users: {name!r} is no user name: it must be readable and have no colon"
-            yield Wrong(loc=("web", "users", name), message=message, key=True)
+    for key, signing in (("users", web.users), ("tokens", web.tokens)):
+        for name, one in signing.items():
+            if not name.strip() or ":" in name or not name.isprintable():
+                message = f"web.{key}: {name!r} is no name: it must be readable and have no colon"
+                yield Wrong(loc=("web", key, name), message=message, key=True)
+            if one.up_to is not None and "approve" not in one.may:
+                message = f"web.{key}.{name}.up_to is of no use: {name} may not approve"
+                yield Wrong(loc=("web", key, name, "up_to"), message=message, severity="warning")
     for name in web.hosts:
         if not _HOST_NAME.fullmatch(name):
             hint = "a name as it stands in the browser's address, without https:// and without a port"

@@ -19,7 +19,18 @@ from worker.config.addresses import embedded, host_and_port, is_local, ledger_er
 from worker.config.crosschecks import Wrong, crosscheck
 from worker.config.places import Places, given, pydantic_problem
 from worker.config.secrets import Secret, SecretValue
-from worker.config.sections import Api, ConfigText, Observations, Poll, Requests, Safety, SecretText, Web
+from worker.config.sections import (
+    Api,
+    ConfigText,
+    Observations,
+    Poll,
+    Requests,
+    Safety,
+    SecretText,
+    Web,
+    WebToken,
+    WebUser,
+)
 from worker.model.errors import InputErrors, Problem
 from worker.model.facts import Json
 from worker.model.ids import PartnerId
@@ -54,13 +65,22 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SignIn:
+    """Who may come in: where the secret is found, what it opens, and the most that one approved write may spend."""
+
+    secret: Secret
+    may: frozenset[str]
+    up_to: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WebPage:
     """The page's address, who may come in, and the names under which it is reached."""
 
     host: str
     port: int
-    users: Mapping[str, Secret]
-    token: Secret | None
+    users: Mapping[str, SignIn]
+    tokens: Mapping[str, SignIn]
     hosts: frozenset[str]
 
 
@@ -252,9 +272,17 @@ def _hash(text: ConfigText, written: frozenset[str]) -> str:
 
 def _web(text: Web, folder: Path) -> WebPage:
     host, port = host_and_port(text.listen)
-    users = {name: _secret(f"web.users.{name}", source, folder) for name, source in text.users.items()}
-    token = None if text.token is None else _secret("web.token", text.token, folder)
-    return WebPage(host=host, port=port, users=users, token=token, hosts=frozenset(name.lower() for name in text.hosts))
+
+    def signs_in(key: str, source: SecretText | str, one: WebUser | WebToken) -> SignIn:
+        return SignIn(secret=_secret(key, source, folder), may=frozenset(one.may), up_to=one.up_to)
+
+    return WebPage(
+        host=host,
+        port=port,
+        users={name: signs_in(f"web.users.{name}.password", one.password, one) for name, one in text.users.items()},
+        tokens={name: signs_in(f"web.tokens.{name}.token", one.token, one) for name, one in text.tokens.items()},
+        hosts=frozenset(name.lower() for name in text.hosts),
+    )
 
 
 def _secret(key: str, source: SecretText | str, folder: Path) -> Secret:

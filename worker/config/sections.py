@@ -6,7 +6,7 @@ Every key is described here once. Pydantic stands at this door only; from here o
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from worker.rules.durations import parse_duration
 
@@ -181,15 +181,54 @@ class FactText(Section):
     value: Annotated[str, Field(min_length=1)] = Field("@", description="JMESPath into the answer")
 
 
+May = Annotated[
+    tuple[Literal["view", "approve", "operate"], ...],
+    Field(min_length=1, description="view; approve: approve and reject; operate: halt, resume and resolve"),
+]
+UpTo = Annotated[Money | None, Field(description="the most that one approved write may spend; null: any amount")]
+
+
+class WebUser(Section):
+    """Somebody who signs in to the page."""
+
+    password: SecretSource = Field(description="where the password is found; 12 characters or more")
+    may: May = ("view",)
+    up_to: UpTo = None
+
+
+class WebToken(Section):
+    """A program that asks with `Authorization: Bearer`."""
+
+    token: SecretSource = Field(description="where the token is found; 12 characters or more")
+    may: May = ("view",)
+    up_to: UpTo = None
+
+
+def _signs_in(value: object) -> object:
+    if isinstance(value, str) or (isinstance(value, dict) and set(value) <= {"env", "file"}):
+        raise ValueError("says what somebody may do, too: {password: {env: NAME}, may: [view, approve, operate]}")
+    return value
+
+
 class Web(Section):
     """The page."""
 
     listen: str = Field(description="HOST:PORT", pattern=LISTEN_PATTERN, examples=["127.0.0.1:8080"])
-    users: dict[str, SecretSource] = Field(
-        default_factory=dict, description="who may come in, with where the password is found; none: this machine only"
+    users: dict[str, Annotated[WebUser, BeforeValidator(_signs_in)]] = Field(
+        default_factory=dict,
+        description="who may come in, and do what; none: open to this machine, and only shows",
     )
-    token: SecretSource | None = Field(None, description="for Prometheus and scripts, as Authorization: Bearer")
+    tokens: dict[str, WebToken] = Field(
+        default_factory=dict, description="programs that may come in, such as Prometheus, by a name for the log"
+    )
     hosts: tuple[Name, ...] = Field((), description="names under which the page is reached; addresses need none")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_token(cls, value: object) -> object:
+        if isinstance(value, dict) and "token" in value:
+            raise ValueError("token has a name now, and reads: tokens: {prometheus: {token: {env: NAME}}}")
+        return value
 
 
 class Notify(Section):

@@ -15,6 +15,7 @@ ALARMS: Mapping[str, str] = {
     "ledger_unwritable": "the ledger cannot be written, so nothing is sent",
     "defect": "a fault of this program in one write",
     "page_failed": "the page fell over",
+    "sign_ins_refused": "many wrong passwords or tokens came to the page from one place",
 }
 """What the daemon cries out beside the log, as its log lines name it."""
 MESSAGE = "notify"

@@ -1,22 +1,24 @@
 """A person's decision, from a form to the operator's own code.
 
-What a form says is checked here, and who says it is put beside it: the name that a password proved, or, where the page
-is open to this machine only, the name that the person gave, and that it is only that. The decision itself is made
-by the port, which is the same code that the commands use.
+What a form says is checked here, whether the one who sends it may, and the name that a password or token proved is put
+beside it. The decision itself is made by the port, which is the same code that the commands use.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qs
 
-from worker.model.errors import NotFound, UsageError
+from worker.model.errors import NotFound, UsageError, WorkerError
 from worker.rules.durations import parse_duration
 from worker.web.door import Visitor
 from worker.web.parts import Decisions, Said
 
 BECAUSE_MAX = 1_000
-NAME_MAX = 80
 FIELDS_MAX = 2_000
+
+
+class NotAllowed(WorkerError):
+    """Somebody is known, and may not do this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,17 +32,23 @@ class Act:
     up_to: int = 0
     lasting: str = ""
     because: str = ""
-    name: str = ""
     token: str = ""
     back: str = "/"
+
+    def allow(self, visitor: Visitor) -> None:
+        """Raises `NotAllowed` for somebody who may not decide so."""
+        needed = NEEDED[self.what]
+        if needed not in visitor.may:
+            raise NotAllowed(
+                f"{visitor.name or 'whoever reaches this page'} may not {needed}",
+                hint="web.users in the config says who may: {password: …, may: [view, approve, operate]}",
+            )
 
     def do(self, decisions: Decisions, visitor: Visitor) -> tuple[str, ...]:
         """Decides, and says what was done. Raises `WorkerError` where nothing was."""
         if not self.because:
             raise UsageError("say why", hint="it is kept in the log, and an auditor will read it")
-        if visitor.how == "local" and not self.name:
-            raise UsageError("say who you are", hint="it is kept in the log")
-        return WHAT[self.what](self, decisions, Said(because=self.because, by=who(visitor, self.name)))
+        return WHAT[self.what](self, decisions, Said(because=self.because, by=f"{visitor.name} (page)"))
 
 
 def act_of(body: str) -> Act:
@@ -60,15 +68,9 @@ def act_of(body: str) -> Act:
         up_to=_number(_one(given, "up_to") or "0"),
         lasting=_one(given, "lasting"),
         because=_one(given, "because")[:BECAUSE_MAX],
-        name=_one(given, "name")[:NAME_MAX],
         token=_one(given, "token"),
         back=_one(given, "back") or "/",
     )
-
-
-def who(visitor: Visitor, name: str) -> str:
-    """Who the log says it was."""
-    return f"{name} (page, name as given)" if visitor.how == "local" else f"{visitor.name} (page)"
 
 
 def _approve(act: Act, decisions: Decisions, said: Said) -> tuple[str, ...]:
@@ -117,6 +119,12 @@ WHAT: Mapping[str, Callable[[Act, Decisions, Said], tuple[str, ...]]] = {
     "halt": _halt,
     "resume": _resume,
 }
+
+NEEDED: Mapping[str, str] = {
+    **dict.fromkeys(("approve", "reject"), "approve"),
+    **dict.fromkeys(("applied", "not_applied", "halt", "resume"), "operate"),
+}
+"""What somebody must be allowed to, for each."""
 
 
 def _one(given: Mapping[str, list[str]], name: str) -> str:

@@ -4,6 +4,7 @@ Templates escape everything by themselves, and a name that a template misspells 
 Whatever asks the ledger waits for its turn (see ``turns``); what says whether the daemon is alive does not.
 """
 
+import asyncio
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from worker import __version__
 from worker.engine.health import unhealthy
 from worker.model.errors import UsageError, WorkerError
 from worker.model.records import KINDS, REASONS
-from worker.web.acts import Act, act_of
+from worker.web.acts import Act, NotAllowed, act_of
 from worker.web.door import FORM_COOKIE, Door, Forms, Visitor, cookie_of, visitor_of
 from worker.web.exports import FORMS, exported
 from worker.web.pages import PAGES, Asking, NoSuchPage, Shown, link
@@ -33,8 +34,9 @@ from worker.writes.states import MOVES
 
 HERE = Path(__file__).parent
 SAID_COOKIE = "campaign_worker_said"
-NAME_COOKIE = "campaign_worker_name"
 FORM_BYTES_MAX = 64 * 1024
+FORM_WITHIN_S = 10.0
+READY_FOR_S = 1.0
 STUCK_S = 30.0
 """A loop that has not moved for so long does not decide and does not settle: only a new start helps."""
 
@@ -52,7 +54,7 @@ def application(parts: PageParts, samples: Samples) -> ASGIApp:
         Mount("/static", StaticFiles(directory=HERE / "static")),
     ]
     inner = Starlette(routes=routes, exception_handlers={404: site.missing, WorkerError: site.trouble})
-    return Door(inner, keys=parts.keys, clock=parts.clock)
+    return Door(inner, keys=parts.keys, clock=parts.clock, refused=parts.refused)
 
 
 @cache
@@ -83,6 +85,9 @@ class Site:
         self._forms = Forms(parts.entropy())
         self._turns = Turns(parts.clock)
         self._templates = templates()
+        self._probing = asyncio.Lock()
+        self._unready: str | None = None
+        self._ready_until = float("-inf")
 
     async def page(self, make: Callable[[Asking], Shown], request: Request) -> Response:
         """One of the pages."""
@@ -115,19 +120,18 @@ class Site:
         visitor: Visitor = request.state.visitor
         try:
             act = act_of(await _body(request))
-            if visitor.how != "token" and not self._forms.own(request.headers, act.token):
+            act.allow(visitor)
+            if visitor.how != "token" and not self._forms.own(request.headers, act.token, visitor):
                 words = "This form is from before the page was started anew. Go back, reload, and decide again."
                 return self._words(request, 403, "Nothing was changed", words)
             said = await self._turns.run(lambda: act.do(self._parts.decisions, visitor))
         except TooBusy:
             return _too_busy()
         except WorkerError as error:
-            status = 400 if isinstance(error, UsageError) else 409
+            status = 403 if isinstance(error, NotAllowed) else 400 if isinstance(error, UsageError) else 409
             return self._words(request, status, "Nothing was changed", f"{error}. {error.hint}".rstrip(" ."))
         answer = RedirectResponse(_back(act), status_code=303)
         _keep(request, answer, SAID_COOKIE, quote("; ".join(said)[:1500]))
-        if visitor.how == "local":
-            _keep(request, answer, NAME_COOKIE, quote(act.name))
         return answer
 
     async def metrics(self, _request: Request) -> Response:
@@ -147,16 +151,29 @@ class Site:
 
     async def ready(self, request: Request) -> Response:
         """Whether it does its work: a complete look at every partner, younger than three intervals."""
-        try:
-            status = await self._turns.run(self._parts.ledger.status)
-            now = self._parts.clock.now()
-            why = "it has not started yet" if status is None else unhealthy(status.body, now, self._parts.interval)
-        except (TooBusy, WorkerError) as error:
-            why = str(error) or "too many are asking"
+        why = await self._readiness()
         if why is None:
             return PlainTextResponse("ready\n")
-        known = visitor_of(self._parts.keys, request.headers) is not None
+        known = visitor_of(self._parts.keys(), request.headers) is not None
         return PlainTextResponse(f"not ready: {why}\n" if known else "not ready\n", 503)
+
+    async def _readiness(self) -> str | None:
+        """Why it is not ready; asked of the ledger once a second, outside of the queue that pages wait in: neither do
+        probes keep people out, nor people them."""
+        now = self._parts.clock.monotonic()
+        async with self._probing:
+            if now >= self._ready_until:
+                self._unready = await asyncio.to_thread(self._why_unready)
+                self._ready_until = now + READY_FOR_S
+        return self._unready
+
+    def _why_unready(self) -> str | None:
+        try:
+            status = self._parts.ledger.status()
+        except WorkerError as error:
+            return str(error)
+        now = self._parts.clock.now()
+        return "it has not started yet" if status is None else unhealthy(status.body, now, self._parts.interval)
 
     async def missing(self, request: Request, _error: Exception) -> Response:
         """An address that is none."""
@@ -180,9 +197,8 @@ class Site:
             title=shown.title,
             path=request.url.path,
             here=address,
-            token=self._forms.token(cookie),
+            token=self._forms.token(cookie, visitor),
             said=unquote(cookie_of(request.headers, SAID_COOKIE)),
-            known_name=unquote(cookie_of(request.headers, NAME_COOKIE)),
             visitor=visitor,
             any_halt=halted,
             **shown.values,
@@ -196,10 +212,14 @@ def _back(act: Act) -> str:
 
 async def _body(request: Request) -> str:
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > FORM_BYTES_MAX:
-            raise UsageError("the form is too long", hint="decide fewer writes at once, or with the commands")
+    try:
+        async with asyncio.timeout(FORM_WITHIN_S):
+            async for part in request.stream():
+                body += part
+                if len(body) > FORM_BYTES_MAX:
+                    raise UsageError("the form is too long", hint="decide fewer writes at once, or with the commands")
+    except TimeoutError:
+        raise UsageError(f"the form did not come within {FORM_WITHIN_S:.0f} s", hint="send it again") from None
     return body.decode("utf-8", errors="replace")
 
 

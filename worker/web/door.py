@@ -1,7 +1,10 @@
 """Who may come in, and what every answer carries: the page is locked unless it can only be reached from this machine.
 
-- Without users and without a token, the page answers only what comes straight from this machine; a request that a proxy
-  passed on is turned away, because it could come from anywhere.
+- Without users and tokens the page shows and cannot decide: whoever reaches it, through a proxy that says nothing of
+  itself or as another user of this machine, has proved nothing. What a proxy says it passed on is turned away.
+- A password or a token opens what the config says it may: view, approve, operate.
+- A wrong one waits, is counted, and from the same place only so many are looked at in a minute; who was right before is
+  let in all the same, so that no stranger keeps others out.
 - The Host header must be an address, localhost, or a name that the config lists. A foreign web site that points its own
   name at this machine (DNS rebinding) is thereby turned away before anything is looked at.
 - A form is only taken from this page's own origin, with a token that another site can neither read nor guess.
@@ -11,11 +14,11 @@ Secrets are kept as digests and compared in constant time. Nothing here knows wh
 """
 
 import base64
-import binascii
 import hashlib
 import hmac
 import ipaddress
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import Literal
@@ -32,7 +35,13 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 FORM_COOKIE = "campaign_worker_form"
 WRONG_WAIT_S = 1.0
 """How long a wrong password is left waiting; a right one never is."""
+WRONG_MAX = 20
+"""So many wrong ones from one place are looked at in `WRONG_WITHIN_S` seconds; a network of IPv6 is one place."""
+WRONG_WITHIN_S = 60.0
+PLACES_MAX = 1_000
+"""Places whose wrong guesses are counted at once; the oldest are forgotten first."""
 SECRET_LENGTH_MIN = 12
+NAME_SHOWN = 40
 NOBODY = b"\0" * 32
 """A digest that no password has."""
 PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
@@ -52,25 +61,36 @@ HEADERS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keys:
-    """Who may come in: digests of passwords by name, of the token, and the names under which the page is reached."""
+class Key:
+    """One way in: the digest of its secret, what it opens, and the most that one approved write may spend."""
 
-    users: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    token: bytes | None = field(default=None, repr=False)
+    secret: bytes = field(repr=False)
+    may: frozenset[str] = frozenset({"view"})
+    up_to: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """Who may come in, by name, and the names under which the page is reached."""
+
+    users: Mapping[str, Key] = field(default_factory=dict)
+    tokens: Mapping[str, Key] = field(default_factory=dict)
     hosts: frozenset[str] = frozenset()
 
     @property
     def locked(self) -> bool:
         """A password is asked for."""
-        return bool(self.users) or self.token is not None
+        return bool(self.users or self.tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visitor:
-    """Who is asking. ``local``: nobody was asked for a password, so a name is only what the person says."""
+    """Who is asking, and what this may. ``local``: nobody was asked for a password, so this is anybody."""
 
     name: str
     how: Literal["password", "token", "local"]
+    may: frozenset[str] = frozenset({"view"})
+    up_to: float | None = None
 
 
 def digest(secret: str) -> bytes:
@@ -79,42 +99,72 @@ def digest(secret: str) -> bytes:
 
 
 class Door:
-    """Stands before the whole application."""
+    """Stands before the whole application. ``keys`` are those of now. ``refused`` is told of each wrong sign-in: where
+    it came from, the name that was given, and how many there were from there within `WRONG_WITHIN_S`."""
 
-    def __init__(self, app: ASGIApp, *, keys: Keys, clock: Clock) -> None:
+    def __init__(
+        self, app: ASGIApp, *, keys: Callable[[], Keys], clock: Clock, refused: Callable[[str, str, int], None]
+    ) -> None:
         self._app = app
         self._keys = keys
         self._clock = clock
+        self._refused = refused
+        self._wrong: dict[str, deque[float]] = {}
+        self._known: set[bytes] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Lets a request in, or answers it."""
         if scope["type"] != "http":
             return
-        headers = Headers(scope=scope)
-        refusal = self._refusal(scope, headers)
+        headers, keys = Headers(scope=scope), self._keys()
+        refusal = self._refusal(scope, headers, keys)
         if refusal is None and scope["path"] not in OPEN_PATHS:
-            visitor = visitor_of(self._keys, headers)
-            if visitor is None:
-                if "authorization" in headers:
-                    await self._clock.sleep(WRONG_WAIT_S)
-                refusal = _refused(401, "A user name and a password are needed, or a token.")
-                refusal.headers["WWW-Authenticate"] = 'Basic realm="campaign-worker", charset="UTF-8"'
+            visitor = await self._signed_in(keys, headers, place_of_peer(scope))
+            if not isinstance(visitor, Visitor):
+                refusal = visitor
             else:
                 scope.setdefault("state", {})["visitor"] = visitor
-                if scope["method"] == "POST" and visitor.how != "token" and not _own_origin(headers):
+                if "view" not in visitor.may and scope["method"] != "POST":
+                    refusal = _refused(403, f"{visitor.name} may not look at this page: web in the config says so.")
+                elif scope["method"] == "POST" and visitor.how != "token" and not _own_origin(headers):
                     refusal = _refused(403, "This form does not come from this page, so it is not taken.")
         target = self._app if refusal is None else refusal
         await target(scope, receive, _guarded(send))
 
-    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
+    async def _signed_in(self, keys: Keys, headers: Headers, place: str) -> Visitor | Response:
+        """Who this is, or the answer for somebody who is nobody."""
+        given = headers.get("authorization", "")
+        wrong, now = self._wrong.get(place, deque()), self._clock.monotonic()
+        while wrong and wrong[0] < now - WRONG_WITHIN_S:
+            wrong.popleft()
+        if len(wrong) >= WRONG_MAX and given and digest(given) not in self._known:
+            return _refused(429, "Too many wrong passwords came from where you are. Try again in a minute.")
+        visitor = visitor_of(keys, headers)
+        if visitor is not None:
+            if given:
+                self._known.add(digest(given))
+            return visitor
+        if given:
+            self._known.discard(digest(given))
+            wrong.append(now)
+            self._wrong[place] = wrong
+            while len(self._wrong) > PLACES_MAX:
+                self._wrong.pop(next(iter(self._wrong)))
+            self._refused(place, _claimed_name(given), len(wrong))
+            await self._clock.sleep(WRONG_WAIT_S)
+        refusal = _refused(401, "A user name and a password are needed, or a token.")
+        refusal.headers["WWW-Authenticate"] = 'Basic realm="campaign-worker", charset="UTF-8"'
+        return refusal
+
+    def _refusal(self, scope: Scope, headers: Headers, keys: Keys) -> Response | None:
         """What is turned away whoever asks."""
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return _refused(405, "Only GET, HEAD and POST are answered.")
         host = _hostname(headers.get("host", ""))
-        if not host or not (_is_address(host) or host == "localhost" or host in self._keys.hosts):
+        if not host or not (_is_address(host) or host == "localhost" or host in keys.hosts):
             return _refused(421, "This name is not one of this page's; list it under web.hosts in the config.")
-        if not self._keys.locked and any(name in headers for name in PROXY_HEADERS):
-            return _refused(403, "Behind a proxy the page needs web.users or web.token in the config.")
+        if not keys.locked and any(name in headers for name in PROXY_HEADERS):
+            return _refused(403, "Behind a proxy the page needs web.users or web.tokens in the config.")
         return None
 
 
@@ -123,30 +173,42 @@ def visitor_of(keys: Keys, headers: Headers) -> Visitor | None:
     if not keys.locked:
         return Visitor(name="", how="local")
     kind, _, given = headers.get("authorization", "").partition(" ")
-    if kind.lower() == "bearer" and keys.token is not None:
-        same = hmac.compare_digest(digest(given.strip()), keys.token)
-        return Visitor(name="token", how="token") if same else None
+    if kind.lower() == "bearer":
+        secret = digest(given.strip())
+        same = [(name, key) for name, key in keys.tokens.items() if hmac.compare_digest(secret, key.secret)]
+        return Visitor(name=same[0][0], how="token", may=same[0][1].may, up_to=same[0][1].up_to) if same else None
     if kind.lower() == "basic":
         name, password = _basic(given)
-        same = hmac.compare_digest(digest(password), keys.users.get(name, NOBODY))
-        return Visitor(name=name, how="password") if same else None
+        key = keys.users.get(name, Key(secret=NOBODY))
+        same_password = hmac.compare_digest(digest(password), key.secret)
+        return Visitor(name=name, how="password", may=key.may, up_to=key.up_to) if same_password else None
     return None
 
 
+def place_of_peer(scope: Scope) -> str:
+    """Where a connection comes from: an address, or the network of one of IPv6, of which anybody has many."""
+    host = str((scope.get("client") or ("",))[0])
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    return host if address.version == 4 else str(ipaddress.ip_network((address, 64), strict=False))
+
+
 class Forms:
-    """Tokens for forms: a random cookie, and in the form what only this process can make of it."""
+    """Tokens for forms: a random cookie, and in the form what only this process can make of it and of who signed in."""
 
     def __init__(self, key: str) -> None:
         self._key = key.encode()
 
-    def token(self, cookie: str) -> str:
-        """What a form must carry for a browser with that cookie."""
-        return hmac.new(self._key, cookie.encode(), hashlib.sha256).hexdigest()
+    def token(self, cookie: str, visitor: Visitor) -> str:
+        """What a form must carry for a browser with that cookie, and somebody in it."""
+        return hmac.new(self._key, f"{visitor.name}\0{cookie}".encode(), hashlib.sha256).hexdigest()
 
-    def own(self, headers: Headers, token: str) -> bool:
-        """Whether a form was given out by this page to this browser."""
+    def own(self, headers: Headers, token: str, visitor: Visitor) -> bool:
+        """Whether a form was given out by this page to this browser, for who sends it."""
         cookie = cookie_of(headers, FORM_COOKIE)
-        return bool(cookie) and hmac.compare_digest(self.token(cookie), token)
+        return bool(cookie) and hmac.compare_digest(self.token(cookie, visitor).encode(), token.encode())
 
 
 def cookie_of(headers: Headers, name: str) -> str:
@@ -185,9 +247,16 @@ def _own_origin(headers: Headers) -> bool:
 def _basic(given: str) -> tuple[str, str]:
     try:
         name, _, password = base64.b64decode(given.strip(), validate=True).decode("utf-8").partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # of base64, of UTF-8, of characters beyond ASCII
         return "", ""
     return name, password
+
+
+def _claimed_name(given: str) -> str:
+    """Whose name a wrong sign-in gave, for the log; never more of it."""
+    kind, _, rest = given.partition(" ")
+    name = _basic(rest)[0] if kind.lower() == "basic" else ""
+    return "".join(filter(str.isprintable, name))[:NAME_SHOWN]
 
 
 def _hostname(host: str) -> str:

@@ -44,6 +44,7 @@ METRICS: Mapping[str, str] = {
     "ledger_commit_seconds": "time of a commit, its sync to disk included",
     "ledger_failures_total": "commits that failed; nothing is sent until one succeeds",
     "messages_total": "messages to people by result: sent, failed",
+    "sign_ins_refused_total": "wrong passwords and tokens at the page",
     "halts": "halts in force",
     "rules_refused": "1 while the rule files do not load and the last good set stays in force",
     "log_records": "records in the action log",
@@ -70,6 +71,7 @@ class Meter:
         self._commits = self._histogram("ledger_commit_seconds", COMMITS)
         self._failures = self._counter("ledger_failures_total")
         self._messages = self._counter("messages_total", "result")
+        self._sign_ins = self._counter("sign_ins_refused_total")
 
     def cycle(self, report: CycleReport, now: datetime) -> None:
         """A look has ended."""
@@ -109,6 +111,10 @@ class Meter:
     def message(self, *, taken: bool) -> None:
         """A message was handed over, or could not be."""
         self._messages.labels("sent" if taken else "failed").inc()
+
+    def sign_in_refused(self) -> None:
+        """Somebody gave a wrong password or token to the page."""
+        self._sign_ins.inc()
 
     def measured(self, ledger: LedgerBrowser, now: datetime) -> Measured:
         """The answer to a scrape."""

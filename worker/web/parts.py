@@ -6,7 +6,7 @@ here could.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
@@ -56,7 +56,7 @@ class PageParts:
     """``rules`` are the texts of those ``in_force``. ``entropy`` draws a secret text. ``silence`` tells for how long,
     in seconds, the daemon's loop has not moved. ``interval`` is the time between two looks. ``measured`` answers
     Prometheus. ``amiss`` says, as `status` does, what is wrong with the ledger as it lies there; None where nothing
-    is."""
+    is. ``keys`` are those of now; ``refused`` is told of each wrong sign-in: from where, as whom, how manieth."""
 
     ledger: LedgerBrowser
     decisions: Decisions
@@ -68,4 +68,5 @@ class PageParts:
     interval: timedelta
     measured: Callable[[], Measured]
     amiss: Callable[[], str | None]
-    keys: Keys = field(default_factory=Keys)
+    keys: Callable[[], Keys] = Keys
+    refused: Callable[[str, str, int], None] = lambda _place, _name, _count: None

@@ -13,13 +13,62 @@ from typing import Any, Self
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from worker.model.errors import UsageError
 
 STOP_WITHIN_S = 5.0
-CONNECTIONS_MAX = 128
+CONNECTIONS_MAX = 512
+PEER_MAX = 64
+"""Connections of one address. One more takes the place of the one that has been silent for longest."""
 KEPT_OPEN_S = 15
+HEAD_WITHIN_S = 10.0
+"""A connection on which no request has begun for so long is closed."""
+ANSWER_WITHIN_S = 600.0
+"""The longest that one answer may take to be read: an export of a large log over a slow line."""
 HEAD_BYTES_MAX = 32 * 1024
+
+
+class Deadlined(H11Protocol):
+    """A connection that may not be held for nothing: a silent one is closed in time, and gives way to others before."""
+
+    since = 0.0
+    """When its last request began, or it was made, on the loop's clock."""
+    seen: object = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Takes a connection, in the place of the one that has been silent for longest where there are too many."""
+        super().connection_made(transport)
+        self.since = self.loop.time()
+        others = [one for one in self.connections if isinstance(one, Deadlined) and one is not self]
+        same = [one for one in others if one.peer == self.peer]
+        crowd = same if len(same) >= PEER_MAX else others if len(others) >= CONNECTIONS_MAX else []
+        if crowd:
+            least = min((one for one in crowd if not one.busy), key=lambda one: one.since, default=self)
+            least.connections.discard(least)
+            least.transport.abort()
+        self._watch()
+
+    @property
+    def peer(self) -> str:
+        """The address at the other end."""
+        return self.client[0] if self.client else ""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request has begun on it, and is not answered."""
+        return bool(self.cycle) and not self.cycle.response_complete
+
+    def _watch(self) -> None:
+        """Closes it where nothing came of it in time; looks again a second later where something may."""
+        if self not in self.connections:
+            return
+        if self.cycle is not self.seen:
+            self.seen, self.since = self.cycle, self.loop.time()
+        if self.loop.time() - self.since >= (ANSWER_WITHIN_S if self.busy else HEAD_WITHIN_S):
+            self.transport.abort()
+            return
+        self.loop.call_later(1.0, self._watch)
 
 
 class PageServer:
@@ -43,7 +92,7 @@ class PageServer:
             ws="none",
             server_header=False,
             proxy_headers=False,  # who asks is told by the connection, not by a header that anybody can write
-            limit_concurrency=CONNECTIONS_MAX,
+            http=Deadlined,
             timeout_keep_alive=KEPT_OPEN_S,
             h11_max_incomplete_event_size=HEAD_BYTES_MAX,
             timeout_graceful_shutdown=2,
