@@ -117,6 +117,7 @@ def test_an_error_that_repeats_the_request_leaves_no_secret_anywhere(where: Home
     assert leaks(running.errors.encode()) == []
     for file in where.folder.glob("worker.db*"):
         assert leaks(file.read_bytes()) == [], file.name
+        assert file.stat().st_mode & 0o077 == 0, f"{file.name} is its user's alone, whatever the umask"
 
 
 def test_refused_credentials_exit_3_show_no_secret_and_leave_no_word_of_running(where: Home) -> None:

@@ -80,6 +80,8 @@ def mistakes(text: str) -> list[str]:
         ("facts: {a-b: {get: /x}}", "c.yaml:1:9: the fact's name 'a-b' is no name: letters, digits and _"),
         ("facts: {a: {get: x}}", "c.yaml:1:18: facts.a.get must be a path that begins with /"),
         ("facts: {a: {get: /auth/x}}", "c.yaml:1:18: facts.a.get must not be a path of /auth"),
+        ("facts: {a: {get: /%61uth/x}}", "c.yaml:1:18: facts.a.get must not be a path of /auth"),
+        ("facts: {a: {get: /x%2f..%2fauth}}", "c.yaml:1:18: facts.a.get has '%2f' in it"),
         (
             'facts: {a: {get: "/x/{id}"}}',
             "c.yaml:1:18: facts.a.get: unknown placeholder {id}; known: {client_id}, {eid}, {partner_id}",

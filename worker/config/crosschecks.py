@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 import jmespath
 from jmespath.exceptions import JMESPathError
@@ -15,6 +15,7 @@ from worker.config.sections import ConfigText, FactText, SecretText
 from worker.model.document import QUERY_VALUES
 from worker.model.endpoints import ENDPOINTS, row_of
 from worker.model.topics import TOPICS
+from worker.rules.calls import hidden_in
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT
 from worker.rules.nearest import meant, nearest
 from worker.rules.registry import BUILT_IN
@@ -170,7 +171,11 @@ def _fact(name: str, fact: FactText) -> Iterator[Wrong]:
     if not fact.get.startswith("/") or "://" in fact.get or fact.get.startswith("//"):
         hint = "such as /events/{eid}/statistics; the host is api.base_url"
         yield Wrong(loc=(*loc, "get"), message=f"facts.{name}.get must be a path that begins with /", hint=hint)
-    if re.match(r"/+auth(?:/|$)", fact.get):
+    hidden = hidden_in(fact.get.partition("?")[0])
+    if hidden is not None:
+        hint = "a proxy on the way could make another path of it; write the path as the document spells it"
+        yield Wrong(loc=(*loc, "get"), message=f"facts.{name}.get has '{hidden}' in it", hint=hint)
+    if re.match(r"/+auth(?:/|$)", unquote(fact.get).lower()):
         yield Wrong(loc=(*loc, "get"), message=f"facts.{name}.get must not be a path of /auth")
     yield from _row(name, fact)
     for placeholder in _PLACEHOLDER.findall(fact.get):

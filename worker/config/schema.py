@@ -45,7 +45,7 @@ EXAMPLES: Mapping[str, Any] = {
     "Safety.gap": {"longer_than": "1h", "then": "ask"},
     "Spend.per_event": 1000,
     "Spend.per_day": 5000,
-    "Web.users": {"ada": {"env": "PAGE_PASSWORD"}},
+    "Web.users": {"ann": {"password": {"env": "PAGE_PASSWORD"}, "may": ["view", "approve"], "up_to": 500}},
     "Web.token": {"env": "PAGE_TOKEN"},
     "Web.hosts": ["worker.example"],
 }

@@ -185,13 +185,18 @@ May = Annotated[
     tuple[Literal["view", "approve", "operate"], ...],
     Field(min_length=1, description="view; approve: approve and reject; operate: halt, resume and resolve"),
 ]
-UpTo = Annotated[Money | None, Field(description="the most that one approved write may spend; null: any amount")]
+UpTo = Annotated[
+    Money | None, Field(description="the most that one approved write may spend; null: any amount", examples=[500])
+]
 
 
 class WebUser(Section):
     """Somebody who signs in to the page."""
 
-    password: SecretSource = Field(description="where the password is found; 12 characters or more")
+    password: SecretSource = Field(
+        description="where the password is found; 12 characters or more",
+        examples=[{"env": "CAMPAIGN_WORKER_PASSWORD_ANN"}],
+    )
     may: May = ("view",)
     up_to: UpTo = None
 
@@ -199,7 +204,9 @@ class WebUser(Section):
 class WebToken(Section):
     """A program that asks with `Authorization: Bearer`."""
 
-    token: SecretSource = Field(description="where the token is found; 12 characters or more")
+    token: SecretSource = Field(
+        description="where the token is found; 12 characters or more", examples=[{"env": "CAMPAIGN_WORKER_PAGE_TOKEN"}]
+    )
     may: May = ("view",)
     up_to: UpTo = None
 
@@ -219,7 +226,9 @@ class Web(Section):
         description="who may come in, and do what; none: open to this machine, and only shows",
     )
     tokens: dict[str, WebToken] = Field(
-        default_factory=dict, description="programs that may come in, such as Prometheus, by a name for the log"
+        default_factory=dict,
+        description="programs that may come in, such as Prometheus, by a name for the log",
+        examples=[{"prometheus": {"token": {"env": "CAMPAIGN_WORKER_PAGE_TOKEN"}}}],
     )
     hosts: tuple[Name, ...] = Field((), description="names under which the page is reached; addresses need none")
 

@@ -19,7 +19,7 @@ from worker.model.ids import EventId, RuleId
 from worker.model.memory import RuleMemory
 from worker.model.rules import Rule, RuleSet
 from worker.model.writes import Write
-from worker.writes.intents import always_asks
+from worker.writes.intents import asks_always
 from worker.writes.wishes import wish_of
 
 
@@ -127,8 +127,9 @@ def _unwanted(write: Write, asked: Asked) -> No | None:
     modes = {mode_of(rule, asked.deciding) for rule in rules}
     if modes == {"shadow"}:
         return No(way="hold", reason="mode", why="shadow mode: nothing is sent")
-    if always_asks(write.intent) and not write.approved and write.state == "planned" and not write.sent:
-        return No(way="ask", reason="delete", why="a person must let a DELETE go")
+    always = asks_always(write.intent)
+    if always is not None and not write.approved and write.state == "planned" and not write.sent:
+        return No(way="ask", reason=always[0], why=always[1])
     if "live" not in modes and not write.approved:
         asks = write.state == "planned" and not write.sent
         return No(way="ask" if asks else "hold", reason="mode", why="approve mode: a person must let it go")

@@ -16,7 +16,7 @@ from worker.model.replacing import replace
 from worker.model.rules import Rule, RuleSet
 from worker.model.writes import UNSENT, Mode, Plan, Write, WriteKey
 from worker.rules.durations import duration_text
-from worker.writes.intents import Planned, always_asks, plan_steps
+from worker.writes.intents import Planned, asks_always, plan_steps
 from worker.writes.states import move, note
 
 
@@ -246,9 +246,8 @@ def _in_mode(plan: Plan, mode: Mode, forced: Brake | None, surge: str | None) ->
         return replace(plan, state="waiting", reason="surge", why=surge)
     if mode == "approve":
         return replace(plan, state="waiting", reason="mode", why=f"approve mode: {plan.why}")
-    if always_asks(plan.intent):
-        return replace(plan, state="waiting", reason="delete", why=f"a person must let a DELETE go: {plan.why}")
-    return plan
+    asks = asks_always(plan.intent)
+    return plan if asks is None else replace(plan, state="waiting", reason=asks[0], why=f"{asks[1]}: {plan.why}")
 
 
 def _facts_used(candidate: Candidate) -> dict[str, Json]:

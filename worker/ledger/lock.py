@@ -43,7 +43,7 @@ class SenderLock:
     def acquire(cls, place: LedgerPlace, *, now: datetime) -> Self:
         """Takes the lock, or raises `NotSafe` that names the holder's pid."""
         try:
-            handle = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            handle = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             missing = no_folder(place)
             if missing is not None:

@@ -342,3 +342,8 @@ def row_of(method: str, path: str, host: Host = "api") -> Endpoint | None:
     ``/events/venues`` is not the event called venues; ``{}`` in the path stands for any name."""
     found = [row for row in ENDPOINTS if row.host == host and row.method in (method, None) and row.matches(path)]
     return min(found, key=lambda row: row.path.count("{"), default=None)
+
+
+def row_called(method: str, path: str, host: Host = "api") -> Endpoint | None:
+    """As `row_of`, with or without a slash at the end: the document writes both kinds."""
+    return row_of(method, path, host) or row_of(method, path[:-1] if path.endswith("/") else f"{path}/", host)

@@ -65,6 +65,7 @@ REASONS: Mapping[str, str] = {
     "not_as_assumed": "the service showed that an assumption does not hold",
     "restored": "the ledger was restored, or taken to another service",
     "delete": "a DELETE always waits for a person",
+    "undocumented": "a request that the service's document does not name always waits for a person",
     "mode": "the mode asks for approval or is shadow",
     "halt": "a person halted writes",
     "conflict": "another rule wishes the opposite",

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from urllib.parse import unquote
 
 from worker.model.actions import ACTIONS
-from worker.model.endpoints import Endpoint, Host, row_of
+from worker.model.endpoints import Endpoint, Host, row_called, row_of
 from worker.model.rules import Template
 from worker.rules.fields import Form
 from worker.rules.nearest import instead, meant
@@ -20,6 +20,7 @@ METHODS = ("POST", "PUT", "PATCH", "DELETE")
 HOSTS: Mapping[str, Host] = {"api": "api", "cr": "cr", "media": "media"}
 TASK = "/events/{eid}/client_campaign_status/task"
 _PATH = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2}|\{\w*\})*)+")
+_HIDDEN = re.compile(r"%(?:2[5fF]|5[cC]|3[bB]|[01][0-9A-Fa-f]|7[fF])|[;\\]")
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]+)\}")
 
 
@@ -38,6 +39,8 @@ def read_path(value: Value, what: str, form: Form) -> str | None:
         return None
     if "?" in found:
         form.note(value, f"{what} has a query", hint="write it under query:", offset=found.index("?"))
+        return None
+    if _resolved_elsewhere(value, what, found, form):
         return None
     segments = [unquote(part) for part in found.split("/")[1:]]
     if not _PATH.fullmatch(found) or {".", ".."} & set(segments) or "" in segments[:-1]:
@@ -59,6 +62,8 @@ def read_get(value: Value, what: str, form: Form) -> str | None:
     """What ``confirm`` reads: a path of the main API, perhaps with a query."""
     found = form.text(value, what)
     if found is None or not isinstance(value, Scalar):
+        return None
+    if _resolved_elsewhere(value, what, found.partition("?")[0], form):
         return None
     path = unquote(found.partition("?")[0])
     if not found.startswith("/") or "//" in path or " " in found or {".", ".."} & set(path.split("/")):
@@ -86,7 +91,7 @@ def check_call(entries: Entries, given: Mapping[str, Template], form: Form) -> s
     if _is_auth(plain):
         form.note(place, "a rule does not sign in or out", hint="paths below /auth are the worker's own", code="path")
         return None
-    row = row_of(method, plain, host) or row_of(method, _other_end(plain), host)
+    row = row_called(method, plain, host)
     if row is None:
         return _unknown_call(method, plain, host)
     _refused(row, place, form)
@@ -122,9 +127,19 @@ def _is_auth(path: str) -> bool:
     return re.match(r"/auth(?:/|$)", path.lower()) is not None
 
 
-def _other_end(path: str) -> str:
-    """The path with or without its last slash: the document writes both kinds."""
-    return path.rstrip("/") if path.endswith("/") else f"{path}/"
+def hidden_in(path: str) -> str | None:
+    """What of a path only a proxy would resolve: it decodes a slash or a percent sign, or cuts off what follows ``;``,
+    and then asks for another path than the one that was judged. None where there is nothing of the kind."""
+    found = _HIDDEN.search(path)
+    return None if found is None else found[0]
+
+
+def _resolved_elsewhere(value: Scalar, what: str, path: str, form: Form) -> bool:
+    found = hidden_in(path)
+    if found is not None:
+        hint = "a proxy on the way could make another path of it; write the path as the document spells it"
+        form.note(value, f"{what} has '{found}' in it", hint=hint, offset=value.text.find(found))
+    return found is not None
 
 
 def _filled_in(value: Scalar, what: str, form: Form) -> bool:

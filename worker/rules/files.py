@@ -1,7 +1,8 @@
 """Which files a folder of rules holds, and their texts; or, of each that cannot be had, why not.
 
 Nothing that could be a rule is passed over in silence: a link that leads nowhere, a folder that may not be read or one
-that leads back into itself may each be the rule that was to hold another back. Links to files and folders are followed.
+that leads back into itself may each be the rule that was to hold another back. Links are followed inside of the
+folder (as a ConfigMap has them); one that leads out of it is an error: who writes a rule could have any file shown.
 Reading is all it does to the world.
 """
 
@@ -66,9 +67,10 @@ def texts_of(path: Path) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
 
 @dataclass(slots=True)
 class Walk:
-    """What lies under a path: the files, and what could not be looked at. Names that begin with a dot do not count,
+    """What lies under ``root``: the files, and what could not be looked at. Names that begin with a dot do not count,
     nor does what stands in a folder ``tests`` below the path."""
 
+    root: Path
     ending: str = ENDING
     files: list[Path] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
@@ -91,7 +93,11 @@ class Walk:
             if path.suffix in ("", self.ending):  # what has another ending is no rule file, wherever it leads
                 self.problems.append(_leads_nowhere(path) if path.is_symlink() else _cannot_be_read(path, error))
             return
-        if stat.S_ISDIR(found.st_mode):
+        if path.is_symlink() and not path.resolve().is_relative_to(self.root.resolve()):
+            if stat.S_ISDIR(found.st_mode) or path.suffix == self.ending:
+                hint = "put the file itself here; a link may lead to what stands in this folder, and nowhere else"
+                self.problems.append(_problem(path, "is a link that leads out of the folder", hint))
+        elif stat.S_ISDIR(found.st_mode):
             if any(os.path.samestat(found, one) for one in above):
                 hint = "remove the link: what it leads to is read already"
                 self.problems.append(_problem(path, "leads back to a folder that it stands in", hint))
@@ -106,7 +112,7 @@ class Walk:
 
 def walked(path: Path, ending: str = ENDING) -> Walk:
     """What lies under a path, which may be a single file of any name. Raises nothing."""
-    walk = Walk(ending=ending)
+    walk = Walk(root=path, ending=ending)
     try:
         found = path.stat()
     except OSError as error:

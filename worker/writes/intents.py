@@ -7,9 +7,11 @@ own (API section 3.2): it has its own life, its own outcome, and cannot be read 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never, cast
+from urllib.parse import unquote
 
 from worker.model.action import Action
 from worker.model.actions import ACTIONS
+from worker.model.endpoints import Host, row_called
 from worker.model.facts import Json
 from worker.model.replacing import replace
 from worker.model.rules import Rule, Scope, Step
@@ -111,9 +113,14 @@ def reads_back(intent: Intent, item: str) -> bool:
     return row.shown not in ("answer", "handover") and item not in row.unseen
 
 
-def always_asks(intent: Intent) -> bool:
-    """Whether a person must let it go, whatever the mode: what a DELETE takes away nobody can put back."""
-    return ACTIONS[intent.action].shown == "confirm" and intent.params.get("method") == "DELETE"
+def asks_always(intent: Intent) -> tuple[str, str] | None:
+    """Why a person must let it go, whatever the mode, as a reason and in words: what a DELETE takes away nobody can put
+    back, and what a request does that the document does not name nobody knows."""
+    if ACTIONS[intent.action].shown != "confirm":
+        return None
+    if intent.params.get("method") == "DELETE":
+        return "delete", "a person must let a DELETE go"
+    return None if _documented(intent.params) else ("undocumented", "the service's document names no such request")
 
 
 def _as_written(step: Step) -> dict[str, Json]:
@@ -153,6 +160,12 @@ def _wanted(row: Action, params: Mapping[str, Json]) -> dict[str, Json]:
     assert_never(row.shown)
 
 
+def _documented(params: Mapping[str, Json]) -> bool:
+    """Whether the document names the request that a rule wrote by hand."""
+    host = cast("Host", params.get("host") or "api")
+    return row_called(str(params.get("method")), unquote(str(params.get("path"))), host) is not None
+
+
 def _spends(row: Action, wish: Wish, params: Mapping[str, Json]) -> bool:
     match row.spends:
         case "unless_off":
@@ -160,6 +173,6 @@ def _spends(row: Action, wish: Wish, params: Mapping[str, Json]) -> bool:
         case "with_budget":
             return money_in(dict(params)) is not None
         case "unless_said":
-            return params.get("spends") is not False
+            return params.get("spends") is not False or not _documented(params)
         case _:
             return row.spends == "always"

@@ -43,9 +43,9 @@ def rule(do: str, when: str = "event.status == 'cancelled'", more: str = "") -> 
         ),
         ("[{create_campaign: {tc: a, tc_run_id: 1}}]", "campaigns: [{tc: a, tc_run_id: '1'}]", None, "skipped"),
         ("[{series_add: [e2]}]", "setup: {state: NONE}", "'e2' in event.campaign_event_series", "confirmed"),
-        ("[{write: {method: PUT, path: /x}}]", "setup: {state: NONE}", None, "confirmed"),
+        ("[{write: {host: cr, method: PUT, path: '/events/{eid}'}}]", "setup: {state: NONE}", None, "confirmed"),
         (
-            "[{write: {method: PUT, path: /x, confirm: {get: /y, when: response.ok}}}]",
+            "[{write: {host: cr, method: PUT, path: '/events/{eid}', confirm: {get: /y, when: response.ok}}}]",
             "setup: {state: NONE}",
             None,
             "confirmed",
@@ -136,8 +136,12 @@ steps: [{{at: 3s, set: {{{CLUSTERS}}}, expect: [], sent: 0}}]
     [
         ("[{edit_cluster: {tc: a, tc_run_id: 1, extra: {x: 2}}}]", "hidden", "confirmed"),
         ("[{edit_cluster: {tc: a, tc_run_id: 1, extra: {x: 2}}}]", "none", "confirmed"),
-        ("[{write: {method: PUT, path: /x, confirm: {get: /y, when: response.ok}}}]", "late 40s", "confirmed"),
-        ("[{write: {method: PUT, path: /x}}]", "hidden", "needs_human"),
+        (
+            "[{write: {host: cr, method: PUT, path: '/events/{eid}', confirm: {get: /y, when: response.ok}}}]",
+            "late 40s",
+            "confirmed",
+        ),
+        ("[{write: {host: cr, method: PUT, path: '/events/{eid}'}}]", "hidden", "needs_human"),
         ("[reset_setup]", "none", "needs_human"),
         ("[{notify: look}]", "none", "needs_human"),
     ],

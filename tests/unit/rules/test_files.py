@@ -96,14 +96,26 @@ def test_what_could_hold_rules_and_cannot_be_read_is_an_error_that_names_it(trou
             assert files_hash(folder).startswith("unreadable "), "a running worker sees that something changed"
 
 
-def test_links_to_files_and_folders_are_followed(tmp_path: Path) -> None:
-    write(tmp_path, "elsewhere/a.yaml", "linked-folder")
-    write(tmp_path, "single.yaml", "linked-file")
-    (tmp_path / "rules").mkdir()
-    (tmp_path / "rules" / "team").symlink_to("../elsewhere")
-    (tmp_path / "rules" / "b.yaml").symlink_to("../single.yaml")
+def test_links_are_followed_inside_of_the_folder(tmp_path: Path) -> None:
+    """As a ConfigMap is mounted: each file a link into a folder that is itself a link to the newest version."""
+    write(tmp_path / "rules", "..2026/a.yaml", "linked-file")
+    (tmp_path / "rules" / "..data").symlink_to("..2026")
+    (tmp_path / "rules" / "a.yaml").symlink_to("..data/a.yaml")
+    (tmp_path / "link").symlink_to("rules")
+    for folder in ("rules", "link"):
+        assert [rule.id for rule in load_rules(tmp_path / folder).rules] == ["linked-file"]
 
-    assert [rule.id for rule in load_rules(tmp_path / "rules").rules] == ["linked-file", "linked-folder"]
+
+def test_a_link_out_of_the_folder_shows_nobody_what_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "secret").write_text("password: hunter2hunter2")
+    (tmp_path / "team").mkdir()
+    (tmp_path / "rules" / "a.yaml").symlink_to(tmp_path / "secret")
+    (tmp_path / "rules" / "team").symlink_to("../team")
+    with pytest.raises(InputErrors) as caught:
+        load_rules(tmp_path / "rules")
+    assert [one.message for one in caught.value.problems] == ["is a link that leads out of the folder"] * 2
+    assert "hunter2" not in str(caught.value)
 
 
 def test_what_is_hidden_is_a_test_or_has_another_ending_does_not_count(tmp_path: Path) -> None:

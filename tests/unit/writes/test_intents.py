@@ -10,7 +10,7 @@ from worker.model.actions import ACTIONS
 from worker.model.facts import Json, Known
 from worker.model.rules import Scope, Step
 from worker.writes.computing import NotComputable
-from worker.writes.intents import always_asks, amount_of, plan_steps, reads_back, wishes_of
+from worker.writes.intents import amount_of, asks_always, plan_steps, reads_back, wishes_of
 from worker.writes.wishes import Wish, wish_of
 
 
@@ -101,18 +101,23 @@ def test_what_each_action_wants(
 @pytest.mark.parametrize(
     ("params", "spends", "asks"),
     [
-        ({"method": "PUT", "path": "/x"}, True, False),
-        ({"method": "PUT", "path": "/x", "spends": False}, False, False),
-        ({"method": "PUT", "path": "/x", "spends": True}, True, False),
-        ({"method": "DELETE", "path": "/x", "spends": False}, False, True),
+        ({"method": "PUT", "path": "/events/{eid}", "host": "cr"}, True, None),
+        ({"method": "PUT", "path": "/events/{eid}", "host": "cr", "spends": False}, False, None),
+        ({"method": "PUT", "path": "/events/%7Beid}/", "host": "cr", "spends": False}, False, None),
+        ({"method": "PUT", "path": "/events/{eid}", "spends": False}, True, "undocumented"),
+        ({"method": "PUT", "path": "/x", "spends": False}, True, "undocumented"),
+        ({"method": "PUT", "path": "/x", "spends": True}, True, "undocumented"),
+        ({"method": "DELETE", "path": "/x", "spends": False}, True, "delete"),
     ],
 )
 def test_a_write_by_hand_spends_unless_the_rule_says_otherwise_and_a_delete_asks(
-    params: Mapping[str, Json], spends: bool, asks: bool
+    params: Mapping[str, Json], spends: bool, asks: str | None
 ) -> None:
     intent = an_intent("write", params)
-    assert (intent.target, intent.spends, always_asks(intent)) == (f"{params['method']} /x", spends, asks)
-    assert not always_asks(an_intent("series_remove", {"value": ["a"]})), "what can be put back need not ask"
+    reason = asks_always(intent)
+    assert (intent.target, intent.spends) == (f"{params['method']} {params['path']}", spends)
+    assert (reason and reason[0]) == asks
+    assert not asks_always(an_intent("series_remove", {"value": ["a"]})), "what can be put back need not ask"
 
 
 def test_every_action_of_the_table_can_be_planned() -> None:
