@@ -5,6 +5,7 @@ itself. Loading it costs nothing, so that an interrupt is waited for while every
 """
 
 import os
+import resource
 
 from worker.cli.signals import end_at_once
 
@@ -15,6 +16,7 @@ def main() -> None:
     """Runs the command line of this process. An interrupt before a command is ready ends it without a word."""
     end_at_once()
     os.umask(0o077)  # whatever a command makes is its user's alone
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # passwords and tokens are in its memory
     from worker.cli.app import main as run  # noqa: PLC0415 - after the line above, which is for what this loads
 
     run()

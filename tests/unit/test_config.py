@@ -81,6 +81,7 @@ def mistakes(text: str) -> list[str]:
         ("facts: {a: {get: x}}", "c.yaml:1:18: facts.a.get must be a path that begins with /"),
         ("facts: {a: {get: /auth/x}}", "c.yaml:1:18: facts.a.get must not be a path of /auth"),
         ("facts: {a: {get: /%61uth/x}}", "c.yaml:1:18: facts.a.get must not be a path of /auth"),
+        ("facts: {a: {get: /x, value: '" + "[" * 3000 + "'}}", "c.yaml:1:29: facts.a.value is not a JMESPath"),
         ("facts: {a: {get: /x%2f..%2fauth}}", "c.yaml:1:18: facts.a.get has '%2f' in it"),
         (
             'facts: {a: {get: "/x/{id}"}}',

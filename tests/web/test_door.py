@@ -334,3 +334,10 @@ def test_a_password_file_that_changes_is_read_anew(tmp_path: Path, monkeypatch: 
     assert (comes_in("another long one"), ring().locked) == (False, True)
     file.write_text(PASSWORD)
     assert comes_in(PASSWORD)
+
+
+def test_a_page_shows_no_letter_that_turns_the_direction_of_reading(shown: Scene) -> None:
+    turned = "over-1\u202e4lp"
+    answer = httpx.get(f"{shown.address}/log", params={"event": turned}, trust_env=False)
+    assert "\u202e" not in answer.text
+    assert "over-1\ufffd4lp" in answer.text

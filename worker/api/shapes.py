@@ -65,7 +65,7 @@ def path_objection(value: Json) -> str | None:
         return "a JMESPath expression is wanted"
     try:
         jmespath.compile(value)
-    except JMESPathError as error:
+    except (JMESPathError, RecursionError) as error:
         return f"not a JMESPath expression: {str(error).splitlines()[0]}"
     return None
 

@@ -1,7 +1,7 @@
 """What several commands need: the config's ledger, times, durations and reasons as people type them, who is asking."""
 
-import getpass
 import os
+import pwd
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
@@ -105,13 +105,15 @@ def given(because: str) -> str:
 
 
 def operator() -> str:
-    """Who is asking, for the log: the user of the system, or who sudo says it was; never the worker itself, though its
-    user in a container is called that."""
+    """Who is asking, for the log: the user of the system, whom the kernel knows; and beside it, as a claim, who sudo
+    says it was. Never the worker itself, though its user in a container is called that."""
     try:
-        user = os.environ.get("SUDO_USER") or getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid {os.getuid()}"
-    return f"user {user}" if user == WORKER else user
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        user = f"uid {os.getuid()}"
+    claimed = os.environ.get("SUDO_USER")
+    named = f"user {user}" if user == WORKER else user
+    return f"{named} (claims to be {claimed})" if claimed and claimed != user else named
 
 
 def looked_at(ledger: LedgerReader, partner: PartnerId) -> datetime | None:

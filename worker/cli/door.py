@@ -61,7 +61,7 @@ def tell_error(error: WorkerError) -> None:
         lines = [f"error: {error}", *([f"    {error.hint}"] if error.hint else [])]
     with suppress(OSError):
         for line in lines:
-            print(line, file=sys.stderr)
+            print("".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in line), file=sys.stderr)
 
 
 def in_our_words(error: Exception) -> None:

@@ -126,7 +126,8 @@ def _export(records: Iterable[dict[str, Json]], output: LogFormat, *, whole: boo
         sys.stdout.write(csv_head())
     last = None
     for record in records:
-        sys.stdout.write(csv_lines([record]) if output is LogFormat.csv else json_lines([record]))
+        line = csv_lines([record]) if output is LogFormat.csv else json_lines([record])
+        sys.stdout.write(printable(line) if sys.stdout.isatty() else line)  # a file has it as it is, for its hash
         last = record
     sys.stdout.flush()
     if whole:

@@ -185,7 +185,7 @@ def counted(number: int, noun: str) -> str:
 
 def say(message: str) -> None:
     """A line for a person, on stderr."""
-    print(message, file=sys.stderr)
+    print(printable(message), file=sys.stderr)
 
 
 def _text(value: Json) -> str:

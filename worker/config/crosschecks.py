@@ -185,8 +185,8 @@ def _fact(name: str, fact: FactText) -> Iterator[Wrong]:
             yield Wrong(loc=(*loc, "get"), message=message)
     try:
         jmespath.compile(fact.value)
-    except JMESPathError as error:
-        first = str(error).splitlines()[0] if str(error) else "it cannot be read"
+    except (JMESPathError, RecursionError) as error:
+        first = (str(error).splitlines() or ["it cannot be read"])[0]
         yield Wrong(loc=(*loc, "value"), message=f"facts.{name}.value is not a JMESPath: {first}")
 
 

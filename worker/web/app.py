@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
@@ -64,6 +65,7 @@ def templates() -> Environment:
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -74,6 +76,13 @@ def templates() -> Environment:
     for name in made.list_templates(("html",)):
         made.get_template(name)  # compiled at the start, so that the first page is as quick as any other
     return made
+
+
+def _shown(value: object) -> object:
+    """A text without what turns the direction of reading or cannot be seen: an id must look like what it is."""
+    if isinstance(value, Markup) or not isinstance(value, str) or value.isprintable():
+        return value
+    return "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in value)
 
 
 class Site:

@@ -1,6 +1,7 @@
 """`halt`, `resume`, `approve`, `reject` and `resolve`: a slip of the operator's is an error, and changes nothing."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -152,14 +153,26 @@ def test_a_lost_ledger_is_said_to_be_lost_before_anything_is_decided(config: Pat
     assert not (config.parent / "worker.db").exists()
 
 
-def test_a_person_whose_user_is_called_as_the_worker_is_told_from_it(
-    config: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("user", "claimed", "named"),
+    [
+        ("ann", None, "ann"),
+        ("worker", None, "user worker"),
+        ("root", "ann", "root (claims to be ann)"),
+        ("ann", "ann", "ann"),
+    ],
+    ids=["the kernel knows who", "as in the container", "a variable that anybody can set", "no claim of another"],
+)
+def test_the_log_names_who_the_kernel_knows_and_marks_who_is_only_claimed(
+    config: Path, monkeypatch: pytest.MonkeyPatch, user: str, claimed: str | None, named: str
 ) -> None:
-    monkeypatch.setenv("SUDO_USER", "worker")  # as in the container, whose user has this name
+    monkeypatch.setattr("worker.cli.common.pwd.getpwuid", lambda _: SimpleNamespace(pw_name=user))
+    monkeypatch.setenv("USER", "somebody else")
+    monkeypatch.delenv("SUDO_USER", raising=False) if claimed is None else monkeypatch.setenv("SUDO_USER", claimed)
 
     call("halt", "--because", "prices", config=config)
     call("resume", "--because", "mended", config=config)
 
     with open_reading("sqlite:///worker.db", config.parent) as ledger:
         said = [record["by"] for record in ledger.log(LogFilter()) if record["kind"] in ("halted", "resumed")]
-    assert said[-2:] == ["user worker", "user worker"]
+    assert said[-2:] == [named, named]
