@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.calling import call
-from tests.web.scene import Scene, copied, scene
+from tests.web.scene import ANN, PASSWORD, Scene, copied, scene
 from tests.worlds import Town, draft, happening, town, world
 from worker.cli.opening import ledger_url
 from worker.ledger.lock import SenderLock
@@ -18,6 +18,7 @@ from worker.ledger.places import place_of
 from worker.ledger.reading import open_reading
 from worker.messages.digest import Message
 from worker.messages.outbox import Outbox, Subscriber
+from worker.web.door import Key, Keys, digest
 
 RULES = """
 rules:
@@ -66,7 +67,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def waits(played: Path, tmp_path: Path) -> Iterator[Scene]:
-    with scene(copied(played, tmp_path / "own")) as found:
+    with scene(copied(played, tmp_path / "own"), keys=ANN) as found:
         yield found
 
 
@@ -75,7 +76,7 @@ def text(html: str) -> str:
 
 
 def page(found: Scene, path: str) -> str:
-    return httpx.get(found.address + path, trust_env=False).text
+    return httpx.get(found.address + path, auth=("ann", PASSWORD), trust_env=False).text
 
 
 PATHS = ("/", "/writes", "/writes?state=waiting", "/event?event=e1", "/write?id=1")
@@ -108,12 +109,38 @@ def test_all_of_a_rule_together_are_approved_beside_their_sum(waits: Scene) -> N
 
 
 def test_the_answer_to_an_approval_says_what_was_approved(waits: Scene) -> None:
-    with httpx.Client(base_url=waits.address, trust_env=False, follow_redirects=True) as client:
+    with httpx.Client(base_url=waits.address, auth=("ann", PASSWORD), trust_env=False, follow_redirects=True) as client:
         found = re.search(r'name="token" value="([^"]+)"', client.get("/").text)
         assert found is not None
-        form = {"what": "approve", "id": "1", "because": "go", "name": "Ann", "token": found[1], "back": "/"}
+        form = {"what": "approve", "id": "1", "because": "go", "token": found[1], "back": "/"}
         shown = text(client.post("/act", data=form).text)
     assert f"write 1: waiting → planned: boost {FIRST.replace('->', '→')}; spends 500 EUR" in shown
+
+
+@pytest.mark.parametrize(
+    ("up_to", "numbers", "status"),
+    [
+        (500.0, ["1"], 303),
+        (300.0, ["2"], 303),
+        (300.0, ["4"], 303),
+        (300.0, ["1"], 403),
+        (300.0, ["2", "1"], 403),
+        (1e9, ["3"], 403),
+        (None, ["1", "2", "3", "4"], 303),
+    ],
+    ids=["just", "less", "what spends nothing", "more", "one of them more", "nobody knows how much", "any amount"],
+)
+def test_somebody_approves_up_to_an_amount_and_nothing_of_what_goes_beyond(
+    waits: Scene, up_to: float | None, numbers: list[str], status: int
+) -> None:
+    ben = Key(secret=digest(PASSWORD), may=frozenset({"view", "approve"}), up_to=up_to)
+    with scene(waits.folder, keys=Keys(tokens={"ben": ben})) as found:
+        form = {"what": "approve", "id": numbers, "because": "go"}
+        headers = {"Authorization": f"Bearer {PASSWORD}"}
+        answer = httpx.post(f"{found.address}/act", data=form, headers=headers, trust_env=False)
+        assert answer.status_code == status, answer.text
+        planned = [str(one.id) for one in found.ledger.writes() if one.state == "planned"]
+    assert planned == ([] if status == 403 else sorted(numbers))
 
 
 def test_the_commands_say_it_in_the_same_words(waits: Scene) -> None:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from worker.cli.common import amiss_with
@@ -18,8 +19,10 @@ from worker.cli.pulse import Pulse
 from worker.cli.wiring import operators_ledger
 from worker.config import Config, SignIn, WebPage, resolve
 from worker.engine.operators import approved, rejected, resolved
+from worker.engine.wanted import wanted_of
 from worker.ledger.browsing import open_browser
 from worker.ledger.places import place_of
+from worker.ledger.sql import SqlLedger
 from worker.logs import logger
 from worker.model.commits import Move
 from worker.model.errors import InputErrors, NotFound, UsageError
@@ -31,7 +34,7 @@ from worker.system import SystemClock, secret_text, utc_now
 from worker.web.app import application
 from worker.web.door import NOBODY, SECRET_LENGTH_MIN, WRONG_MAX, Key, Keys, digest
 from worker.web.metrics import Meter
-from worker.web.parts import PageParts, Said
+from worker.web.parts import NotAllowed, PageParts, Said
 from worker.web.ruletext import RuleShown, RulesShown, cut
 from worker.web.samples import EVERY, Samples
 from worker.web.server import PageServer
@@ -181,22 +184,31 @@ class PageDecisions:
         self._settings = engine_settings(config)
 
     def approve(self, ids: Sequence[int], said: Said) -> tuple[str, ...]:
-        """As the command `approve`."""
-        return self._decided(
-            ids, ("waiting",), lambda write: approved(write, because=said.because, by=said.by, now=utc_now())
-        )
+        """As the command `approve`. Raises `NotAllowed` where one of them spends more than this operator may approve,
+        or nobody knows how much."""
+
+        def verdict(ledger: SqlLedger, write: Write) -> Move:
+            spent = wanted_of(ledger, write)
+            if said.up_to is not None and (spent.unknown or (spent.amount or 0.0) > said.up_to):
+                raise NotAllowed(
+                    f"{said.by} may approve up to {said.up_to:g}, and write {write.id} {spent.spends}",
+                    hint="ask somebody who may approve more (web.users in the config); nothing was changed",
+                )
+            return approved(write, because=said.because, by=said.by, now=utc_now())
+
+        return self._decided(ids, ("waiting",), verdict)
 
     def reject(self, ids: Sequence[int], said: Said) -> tuple[str, ...]:
         """As the command `reject`."""
         states: tuple[State, ...] = ("waiting", "planned", "needs_human")
         return self._decided(
-            ids, states, lambda write: rejected(write, because=said.because, by=said.by, now=utc_now())
+            ids, states, lambda _, write: rejected(write, because=said.because, by=said.by, now=utc_now())
         )
 
     def resolve(self, ids: Sequence[int], said: Said, *, applied: bool) -> tuple[str, ...]:
         """As the command `resolve`."""
 
-        def verdict(write: Write) -> Move:
+        def verdict(_: SqlLedger, write: Write) -> Move:
             return resolved(
                 write, applied=applied, because=said.because, by=said.by, now=utc_now(), settings=self._settings
             )
@@ -239,12 +251,12 @@ class PageDecisions:
         return tuple(f"resumed: {one.partner or 'every partner'}, {one.rule or 'every rule'}" for one in ended)
 
     def _decided(
-        self, ids: Sequence[int], states: tuple[State, ...], verdict: Callable[[Write], Move]
+        self, ids: Sequence[int], states: tuple[State, ...], verdict: Callable[[SqlLedger, Write], Move]
     ) -> tuple[str, ...]:
         if not ids:
             raise UsageError("no write was named", hint="go back and reload")
         with operators_ledger(self._config) as ledger:
-            moves = decided(ledger, Chosen(ids=tuple(ids), states=states), verdict)
+            moves = decided(ledger, Chosen(ids=tuple(ids), states=states), partial(verdict, ledger))
             return tuple(line.replace(" -> ", " → ") for line in told(ledger, moves))
 
 

@@ -8,17 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qs
 
-from worker.model.errors import NotFound, UsageError, WorkerError
+from worker.model.errors import NotFound, UsageError
 from worker.rules.durations import parse_duration
 from worker.web.door import Visitor
-from worker.web.parts import Decisions, Said
+from worker.web.parts import Decisions, NotAllowed, Said
 
 BECAUSE_MAX = 1_000
 FIELDS_MAX = 2_000
-
-
-class NotAllowed(WorkerError):
-    """Somebody is known, and may not do this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +44,8 @@ class Act:
         """Decides, and says what was done. Raises `WorkerError` where nothing was."""
         if not self.because:
             raise UsageError("say why", hint="it is kept in the log, and an auditor will read it")
-        return WHAT[self.what](self, decisions, Said(because=self.because, by=f"{visitor.name} (page)"))
+        said = Said(because=self.because, by=f"{visitor.name} (page)", up_to=visitor.up_to)
+        return WHAT[self.what](self, decisions, said)
 
 
 def act_of(body: str) -> Act:

@@ -23,11 +23,11 @@ from worker import __version__
 from worker.engine.health import unhealthy
 from worker.model.errors import UsageError, WorkerError
 from worker.model.records import KINDS, REASONS
-from worker.web.acts import Act, NotAllowed, act_of
+from worker.web.acts import Act, act_of
 from worker.web.door import FORM_COOKIE, Door, Forms, Visitor, cookie_of, visitor_of
 from worker.web.exports import FORMS, exported
 from worker.web.pages import PAGES, Asking, NoSuchPage, Shown, link
-from worker.web.parts import PageParts
+from worker.web.parts import NotAllowed, PageParts
 from worker.web.samples import Samples
 from worker.web.turns import TooBusy, Turns
 from worker.web.views import day_and_time

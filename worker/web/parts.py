@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from worker.ledger.browsing import LedgerBrowser
+from worker.model.errors import WorkerError
 from worker.model.exchange import Clock
 from worker.model.rules import RuleSet
 from worker.web.door import Keys
@@ -19,10 +20,16 @@ from worker.web.ruletext import RulesShown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """A person's word: why, and who it was."""
+    """An operator's word: why, who it was, and the most that a write may spend which this operator approves; None: any
+    amount."""
 
     because: str
     by: str
+    up_to: float | None = None
+
+
+class NotAllowed(WorkerError):
+    """Somebody is known, and may not do this."""
 
 
 class Decisions(Protocol):
