@@ -5,10 +5,12 @@ checked against a server that writes down the bytes it gets.
 """
 
 import asyncio
+import gzip
 import shutil
 import ssl
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -265,6 +267,41 @@ def test_a_refused_tls_handshake_is_known_to_be_harmless() -> None:
     outcomes = asyncio.run(write_to(server, ["/a"], scheme="https"))
 
     assert isinstance(outcomes[0], NotSent)
+
+
+def packed(*layers: str, content: bytes) -> bytes:
+    """An answer whose body is packed once for each layer."""
+    for _ in layers:
+        content = gzip.compress(content)
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {', '.join(layers)}\r\nContent-Length: {len(content)}\r\n\r\n"
+    return head.encode() + content
+
+
+PACKED = gzip.compress(bytes(range(256)) * 40)[:-9]
+CUT_SHORT = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(PACKED)}\r\n\r\n".encode() + PACKED
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (packed("gzip", content=b'{"a": 1}'), ""),
+        (packed("GZip", content=b'{"a": 1}'), ""),
+        (packed("gzip", "gzip", content=b'{"a": 1}'), "otherwise than as gzip, once"),
+        (packed("gzip", content=b" " * 50_000_000), "more than"),
+        (packed("gzip", content=b"{}" * 4000).replace(b"\x1f\x8b", b"\x1f\x8c", 1), "no gzip"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\n{}", "otherwise than as gzip, once"),
+        (CUT_SHORT, "has no end"),
+        (packed("gzip", content=b"[" + b",".join([b"{}"] * 60_000) + b"]"), "values"),
+    ],
+    ids=["once", "in other letters", "twice", "a bomb", "no gzip", "otherwise", "cut short", "many values"],
+)
+def test_an_answer_is_unpacked_once_and_within_bounds(answer: bytes, says: str) -> None:
+    tracemalloc.start()
+    (reply,) = asyncio.run(read_from(Server(answer), "/events/e1"))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (reply.ok, says in reply.why) == (not says, True), reply.why
+    assert most < 40_000_000, "bytes, whatever the answer makes of itself"
 
 
 async def read_from(server: Server, *paths: str) -> list[Reply]:

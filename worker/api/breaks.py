@@ -10,6 +10,11 @@ from worker.api.classify import WORDS_MAX, Scrubbed, as_it_is
 from worker.model.outcomes import NotSent, Outcome, Uncertain
 
 
+class Unreadable(Exception):
+    """A body beyond a bound, or packed otherwise than asked for; what it would have said is not known. Its text is
+    ours, and holds nothing of the body."""
+
+
 def outcome_of_error(error: BaseException, scrubbed: Scrubbed = as_it_is) -> Outcome:
     """What a failure without a whole answer tells."""
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
@@ -18,8 +23,8 @@ def outcome_of_error(error: BaseException, scrubbed: Scrubbed = as_it_is) -> Out
 
 
 def words_of(error: BaseException, scrubbed: Scrubbed = as_it_is) -> str:
-    """An exception in words that cannot hold a header of ours: its text is kept only where it speaks of the network."""
+    """An exception in words that cannot hold a header of ours: its text is kept where it speaks of the network or is ours."""
     name = type(error).__name__
-    network = isinstance(error, httpx.NetworkError | httpx.TimeoutException | httpx.RemoteProtocolError)
-    text = " ".join(scrubbed(str(error)).split())[:WORDS_MAX] if network else ""
+    told = (httpx.NetworkError, httpx.TimeoutException, httpx.RemoteProtocolError, Unreadable)
+    text = " ".join(scrubbed(str(error)).split())[:WORDS_MAX] if isinstance(error, told) else ""
     return f"{name}: {text}" if text else name

@@ -9,17 +9,25 @@ It judges nothing: what an answer means is said elsewhere.
 
 import asyncio
 import json
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import httpx
 
+from worker.api.breaks import Unreadable
 from worker.api.connection import HAND_OVER, Fence, OneConnection, kernel_fence
 from worker.model.facts import Json
 
-READ_BYTES_MAX = 32 * 1024 * 1024
+READ_BYTES_MAX = 8 * 1024 * 1024
 WRITE_BYTES_MAX = 1024 * 1024
+VALUES_MAX = 100_000
+"""Commas and brackets of an answer. A page of 1,000 events has half as many; what has more takes memory by the gigabyte
+and holds up everything else while it is read."""
+UNPACKS = zlib.MAX_WBITS | 16
+"""How zlib is asked for gzip."""
 WHOLE_REQUEST = 3.0
 """A request may take this many time-outs in all: each part of a dripping answer would be in time for ever."""
 AGENT = "campaign-worker"
@@ -37,10 +45,6 @@ TransportFactory = Callable[[], httpx.AsyncBaseTransport]
 
 class Stale(Exception):
     """Too late to send, noticed before the first byte."""
-
-
-class TooLong(Exception):
-    """A body beyond the bound; what it would have said is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,15 +133,23 @@ class Wire:
 
 
 async def _content(response: httpx.Response, bytes_max: int) -> tuple[bytes, Exception | None]:
-    """The body as far as it came, and what broke it off."""
-    parts: list[bytes] = []
-    size = 0
+    """The body as far as it came, and what broke it off: plain or packed once, and bounded before it is unpacked."""
+    packed = response.headers.get("content-encoding", "").strip().lower()
+    if packed not in ("", "identity", "gzip"):
+        return b"", Unreadable("it is packed otherwise than as gzip, once")
+    unpack = zlib.decompressobj(UNPACKS) if packed == "gzip" else None
+    content = bytearray()
     try:
-        async for part in response.aiter_bytes():
-            size += len(part)
-            if size > bytes_max:
-                return b"", TooLong(f"an answer of more than {bytes_max} bytes")
-            parts.append(part)
+        async for part in cast("httpx.AsyncByteStream", response.stream):
+            content += part if unpack is None else unpack.decompress(part, bytes_max + 1 - len(content))
+            if len(content) > bytes_max or (unpack is not None and unpack.unconsumed_tail):
+                return b"", Unreadable(f"an answer of more than {bytes_max} bytes")
     except httpx.HTTPError as error:
         return b"", error
-    return b"".join(parts), None
+    except zlib.error:
+        return b"", Unreadable("what is packed in it is no gzip")
+    if unpack is not None and content and not unpack.eof:
+        return b"", Unreadable("what is packed in it has no end")
+    if sum(map(content.count, b",[{")) > VALUES_MAX:
+        return b"", Unreadable(f"an answer of more than {VALUES_MAX:,} values: ask for smaller pages (poll.page_size)")
+    return bytes(content), None

@@ -27,6 +27,8 @@ LONGEST_NUMBER = 300
 BEYOND = 10**LONGEST_NUMBER
 EXACT_MAX = float(1 << 53)
 """Up to here every whole number is a double; beyond it a number with an exponent names none exactly."""
+FAULTS_MAX = 20
+"""Items of a page that are no events; what comes after so many is not looked at."""
 DEEPEST = 64
 """Levels of nesting. The document's records have four; a deeper answer is no record of it."""
 
@@ -186,6 +188,9 @@ def page_from(value: Json, event_of: Callable[[Json], tuple[str, Record]] = even
     records: dict[str, Record] = {}
     ids: list[str] = []
     for number, item in enumerate(items, start=1):
+        if len(faults) >= FAULTS_MAX:
+            faults.append(f"the items after {number - 1} were not looked at: too many are wrong")
+            break
         try:
             eid, record = event_of(item)
         except Malformed as error:
