@@ -23,7 +23,7 @@ def outcome_of_error(error: BaseException, scrubbed: Scrubbed = as_it_is) -> Out
 
 
 def words_of(error: BaseException, scrubbed: Scrubbed = as_it_is) -> str:
-    """An exception in words that cannot hold a header of ours: its text is kept where it speaks of the network or is ours."""
+    """An exception in words without a header of ours: its text is kept where it speaks of the network, or is ours."""
     name = type(error).__name__
     told = (httpx.NetworkError, httpx.TimeoutException, httpx.RemoteProtocolError, Unreadable)
     text = " ".join(scrubbed(str(error)).split())[:WORDS_MAX] if isinstance(error, told) else ""

@@ -19,10 +19,9 @@ from worker.cli.pulse import Pulse
 from worker.cli.wiring import operators_ledger
 from worker.config import Config, SignIn, WebPage, resolve
 from worker.engine.operators import approved, rejected, resolved
-from worker.engine.wanted import wanted_of
+from worker.engine.wanted import Seen, wanted_of
 from worker.ledger.browsing import open_browser
 from worker.ledger.places import place_of
-from worker.ledger.sql import SqlLedger
 from worker.logs import logger
 from worker.model.commits import Move
 from worker.model.errors import InputErrors, NotFound, UsageError
@@ -187,7 +186,7 @@ class PageDecisions:
         """As the command `approve`. Raises `NotAllowed` where one of them spends more than this operator may approve,
         or nobody knows how much."""
 
-        def verdict(ledger: SqlLedger, write: Write) -> Move:
+        def verdict(ledger: Seen, write: Write) -> Move:
             spent = wanted_of(ledger, write)
             if said.up_to is not None and (spent.unknown or (spent.amount or 0.0) > said.up_to):
                 raise NotAllowed(
@@ -208,7 +207,7 @@ class PageDecisions:
     def resolve(self, ids: Sequence[int], said: Said, *, applied: bool) -> tuple[str, ...]:
         """As the command `resolve`."""
 
-        def verdict(_: SqlLedger, write: Write) -> Move:
+        def verdict(_: Seen, write: Write) -> Move:
             return resolved(
                 write, applied=applied, because=said.because, by=said.by, now=utc_now(), settings=self._settings
             )
@@ -251,7 +250,7 @@ class PageDecisions:
         return tuple(f"resumed: {one.partner or 'every partner'}, {one.rule or 'every rule'}" for one in ended)
 
     def _decided(
-        self, ids: Sequence[int], states: tuple[State, ...], verdict: Callable[[SqlLedger, Write], Move]
+        self, ids: Sequence[int], states: tuple[State, ...], verdict: Callable[[Seen, Write], Move]
     ) -> tuple[str, ...]:
         if not ids:
             raise UsageError("no write was named", hint="go back and reload")

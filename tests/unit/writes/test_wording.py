@@ -52,9 +52,9 @@ JAZZ: dict[str, Json] = {"tc": "jazz", "tc_run_id": 1}
         ("reset_setup", {}, None, NO_BUDGET),
         (
             "write",
-            {"method": "PUT", "path": "/events/{eid}/x", "query": {"a": 1}, "spends": False},
+            {"host": "cr", "method": "PUT", "path": "/events/{eid}", "query": {"a": 1}, "spends": False},
             None,
-            'method PUT, path /events/{eid}/x, query {"a": 1}',
+            'host cr, method PUT, path /events/{eid}, query {"a": 1}',
         ),
         ("write", {"method": "PUT", "path": "/x", "body": {"budget": 7}}, None, "spends 7 EUR"),
     ],
