@@ -112,6 +112,7 @@ def test_a_link_out_of_the_folder_shows_nobody_what_it_leads_to(tmp_path: Path) 
     (tmp_path / "team").mkdir()
     (tmp_path / "rules" / "a.yaml").symlink_to(tmp_path / "secret")
     (tmp_path / "rules" / "team").symlink_to("../team")
+    (tmp_path / "rules" / "notes.txt").symlink_to(tmp_path / "secret")  # no rule, so nobody reads it
     with pytest.raises(InputErrors) as caught:
         load_rules(tmp_path / "rules")
     assert [one.message for one in caught.value.problems] == ["is a link that leads out of the folder"] * 2
