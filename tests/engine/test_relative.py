@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from tests.worlds import PARTNER, Town, draft, town, world
 from worker.engine.looks import Settings as Deciding
 from worker.engine.operators import Word, approved, last_of_its_rule, reopening, resolved, spoken
+from worker.engine.wanted import wanted_of
 from worker.logs import tell
 from worker.messages.topics import item_of
 from worker.model.commits import Commit
@@ -249,4 +250,35 @@ def test_again_after_moved_computes_anew(tmp_path: Path) -> None:
         assert here.writes()[1].intent.params == {"total_budget": 60.0}
 
     with town(tmp_path, world(draft("e1", total_budget=100)), MORE, deciding=in_mode("approve")) as (_, play):
+        play(script)
+
+
+BOOST_ASKED = """
+rules:
+  - id: boost-drafts
+    mode: approve
+    when: event.status == 'active' && setup.state == 'DRAFT'
+    do: [boost]
+"""
+
+
+def test_an_approved_boost_of_500_does_not_publish_a_draft_of_5000(tmp_path: Path) -> None:
+    """Nobody approves blind: what was shown is what the yes was to. A draft that is cheaper by then goes out."""
+
+    def yes(here: Town) -> None:
+        now, amount = here.clock.now(), wanted_of(here.ledger, here.only).amount
+        here.ledger.apply(Commit(at=now, moves=(approved(here.only, because="go", by="ann", now=now, amount=amount),)))
+
+    async def script(here: Town) -> None:
+        await here.until(lambda: here.states() == ["waiting"], "it waits")
+        yes(here)
+        budget(here, 5000)
+        await here.until(lambda: here.states() == ["waiting"] and here.only.reason == "moved", "it is asked again")
+        assert "500 was approved, and it spends 5000 by now" in here.only.why
+        assert here.effects("boost") == []
+        yes(here)
+        budget(here, 4000)
+        await here.until(lambda: here.states() == ["confirmed"], "it goes out")
+
+    with town(tmp_path, world(draft("e1", total_budget=500)), BOOST_ASKED) as (_, play):
         play(script)

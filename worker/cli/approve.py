@@ -8,6 +8,9 @@ from worker.cli.app import app, invocation
 from worker.cli.common import config_of, given, operator
 from worker.cli.deciding import Chosen, decide
 from worker.engine.operators import approved, rejected
+from worker.engine.wanted import Seen, wanted_of
+from worker.model.commits import Move
+from worker.model.writes import Write
 from worker.system import utc_now
 
 Ids = Annotated[list[int] | None, typer.Argument(help="The writes, by number, as `writes` shows them.")]
@@ -25,7 +28,11 @@ def approve(
     """
     by, now, why = operator(), utc_now(), given(because)
     chosen = Chosen(ids=tuple(ids or ()), rule=rule, states=("waiting",))
-    decide(config_of(invocation(context)), chosen, lambda write: approved(write, because=why, by=by, now=now))
+
+    def verdict(ledger: Seen, write: Write) -> Move:
+        return approved(write, because=why, by=by, now=now, amount=wanted_of(ledger, write).amount)
+
+    decide(config_of(invocation(context)), chosen, verdict)
 
 
 @app.command("reject")
@@ -38,4 +45,4 @@ def reject(
     """
     by, now, why = operator(), utc_now(), given(because)
     chosen = Chosen(ids=tuple(ids or ()), rule=rule, states=("waiting", "planned", "needs_human"))
-    decide(config_of(invocation(context)), chosen, lambda write: rejected(write, because=why, by=by, now=now))
+    decide(config_of(invocation(context)), chosen, lambda _, write: rejected(write, because=why, by=by, now=now))

@@ -12,7 +12,7 @@ from worker.cli.output import printable, say
 from worker.cli.wiring import operators_ledger
 from worker.config import Config
 from worker.engine.ports import Ledger
-from worker.engine.wanted import wanted_of
+from worker.engine.wanted import Seen, wanted_of
 from worker.model.commits import Commit, Move
 from worker.model.errors import NotFound, StateConflict, UsageError
 from worker.model.ids import WriteId
@@ -22,6 +22,8 @@ from worker.system import utc_now
 from worker.writes.wording import in_all
 
 T = TypeVar("T")
+Verdict = Callable[[Seen, Write], Move]
+"""What is decided of a write, with the ledger at hand."""
 TRIES = 5
 """How often all of a rule is looked up again under a daemon that moves its writes at the same moment."""
 
@@ -35,7 +37,7 @@ class Chosen:
     states: tuple[State, ...]
 
 
-def decide(config: Config, chosen: Chosen, verdict: Callable[[Write], Move]) -> None:
+def decide(config: Config, chosen: Chosen, verdict: Verdict) -> None:
     """Decides every chosen write, or none. Raises `NotFound` for an unknown number or a wrong state."""
     with operators_ledger(config) as ledger:
         for line in told(ledger, decided(ledger, chosen, verdict)):
@@ -43,20 +45,20 @@ def decide(config: Config, chosen: Chosen, verdict: Callable[[Write], Move]) -> 
 
 
 def told(ledger: Ledger, moves: Sequence[Move]) -> Iterator[str]:
-    """What was decided of each write, what that write does and spends, and what they spend together."""
+    """What was decided of each write, what that write does and spends, and what those that may go spend together."""
     wanted = [wanted_of(ledger, one.before) for one in moves]
-    if len(moves) > 1 and (total := in_all(wanted)):
+    if len(moves) > 1 and moves[0].after.state == "planned" and (total := in_all(wanted)):
         yield f"these {len(moves)} writes spend: {total}"
     for one, what in zip(moves, wanted, strict=True):
         does = f"{one.after.intent.action} {what.line}".rstrip()
         yield f"write {one.after.id}: {one.before.state} -> {one.after.state}: {does}"
 
 
-def decided(ledger: Ledger, chosen: Chosen, verdict: Callable[[Write], Move]) -> tuple[Move, ...]:
+def decided(ledger: Ledger, chosen: Chosen, verdict: Verdict) -> tuple[Move, ...]:
     """The same in a ledger that is open, without a word; returns what was stored."""
 
     def once() -> tuple[Move, ...]:
-        moves = tuple(verdict(write) for write in _found(ledger, chosen))
+        moves = tuple(verdict(ledger, write) for write in _found(ledger, chosen))
         ledger.apply(Commit(at=utc_now(), moves=moves))
         return moves
 

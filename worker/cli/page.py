@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 
 from worker.cli.common import amiss_with
@@ -193,7 +192,7 @@ class PageDecisions:
                     f"{said.by} may approve up to {said.up_to:g}, and write {write.id} {spent.spends}",
                     hint="ask somebody who may approve more (web.users in the config); nothing was changed",
                 )
-            return approved(write, because=said.because, by=said.by, now=utc_now())
+            return approved(write, because=said.because, by=said.by, now=utc_now(), amount=spent.amount)
 
         return self._decided(ids, ("waiting",), verdict)
 
@@ -255,7 +254,7 @@ class PageDecisions:
         if not ids:
             raise UsageError("no write was named", hint="go back and reload")
         with operators_ledger(self._config) as ledger:
-            moves = decided(ledger, Chosen(ids=tuple(ids), states=states), partial(verdict, ledger))
+            moves = decided(ledger, Chosen(ids=tuple(ids), states=states), verdict)
             return tuple(line.replace(" -> ", " → ") for line in told(ledger, moves))
 
 

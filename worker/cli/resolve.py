@@ -9,6 +9,7 @@ from worker.cli.common import config_of, given, operator
 from worker.cli.configs import engine_settings
 from worker.cli.deciding import Chosen, decide
 from worker.engine.operators import resolved
+from worker.engine.wanted import Seen
 from worker.model.commits import Move
 from worker.model.errors import UsageError
 from worker.model.writes import Write
@@ -42,7 +43,7 @@ def resolve(
     settings = engine_settings(config)
     by, now = operator(), utc_now()
 
-    def verdict(write: Write) -> Move:
+    def verdict(_: Seen, write: Write) -> Move:
         return resolved(write, applied=applied, because=why, by=by, now=now, settings=settings)
 
     decide(config, Chosen(ids=tuple(ids), states=("needs_human",)), verdict)

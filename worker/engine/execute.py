@@ -32,7 +32,7 @@ from worker.guards.checks import (
 )
 from worker.guards.situation import No, Situation
 from worker.guards.target import budget_of
-from worker.model.commits import Commit, Move, Sending
+from worker.model.commits import Commit, LogFilter, Move, Sending
 from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.exchange import WriteRequest
 from worker.model.facts import Json
@@ -282,10 +282,18 @@ class Executor:
         )
         if fresh is None:
             return situation
+        if write.approved:
+            situation = replace(situation, approved_amount=self._approved_amount(write))
         if write.undo:
             touched = None if write.sent else touched_meanwhile(self._ledger, write, others)
             situation = replace(situation, touched=touched, left=left_now(write, others))
         return _judged(situation, fresh)
+
+    def _approved_amount(self, write: Write) -> float | None:
+        """What whoever approved the write last was shown that it spends, as the log has it."""
+        said = [one["facts"] for one in self._ledger.log(LogFilter(write=write.id)) if one["kind"] == "approved"]
+        amount = said[-1].get("amount") if said and isinstance(said[-1], dict) else None
+        return float(amount) if isinstance(amount, int | float) else None
 
     def _earlier(self, write: Write) -> tuple[Write, ...]:
         key = write.key

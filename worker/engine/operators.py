@@ -46,9 +46,12 @@ def resolved(write: Write, *, applied: bool, because: str, by: str, now: datetim
     return replace(step.move, records=records)
 
 
-def approved(write: Write, *, because: str, by: str, now: datetime) -> Move:
-    """The move of an ``approve``: a waiting write is planned again, and still passes every guard."""
-    return _decided(write, "approved", move(write, "planned", at=now, reason="person", why=because, approved=True), by)
+def approved(write: Write, *, because: str, by: str, now: datetime, amount: float | None = None) -> Move:
+    """The move of an ``approve``: a waiting write is planned again, and still passes every guard. ``amount``: what the
+    one who approves it was shown that it spends."""
+    change = move(write, "planned", at=now, reason="person", why=because, approved=True)
+    word, *rest = _decided(write, "approved", change, by).records
+    return replace(change, records=(replace(word, facts=None if amount is None else {"amount": amount}), *rest))
 
 
 def rejected(write: Write, *, because: str, by: str, now: datetime) -> Move:

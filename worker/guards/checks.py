@@ -8,6 +8,7 @@ from worker.guards.halts import halt_of
 from worker.guards.situation import Limits, No, Situation
 from worker.guards.spending import spend_brake
 from worker.guards.target import (
+    as_approved,
     as_computed_from,
     as_it_was_left,
     budget_in_range,
@@ -188,6 +189,7 @@ AFTER_READING: tuple[Guard, ...] = (
     setup_state,
     target_says,
     as_computed_from,
+    as_approved,
     as_it_was_left,
     created_here,
     budget_in_range,

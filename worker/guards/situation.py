@@ -45,7 +45,7 @@ class Situation:
     ``facts``: the fresh facts by name; ``budget_range`` only where the write carries a budget. ``touched``: of an undo,
     in words, that looks have seen another hand change its target since it was planned; ``left``: what those of the
     writes that it undoes left there which may have had an effect. ``put_back_by``: the undo that is to put this write
-    back.
+    back. ``approved_amount``: what somebody who approved it was shown that it spends.
     """
 
     write: Write
@@ -56,6 +56,7 @@ class Situation:
     earlier: tuple[Write, ...] = ()
     unvouched: tuple[str, ...] = ()
     credentials_until: datetime | None = None
+    approved_amount: float | None = None
     judgement: Judgement = field(default_factory=lambda: Judgement(truth=Truth.UNKNOWN, why="not judged"))
     facts: Mapping[str, Fact] = field(default_factory=lambda: _NOTHING)
     touched: str | None = None

@@ -94,6 +94,14 @@ def as_computed_from(situation: Situation) -> No | None:
     return No(way="skip", reason="moved", why=f"what the value was computed from has moved: {said}{approved}")
 
 
+def as_approved(situation: Situation) -> No | None:
+    """A boost publishes the draft as it is: where that spends more by now than somebody approved, it is asked again."""
+    shown, now = situation.approved_amount, budget_of(situation)
+    if shown is None or now is None or now <= shown:
+        return None
+    return No(way="ask", reason="moved", why=f"{shown:g} was approved, and it spends {now:g} by now")
+
+
 def as_it_was_left(situation: Situation) -> No | None:
     """An undo puts back only what the undone writes left: what another hand has set since stays, also where that hand
     has set it back to how it was left."""

@@ -24,7 +24,7 @@ from worker.engine.health import unhealthy
 from worker.model.errors import UsageError, WorkerError
 from worker.model.records import KINDS, REASONS
 from worker.web.acts import Act, act_of
-from worker.web.door import FORM_COOKIE, Door, Forms, Visitor, cookie_of, visitor_of
+from worker.web.door import FORM_COOKIE, Door, Forms, Visitor, cookie_of
 from worker.web.exports import FORMS, exported
 from worker.web.pages import PAGES, Asking, NoSuchPage, Shown, link
 from worker.web.parts import NotAllowed, PageParts
@@ -158,13 +158,10 @@ class Site:
             return PlainTextResponse(f"the daemon's loop has not moved for {silence:.0f} s\n", 503)
         return PlainTextResponse("alive\n")
 
-    async def ready(self, request: Request) -> Response:
+    async def ready(self, _request: Request) -> Response:
         """Whether it does its work: a complete look at every partner, younger than three intervals."""
-        why = await self._readiness()
-        if why is None:
-            return PlainTextResponse("ready\n")
-        known = visitor_of(self._parts.keys(), request.headers) is not None
-        return PlainTextResponse(f"not ready: {why}\n" if known else "not ready\n", 503)
+        ready = await self._readiness() is None
+        return PlainTextResponse("ready\n" if ready else "not ready\n", 200 if ready else 503)
 
     async def _readiness(self) -> str | None:
         """Why it is not ready; asked of the ledger once a second, outside of the queue that pages wait in: neither do

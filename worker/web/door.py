@@ -141,7 +141,7 @@ class Door:
             return _refused(429, "Too many wrong passwords came from where you are. Try again in a minute.")
         visitor = visitor_of(keys, headers)
         if visitor is not None:
-            if given:
+            if given and keys.locked:
                 self._known.add(digest(given))
             return visitor
         if given:

@@ -56,8 +56,9 @@ class Deadlined(H11Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether a request has begun on it, and is not answered."""
-        return bool(self.cycle) and not self.cycle.response_complete
+        """Whether a request has begun on it, and its answer has not left whole."""
+        unread = self.transport.get_write_buffer_size() > 0
+        return bool(self.cycle) and (unread or not self.cycle.response_complete)
 
     def _watch(self) -> None:
         """Closes it where nothing came of it in time; looks again a second later where something may."""

@@ -173,6 +173,7 @@ def _spends(row: Action, wish: Wish, params: Mapping[str, Json]) -> bool:
         case "with_budget":
             return money_in(dict(params)) is not None
         case "unless_said":
-            return params.get("spends") is not False or not _documented(params)
+            money = money_in([params.get("query"), params.get("body")])
+            return params.get("spends") is not False or money is not None or not _documented(params)
         case _:
             return row.spends == "always"

@@ -547,6 +547,7 @@ AFTER: list[tuple[str, Changes]] = [
     ("no_draft", with_facts(setup=setup_fact("NONE"))),
     ("already_so", with_facts(setup=setup_fact("PUBLISHED"))),
     ("moved", computed_from_another_value),
+    ("moved", lambda one: replace(one, approved_amount=1.0)),
     ("changed_since", left_otherwise),
     ("other_value", with_earlier(a_write("create_draft", "confirmed", params={"total_budget": 1.0}))),
     ("budget_range", with_facts(budget_range=budget_range_fact(1.0, 2.0))),

@@ -104,6 +104,7 @@ def test_what_each_action_wants(
         ({"method": "PUT", "path": "/events/{eid}", "host": "cr"}, True, None),
         ({"method": "PUT", "path": "/events/{eid}", "host": "cr", "spends": False}, False, None),
         ({"method": "PUT", "path": "/events/%7Beid}/", "host": "cr", "spends": False}, False, None),
+        ({"method": "PUT", "path": "/events/{eid}", "host": "cr", "spends": False, "body": {"cap": 9}}, True, None),
         ({"method": "PUT", "path": "/events/{eid}", "spends": False}, True, "undocumented"),
         ({"method": "PUT", "path": "/x", "spends": False}, True, "undocumented"),
         ({"method": "PUT", "path": "/x", "spends": True}, True, "undocumented"),
