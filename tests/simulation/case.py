@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
+from urllib.parse import unquote
 
 from tests.simulation.history import Effect, History, Row, Wire
 
@@ -21,10 +22,16 @@ ASKED_MOST_S = 315360000.0
 """The ten years of the menu."""
 WAITED_MOST_S = 900.0
 TIMEOUT_S = 10.0
+LAST_BYTE_S = 2 * TIMEOUT_S + 5.0
+"""So long after its record the last byte of an attempt may enter the network."""
+AT_THE_BYTE = ("stopped 20 s at the byte", "stopped 40 s at the byte")
+"""Stops between the last check and the byte."""
 UNDER_WAY_S = 0.45
 """The longest that an answer is under way by itself."""
 INTERVAL_S = 3.0
 FLOOR_S = 3.0
+REFUSED_AFTER = ("401 applied", "403 applied")
+"""Refusals of the credentials that come when the effect is there."""
 UNSEEN = "last_updated_on_fe"
 """The call that no read shows."""
 
@@ -236,7 +243,12 @@ def _joined(wire: Wire, attempts: list[Attempt]) -> tuple[Wire, str] | None:
 
 
 def _asks(row: Row) -> tuple[str, str]:
-    return str(row["request"]["method"]), str(row["request"]["url"])
+    return str(row["request"]["method"]), unquote(str(row["request"]["url"]))
+
+
+def refused_after_its_effect(deed: Deed, attempt: Attempt) -> bool:
+    """Whether the credentials were refused once the effect was there, of a write that a read shows."""
+    return not deed.unseen and any(wire.harm in REFUSED_AFTER for wire in attempt.wire)
 
 
 def too_late(case: Case, deed: Deed, effect: Effect) -> bool:
@@ -260,6 +272,10 @@ def touched(case: Case, event: str, target: str, from_s: float, to_s: float, not
     )
 
 
+CLUSTER, RUN = " Caf\u00e9 & Soul ", 7
+"""The campaign that a rule creates."""
+NEW_BUDGET = 500.4
+"""What a rule makes of a draft's budget."""
 FIELDS = {
     "pause": ("client_campaign_status", "PAUSED"),
     "run": ("client_campaign_status", "RUNNING"),
@@ -300,6 +316,8 @@ TARGETS = {
     "run": "client_campaign_status",
     "boost": "setup",
     "create_draft": "setup",
+    "update_draft": "setup",
+    "create_campaign": f"campaign:{CLUSTER}:{RUN}",
 }
 
 

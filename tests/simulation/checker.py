@@ -9,6 +9,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from math import inf
 
 from tests.prove.proofs import AT_ONCE, PROOFS
 from tests.simulation.brakes import (
@@ -21,8 +22,10 @@ from tests.simulation.brakes import (
     what_has_to_last_lasted,
 )
 from tests.simulation.case import (
+    AT_THE_BYTE,
     HOUR_S,
     INTERVAL_S,
+    LAST_BYTE_S,
     STATES,
     TICK_S,
     TIMEOUT_S,
@@ -32,6 +35,7 @@ from tests.simulation.case import (
     Case,
     Deed,
     case_of,
+    refused_after_its_effect,
     target_of,
     too_late,
     touched,
@@ -172,13 +176,19 @@ def _asked_for_anew(case: Case, deed: Deed, effect: Effect) -> bool:
 
 
 def unsent_had_no_effect(case: Case) -> Iterator[str]:
-    """What the ledger calls not sent, or refused by the service, had no effect, also at the end of time."""
+    """What the ledger calls not sent, or refused by the service, had no effect, also at the end of time. Forgiven, and
+    counted: an effect whose answer refused the credentials, of a write that a read shows: the read before the next
+    attempt shows it."""
     for deed in case.deeds.values():
         for attempt in deed.attempts:
             if attempt.after is None or attempt.after["kind"] not in ("planned", "rejected"):
                 continue
             ids = {one.request_id for one in attempt.wire}
-            if any(one.request_id in ids for one in deed.effects):
+            if not any(one.request_id in ids for one in deed.effects):
+                continue
+            if refused_after_its_effect(deed, attempt):
+                case.forgiven["refused after its effect, which a read shows"] += 1
+            else:
                 yield f"write {attempt.row['write']} is {attempt.after['kind']} after an attempt that took effect"
 
 
@@ -248,7 +258,7 @@ def a_row_of_reads_before_another_attempt(case: Case) -> Iterator[str]:
             reads = [
                 one
                 for one in case.history.reads
-                if since_s <= one.at_s < after.at_s
+                if since_s <= one.shows_s <= one.at_s < after.at_s
                 and one.owner == after.wire[0].owner
                 and (one.whole or (one.partly and one.request_id in partly))
                 and _shows(deed, one.path)
@@ -272,18 +282,56 @@ def _reads_that_said(deed: Deed, says: str, after_seq: int, before_seq: int) -> 
 
 
 def _shows(deed: Deed, path: str) -> bool:
+    if target_of(deed).startswith("campaign:"):
+        return path == f"/events/{deed.event}/campaigns"
     if target_of(deed) == "setup":
         return path == f"/setup_processes/{deed.event}"
     return path in ("/events/", f"/events/{deed.event}")
 
 
 def the_first_byte_leaves_in_time(case: Case) -> Iterator[str]:
-    """A process that was stopped for longer than the time-out between the record and the first byte does not send."""
+    """A process that was stopped for longer than the time-out between the record and the last check does not send. A
+    stop that comes after that check may last a little longer, as the next claim says."""
     for deed in case.deeds.values():
         for one in deed.attempts:
             for wire in one.wire:
-                if wire.at_s - one.at_s > TIMEOUT_S + TICK_S:
+                if wire.at_s - one.at_s > TIMEOUT_S + TICK_S and wire.harm not in AT_THE_BYTE:
                     yield f"write {one.row['write']} left {wire.at_s - one.at_s:.3f} s after its record"
+
+
+def the_last_byte_is_in_time(case: Case) -> Iterator[str]:
+    """No byte of an attempt enters the network once the attempt has ended, or its process has died, nor later than
+    twice the time-out and 5 s after its record, whatever stopped the process and whatever its kernel still had."""
+    died_s = {life.owner: life.to_s for life in case.history.lives if life.how != "left running"}
+    for deed in case.deeds.values():
+        for one in deed.attempts:
+            for wire in one.wire:
+                if wire.entered_s is None:
+                    continue
+                number = f"attempt {one.row['attempt']} of write {one.row['write']}"
+                ended_s = min(died_s.get(wire.owner, inf), inf if wire.heard_s is None else wire.heard_s)
+                if wire.entered_s > ended_s + TICK_S:
+                    yield f"{number} entered the network {wire.entered_s - ended_s:.3f} s after its end"
+                if wire.entered_s - one.at_s > LAST_BYTE_S + TICK_S:
+                    yield f"{number} entered the network {wire.entered_s - one.at_s:.3f} s after its record"
+
+
+def evidence_is_younger_than_its_attempt(case: Case) -> Iterator[str]:
+    """What a read says of an attempt it says of a moment after that: *not there* of one after its end, *there* of one
+    after its record. Not asked for where reads answered as of the past, and nothing told so: kept connections that lead
+    to an old place are such for ordinary looks, which may show that it is *there*."""
+    reads = {one.request_id: one for one in case.history.reads}
+    for deed in case.deeds.values() if not case.history.stale else ():
+        for row in deed.rows:
+            read = reads.get(row["evidence"]["x_request_id"]) if row["kind"] == "evidence" else None
+            if read is None or read.as_of_s is None:
+                continue
+            before = [one for one in deed.attempts if one.row["seq"] < row["seq"]]
+            says, last = row["evidence"]["says"], before[-1] if before else None
+            if last is None or (says == "there" and not read.told):
+                continue
+            if (says == "not_there" and read.as_of_s < last.ended_s) or (says == "there" and read.as_of_s < last.at_s):
+                yield f"evidence of write {row['write']} says {says} by a read of {read.as_of_s - 1000:.3f}"
 
 
 def nothing_leaves_without_its_approval(case: Case) -> Iterator[str]:
@@ -335,6 +383,8 @@ CLAIMS: tuple[Callable[[Case], Iterator[str]], ...] = (
     unknown_is_left_by_proof,
     a_row_of_reads_before_another_attempt,
     the_first_byte_leaves_in_time,
+    the_last_byte_is_in_time,
+    evidence_is_younger_than_its_attempt,
     wanted_when_sent,
     one_sender_at_a_time,
     a_started_process_is_quiet,

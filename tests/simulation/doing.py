@@ -3,7 +3,17 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.simulation.case import FIELDS, FINAL, INTERVAL_S, TICK_S, Case, Deed, too_late, wanted_of
+from tests.simulation.case import (
+    FIELDS,
+    FINAL,
+    INTERVAL_S,
+    TICK_S,
+    Case,
+    Deed,
+    refused_after_its_effect,
+    too_late,
+    wanted_of,
+)
 from tests.simulation.history import Row
 
 TOGGLES = frozenset(
@@ -69,6 +79,8 @@ def whose_doing_it_was(case: Case) -> Iterator[str]:
         elif not _another_hand(case, event, field, value, at_s):
             if any(too_late(case, deed, one) for deed in makers for one in deed.effects):
                 case.forgiven["an effect later than settle"] += 1
+            elif any(refused_after_its_effect(deed, one) for deed in makers for one in deed.attempts):
+                case.forgiven["refused after its effect, which a read shows"] += 1
             else:
                 yield f"record {row['seq']} calls {name} = {value!r} another hand's, and there was none"
 

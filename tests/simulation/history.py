@@ -36,7 +36,8 @@ class Other:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
-    """One request that writes, as the wire-tap saw it."""
+    """One request that writes, as the wire-tap saw it. ``at_s``: when its sender handed it over; ``entered_s``: when it
+    came into the network; None: never."""
 
     at_s: float
     owner: str
@@ -48,12 +49,13 @@ class Wire:
     sending_seq: int
     mark_seq: int
     heard_s: float | None
+    entered_s: float | None
     harm: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """An event of the service from a moment on; None: it was not there."""
+    """An event of the service from a moment on; None: it was not there. ``campaigns``: names and runs."""
 
     at_s: float
     event: str
@@ -61,6 +63,7 @@ class Version:
     setup: str
     suggested: str
     budget: float = 0.0
+    campaigns: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +95,7 @@ class Wish:
 class Read:
     """One read as it came to the service. ``whole``: nothing went wrong with its answer; ``partly``: something did, and
     it may have shown a part all the same; ``lie``: a 404 for something that is there; ``foreign``: the answer was
-    another object."""
+    another object; ``as_of_s``: which moment it showed, where that was not its own; ``told``: and said so."""
 
     at_s: float
     owner: str
@@ -102,6 +105,13 @@ class Read:
     lie: bool = False
     foreign: bool = False
     request_id: str = ""
+    as_of_s: float | None = None
+    told: bool = False
+
+    @property
+    def shows_s(self) -> float:
+        """The moment that its answer shows."""
+        return self.at_s if self.as_of_s is None else self.as_of_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +131,7 @@ class History:
     to what it had been. ``slowed``: something kept a whole process waiting, not one write. ``unstored``: something kept
     a process from storing. ``cramped``: from when to when the disk was full. ``stalls``: which process did nothing,
     from when to when, while time went on. ``paged``: the list of events comes in
-    several pages, of which each shows but some. ``writes``: number, state and attempt of each, as the ledger's own
+    several pages, of which each shows but some. ``own_mind``: no read shows just what was sent. ``writes``: number, state and attempt of each, as the ledger's own
     table says in the end."""
 
     what: str
@@ -151,6 +161,7 @@ class History:
     healed_s: float
     ended_s: float
     paged: bool = False
+    own_mind: bool = False
     stale: bool = False
     approves: bool = False
     harmed: bool = False

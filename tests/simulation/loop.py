@@ -69,6 +69,7 @@ class SimLoop(asyncio.AbstractEventLoop):  # what nothing here asks for stays ab
         self.choices = 0
         self.between: Callable[[str], None] | None = None
         self.after: Callable[[], None] | None = None
+        self.waking: Callable[[str], None] | None = None
         self.troubles: list[str] = []
         self.stalls: list[tuple[str, float, float]] = []
         self._chance = chance
@@ -209,15 +210,24 @@ class SimLoop(asyncio.AbstractEventLoop):  # what nothing here asks for stays ab
         self._dead.add(owner)
         self._parked.pop(owner, None)
 
-    def stall(self, owner: str, seconds: float) -> None:
-        """The process does nothing for so long, while time goes on for all others."""
+    def stall(self, owner: str, seconds: float, then: Callable[[], None] | None = None) -> None:
+        """The process does nothing for so long, while time goes on for all others. ``then``: what it does next, in the
+        very moment in which it wakes, if it does."""
         if owner in self._dead or owner in self._parked:
             return
         self._parked[owner] = []
         self.stalls.append((owner, self.now, self.now + seconds))
-        Context().run(self.call_later, seconds, self._wake, owner)
+        Context().run(self.call_later, seconds, self._wake, owner, then)
 
-    def _wake(self, owner: str) -> None:
+    def stalled(self, owner: str) -> bool:
+        """Whether it does nothing now."""
+        return owner in self._parked
+
+    def _wake(self, owner: str, then: Callable[[], None] | None) -> None:
+        if self.waking is not None:
+            self.waking(owner)
+        if then is not None and owner not in self._dead:
+            then()
         self._ready.extend(self._parked.pop(owner, ()))
 
     def bury(self) -> None:

@@ -8,12 +8,14 @@ from typing import Any
 from tests.simulation.case import (
     FIELDS,
     INTERVAL_S,
+    NEW_BUDGET,
     STATES,
     TICK_S,
     UNDER_WAY_S,
     Case,
     Deed,
     left_by,
+    refused_after_its_effect,
     same_target,
     too_late,
     touched,
@@ -25,6 +27,8 @@ from tests.simulation.history import Row, Version, Wish
 LAST_READS = 3
 """What a decision rests on was shown by one of so many reads before it."""
 SETUPS = {"create_draft": ("DRAFT", "PUBLISHED"), "boost": ("PUBLISHED",)}
+OTHERS = ("create_campaign", "update_draft")
+"""Actions of which only the event as a whole tells whether it is as wanted."""
 BY_PEOPLE = frozenset({"person", "rule_edited", "rule_gone", "superseded", "event_gone", "partner_gone"})
 """Reasons that other claims look at, or that a person gave."""
 UNTOUCHED_RULE = "calm-ads"
@@ -63,7 +67,7 @@ def _ended_as(case: Case, kind: str) -> Iterator[tuple[Deed, Row, int]]:
 def _true_then(case: Case, deed: Deed, row: Row, life: int, wish: Wish | None) -> bool:
     action, at_s = str(row["action"]), case.committed_s(life, row["seq"])
     match row["reason"]:
-        case "already_so" if action in (*FIELDS, *SETUPS):
+        case "already_so" if action in (*FIELDS, *SETUPS, *OTHERS):
             return shown(case, deed.event, at_s, lambda one: as_wanted(case, deed, one))
         case "nothing_to_pause":
             return shown(
@@ -89,8 +93,8 @@ def _true_then(case: Case, deed: Deed, row: Row, life: int, wish: Wish | None) -
 def shown(case: Case, event: str, at_s: float, so: Callable[[Version], bool]) -> bool:
     """Whether it was so in the service when one of the last reads of the event, or of its setup, came to it; one in the
     very moment of a change may see either."""
-    for paths in (("/events/", f"/events/{event}"), (f"/setup_processes/{event}",)):
-        reads = [one.at_s for one in case.history.reads if one.path in paths and one.at_s <= at_s + TICK_S]
+    for paths in (("/events/", f"/events/{event}"), (f"/setup_processes/{event}",), (f"/events/{event}/campaigns",)):
+        reads = [one.shows_s for one in case.history.reads if one.path in paths and one.at_s <= at_s + TICK_S]
         for read_s in reads[-LAST_READS:]:
             either = (case.history.at(event, at_s) for at_s in (read_s - TICK_S, read_s + TICK_S))
             if any(known is not None and so(known) for known in either):
@@ -115,7 +119,7 @@ def _set_since(case: Case, deed: Deed, at_s: float) -> bool:
     sent_s = max((one.at_s for one in newest.attempts if one.at_s < before_s), default=0.0)
     done_s = max((one.at_s for one in newest.effects if one.at_s < before_s), default=sent_s)
     mine = case.history.of(deed.event, at_s)
-    reads = [one.at_s for one in case.history.shown(deed.event) if sent_s <= one.at_s <= at_s]
+    reads = [one.shows_s for one in case.history.shown(deed.event) if sent_s <= one.at_s <= at_s]
     by_others = {one.at_s for one in case.history.others if one.event == deed.event and one.target == name}
     return any(
         one.record is not None
@@ -126,8 +130,13 @@ def _set_since(case: Case, deed: Deed, at_s: float) -> bool:
 
 
 def as_wanted(case: Case, deed: Deed, known: Version) -> bool:
-    """Whether the event was as a write, whose action is one of `FIELDS` or `SETUPS`, wants it."""
+    """Whether the event was as a write, whose action is one of `FIELDS`, `SETUPS` or `OTHERS`, wants it: a campaign is
+    there under whatever name or run the service has booked it."""
     action = str(deed.rows[0]["action"])
+    if action == "create_campaign":
+        return len(known.campaigns) > len(case.history.of(deed.event)[0].campaigns)
+    if action == "update_draft":
+        return known.budget == NEW_BUDGET
     if action in SETUPS:
         return known.setup in SETUPS[action]
     name, wanted = wanted_of(case, deed)
@@ -174,7 +183,7 @@ def evidence_is_what_the_read_met(case: Case) -> Iterator[str]:
             elif read.foreign and read.path != "/events/":
                 yield f"evidence of write {row['write']} says {says}, and rests on another object"
             elif not read.lie and not any(
-                _met(case, deed, row, at_s, before) for at_s in (read.at_s - TICK_S, read.at_s + TICK_S)
+                _met(case, deed, row, at_s, before) for at_s in (read.shows_s - TICK_S, read.shows_s + TICK_S)
             ):
                 yield f"evidence of write {row['write']} says {says} at {read.at_s - 1000:.3f}, which was not so"
 
@@ -182,10 +191,10 @@ def evidence_is_what_the_read_met(case: Case) -> Iterator[str]:
 def _met(case: Case, deed: Deed, row: Row, at_s: float, before: Any) -> bool:  # noqa: ANN401 - what stood in the log
     known = case.history.at(deed.event, at_s)
     action, there = str(row["action"]), row["evidence"]["says"] == "there"
-    if known is None or action not in (*FIELDS, *SETUPS):
+    if known is None or action not in (*FIELDS, *SETUPS, *OTHERS):
         return known is not None
-    if there:
-        return as_wanted(case, deed, known)
+    if there or action in OTHERS:
+        return as_wanted(case, deed, known) == there
     if action in SETUPS:
         return bool(known.setup == before["state"])
     return known.record is not None and bool(known.record[FIELDS[action][0]] == before)
@@ -202,6 +211,8 @@ def what_ended_unwanted_had_no_effect(case: Case) -> Iterator[str]:
             case.forgiven["unwanted in the end, by a person's word or because it was there"] += 1
         elif any(too_late(case, deed, one) for one in deed.effects):
             case.forgiven["an effect later than settle"] += 1
+        elif any(refused_after_its_effect(deed, one) for one in deed.attempts):
+            case.forgiven["refused after its effect, which a read shows"] += 1
         elif touched(
             case, deed.event, deed.effects[-1].target, deed.effects[-1].at_s, case.history.ended_s, not_by=deed
         ):
@@ -212,8 +223,8 @@ def what_ended_unwanted_had_no_effect(case: Case) -> Iterator[str]:
 
 def an_end_unconfirmed_was_not_to_be_seen(case: Case) -> Iterator[str]:
     """A write that ended as unconfirmed has no effect in the books. Forgiven, and counted: effects later than
-    ``settle``, effects that another hand reversed before the end, and reads that went wrong since, so that nothing
-    could show it. Not asked for where reads answered as of the past."""
+    ``settle``, effects that another hand reversed before the end, reads that went wrong since, so that nothing could
+    show it, and a service that shows otherwise what it was sent. Not asked for where reads answered as of the past."""
     for deed, row, life in _ended_as(case, "unconfirmed"):
         if not deed.effects or case.history.stale:
             continue
@@ -224,6 +235,8 @@ def an_end_unconfirmed_was_not_to_be_seen(case: Case) -> Iterator[str]:
             case.forgiven["unconfirmed, and reversed by others"] += 1
         elif any(not one.whole and last.at_s <= one.at_s <= ended_s for one in case.history.reads):
             case.forgiven["unconfirmed, while reads went wrong"] += 1
+        elif case.history.own_mind:
+            case.forgiven["unconfirmed, by a service that shows otherwise what it was sent"] += 1
         else:
             yield f"write {row['write']} ended as unconfirmed, and had an effect"
 

@@ -49,6 +49,7 @@ class Place(Protocol):
     settings: EngineSettings
     halts: list[tuple[float, float]]
     rule_halts: list[tuple[str, float, float]]
+    campaigns: dict[str, int]
 
     @property
     def rules(self) -> Folder: ...
@@ -132,6 +133,10 @@ class People:
             return True  # nobody wants to send that again
         if write.key.item == "cr":
             return found.last_updated_on_fe is not None
+        if write.intent.action == "create_campaign":
+            return len(found.campaigns) > self._place.campaigns.get(write.key.event, 0)
+        if write.intent.action == "update_draft":
+            return found.setup is not None and found.setup.get("total_budget") == write.intent.wanted["total_budget"]
         if write.intent.target != "setup":
             return bool(found.record.get(write.intent.target) == write.intent.wanted[write.intent.target])
         return found.setup is not None and (write.intent.action == "create_draft" or found.published)

@@ -4,11 +4,12 @@ A plan says what goes wrong at which number; a swarm draws it. What can go wrong
 so that "every single fault at every point" is a list that can be walked to its end.
 """
 
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +28,13 @@ class Harm:
     @property
     def lasts_s(self) -> float:
         """For how long it goes on by itself."""
-        return _LASTING_S.get(self.does, self.seconds if self.does.startswith("stall") else 0.0)
+        return _LASTING_S.get(self.does, self.seconds if self.does.startswith(("stall", "lost", "cache")) else 0.0)
 
 
 DENIED_S = 9.0
 FULL_S = 8.0
-_LASTING_S = {"denied": DENIED_S, "disk_full": FULL_S}
+MOVED_S = 30.0
+_LASTING_S = {"denied": DENIED_S, "disk_full": FULL_S, "moved": MOVED_S}
 
 
 def _twin(name: str, fault: str, **params: Any) -> Harm:  # noqa: ANN401 - parameters of the twin's faults
@@ -67,7 +69,18 @@ CLOCKS: tuple[Harm, ...] = (
     Harm(name="clock an hour ahead", does="clock", seconds=3600.0),
     Harm(name="clock an hour back", does="clock", seconds=-3600.0),
 )
+CACHES: tuple[Harm, ...] = (
+    Harm(name="a cache for 30 s that asks where it is told to", does="cache", seconds=30.0),
+    Harm(name="a cache for 30 s that tells its Age", does="cache", seconds=30.0, params={"stubborn": True}),
+)
+"""Reads are answered as of the moment at which this came. All caches tell the ``Age`` of what they answer; the first
+kind asks the service itself for whoever says ``no-cache``, the other one does not."""
+MOVED = Harm(name="kept connections stay at an old place", does="moved")
+"""The service has another place from then on: connections that were there before it read of the old one, in which
+nothing changes any more."""
 WRONG_OBJECT = "another object"
+TWICE = Harm(name="answered twice", does="twice")
+"""The same answer comes once more, and is the first that the next request on that connection is given."""
 WRITE: tuple[Harm, ...] = (
     _twin("429 clean", "answer_before", status=429),
     _twin("429 applied", "answer_after", status=429),
@@ -119,6 +132,14 @@ WRITE: tuple[Harm, ...] = (
     _twin("another object in a 200", "wrong_types", fields=ANOTHER),
     Harm(name="429 clean, rule renamed", does="rule_renamed", fault="answer_before", params={"status": 429}),
     Harm(name="429 applied, rule renamed", does="rule_renamed", fault="answer_after", params={"status": 429}),
+    _stall("stopped 20 s at the byte", "stall_at_byte", 20.0),
+    _stall("stopped 40 s at the byte", "stall_at_byte", 40.0),
+    *(Harm(name=f"packets lost for {seconds:g} s", does="lost", seconds=seconds) for seconds in (4.0, 12.0, 24.0)),
+    Harm(name="packets lost for 6 s, and killed", does="lost_killed", seconds=6.0),
+    Harm(name="packets lost for 28 s, and stopped", does="lost_stopped", seconds=28.0),
+    _twin("401 applied", "answer_after", status=401),
+    _twin("403 applied", "answer_after", status=403, code="error.auth.not_authorized"),
+    *(replace(one, name=f"cut after, and {one.name}", fault="cut_after") for one in (*CACHES, MOVED)),
 )
 BEYOND: tuple[Harm, ...] = (
     _twin("429 applied after 70 s, beyond settle", "late_effect", status=429, after_s=70.0),
@@ -152,6 +173,9 @@ READ: tuple[Harm, ...] = (
     Harm(name="access withdrawn", does="denied"),
     *CLOCKS,
     _twin(WRONG_OBJECT, "wrong_types", fields=ANOTHER),
+    *CACHES,
+    MOVED,
+    TWICE,
 )
 SIGN_IN: tuple[Harm, ...] = (
     _twin("500", "answer_before", status=500),
@@ -203,9 +227,29 @@ NEWER = frozenset(
     }
 )
 """What came to the menu after worlds had been drawn from it that are to be drawn again as they were."""
-OLDER: Mapping[str, tuple[Harm, ...]] = {
-    kind: tuple(one for one in menu if (kind, one.name) not in NEWER) for kind, menu in MENU.items()
-}
+NEWEST = frozenset(
+    {
+        *(("write", one.name) for one in WRITE if one.does in ("stall_at_byte", "lost", "lost_killed", "lost_stopped")),
+        *(("write", one.name) for one in WRITE if one.does in ("cache", "moved")),
+        *(("read", one.name) for one in (*CACHES, MOVED, TWICE)),
+        ("write", "401 applied"),
+        ("write", "403 applied"),
+    }
+)
+"""And what came after these."""
+
+
+def _without(*later: frozenset[tuple[str, str]]) -> Mapping[str, tuple[Harm, ...]]:
+    names = frozenset[tuple[str, str]]().union(*later)
+    return {kind: tuple(one for one in menu if (kind, one.name) not in names) for kind, menu in MENU.items()}
+
+
+OLDER = _without(NEWER, NEWEST)
+OLD = _without(NEWEST)
+AHEAD: Final = os.environ.get("SIMULATION_AHEAD") == "1"
+"""Whether to play what the worker is not guarded against yet."""
+if not AHEAD:
+    MENU = OLD
 STALE = frozenset(one.name for one in READ if one.fault == "stale_reads")
 """Reads of the past: what is claimed of single reads is not claimed of them."""
 

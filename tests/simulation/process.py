@@ -6,7 +6,6 @@ itself, so a small one with the same face stands in for it).
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,10 +13,11 @@ from random import Random
 from typing import Any, Protocol
 
 from tests.simulation.disk import Disk
+from tests.simulation.kernel import socket_of
 from tests.simulation.loop import SimLoop
 from tests.simulation.wire import Around, SimTransport
 from worker.api.addresses import hosts_from
-from worker.api.assumptions import assumptions_from
+from worker.api.assumptions import Assumptions
 from worker.api.auth import Credentials
 from worker.api.client import ApiService, ApiSettings
 from worker.api.replies import Reply
@@ -42,7 +42,6 @@ from worker.reading.patience import Patience
 from worker.sandbox.transport import BASE_URLS
 
 CLOCK: ContextVar["SimClock"] = ContextVar("CLOCK")
-_ASSUMED = assumptions_from({})[0]
 _HOSTS = hosts_from(BASE_URLS["api"], BASE_URLS["cr"], BASE_URLS["media"])
 
 
@@ -190,6 +189,7 @@ class Process:
     clock: SimClock
     settings: EngineSettings
     folder: Folder
+    assumed: Assumptions
     tell: Callable[[str], None]
     seed: int
     defects: list[str]
@@ -240,15 +240,15 @@ class Process:
 
     def _client(self, gate: Gate[Reply], pacer: Pacer, chance: Callable[[], float]) -> ApiService:
         def transport() -> SimTransport:
-            return SimTransport(self.around, self.clock.sleep)
+            return SimTransport(self.around, self.clock.sleep, socket_of(self.settings.timeout.total_seconds()))
 
         return ApiService(
             settings=ApiSettings(
                 hosts=_HOSTS,
                 timeout=self.settings.timeout,
                 page_size=self.settings.page_size,
-                assumptions=_ASSUMED,
-                transports=Transports(reads=transport, writes=transport, fence=nullcontext),
+                assumptions=self.assumed,
+                transports=Transports(reads=transport, writes=transport, fence=self.around.timers.fence),
             ),
             credentials=Credentials(username=Secret("sandbox"), password=Secret("sandbox")),
             gate=gate,

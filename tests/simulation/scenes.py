@@ -10,6 +10,8 @@ from random import Random
 from typing import Any
 
 from tests.simulation import points
+from tests.simulation.case import CLUSTER, NEW_BUDGET
+from tests.simulation.case import RUN as RUN_ID
 from tests.simulation.points import Harm
 
 SCRIPT_S = 18.0
@@ -56,7 +58,8 @@ LATENCIES_S = (0.01, 0.03, 0.03, 0.1, 0.4)
 class Scene:
     """A whole world. ``rates``: what goes wrong at how many of the points of a kind; ``down_s``: how long a killed
     worker stays away; ``settings``: other numbers than the usual; ``latencies_s``: how long answers are under way,
-    drawn for each. Where all take equally long, writes are ready in the same moment."""
+    drawn for each. Where all take equally long, writes are ready in the same moment. ``assumed``: what the worker's
+    config says of a service that is not as usual."""
 
     name: str
     laws: tuple[Law, ...]
@@ -69,6 +72,7 @@ class Scene:
     kill_steps: tuple[int, ...] = ()
     lasts_s: float = TOLD_S
     latencies_s: tuple[float, ...] = LATENCIES_S
+    assumed: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def rules(self) -> str:
@@ -164,6 +168,23 @@ CALM = Law(
 )
 """The untouched target's: it has to go on whatever happens to the others."""
 LAWS = (PAUSE, KEEP, RUN, REST, LAUNCH, BOOST, CLUSTERS, HIDE)
+CREATE = Law(
+    id="campaign-for-cluster",
+    text=(
+        "when: event.status == 'active' && event.category == 'cluster'\n"
+        f'    do: [{{create_campaign: {{tc: "{CLUSTER}", tc_run_id: {RUN_ID}}}}}]'
+    ),
+    wants=lambda record, _: record["status"] == "active" and record["category"] == "cluster",
+)
+UPDATE = Law(
+    id="more-for-the-draft",
+    text=(
+        "when: event.status == 'active' && event.category == 'budget' && setup.state == 'DRAFT'\n"
+        f"    do: [{{update_draft: {{total_budget: {NEW_BUDGET}}}}}]"
+    ),
+    wants=lambda record, setup: record["status"] == "active" and record["category"] == "budget" and setup == "DRAFT",
+    leans_on=lambda record: SETUP if record["status"] == "active" and record["category"] == "budget" else "",
+)
 
 
 def _set(at: float, event: str, by: str = "world", **fields: Any) -> Turn:  # noqa: ANN401 - fields of an event
@@ -171,6 +192,12 @@ def _set(at: float, event: str, by: str = "world", **fields: Any) -> Turn:  # no
 
 
 DRAFT = {"goal": "ROAS", "total_budget": 500}
+TWO_CAMPAIGNS = tuple(
+    {"campaign_id": f"cmp-{name}", "tc": name, "tc_run_id": 1, "status": "ACTIVE"} for name in ("jazz", "opera")
+)
+CLUSTERED = {"category": "cluster", "status": "idle", "campaigns": TWO_CAMPAIGNS}
+TO_ROUND = {"category": "budget", "setup": DRAFT, "status": "idle"}
+ITEMS = {"campaigns.items": "items"}
 PARTY = {"category": "party", "setup": DRAFT, "status": "idle"}
 OTHER = {"id": "e9", "category": "concert"}
 LATER = _set(11.0, "e9", category="quiet")
@@ -544,6 +571,28 @@ NAMED: tuple[Scene, ...] = (
 )
 
 
+def _of_its_own_mind(name: str, more: Mapping[str, Any], twin: Mapping[str, Any]) -> Scene:
+    """A service that keeps or shows what it is sent in its own way, and a rule that asks it for a campaign."""
+    active = _set(5.0, "e1", status="active")
+    return _scene(name, (CREATE,), CLUSTERED, active, twin=twin, assumed=more, lasts_s=SCRIPT_S)
+
+
+NAMED += (
+    ()
+    if not points.AHEAD
+    else (
+        _of_its_own_mind("cluster", {}, {}),
+        _of_its_own_mind("cluster on page three", ITEMS, {"campaigns_shape": "page", "campaigns_limit": 1}),
+        _of_its_own_mind("cluster beyond a limit", ITEMS, {"campaigns_shape": "limited", "campaigns_limit": 2}),
+        _of_its_own_mind("cluster decomposed", {}, {"text_spelling": "decomposed"}),
+        _of_its_own_mind("cluster trimmed", {}, {"text_spelling": "trimmed"}),
+        _of_its_own_mind("cluster in lower case", {}, {"text_spelling": "lower"}),
+        _of_its_own_mind("cluster of the newest run", {}, {"campaign_run": "newest"}),
+        _scene("draft", (UPDATE,), TO_ROUND, _set(5.0, "e1", status="active")),
+        _scene("draft rounded", (UPDATE,), TO_ROUND, _set(5.0, "e1", status="active"), twin={"numbers_shown": "whole"}),
+    )
+)
+
 WALKED = ("pause", "boost", "launch", "clusters", "hide", "stop overtakes", "overtaken", "enforce", "approve")
 """The scenes that are walked through fault by fault with every test run; the others are for single claims."""
 ALSO_WALKED = (
@@ -568,6 +617,9 @@ SECOND = 10_000_000
 recorded, so that each is the world that it was."""
 THIRD = 11_000_000
 """And from here on also what people say by ``undo``, ``again`` and a halt of one rule."""
+FOURTH = 20_000_000
+"""And from here on also what nobody beside the kernel sees, answers of the past that tell so, and a service of its own
+mind."""
 
 
 def drawn(seed: int) -> Scene:
@@ -601,7 +653,7 @@ def drawn(seed: int) -> Scene:
         laws=laws,
         events=events,
         turns=tuple(turns),
-        rates=_rates(chance, points.OLDER if seed < SECOND else points.MENU),
+        rates=_rates(chance, _menus(seed)),
         twin=twin,
         settings=settings,
         down_s=chance.choice([0.2, 1.0, 4.0, 15.0]),
@@ -609,6 +661,11 @@ def drawn(seed: int) -> Scene:
         lasts_s=SCRIPT_S,
         latencies_s=(0.03,) if Random(f"latencies {seed}").random() < 0.2 else LATENCIES_S,
     )
+
+
+def _menus(seed: int) -> Mapping[str, tuple[Harm, ...]]:
+    """All that may go wrong in the world of a seed."""
+    return points.MENU if seed >= FOURTH else points.OLD if seed >= SECOND else points.OLDER
 
 
 def _kinds(seed: int) -> tuple[tuple[str, float], ...]:

@@ -143,7 +143,7 @@ def _seen_between(case: Case, deed: Deed, before: Attempt, after: Attempt) -> li
     """The whole reads of the target, by the process that sends again, that met the wanted value."""
     action = str(before.row["action"])
     if action not in (*FIELDS, *SETUPS) or deed.unseen:
-        return []
+        return []  # of all others a single read may show a part
     paths = {f"/setup_processes/{deed.event}"} if action in SETUPS else {f"/events/{deed.event}"}
     if action in FIELDS and not case.history.paged:
         paths.add("/events/")

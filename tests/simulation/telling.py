@@ -9,12 +9,15 @@ from tests.simulation.points import BEYOND, STALE, WRITE
 from tests.simulation.scenes import FOR_S, Turn
 from tests.simulation.town import Town
 
+OWN_MIND = frozenset({"campaigns_limit", "text_spelling", "campaign_run", "numbers_shown"})
+"""What a service does of its own mind, so that no read shows just what was sent."""
 JSON_FIELDS = ("request", "before", "response", "evidence", "facts")
 
 
 def told_history(town: Town, ended_s: float) -> history.History:
     """The history of a town whose time is over."""
     books = town.twin.books
+    own_mind = bool(OWN_MIND & town.scene.twin.keys())
     logs = [*town.logs, town.disk.rows()]
     return history.History(
         what=str(town.scene),
@@ -55,6 +58,7 @@ def told_history(town: Town, ended_s: float) -> history.History:
                 sending_seq=one.sending_seq,
                 mark_seq=one.mark_seq,
                 heard_s=one.heard_s,
+                entered_s=one.entered_s,
                 harm=one.harm,
             )
             for one in town.tapped
@@ -82,10 +86,12 @@ def told_history(town: Town, ended_s: float) -> history.History:
         violations=[(one.kind, one.at_s, f"{one.method} {one.path}: {one.detail}") for one in town.twin.violations()],
         healed_s=town.healed_s,
         ended_s=ended_s,
+        own_mind=own_mind,
         paged="page_size" in town.scene.settings,
         stale=any(name.split(": ", 1)[1] in STALE for name in town.points.done),
         approves=town.scene.settings.get("mode") == "approve",
         harmed=bool(town.points.done)
+        or own_mind
         or any(not _ordinary(turn, town) for turn in town.scene.turns)
         or any(life.how == "killed" for life in town.lives.values()),
         edited=frozenset(town.edited),
@@ -135,7 +141,16 @@ def _versions(town: Town) -> list[history.Version]:
         record = None if at is None else dict(at.record)
         suggested = ", ".join(runs)
         budget = 0.0 if at is None or at.setup is None else float(str(at.setup["total_budget"]))
+        campaigns = () if at is None else tuple((str(one["tc"]), str(one["tc_run_id"])) for one in at.campaigns)
         found.append(
-            history.Version(at_s=at_s, event=event, record=record, setup=setup, suggested=suggested, budget=budget)
+            history.Version(
+                at_s=at_s,
+                event=event,
+                record=record,
+                setup=setup,
+                suggested=suggested,
+                budget=budget,
+                campaigns=campaigns,
+            )
         )
     return found

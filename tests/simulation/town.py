@@ -25,14 +25,16 @@ from unittest.mock import patch
 
 from tests.simulation import history
 from tests.simulation.disk import Disk, anothers, mounted
+from tests.simulation.kernel import Timers
 from tests.simulation.loop import OWNER, START_S, SimLoop
 from tests.simulation.people import People
 from tests.simulation.points import DENIED_S, FULL_S, SETTLE_S, Harm, Points
 from tests.simulation.process import Process, SimClock, SimScheduler
 from tests.simulation.scenes import Law, Scene, Turn, spelled
-from tests.simulation.wire import Tapped
+from tests.simulation.wire import Cache, Tapped
 from tests.virtual import EPOCH
 from tests.worlds import PARTNER, QUICK, happening, rule_set, world
+from worker.api.assumptions import Assumptions, assumptions_from
 from worker.engine import daemon
 from worker.engine.settings import EngineSettings
 from worker.guards.situation import Limits
@@ -60,6 +62,8 @@ STEP_S = 1.0
 """How often it is asked whether a story is over before its time, because all that was to go wrong in it has."""
 _THIS_PROCESS = f"process {os.getpid()}"
 WHOLE_LOOKS = 3
+MOMENT_S = 0.001
+"""What happens in the moment of a request happens before it."""
 LATER_S = 7200.0
 """How far the end of time lies behind the end of a world."""
 SHM = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
@@ -103,6 +107,8 @@ class Town:
         self.loop = SimLoop(Random(f"loop {seed}"))  # type: ignore[abstract]  # what nobody asks for stays so
         if scene.kill_steps:
             self.loop.between = self._between
+        self.timers = Timers(self.loop)
+        self.loop.waking = self._waking
         self.points = points
         self.points.rates, self.points.chance, self.points.tell = scene.rates, Random(f"points {seed}"), self.tell
         self.points.moment = lambda: self.loop.now - START_S
@@ -114,10 +120,13 @@ class Town:
         self.renamed: tuple[Law, ...] = ()
         self.settings = _settings(scene)
         self.people = People(self)
+        self.campaigns = {one.eid: len(one.campaigns) for one in self.twin.world.listing(PARTNER)}
         self.trace: list[str] = []
         self.tapped: list[Tapped] = []
         self.reads: list[history.Read] = []
         self.throttled: list[float] = []
+        self.cache: Cache | None = None
+        self.moved_s: float | None = None
         self.life = 0
         self.logs: list[list[dict[str, Any]]] = []
         self.stamps: list[list[tuple[int, float]]] = []
@@ -190,6 +199,7 @@ class Town:
             clock=SimClock(self.loop, self.wall, booted_s),
             settings=self.settings,
             folder=self.rules,
+            assumed=assumed(tuple(self.scene.assumed.items())),
             tell=self.tell,
             seed=self._seed,
             defects=self.defects,
@@ -253,6 +263,11 @@ class Town:
     def _between(self, owner: str) -> None:
         if self._kill_steps and self.loop.steps >= self._kill_steps[0] and not self.points.healed:
             self._kill_steps.pop(0)
+            self.kill(owner)
+
+    def _waking(self, owner: str) -> None:
+        if self.timers.ran_out(owner):
+            self.tell(f"{owner} was stopped for too long at the byte")
             self.kill(owner)
 
     def _after_step(self) -> None:
@@ -459,6 +474,12 @@ class Town:
                 self._deny(DENIED_S)
             case "disk_full":
                 self._disk_full(FULL_S)
+            case "cache":
+                stubborn = bool(harm.params.get("stubborn"))
+                began_s = self.loop.now - MOMENT_S
+                self.cache = Cache(from_s=began_s, until_s=began_s + harm.seconds, stubborn=stubborn)
+            case "moved":
+                self.moved_s = self.loop.now - MOMENT_S
             case "person_before" | "person_after":
                 self._person(request)
             case _:
@@ -491,6 +512,7 @@ class Town:
         self.twin.faults.clear()
         self._allow()
         self._room()
+        self.cache = self.moved_s = None
         self.people.resume()
         self.tell("healed")
         await asyncio.sleep(max(0.0, self._back_s - self.loop.now))
@@ -544,11 +566,18 @@ def _without_priority(text: str) -> str:
 def _service(scene: Scene) -> Service:
     events = []
     for given in scene.events:
-        fields = {name: value for name, value in given.items() if name not in ("id", "setup")}
+        fields = {name: value for name, value in given.items() if name not in ("id", "setup", "campaigns")}
         suggested = ({"tc": "cluster 1", "tc_run_id": "1"},)
-        events.append(replace(happening(given["id"], **fields), setup=given.get("setup"), suggested=suggested))
+        parts = {"setup": given.get("setup"), "campaigns": given.get("campaigns", ())}
+        events.append(replace(happening(given["id"], **fields), suggested=suggested, **parts))
     twin = TwinSettings(**{"token_lifetime_s": TOKEN_S, **scene.twin})
     return Service(world(*events), settings=twin, origin_s=START_S)
+
+
+@lru_cache(maxsize=20)
+def assumed(given: tuple[tuple[str, Any], ...]) -> Assumptions:
+    """What the worker is told of a service that has a mind of its own."""
+    return assumptions_from(dict(given))[0]
 
 
 LIMITS = ("writes_per_hour", "spend_per_day", "spend_per_event")
