@@ -49,6 +49,8 @@ class Disk:
         self.open: dict[str, list[SimConnection]] = {}
         self.synced = 0
         self.full = False
+        self.held = False
+        self.turn = 0
         self.cut_to: int | None = None
         self.stamps: list[tuple[int, float]] = []
         self.moment: Callable[[], float] = lambda: 0.0
@@ -132,6 +134,42 @@ class Disk:
             self.wal.write_bytes(wal)
         self.synced = len(wal)
 
+    def exchange(self, content: bytes, wal: bytes) -> None:
+        """Another file has the ledger's name, while whoever had it open goes on with the one that had it before."""
+        whole = self._whole(content, wal)
+        self.remove()
+        self.turn += 1
+        self.file.write_bytes(whole)
+        self.synced = 0
+
+    def restore(self, content: bytes, wal: bytes) -> None:
+        """An older copy is written over the ledger, by SQLite's own means, while its worker has it open."""
+        with TemporaryDirectory() as folder:
+            older = Path(folder) / "older.db"
+            older.write_bytes(self._whole(content, wal))
+            source, target = sqlite3.connect(older), sqlite3.connect(self.file)
+            try:
+                source.backup(target)
+            finally:
+                source.close()
+                target.close()
+        self.commits += 1
+        self.synced = max(0, self.wal_bytes())
+
+    def _whole(self, content: bytes, wal: bytes) -> bytes:
+        """One file in the place of two."""
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "whole.db"
+            file.write_bytes(content)
+            if wal:
+                file.with_name("whole.db-wal").write_bytes(wal)
+            connection = sqlite3.connect(file)
+            try:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            finally:
+                connection.close()
+            return file.read_bytes()
+
     def remove(self) -> None:
         """The ledger's file is gone, with what SQLite keeps beside it."""
         self.look_away()
@@ -201,6 +239,7 @@ class SimConnection(sqlite3.Connection):
 
     disk: Disk
     owner = ""
+    turn = 0
     writes = False
     safe = False
 
@@ -214,6 +253,8 @@ class SimConnection(sqlite3.Connection):
     def begins(self) -> None:
         """BEGIN IMMEDIATE: here another process may be in the way, or the disk is full."""
         self.writes = True
+        if self.disk.held and self.owner:
+            raise failing(sqlite3.SQLITE_BUSY, "database is locked")
         harm = self.disk.harm("begin", self.owner)
         if harm is None:
             return
@@ -254,7 +295,10 @@ class SimConnection(sqlite3.Connection):
             self.disk.die(self.owner)
 
     def _stamp(self) -> None:
-        """Notes when the records up to the newest were committed, by the simulation's own clock."""
+        """Notes when the records up to the newest were committed, by the simulation's own clock; of a file that is the
+        ledger no more nobody asks."""
+        if self.turn != self.disk.turn:
+            return
         seq = self.execute("SELECT coalesce(max(seq), 0) FROM action_log").fetchone()[0]
         stamps = self.disk.stamps
         if not stamps or stamps[-1][0] != seq:
@@ -291,7 +335,7 @@ def mounted(disk: Disk) -> Iterator[None]:
                 check_same_thread=False,
                 factory=SimConnection,
             )
-            made.disk, made.owner = disk, OWNER.get()
+            made.disk, made.owner, made.turn = disk, OWNER.get(), disk.turn
             if made.owner:
                 disk.open.setdefault(made.owner, []).append(made)
             return made

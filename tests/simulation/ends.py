@@ -10,7 +10,9 @@ from tests.simulation.case import (
     FINAL,
     HOUR_S,
     INTERVAL_S,
+    STATES,
     TICK_S,
+    TIMEOUT_S,
     UNDER_WAY_S,
     WAITED_MOST_S,
     Case,
@@ -95,7 +97,10 @@ def _stalled_meanwhile(case: Case, at_s: float) -> bool:
 
 
 def _lost(case: Case, deed: Deed) -> bool:
-    """Whether an attempt never left, and the ledger cannot know: its process died, or the end of it was lost."""
+    """Whether an attempt never left, and the ledger cannot know: its process died, the end of it was lost, or the kernel
+    had it and threw it away."""
+    if any(wire.entered_s is None for one in deed.attempts for wire in one.wire):
+        return True
     unheard = [one for one in deed.attempts if one.after is not None and not any(wire.reached for wire in one.wire)]
     return any(len(case.history.logs) > 1 or (one.after or {})["reason"] == "crash" for one in unheard)
 
@@ -148,6 +153,30 @@ def held_by_the_hour(case: Case, deed: Deed) -> bool:
     return held[-1] in ("writes_per_hour", "spend", "conflict") or (
         held[-1] == "sequence" and any(mate.state not in FINAL for mate in mates(case, deed))
     )
+
+
+def nobody_waits_for_ever(case: Case) -> Iterator[str]:
+    """An unknown write is settled, or before a person, within ``evidence_within`` and the time that reads need, by the
+    wall clock, also where no process lives so long: the time of those that lived counts, together. Not asked for where
+    nothing could be stored or nobody would answer, or the wall clock jumped."""
+    history = case.history
+    if history.unstored or history.clock_moved or history.throttled or len(history.logs) > 1 or history.defects:
+        return
+    most_s = history.evidence_within_s + 3 * history.settle_s + 2 * TIMEOUT_S
+    for deed, rows, life in case.lines:
+        states = [row for row in rows if row["kind"] in STATES]
+        for row, after in zip(states, [*states[1:], None], strict=True):
+            if row["kind"] != "unknown" or (after is not None and after["kind"] == "unknown"):
+                continue
+            from_s = case.committed_s(life, row["seq"])
+            to_s = history.ended_s if after is None else case.committed_s(life, after["seq"])
+            lived_s = sum(
+                max(0.0, history.awake_s(one.owner, max(one.from_s, from_s), min(one.to_s, to_s)))
+                for one in history.lives
+                if one.from_s < to_s and one.to_s > from_s
+            )
+            if lived_s > most_s:
+                yield f"write {row['write']} of {deed.event} was unknown for {lived_s:.0f} s, and nobody was told"
 
 
 def _present(case: Case) -> set[str]:

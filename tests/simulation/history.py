@@ -127,16 +127,17 @@ class Life:
 @dataclass(slots=True, kw_only=True)
 class History:
     """One played world. ``logs``: the action log of each life of the ledger, the last one last; ``stamps``: for each,
-    when the records up to a number were committed; ``lost``: when each but the last of them was taken away, or put back
-    to what it had been. ``slowed``: something kept a whole process waiting, not one write. ``unstored``: something kept
-    a process from storing. ``cramped``: from when to when the disk was full. ``stalls``: which process did nothing,
-    from when to when, while time went on. ``paged``: the list of events comes in
-    several pages, of which each shows but some. ``own_mind``: no read shows just what was sent. ``writes``: number, state and attempt of each, as the ledger's own
-    table says in the end."""
+    when the records up to a number were committed; ``lost``: when each but the last of them was taken away, or put
+    back to what it had been. ``slowed``: something kept a whole process waiting, not one write. ``unstored``:
+    something kept a process from storing. ``cramped``: from when to when the disk was full. ``stalls``: which
+    process did nothing, from when to when, while time went on. ``paged``: the list of events comes in several
+    pages, of which each shows but some. ``own_mind``: no read shows just what was sent. ``writes``: number, state
+    and attempt of each, as the ledger's own table says in the end."""
 
     what: str
     settle_s: float
     evidence_reads: int
+    evidence_within_s: float
     max_attempts: int
     writes_per_hour: int
     spend_per_day: float | None

@@ -54,7 +54,7 @@ def _socket_of(timeout_s: float, _code: CodeType) -> Socket:
 
 
 class Timers:
-    """The kernel's timers of all processes: one that has run out while its process was stopped ends it when it wakes."""
+    """The kernel's timers: one that has run out while its process was stopped ends it when it wakes."""
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop

@@ -69,7 +69,7 @@ class People:
     @contextmanager
     def _ledger(self) -> Iterator[SqlLedger | None]:
         """The ledger, in a short transaction of a command's own; None where it cannot be used now."""
-        if not self._place.disk.file.exists() or self._place.disk.full:
+        if not self._place.disk.file.exists() or self._place.disk.full or self._place.disk.held:
             yield None
             return
         try:

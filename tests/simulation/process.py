@@ -225,6 +225,9 @@ class Process:
             )
             patience = Patience(pacer, self.clock)
             patience.take_over(ledger.status())
+            self.lock.note(place, {})
+            if hasattr(ledger, "sends_under"):
+                ledger.sends_under(self.lock.identity)
             self.daemon = Daemon(
                 parts,
                 source=self.folder,

@@ -198,6 +198,14 @@ TWO_CAMPAIGNS = tuple(
 CLUSTERED = {"category": "cluster", "status": "idle", "campaigns": TWO_CAMPAIGNS}
 TO_ROUND = {"category": "budget", "setup": DRAFT, "status": "idle"}
 ITEMS = {"campaigns.items": "items"}
+CREATED_MINDS: tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...] = (
+    ({"campaigns_shape": "page", "campaigns_limit": 1}, ITEMS),
+    ({"campaigns_shape": "page", "campaigns_limit": 2}, ITEMS),
+    ({"campaigns_shape": "limited", "campaigns_limit": 2}, ITEMS),
+    *(({"text_spelling": spelling}, {}) for spelling in ("decomposed", "trimmed", "lower")),
+    ({"campaign_run": "newest"}, {}),
+)
+ROUNDING: tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...] = (({"numbers_shown": "whole"}, {}),)
 PARTY = {"category": "party", "setup": DRAFT, "status": "idle"}
 OTHER = {"id": "e9", "category": "concert"}
 LATER = _set(11.0, "e9", category="quiet")
@@ -571,23 +579,72 @@ NAMED: tuple[Scene, ...] = (
 )
 
 
-def _of_its_own_mind(name: str, more: Mapping[str, Any], twin: Mapping[str, Any]) -> Scene:
+def _of_its_own_mind(name: str, mind: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})) -> Scene:
     """A service that keeps or shows what it is sent in its own way, and a rule that asks it for a campaign."""
     active = _set(5.0, "e1", status="active")
-    return _scene(name, (CREATE,), CLUSTERED, active, twin=twin, assumed=more, lasts_s=SCRIPT_S)
+    return _scene(name, (CREATE,), CLUSTERED, active, twin=mind[0], assumed=mind[1], lasts_s=SCRIPT_S)
 
 
 NAMED += (
     ()
     if not points.AHEAD
     else (
-        _of_its_own_mind("cluster", {}, {}),
-        _of_its_own_mind("cluster on page three", ITEMS, {"campaigns_shape": "page", "campaigns_limit": 1}),
-        _of_its_own_mind("cluster beyond a limit", ITEMS, {"campaigns_shape": "limited", "campaigns_limit": 2}),
-        _of_its_own_mind("cluster decomposed", {}, {"text_spelling": "decomposed"}),
-        _of_its_own_mind("cluster trimmed", {}, {"text_spelling": "trimmed"}),
-        _of_its_own_mind("cluster in lower case", {}, {"text_spelling": "lower"}),
-        _of_its_own_mind("cluster of the newest run", {}, {"campaign_run": "newest"}),
+        _of_its_own_mind("cluster"),
+        _of_its_own_mind("cluster on page three", CREATED_MINDS[0]),
+        _of_its_own_mind("cluster beyond a limit", CREATED_MINDS[2]),
+        _of_its_own_mind("cluster decomposed", CREATED_MINDS[3]),
+        _of_its_own_mind("cluster trimmed", CREATED_MINDS[4]),
+        _of_its_own_mind("cluster in lower case", CREATED_MINDS[5]),
+        _of_its_own_mind("cluster of the newest run", CREATED_MINDS[6]),
+        Scene(  # and the mark is written once more after that
+            name="restored beneath",
+            laws=(PAUSE,),
+            events=({"id": "e1"}, {"id": "e2"}),
+            turns=(
+                Turn(at=4.0, does="backup"),
+                _set(5.0, "e1", status="cancelled"),
+                Turn(at=9.0, does="restore beneath"),
+                _set(9.5, "e2", status="cancelled"),
+            ),
+            lasts_s=30.0,
+        ),
+        Scene(  # and the mark is written once more after that
+            name="exchanged beneath",
+            laws=(PAUSE,),
+            events=({"id": "e1"}, {"id": "e2"}),
+            turns=(
+                Turn(at=4.0, does="backup"),
+                _set(5.0, "e1", status="cancelled"),
+                Turn(at=9.0, does="exchange beneath"),
+                _set(9.5, "e2", status="cancelled"),
+            ),
+            lasts_s=30.0,
+        ),
+        _scene(
+            "two, without a lock",
+            (PAUSE,),
+            {},
+            Turn(at=4.0, does="lose lock beneath"),
+            Turn(at=4.1, does="second"),
+            _set(5.0, "e1", status="cancelled"),
+            lasts_s=30.0,
+        ),
+        _scene(
+            "held",
+            (PAUSE,),
+            {},
+            _set(5.0, "e1", status="cancelled"),
+            Turn(at=6.5, does="hold ledger", details={"seconds": 30.0}),
+            lasts_s=45.0,
+        ),
+        _scene(
+            "restless",
+            (PAUSE,),
+            {},
+            _set(5.0, "e1", status="cancelled"),
+            *(Turn(at=at, does="kill") for at in range(12, 236, 8)),
+            lasts_s=240.0,
+        ),
         _scene("draft", (UPDATE,), TO_ROUND, _set(5.0, "e1", status="active")),
         _scene("draft rounded", (UPDATE,), TO_ROUND, _set(5.0, "e1", status="active"), twin={"numbers_shown": "whole"}),
     )
@@ -625,7 +682,8 @@ mind."""
 def drawn(seed: int) -> Scene:
     """The scene of a seed, the same on every machine."""
     chance = Random(f"scene {seed}")
-    laws = tuple(sorted(chance.sample(LAWS, chance.choice([1, 1, 2, 3])), key=lambda law: law.id))
+    pool = LAWS if seed < FOURTH else (*LAWS, CREATE, UPDATE)
+    laws = tuple(sorted(chance.sample(pool, chance.choice([1, 1, 2, 3])), key=lambda law: law.id))
     events = tuple(_event(chance, number, laws) for number in range(1, chance.choice([2, 2, 3])))
     ids = [str(one["id"]) for one in events]
     count = chance.randint(2, 6)
@@ -647,6 +705,7 @@ def drawn(seed: int) -> Scene:
     twin: dict[str, Any] = {}
     if chance.random() < 0.15:
         twin["task_effect"] = "when_done"
+    own, told = _own_mind(Random(f"mind {seed}"), laws)
     kills = tuple(sorted(chance.randrange(20, 6000) for _ in range(chance.choice([0, 0, 0, 1, 3]))))
     return Scene(
         name=f"seed {seed}",
@@ -654,13 +713,21 @@ def drawn(seed: int) -> Scene:
         events=events,
         turns=tuple(turns),
         rates=_rates(chance, _menus(seed)),
-        twin=twin,
+        twin={**twin, **own},
+        assumed=told,
         settings=settings,
         down_s=chance.choice([0.2, 1.0, 4.0, 15.0]),
         kill_steps=kills,
         lasts_s=SCRIPT_S,
         latencies_s=(0.03,) if Random(f"latencies {seed}").random() < 0.2 else LATENCIES_S,
     )
+
+
+def _own_mind(chance: Random, laws: tuple[Law, ...]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """How the service shows otherwise what it is sent, in half of the worlds in which a rule sends such; and what the
+    worker's config says of that."""
+    minds = [one for law, those in ((CREATE, CREATED_MINDS), (UPDATE, ROUNDING)) if law in laws for one in those]
+    return chance.choice(minds) if minds and chance.random() < 0.5 else ({}, {})
 
 
 def _menus(seed: int) -> Mapping[str, tuple[Harm, ...]]:
@@ -671,7 +738,8 @@ def _menus(seed: int) -> Mapping[str, tuple[Harm, ...]]:
 def _kinds(seed: int) -> tuple[tuple[str, float], ...]:
     """What may happen in the world of a seed, and how often."""
     newer = _NEWER_KINDS if seed >= SECOND else ()
-    return (*_KINDS, *newer, *(_NEWEST_KINDS if seed >= THIRD else ()))
+    newest = _NEWEST_KINDS if seed >= THIRD else ()
+    return (*_KINDS, *newer, *newest, *(_BENEATH_KINDS if seed >= FOURTH else ()))
 
 
 def _words(chance: Random, laws: tuple[Law, ...], ids: list[str]) -> list[Turn]:
@@ -739,6 +807,9 @@ def _event(chance: Random, number: int, laws: tuple[Law, ...]) -> Record:
     if BOOST in laws:
         found["category"] = "party"
         found["status"] = chance.choice(["idle", "active"])
+    for law, given in ((CREATE, CLUSTERED), (UPDATE, TO_ROUND)):
+        if law in laws:
+            found |= {**given, "status": chance.choice(["idle", "active"])}
     if LAUNCH in laws and chance.random() < 0.7:
         found["category"] = "launch"
         found["status"] = chance.choice(["idle", "active"])
@@ -803,6 +874,13 @@ _KINDS: tuple[tuple[str, float], ...] = (
 )
 _NEWER_KINDS: tuple[tuple[str, float], ...] = (("rename rule", 3.0), ("swap ledger", 0.6))
 _NEWEST_KINDS: tuple[tuple[str, float], ...] = (("undo", 3.0), ("again", 3.0), ("halt rule", 3.0), ("reject", 2.0))
+_BENEATH_KINDS: tuple[tuple[str, float], ...] = (
+    ("restore beneath", 1.5),
+    ("exchange beneath", 1.0),
+    ("lose lock beneath", 1.5),
+    ("second", 3.0),
+    ("hold ledger", 1.5),
+)
 _SAID: tuple[tuple[str, ...], ...] = (
     ("undo",),
     ("undo",),
@@ -838,6 +916,8 @@ def _turn(chance: Random, laws: tuple[Law, ...], ids: list[str], kinds: tuple[tu
             details = {"seconds": chance.choice([-7200.0, -60.0, 60.0, 7200.0, 90000.0])}
         case "halt" | "deny" | "remove" | "disk full":
             details = {"seconds": chance.choice([4.0, 9.0]), "event": event}
+        case "hold ledger":
+            details = {"seconds": chance.choice([5.0, 30.0])}
         case "edit" | "remove rule" | "rename rule" | "undo":
             details = {"rule": chance.choice(laws).id}
         case "again":

@@ -154,8 +154,8 @@ def _seen_between(case: Case, deed: Deed, before: Attempt, after: Attempt) -> li
         if one.whole
         and one.owner == after.wire[0].owner
         and one.path in paths
-        and known_s + TICK_S < one.at_s < after.at_s - UNDER_WAY_S
-        and all(_is_so(case, deed, at_s) for at_s in (one.at_s - TICK_S, one.at_s + TICK_S))
+        and known_s + TICK_S < one.shows_s <= one.at_s < after.at_s - UNDER_WAY_S
+        and all(_is_so(case, deed, at_s) for at_s in (one.shows_s - TICK_S, one.shows_s + TICK_S))
     ]
 
 

@@ -23,6 +23,7 @@ def told_history(town: Town, ended_s: float) -> history.History:
         what=str(town.scene),
         settle_s=town.settings.settle.total_seconds(),
         evidence_reads=town.settings.evidence_reads,
+        evidence_within_s=town.settings.evidence_within.total_seconds(),
         max_attempts=town.settings.max_attempts,
         writes_per_hour=town.settings.limits.writes_per_hour,
         spend_per_day=town.settings.limits.spend_per_day,
@@ -103,7 +104,7 @@ def told_history(town: Town, ended_s: float) -> history.History:
             name.split(": ")[0] in ("look", "begin", "commit", "mark") or "disk full" in name
             for name in town.points.done
         )
-        or any(turn.does == "disk full" for turn in town.scene.turns),
+        or any(turn.does in ("disk full", "hold ledger") for turn in town.scene.turns),
         cramped=town.cramped,
         stalls=town.loop.stalls,
         defects=town.defects,

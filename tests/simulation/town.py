@@ -64,8 +64,11 @@ _THIS_PROCESS = f"process {os.getpid()}"
 WHOLE_LOOKS = 3
 MOMENT_S = 0.001
 """What happens in the moment of a request happens before it."""
+NOTICED_S = 12.0
+"""So long it takes until somebody sees that a worker sends no more, because its files are not what they were."""
 LATER_S = 7200.0
 """How far the end of time lies behind the end of a world."""
+RESTORES = ("restore", "restore beneath", "exchange beneath")
 SHM = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
 
 
@@ -144,7 +147,7 @@ class Town:
         self.over = False
         self.buried = False
         self.processes: dict[str, Process] = {}
-        self._restored_from = any(turn.does == "restore" for turn in scene.turns)
+        self._restored_from = any(turn.does in RESTORES for turn in scene.turns)
         self._backups: list[tuple[bytes, bytes]] = [self.disk.content()]
         self._dying: list[str] = []
         self._kill_steps = list(scene.kill_steps)
@@ -287,7 +290,7 @@ class Town:
         self.start()
         for turn in self.scene.turns:
             await self._until(turn.at)
-            if self._restored_from and turn.does != "restore":
+            if self._restored_from and turn.does not in RESTORES:
                 self._backups.append(self.disk.content())
             self.tell(f"turn {turn}")
             self._do(turn)
@@ -327,6 +330,8 @@ class Town:
                 self._to_people(turn.does, details)
             case "edit" | "remove rule" | "rename rule":
                 self._edit(turn.does, details["rule"])
+            case "restore beneath" | "exchange beneath" | "lose lock beneath":
+                self._beneath(turn.does)
             case "restore" | "lose ledger" | "lose mark" | "flip a bit" | "swap ledger":
                 self._ledger_lost(turn.does)
                 self._note_if_blank()
@@ -373,6 +378,8 @@ class Town:
                 self.twin.change(SignOutChange(), now)
             case "disk full":
                 self._disk_full(details["seconds"])
+            case "hold ledger":
+                self._held(details["seconds"])
             case "reset":
                 self.twin.change(SettingsChange(settings={"reset_result": details["result"]}), now)
                 self.twin.change(ResetChange(), now)
@@ -421,8 +428,14 @@ class Town:
         self.cramped.append((self.loop.now, self.loop.now + seconds))
         self.later(seconds, self._room)
 
+    def _held(self, seconds: float) -> None:
+        """A tool keeps the ledger in a transaction of its own."""
+        self.disk.held = True
+        self.cramped.append((self.loop.now, self.loop.now + seconds))
+        self.later(seconds, self._room)
+
     def _room(self) -> None:
-        self.disk.full = False
+        self.disk.full = self.disk.held = False
 
     def _note_if_blank(self) -> None:
         """Where the mark is gone, and the ledger too or one was restored in which nothing was recorded yet, the machine
@@ -458,6 +471,31 @@ class Town:
         self.disk.put(content, wal)
         kept = len(self.disk.rows())
         self.disk.stamps = [(seq, at_s) for seq, at_s in self.disk.stamps if seq <= kept]
+
+    def _beneath(self, does: str) -> None:
+        """The ledger is exchanged, or its lock removed, while the worker runs. Somebody sees it in the end, and starts
+        the worker anew."""
+        if not self.running:
+            return
+        self._all_back_s = max(self._all_back_s, self.loop.now + NOTICED_S)
+        self.later(NOTICED_S, self._anew)
+        if does == "lose lock beneath":
+            self.disk.file.with_name("worker.db.lock").unlink(missing_ok=True)
+            return
+        self.logs.append(self.disk.rows())
+        self.stamps.append(self.disk.stamps)
+        self.lost.append(self.loop.now)
+        self.life += 1
+        put = self.disk.restore if does == "restore beneath" else self.disk.exchange
+        put(*self.chance.choice(self._backups[-4:]))
+        kept = len(self.disk.rows())
+        self.disk.stamps = [(seq, at_s) for seq, at_s in self.disk.stamps if seq <= kept]
+        self._note_if_blank()
+
+    def _anew(self) -> None:
+        for process in () if self.over else self.running:
+            self.tell(f"somebody stops {process.name}")
+            self.kill(process.name)
 
     # What happens in the moment of a request
 

@@ -178,12 +178,12 @@ class SimTransport(TwinTransport):
         return self._arrived(crossing, owner)
 
     async def _retransmitted(self, crossing: Crossing, request: httpx.Request, owner: str) -> Delivery:
-        """The kernel sends the packets anew as long as its socket tells it to, also when its sender is no more there."""
+        """The kernel sends the packets anew as long as its socket tells it to, also when nobody is there any more."""
         harm, tapped = crossing.harm, crossing.tapped
         assert harm is not None
         assert tapped is not None
         around, gone, socket = self._around, [False], self._socket
-        told: asyncio.Future[Delivery] = around.loop.create_future()
+        told: asyncio.Future[Delivery | None] = around.loop.create_future()
 
         def arrives() -> None:
             left = gone[0] or not around.loop.alive(owner)
@@ -195,7 +195,7 @@ class SimTransport(TwinTransport):
 
         def given_up() -> None:
             if around.loop.alive(owner) and not told.done():
-                told.set_exception(httpx.ReadError("the kernel gave it up", request=request))
+                told.set_result(None)
 
         if socket.gives_up_s is not None and harm.seconds > socket.gives_up_s:
             around.later(socket.gives_up_s, given_up)
@@ -207,12 +207,15 @@ class SimTransport(TwinTransport):
             await self._stalled(owner, harm.seconds + 2.0)
         try:
             async with asyncio.timeout(_read_timeout_s(request)):
-                return await told
+                delivery = await told
         except TimeoutError:
             raise httpx.ReadTimeout("no answer", request=request) from None
         finally:
             gone[0] = True
             tapped.heard_s = around.loop.time()
+        if delivery is None:
+            raise httpx.ReadError("the kernel gave it up", request=request)
+        return delivery
 
     def _arrived(self, crossing: Crossing, owner: str) -> Delivery:
         """The request enters the network, and the service answers it."""
