@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from math import isfinite
 
 from tests.simulation.case import (
     HOUR_S,
@@ -17,6 +18,7 @@ from tests.simulation.case import (
 )
 from tests.simulation.history import Effect, Read, Row, Wish
 
+CENT = 0.01
 FIRST_LOOKS_S = 30.0
 """So long after a silence a rule has had its first look, with all that it asks for."""
 
@@ -126,6 +128,24 @@ def _no_more_than(case: Case, boosts: list[tuple[Deed, list[Effect]]], most: flo
 def _budget(case: Case, event: str, at_s: float) -> float:
     known = case.history.at(event, at_s)
     return 0.0 if known is None else known.budget
+
+
+def what_is_computed_is_of_what_is_there(case: Case) -> Iterator[str]:
+    """A budget that is computed from the one that is there leaves only while that is there, within the age that a fact
+    may have; and a budget is a number, whatever it was computed from."""
+    factors = {wish.rule: wish.factor for wish in case.history.wishes if wish.factor}
+    for deed in case.deeds.values():
+        for one in deed.attempts:
+            sent = (one.row["request"].get("body") or {}).get("total_budget", 0)
+            if isinstance(sent, bool) or not isinstance(sent, int | float) or not isfinite(sent):
+                yield f"write {one.row['write']} has the budget {sent!r}, which is no number"
+            factor = factors.get(str(deed.rows[0]["rule"]))
+            for wire in one.wire if factor and not deed.undo else ():
+                mine, from_s = case.history.of(deed.event, wire.at_s), wire.at_s - INTERVAL_S - 2.0
+                untils_s = [*(each.at_s for each in mine[1:]), wire.at_s]
+                there = [each.budget for each, until_s in zip(mine, untils_s, strict=True) if until_s >= from_s]
+                if not any(abs(budget * factor - sent) < CENT for budget in there):
+                    yield f"write {one.row['write']} raised to {sent} what was {there[-1]} by then"
 
 
 def surges_wait(case: Case) -> Iterator[str]:

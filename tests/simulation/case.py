@@ -287,8 +287,8 @@ FIELDS = {
 
 
 def undone_by(case: Case, deed: Deed) -> list[Deed]:
-    """The writes that an undo is to put back, newest first; of a rule's write none."""
-    if not deed.undo:
+    """The writes that an undo is to put back, newest first; of a rule's write none, nor of one of a draft."""
+    if not deed.undo or deed.rows[0]["action"] not in FIELDS:
         return []
     life = next(life for one, _, life in case.lines if one is deed)
     numbers = {rows[0]["write"]: one for one, rows, of_life in case.lines if of_life == life}

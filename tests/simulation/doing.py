@@ -149,7 +149,7 @@ def _makes(case: Case, deed: Deed) -> tuple[str, object] | None:
     match str(deed.rows[0]["action"]):
         case "boost":
             return "client_campaign_status", "RUNNING"
-        case "create_draft":
+        case "create_draft" | "create_campaign" | "update_draft":
             return None
         case _:
             return wanted_of(case, deed)

@@ -24,6 +24,8 @@ from tests.simulation.case import (
 from tests.simulation.history import Life, Row, Version, Wish
 from tests.simulation.lost import mates
 
+LOOKS_APART_S = 10.0
+"""With more between two looks nobody looks, but waits for something."""
 SAVED_WITHIN_S = 4 * INTERVAL_S
 """So soon a process that lives has saved what it was asked for, also while a look of it takes long."""
 
@@ -97,8 +99,8 @@ def _stalled_meanwhile(case: Case, at_s: float) -> bool:
 
 
 def _lost(case: Case, deed: Deed) -> bool:
-    """Whether an attempt never left, and the ledger cannot know: its process died, the end of it was lost, or the kernel
-    had it and threw it away."""
+    """Whether an attempt never left, and the ledger cannot know: its process died, the end of it was lost, or the
+    kernel threw it away."""
     if any(wire.entered_s is None for one in deed.attempts for wire in one.wire):
         return True
     unheard = [one for one in deed.attempts if one.after is not None and not any(wire.reached for wire in one.wire)]
@@ -156,9 +158,9 @@ def held_by_the_hour(case: Case, deed: Deed) -> bool:
 
 
 def nobody_waits_for_ever(case: Case) -> Iterator[str]:
-    """An unknown write is settled, or before a person, within ``evidence_within`` and the time that reads need, by the
-    wall clock, also where no process lives so long: the time of those that lived counts, together. Not asked for where
-    nothing could be stored or nobody would answer, or the wall clock jumped."""
+    """An unknown write is settled, or before a person, within ``evidence_within`` and the time that reads need, also
+    where no process lives so long: the time in which there were looks counts, whoever had them. Not asked for where
+    nothing could be stored, somebody was told to wait, a ledger was lost, or the wall clock jumped."""
     history = case.history
     if history.unstored or history.clock_moved or history.throttled or len(history.logs) > 1 or history.defects:
         return
@@ -170,13 +172,10 @@ def nobody_waits_for_ever(case: Case) -> Iterator[str]:
                 continue
             from_s = case.committed_s(life, row["seq"])
             to_s = history.ended_s if after is None else case.committed_s(life, after["seq"])
-            lived_s = sum(
-                max(0.0, history.awake_s(one.owner, max(one.from_s, from_s), min(one.to_s, to_s)))
-                for one in history.lives
-                if one.from_s < to_s and one.to_s > from_s
-            )
-            if lived_s > most_s:
-                yield f"write {row['write']} of {deed.event} was unknown for {lived_s:.0f} s, and nobody was told"
+            looks = [one.at_s for one in history.reads if one.path == "/events/" and from_s <= one.at_s <= to_s]
+            looked_s = sum(min(later - one, LOOKS_APART_S) for one, later in pairwise(looks))
+            if looked_s > most_s:
+                yield f"write {row['write']} of {deed.event} was unknown for {looked_s:.0f} s, and nobody was told"
 
 
 def _present(case: Case) -> set[str]:

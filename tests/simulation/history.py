@@ -78,6 +78,7 @@ class Wish:
     cooldown_s: float
     for_s: float = 0.0
     limit: int = 0
+    factor: float = 0.0
     leans_on: Callable[[Mapping[str, Any]], str] = lambda _: ""
 
     def holds(self, one: Version) -> bool:

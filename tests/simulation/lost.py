@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.simulation.case import (
     FIELDS,
+    FINAL,
     INTERVAL_S,
     NEW_BUDGET,
     STATES,
@@ -73,6 +74,8 @@ def _true_then(case: Case, deed: Deed, row: Row, life: int, wish: Wish | None) -
             return shown(
                 case, deed.event, at_s, lambda one: one.record is not None and not one.record["client_campaign_status"]
             )
+        case "moved" if wish is not None and wish.factor:
+            return len({one.budget for one in case.history.of(deed.event, at_s)}) > 1
         case "changed_since":
             return _set_since(case, deed, at_s) or _set_before(case, deed, at_s)
         case "no_longer_holds" if not deed.undo:
@@ -136,7 +139,8 @@ def as_wanted(case: Case, deed: Deed, known: Version) -> bool:
     if action == "create_campaign":
         return len(known.campaigns) > len(case.history.of(deed.event)[0].campaigns)
     if action == "update_draft":
-        return known.budget == NEW_BUDGET
+        sent = deed.attempts[0].row["request"]["body"]["total_budget"] if deed.attempts else NEW_BUDGET
+        return bool(known.budget == sent)
     if action in SETUPS:
         return known.setup in SETUPS[action]
     name, wanted = wanted_of(case, deed)
@@ -264,6 +268,32 @@ def _granted_at_first(deed: Deed) -> bool:
     """Whether a person had said of it that it did not take effect before it was sent at all."""
     told = [row["kind"] for row in deed.rows]
     return "resolved" in told and told.index("resolved") < told.index("sending")
+
+
+def what_was_held_goes_on(case: Case) -> Iterator[str]:
+    """A write that another one on its target held leaves as soon as that is final: a floor of reads and an answer later.
+    Asked for where one process lived all the time, every read was answered and nothing was slowed down."""
+    history = case.history
+    calm = len(history.lives) == 1 and all(one.whole for one in history.reads) and not history.throttled
+    if not calm or history.slowed or history.halts or history.rule_halts or history.edited or history.unstored:
+        return
+    for deed, rows, life in case.lines:
+        told = [row for row in rows if row["kind"] in (*STATES, "held")]
+        for held, row in pairwise(told):
+            if (held["kind"], held["reason"], row["kind"]) != ("held", "target_busy", "sending"):
+                continue
+            since = [
+                one["seq"]
+                for other, those, of_life in case.lines
+                for one in those
+                if same_target(other, deed) and of_life == life and held["seq"] < one["seq"] < row["seq"]
+                if one["kind"] in FINAL
+            ]
+            if not since:
+                continue
+            took_s = case.committed_s(life, row["seq"]) - case.committed_s(life, since[-1])
+            if took_s > INTERVAL_S + UNDER_WAY_S:
+                yield f"write {row['write']} left {took_s:.3f} s after what had held it was over"
 
 
 def the_untouched_went_on(case: Case) -> Iterator[str]:

@@ -14,9 +14,13 @@ from types import FunctionType
 from typing import Any, cast
 from unittest.mock import patch
 
+import httpx
+
 from tests.simulation import process
+from tests.simulation.loop import OWNER
 from tests.simulation.nemesis import Try
 from tests.virtual import EPOCH
+from worker.api import transport
 
 Change = tuple[str, str]
 
@@ -91,6 +95,31 @@ def _by_the_wall() -> Iterator[None]:
         return (self.now() - EPOCH).total_seconds()
 
     with patch.object(process.SimClock, "monotonic", monotonic):
+        yield
+
+
+@contextmanager
+def _kept_connections() -> Iterator[None]:
+    """All reads go over one connection, as long as that is used."""
+    kept: list[httpx.AsyncBaseTransport] = []
+
+    class Kept:
+        def __init__(self, made: Callable[[], httpx.AsyncBaseTransport]) -> None:
+            self._made = made
+
+        async def __aenter__(self) -> httpx.AsyncBaseTransport:
+            if not kept or kept[0]._owner != OWNER.get():  # type: ignore[attr-defined]  # the simulation's own
+                kept[:] = [self._made()]
+            return kept[0]
+
+        async def __aexit__(self, *_: object) -> None:
+            """It is kept."""
+
+    async def read(self: transport.Wire, sending: transport.Sending) -> transport.Whole:
+        made = self._transports.reads
+        return await self._whole(lambda: Kept(made), sending, transport.READ_BYTES_MAX)  # type: ignore[arg-type,return-value]
+
+    with patch.object(transport.Wire, "read", read), patch.dict(transport.ALWAYS, {"Connection": "keep-alive"}):
         yield
 
 
@@ -886,6 +915,60 @@ _ALL: tuple[Mutant, ...] = (
         why="a halt of one rule holds the writes of all others",
         applied=flaw("worker.guards.halts:_of_rule", ("halt.rule in (None, rule)", "True")),
         shown_by=(plain("one rule halted"),),
+    ),
+    Mutant(
+        name="a dead process's bytes go out",
+        why="what the kernel has of a request is delivered although the connection was closed, or its process died",
+        applied=flaw("worker.api.connection:_discard", ('struct.pack("ii", 1, 0)', 'struct.pack("ii", 0, 0)')),
+        shown_by=(at("pause", "write", "packets lost for 6 s, and killed"),),
+    ),
+    Mutant(
+        name="packets are sent anew for ever",
+        why="the kernel goes on with a request that nobody acknowledges for longer than the attempt may last",
+        applied=flaw("worker.api.connection:_discard", ("max(1, round(timeout_s * 1000))", "0")),
+        shown_by=(at("pause", "write", "packets lost for 28 s, and stopped"),),
+    ),
+    Mutant(
+        name="no fence",
+        why="a process that was stopped between the last check and the byte lives on, and the byte leaves",
+        applied=flaw("worker.api.transport:Wire.write", ("with self._transports.fence():", "if True:")),
+        shown_by=(at("pause", "write", "stopped 40 s at the byte"),),
+    ),
+    Mutant(
+        name="connections are kept",
+        why="reads go over a connection that leads to a place which the service has left",
+        applied=_kept_connections,
+        shown_by=(at("stubborn", "write", "cut after, and kept connections stay at an old place"),),
+    ),
+    Mutant(
+        name="an answer that came before",
+        why="what comes twice on a kept connection is taken for the answer to the next request",
+        applied=_kept_connections,
+        shown_by=tuple(at("set back", "read", "answered twice", nth) for nth in range(6, 12)),
+    ),
+    Mutant(
+        name="the Age of an answer is not asked",
+        why="an answer that a cache has kept is taken for what is so now",
+        applied=flaw("worker.api.exchanges:_age_s", ("return min(", "return 0 * min(")),
+        shown_by=(at("stubborn", "write", "cut after, and a cache for 30 s that tells its Age"),),
+    ),
+    Mutant(
+        name="nobody lives long enough",
+        why="an unknown write reaches no person where the worker is started again and again",
+        applied=flaw("worker.writes.life:_looked_for_long", ("    ", "    return False\n    ")),
+        shown_by=(Try(scene="restless", named=(("write", 0, "cut before"),)),),
+    ),
+    Mutant(
+        name="what was held sleeps on",
+        why="a write goes on waiting when what had held it is settled",
+        applied=flaw("worker.engine.state:PartnerState.wake_beside", ("place = (write", "return\n    place = (write")),
+        shown_by=(at("stop overtakes", "write", "504 after 8 s, applied after 11 s"),),
+    ),
+    Mutant(
+        name="raised from what was",
+        why="a value is sent although what it was computed from is another one by now",
+        applied=flaw("worker.guards.target:as_computed_from", ("if not moved:", "if True:")),
+        shown_by=(plain("moved"),),
     ),
 )
 MUTANTS = {one.name: one for one in _ALL}

@@ -157,6 +157,16 @@ HIDE = Law(
     wants=lambda record, _: record["status"] == "archived",
     done=lambda record, _: record["frontend_status"] == "HIDDEN",
 )
+FACTOR = 1.2
+RAISE = Law(
+    id="more-for-the-draft",
+    text=(
+        "when: event.status == 'active' && setup.state == 'DRAFT'\n    limit: {per_event_per_day: 1}\n"
+        f'    do: [{{update_draft: {{total_budget: "=setup.total_budget * {FACTOR}"}}}}]'
+    ),
+    once=False,
+    leans_on=lambda record: SETUP if record["status"] == "active" else "",
+)
 FOR_S = 6.0
 SELDOM = replace(RUN, text=f"{RUN.text}\n    limit: {{per_event_per_day: 1}}")
 PATIENT = replace(HIDE, text=f"for: {FOR_S:g}s\n    {HIDE.text}")
@@ -645,6 +655,16 @@ NAMED += (
             *(Turn(at=at, does="kill") for at in range(12, 236, 8)),
             lasts_s=240.0,
         ),
+        _scene(  # a person sets less while what was computed from more waits for an approval
+            "moved",
+            (RAISE,),
+            TO_ROUND,
+            _set(5.0, "e1", status="active"),
+            Turn(at=12.0, does="setup", details={"event": "e1", "setup": {**DRAFT, "total_budget": 50}}),
+            Turn(at=14.0, does="approve"),
+            settings={"mode": "approve"},
+            lasts_s=30.0,
+        ),
         _scene("draft", (UPDATE,), TO_ROUND, _set(5.0, "e1", status="active")),
         _scene("draft rounded", (UPDATE,), TO_ROUND, _set(5.0, "e1", status="active"), twin={"numbers_shown": "whole"}),
     )
@@ -914,10 +934,8 @@ def _turn(chance: Random, laws: tuple[Law, ...], ids: list[str], kinds: tuple[tu
             details = {"seconds": chance.choice([2.0, 7.0, 12.0, 25.0])}
         case "clock":
             details = {"seconds": chance.choice([-7200.0, -60.0, 60.0, 7200.0, 90000.0])}
-        case "halt" | "deny" | "remove" | "disk full":
+        case "halt" | "deny" | "remove" | "disk full" | "hold ledger":
             details = {"seconds": chance.choice([4.0, 9.0]), "event": event}
-        case "hold ledger":
-            details = {"seconds": chance.choice([5.0, 30.0])}
         case "edit" | "remove rule" | "rename rule" | "undo":
             details = {"rule": chance.choice(laws).id}
         case "again":

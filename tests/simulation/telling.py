@@ -6,7 +6,7 @@ from typing import Any
 from tests.simulation import history
 from tests.simulation.loop import START_S
 from tests.simulation.points import BEYOND, STALE, WRITE
-from tests.simulation.scenes import FOR_S, Turn
+from tests.simulation.scenes import FACTOR, FOR_S, Turn
 from tests.simulation.town import Town
 
 OWN_MIND = frozenset({"campaigns_limit", "text_spelling", "campaign_run", "numbers_shown"})
@@ -77,6 +77,7 @@ def told_history(town: Town, ended_s: float) -> history.History:
                 cooldown_s=60.0 if "cooldown: 1m" in law.text else 0.0,
                 for_s=FOR_S if f"for: {FOR_S:g}s" in law.text else 0.0,
                 leans_on=law.leans_on,
+                factor=FACTOR if "=setup.total_budget *" in law.text else 0.0,
                 limit=1 if "per_event_per_day: 1" in law.text else 0,
             )
             for law in (*town.scene.laws, *town.renamed)

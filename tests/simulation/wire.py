@@ -104,6 +104,7 @@ class SimTransport(TwinTransport):
         super().__init__(around.twin, clock=around.loop.time, sleep=sleep)
         self._around = around
         self._socket = socket
+        self._owner = OWNER.get()
         self._idle: list[Kept] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
