@@ -141,7 +141,7 @@ def what_is_computed_is_of_what_is_there(case: Case) -> Iterator[str]:
                 yield f"write {one.row['write']} has the budget {sent!r}, which is no number"
             factor = factors.get(str(deed.rows[0]["rule"]))
             for wire in one.wire if factor and not deed.undo else ():
-                mine, from_s = case.history.of(deed.event, wire.at_s), wire.at_s - INTERVAL_S - 2.0
+                mine, from_s = case.history.of(deed.event, wire.at_s - TICK_S), wire.at_s - INTERVAL_S - 2.0
                 untils_s = [*(each.at_s for each in mine[1:]), wire.at_s]
                 there = [each.budget for each, until_s in zip(mine, untils_s, strict=True) if until_s >= from_s]
                 if not any(abs(budget * factor - sent) < CENT for budget in there):

@@ -18,9 +18,9 @@ from tests.simulation.brakes import (
     money_is_kept,
     nothing_sent_during_a_halt,
     surges_wait,
-    what_is_computed_is_of_what_is_there,
     what_changed_in_a_silence_waits,
     what_has_to_last_lasted,
+    what_is_computed_is_of_what_is_there,
 )
 from tests.simulation.case import (
     AT_THE_BYTE,
@@ -63,8 +63,8 @@ from tests.simulation.lost import (
     cooldowns_are_kept,
     evidence_is_what_the_read_met,
     the_untouched_went_on,
-    what_was_held_goes_on,
     what_ended_unwanted_had_no_effect,
+    what_was_held_goes_on,
 )
 from tests.simulation.overtaking import a_stop_waits_for_what_it_overtook
 from tests.simulation.sight import (

@@ -271,7 +271,7 @@ def _granted_at_first(deed: Deed) -> bool:
 
 
 def what_was_held_goes_on(case: Case) -> Iterator[str]:
-    """A write that another one on its target held leaves as soon as that is final: a floor of reads and an answer later.
+    """A write that another one on its target held leaves once that is final: a floor of reads and an answer later.
     Asked for where one process lived all the time, every read was answered and nothing was slowed down."""
     history = case.history
     calm = len(history.lives) == 1 and all(one.whole for one in history.reads) and not history.throttled
