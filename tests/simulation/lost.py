@@ -139,8 +139,9 @@ def as_wanted(case: Case, deed: Deed, known: Version) -> bool:
     if action == "create_campaign":
         return len(known.campaigns) > len(case.history.of(deed.event)[0].campaigns)
     if action == "update_draft":
-        sent = deed.attempts[0].row["request"]["body"]["total_budget"] if deed.attempts else NEW_BUDGET
-        return bool(known.budget == sent)
+        if not deed.attempts:
+            return (known.budget == NEW_BUDGET) != deed.undo
+        return bool(known.budget == deed.attempts[0].row["request"]["body"]["total_budget"])
     if action in SETUPS:
         return known.setup in SETUPS[action]
     name, wanted = wanted_of(case, deed)
