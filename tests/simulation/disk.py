@@ -51,6 +51,7 @@ class Disk:
         self.full = False
         self.held = False
         self.turn = 0
+        self.lasting = ("writes_per_hour", "spend", "conflict")
         self.cut_to: int | None = None
         self.stamps: list[tuple[int, float]] = []
         self.moment: Callable[[], float] = lambda: 0.0
@@ -211,11 +212,14 @@ class Disk:
         return [(int(number), str(state), int(attempt)) for number, state, attempt in found]
 
     def open_writes(self) -> list[tuple[str, str]]:
-        """Event and state of every write that is not final, nor held by its cap or a standing wish for as long as that
-        lasts; one that nobody has where the file cannot be read."""
+        """Event and state of every write that is not final, nor held by its cap or a standing wish, or what else is in
+        ``lasting``, for as long as that lasts; one that nobody has where the file cannot be read."""
         if self._open[0] != self.commits:
             try:
-                self._open = self.commits, [(str(event), str(state)) for event, state in self._asked(_OPEN)]
+                self._open = (
+                    self.commits,
+                    [(str(event), str(state)) for event, state in self._asked(_open(self.lasting))],
+                )
             except sqlite3.DatabaseError:
                 return [("", "unreadable")]
         return self._open[1]
@@ -225,13 +229,17 @@ class Disk:
         return int(self._asked("SELECT coalesce(max(seq), 0) FROM action_log WHERE kind = 'sending'")[0][0])
 
 
-_OPEN = (  # noqa: S608 - words of ours
-    "SELECT event, state FROM writes AS one WHERE state NOT IN ({}) "
-    "AND NOT (state = 'planned' AND coalesce(held_by, '') IN ('writes_per_hour', 'spend', 'conflict')) "
-    "AND NOT (state = 'planned' AND held_by = 'sequence' AND EXISTS (SELECT 1 FROM writes AS other WHERE "
-    "other.event = one.event AND other.rule = one.rule AND other.episode = one.episode AND other.state = 'planned' "
-    "AND other.held_by IN ('writes_per_hour', 'spend', 'conflict')))"
-).format(", ".join(f"'{one}'" for one in FINAL))
+@lru_cache(maxsize=5)
+def _open(lasting: tuple[str, ...]) -> str:
+    """The question for the writes that are not final, nor held by what lasts."""
+    held, final = (", ".join(f"'{one}'" for one in those) for those in (lasting, FINAL))
+    return (  # words of ours
+        f"SELECT event, state FROM writes AS one WHERE state NOT IN ({final}) "  # noqa: S608
+        f"AND NOT (state = 'planned' AND coalesce(held_by, '') IN ({held})) "
+        f"AND NOT (state = 'planned' AND held_by = 'sequence' AND EXISTS (SELECT 1 FROM writes AS other WHERE "
+        f"other.event = one.event AND other.rule = one.rule AND other.episode = one.episode AND other.state = 'planned' "
+        f"AND other.held_by IN ({held})))"
+    )
 
 
 class SimConnection(sqlite3.Connection):

@@ -152,6 +152,8 @@ def held_by_the_hour(case: Case, deed: Deed) -> bool:
     held = [row["reason"] for row in deed.rows[-2:] if row["kind"] == "held"]
     if deed.state != "planned" or not held:
         return False
+    if held[-1] == "target_unreadable" and case.history.own_mind:
+        return True
     return held[-1] in ("writes_per_hour", "spend", "conflict") or (
         held[-1] == "sequence" and any(mate.state not in FINAL for mate in mates(case, deed))
     )

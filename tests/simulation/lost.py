@@ -140,7 +140,7 @@ def as_wanted(case: Case, deed: Deed, known: Version) -> bool:
         return len(known.campaigns) > len(case.history.of(deed.event)[0].campaigns)
     if action == "update_draft":
         if not deed.attempts:
-            return (known.budget == NEW_BUDGET) != deed.undo
+            return (known.budget == NEW_BUDGET) != deed.undo or case.history.own_mind
         return bool(known.budget == deed.attempts[0].row["request"]["body"]["total_budget"])
     if action in SETUPS:
         return known.setup in SETUPS[action]

@@ -207,11 +207,13 @@ TWO_CAMPAIGNS = tuple(
 )
 CLUSTERED = {"category": "cluster", "status": "idle", "campaigns": TWO_CAMPAIGNS}
 TO_ROUND = {"category": "budget", "setup": DRAFT, "status": "idle"}
+OWN_MIND = frozenset({"campaigns_limit", "text_spelling", "campaign_run", "numbers_shown"})
+"""What a service does of its own mind, so that no read shows just what was sent."""
 ITEMS = {"campaigns.items": "items"}
 CREATED_MINDS: tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...] = (
     ({"campaigns_shape": "page", "campaigns_limit": 1}, ITEMS),
     ({"campaigns_shape": "page", "campaigns_limit": 2}, ITEMS),
-    ({"campaigns_shape": "limited", "campaigns_limit": 2}, ITEMS),
+    ({"campaigns_shape": "limited", "campaigns_limit": 3}, ITEMS),
     *(({"text_spelling": spelling}, {}) for spelling in ("decomposed", "trimmed", "lower")),
     ({"campaign_run": "newest"}, {}),
 )

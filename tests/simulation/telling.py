@@ -6,11 +6,9 @@ from typing import Any
 from tests.simulation import history
 from tests.simulation.loop import START_S
 from tests.simulation.points import BEYOND, STALE, WRITE
-from tests.simulation.scenes import FACTOR, FOR_S, Turn
+from tests.simulation.scenes import FACTOR, FOR_S, OWN_MIND, Turn
 from tests.simulation.town import Town
 
-OWN_MIND = frozenset({"campaigns_limit", "text_spelling", "campaign_run", "numbers_shown"})
-"""What a service does of its own mind, so that no read shows just what was sent."""
 JSON_FIELDS = ("request", "before", "response", "evidence", "facts")
 
 

@@ -30,7 +30,7 @@ from tests.simulation.loop import OWNER, START_S, SimLoop
 from tests.simulation.people import People
 from tests.simulation.points import DENIED_S, FULL_S, SETTLE_S, Harm, Points
 from tests.simulation.process import Process, SimClock, SimScheduler
-from tests.simulation.scenes import Law, Scene, Turn, spelled
+from tests.simulation.scenes import OWN_MIND, Law, Scene, Turn, spelled
 from tests.simulation.wire import Cache, Tapped
 from tests.virtual import EPOCH
 from tests.worlds import PARTNER, QUICK, happening, rule_set, world
@@ -119,6 +119,8 @@ class Town:
         self.twin = self._recorded(_service(scene))
         self.disk = Disk(folder, self._cross, self.kill, Random(f"disk {seed}"))
         self.disk.moment = self.loop.time
+        if OWN_MIND & scene.twin.keys():  # what is there may be what is wanted, and nobody can tell
+            self.disk.lasting += ("target_unreadable",)
         self.rules = Rules(scene.rules)
         self.renamed: tuple[Law, ...] = ()
         self.settings = _settings(scene)
