@@ -139,7 +139,9 @@ def nothing_repeated(case: Case) -> Iterator[str]:
                 continue
             if any(_late_on(case, other, effect) for other in case.deeds.values()):
                 case.forgiven["an effect later than settle"] += 1
-            elif effect.operation == UNSEEN and (deed.granted or case.history.blank or _word_after_a_loss(case, deed)):
+            elif (effect.operation == UNSEEN or case.history.own_mind) and (
+                deed.granted or case.history.blank or _word_after_a_loss(case, deed)
+            ):
                 case.forgiven["what no read shows, after a person's word"] += 1
             elif effect.operation == UNSEEN and _asked_for_anew(case, deed, effect):
                 case.forgiven["what no read shows, asked for by another episode"] += 1

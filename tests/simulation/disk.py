@@ -212,8 +212,8 @@ class Disk:
         return [(int(number), str(state), int(attempt)) for number, state, attempt in found]
 
     def open_writes(self) -> list[tuple[str, str]]:
-        """Event and state of every write that is not final, nor held by its cap or a standing wish, or what else is in
-        ``lasting``, for as long as that lasts; one that nobody has where the file cannot be read."""
+        """Event and state of every write that is not final, nor held by what is in ``lasting``, for as long as that
+        lasts; one that nobody has where the file cannot be read."""
         if self._open[0] != self.commits:
             try:
                 self._open = (
@@ -237,8 +237,8 @@ def _open(lasting: tuple[str, ...]) -> str:
         f"SELECT event, state FROM writes AS one WHERE state NOT IN ({final}) "  # noqa: S608
         f"AND NOT (state = 'planned' AND coalesce(held_by, '') IN ({held})) "
         f"AND NOT (state = 'planned' AND held_by = 'sequence' AND EXISTS (SELECT 1 FROM writes AS other WHERE "
-        f"other.event = one.event AND other.rule = one.rule AND other.episode = one.episode AND other.state = 'planned' "
-        f"AND other.held_by IN ({held})))"
+        f"other.event = one.event AND other.rule = one.rule AND other.episode = one.episode "
+        f"AND other.state = 'planned' AND other.held_by IN ({held})))"
     )
 
 
