@@ -56,7 +56,11 @@ from tests.simulation.ends import (
     wishes_are_fulfilled,
 )
 from tests.simulation.history import Effect, History, Row
-from tests.simulation.losses import a_lost_ledger_is_noticed, after_a_loss_a_person_decides
+from tests.simulation.losses import (
+    a_ledger_is_of_one_service,
+    a_lost_ledger_is_noticed,
+    after_a_loss_a_person_decides,
+)
 from tests.simulation.lost import (
     an_end_unconfirmed_was_not_to_be_seen,
     an_end_without_effect_says_what_was_so,
@@ -397,6 +401,7 @@ CLAIMS: tuple[Callable[[Case], Iterator[str]], ...] = (
     nothing_leaves_without_its_approval,
     a_lost_ledger_is_noticed,
     after_a_loss_a_person_decides,
+    a_ledger_is_of_one_service,
     caps_are_kept,
     nothing_sent_during_a_halt,
     chain_holds,

@@ -117,12 +117,14 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """One worker process. ``how`` it ended: killed, stopped, or what it said."""
+    """One worker process. ``how`` it ended: killed, stopped, or what it said. ``elsewhere``: its config named another
+    service than the ledger was made with."""
 
     owner: str
     from_s: float
     to_s: float
     how: str
+    elsewhere: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

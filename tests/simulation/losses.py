@@ -26,6 +26,17 @@ def a_lost_ledger_is_noticed(case: Case) -> Iterator[str]:
         known.update((row["hash"], row) for row in rows)
 
 
+def a_ledger_is_of_one_service(case: Case) -> Iterator[str]:
+    """A process whose config names another service than the one that its ledger was made with asks nobody anything, and
+    ends; unless the ledger has not met a partner yet."""
+    met_s = min((one.at_s for one in case.history.reads if one.path == "/events/"), default=float("inf"))
+    for life in case.history.lives:
+        asked = [one.at_s for one in case.history.reads if one.owner == life.owner]
+        blank = len(case.history.logs) > 1 or met_s > life.from_s - 2 * INTERVAL_S
+        if life.elsewhere and asked and not blank:
+            yield f"{life.owner} asked another service at {asked[0] - 1000:.3f}, by the ledger of the first"
+
+
 def _words_heard(case: Case) -> Iterator[Row]:
     """What a person had said two whole looks before the ledger was lost, and nothing kept those from storing it."""
     history = case.history

@@ -970,5 +970,56 @@ _ALL: tuple[Mutant, ...] = (
         applied=flaw("worker.guards.target:as_computed_from", ("if not moved:", "if True:")),
         shown_by=(plain("moved"),),
     ),
+    Mutant(
+        name="the mark goes back",
+        why="a ledger that was put back beneath the worker is gone on with, and its mark hides that",
+        applied=flaw("worker.ledger.sql:SqlLedger._require_marked", ("if place is None:", "if True:")),
+        shown_by=(plain("restored beneath"),),
+    ),
+    Mutant(
+        name="another file, and nobody looks",
+        why="the ledger's files are exchanged beneath the worker, and it sends by what is nobody's any more",
+        applied=flaw("worker.ledger.store:Store.require_same", ("in self._files.items():", "in ():")),
+        shown_by=(plain("exchanged beneath"),),
+    ),
+    Mutant(
+        name="the lock file is all",
+        why="the ledger's own file is not locked, so that a second process may send when the lock file is gone",
+        applied=flaw("worker.ledger.lock:_claimed", ("    several = linked", "    return -1\n    several = linked")),
+        shown_by=(plain("two, without a lock"),),
+    ),
+    Mutant(
+        name="anybody's ledger",
+        why="what was done for one service is taken for done at another one",
+        applied=flaw("worker.ledger.reading:LedgerReader.refused_for", ("if own in (None, service)", "if True")),
+        shown_by=(plain("elsewhere"),),
+    ),
+    Mutant(
+        name="a part is the whole",
+        why="what stands on another page of a list is taken not to be there",
+        applied=flaw("worker.api.extent:lacking", ("first, last = ", "return ''\n    first, last = ")),
+        shown_by=(at("cluster on page three", "write", "429 applied"),),
+    ),
+    Mutant(
+        name="to the letter",
+        why="what the service spells otherwise, or books under another run, is taken not to be there",
+        applied=several(
+            flaw("worker.writes.evidence:_hidden", ("if ACTIONS[", "return ''\n    if ACTIONS[")),
+            flaw("worker.writes.evidence:_campaign", ("sorted(names, key=str)", "[]")),
+        ),
+        shown_by=tuple(at(f"cluster {how}", "write", "429 applied") for how in ("in lower case", "of the newest run")),
+    ),
+    Mutant(
+        name="rounded is absent",
+        why="a number that is shown rounded, as the one before it, is taken for one that was never set",
+        applied=flaw("worker.writes.evidence:_as_before", ("wanted, before = ", "return ''\n    wanted, before = ")),
+        shown_by=(at("draft rounded", "write", "429 applied"),),
+    ),
+    Mutant(
+        name="refused, and so not done",
+        why="a write that no read shows is sent anew after a refusal that came when the effect was there",
+        applied=flaw("worker.writes.life:_may_have_landed", ("    ago = ", "    return False\n    ago = ")),
+        shown_by=tuple(at("hide", "write", f"{status} applied", 1) for status in (401, 403)),
+    ),
 )
 MUTANTS = {one.name: one for one in _ALL}

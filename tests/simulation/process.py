@@ -29,6 +29,7 @@ from worker.engine.report import CycleReport
 from worker.engine.settings import EngineSettings
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import place_of
+from worker.ledger.reading import SERVICE
 from worker.ledger.sql import SqlLedger
 from worker.model.errors import WorkerError
 from worker.model.exchange import Message
@@ -190,6 +191,7 @@ class Process:
     settings: EngineSettings
     folder: Folder
     assumed: Assumptions
+    service: str
     tell: Callable[[str], None]
     seed: int
     defects: list[str]
@@ -225,16 +227,18 @@ class Process:
             )
             patience = Patience(pacer, self.clock)
             patience.take_over(ledger.status())
+            other = ledger.refused_for(self.service)
+            if other is not None:
+                raise other
             self.lock.note(place, {})
-            if hasattr(ledger, "sends_under"):
-                ledger.sends_under(self.lock.identity)
+            ledger.sends_under(self.lock.identity)
             self.daemon = Daemon(
                 parts,
                 source=self.folder,
                 reporter=self.reports,
                 pid=int(self.name[1:]),
                 budgets=no_budgets,
-                waits=patience.said,
+                waits=lambda: {SERVICE: self.service, **patience.said()},
             )
             await self.daemon.run()
             await service.aclose()

@@ -641,6 +641,14 @@ NAMED += (
             _set(5.0, "e1", status="cancelled"),
             lasts_s=30.0,
         ),
+        _scene(  # the config is pointed at another service, and then back
+            "elsewhere",
+            (PAUSE,),
+            {},
+            _set(5.0, "e1", status="cancelled"),
+            Turn(at=12.0, does="elsewhere"),
+            lasts_s=25.0,
+        ),
         _scene(
             "held",
             (PAUSE,),
@@ -902,6 +910,7 @@ _BENEATH_KINDS: tuple[tuple[str, float], ...] = (
     ("lose lock beneath", 1.5),
     ("second", 3.0),
     ("hold ledger", 1.5),
+    ("elsewhere", 1.0),
 )
 _SAID: tuple[tuple[str, ...], ...] = (
     ("undo",),

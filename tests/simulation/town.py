@@ -44,6 +44,7 @@ from worker.sandbox.delivery import TwinRequest
 from worker.sandbox.service import Service
 from worker.sandbox.settings import Settings as TwinSettings
 from worker.sandbox.settings import User
+from worker.sandbox.transport import BASE_URLS
 from worker.sandbox.world import Happening
 
 USUAL: EngineSettings = replace(
@@ -68,6 +69,7 @@ NOTICED_S = 12.0
 """So long it takes until somebody sees that a worker sends no more, because its files are not what they were."""
 LATER_S = 7200.0
 """How far the end of time lies behind the end of a world."""
+ELSEWHERE = "http://elsewhere.invalid/api/v3"
 RESTORES = ("restore", "restore beneath", "exchange beneath")
 SHM = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
 
@@ -125,6 +127,20 @@ class Town:
         self.renamed: tuple[Law, ...] = ()
         self.settings = _settings(scene)
         self.people = People(self)
+        self._noted()
+        self._wall = (START_S, self.skew), EPOCH
+        self.processes: dict[str, Process] = {}
+        self._restored_from = any(turn.does in RESTORES for turn in scene.turns)
+        self._backups: list[tuple[bytes, bytes]] = [self.disk.content()]
+        self._dying: list[str] = []
+        self._kill_steps = list(scene.kill_steps)
+        self._back_s = 0.0
+        self._all_back_s = 0.0
+        self._seed = seed
+        self._folder = str(folder)
+
+    def _noted(self) -> None:
+        """What is noted for the judge, and how the world is, before anything has happened."""
         self.campaigns = {one.eid: len(one.campaigns) for one in self.twin.world.listing(PARTNER)}
         self.trace: list[str] = []
         self.tapped: list[Tapped] = []
@@ -144,19 +160,10 @@ class Town:
         self.edited: set[str] = set()
         self.blank: set[int] = set()
         self.skew = timedelta(0)
-        self._wall = (START_S, self.skew), EPOCH
+        self.elsewhere = False
         self.healed_s = 0.0
         self.over = False
         self.buried = False
-        self.processes: dict[str, Process] = {}
-        self._restored_from = any(turn.does in RESTORES for turn in scene.turns)
-        self._backups: list[tuple[bytes, bytes]] = [self.disk.content()]
-        self._dying: list[str] = []
-        self._kill_steps = list(scene.kill_steps)
-        self._back_s = 0.0
-        self._all_back_s = 0.0
-        self._seed = seed
-        self._folder = str(folder)
 
     def _recorded(self, twin: Service) -> Service:
         """The twin, with every version of its events kept: it forgets them after an hour itself."""
@@ -205,6 +212,7 @@ class Town:
             settings=self.settings,
             folder=self.rules,
             assumed=assumed(tuple(self.scene.assumed.items())),
+            service=ELSEWHERE if self.elsewhere else BASE_URLS["api"],
             tell=self.tell,
             seed=self._seed,
             defects=self.defects,
@@ -231,10 +239,17 @@ class Town:
             return
         if "accept-restore" in process.ended or "restored" in process.ended or "lost" in process.ended:
             self.people.accept_restore()
+        self.elsewhere = False  # somebody reads what it says
         self.later(3.0, self.start_if_none)
 
     def _note_end(self, process: Process, how: str) -> None:
-        self.lives[process.name] = history.Life(owner=process.name, from_s=process.began_s, to_s=self.loop.now, how=how)
+        self.lives[process.name] = history.Life(
+            owner=process.name,
+            from_s=process.began_s,
+            to_s=self.loop.now,
+            how=how,
+            elsewhere=process.service == ELSEWHERE,
+        )
 
     def start_if_none(self) -> None:
         if self.loop.now < self._back_s:
@@ -324,7 +339,7 @@ class Town:
                 self.change(details["event"], by="person", parts={"setup": details["setup"]})
             case "task fails":
                 self.change(details["event"], parts={"task_fails": True})
-            case "kill" | "power" | "silence" | "stop" | "stall" | "second" | "clock":
+            case "kill" | "power" | "silence" | "stop" | "stall" | "second" | "clock" | "elsewhere":
                 self._to_processes(turn.does, details)
             case "backup":
                 self._backups = [self.disk.content()]
@@ -350,6 +365,7 @@ class Town:
         if not self.running:
             return
         process = self.running[0]
+        self.elsewhere = does == "elsewhere"
         if does == "stall":
             self.loop.stall(process.name, details["seconds"])
         elif does == "stop":
@@ -553,6 +569,7 @@ class Town:
         self._allow()
         self._room()
         self.cache = self.moved_s = None
+        self.elsewhere = False
         self.people.resume()
         self.tell("healed")
         await asyncio.sleep(max(0.0, self._back_s - self.loop.now))
