@@ -688,6 +688,8 @@ ALSO_WALKED = (
     *("boost and after", "set back", "turned round", "started anew"),
     *("undone", "undone too late", "undone twice", "undone, there and back", "undone an hour back"),
     *("again", "again, a change", "one rule halted"),
+    *("cluster", "cluster on page three", "cluster in lower case", "draft", "draft rounded", "moved"),
+    *("restored beneath", "exchanged beneath", "two, without a lock"),
 )
 """These as well by ``make prove``."""
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from tests.simulation.disk import Disk, SimConnection, mounted
+from tests.simulation.kernel import Timers
 from tests.simulation.loop import OWNER, START_S, Deadlock, Killed, SimLoop
+from worker.api.connection import WINDOW_S
 from worker.ledger import store
 from worker.ledger.places import place_of
 
@@ -102,6 +104,64 @@ def test_a_stalled_process_goes_on_where_it_was_while_others_never_stopped() -> 
     loop.run(story())
     assert [at for name, at in seen if name == "w2"] == [1.0, 2.0, 3.0, 4.0]
     assert [at for name, at in seen if name == "w1"] == [1.0, 11.5, 12.5, 13.5]
+
+
+def test_what_a_stopped_process_was_about_to_do_it_does_when_it_wakes_or_never_where_it_is_dead_by_then() -> None:
+    loop = made()
+    did: list[tuple[str, float]] = []
+
+    async def story() -> None:
+        for name in ("w1", "w2", "w3"):
+            loop.stall(name, 10.0, lambda name=name: did.append((name, loop.time() - START_S)))  # type: ignore[misc]
+        loop.waking = lambda name: loop.kill(name) if name == "w3" else None
+        await asyncio.sleep(5.0)
+        assert loop.stalled("w1")
+        loop.kill("w2")
+        await asyncio.sleep(60.0)
+        assert not loop.stalled("w1")
+
+    loop.run(story())
+    assert did == [("w1", 10.0)], "a signal that came meanwhile is delivered first"
+
+
+def test_the_kernel_ends_a_process_that_was_stopped_at_the_byte_and_no_other() -> None:
+    loop = made()
+    timers = Timers(loop)
+    ended: list[str] = []
+
+    async def hand_over(name: str, seconds: float) -> None:
+        with timers.fence():
+            loop.stall(name, seconds)
+            await asyncio.sleep(0)
+
+    async def story() -> None:
+        loop.waking = lambda name: ended.append(name) if timers.ran_out(name) else None
+        for name, seconds in (("w1", WINDOW_S - 0.1), ("w2", WINDOW_S + 0.1)):
+            owned(loop, name, hand_over(name, seconds))
+        await asyncio.sleep(60.0)
+        loop.stall("w1", 60.0)  # nowhere near a byte
+        await asyncio.sleep(100.0)
+
+    loop.run(story())
+    assert ended == ["w2"]
+
+
+def test_a_ledger_that_is_exchanged_goes_on_as_another_file_for_whoever_has_it_open(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, lambda _what, _owner: None, lambda _owner: None, Random(1))
+    before = disk.content()
+    opened = sqlite3.connect(disk.file)
+    opened.execute("CREATE TABLE newer (number)")
+    disk.restore(*before)
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        opened.execute("SELECT * FROM newer")
+    opened.execute("CREATE TABLE newest (number)")
+    disk.exchange(*before)
+    assert opened.execute("SELECT count(*) FROM newest").fetchone() == (0,), "this one does not see it"
+    anew = sqlite3.connect(disk.file)
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        anew.execute("SELECT * FROM newest")
+    for one in (opened, anew):
+        one.close()
 
 
 @pytest.mark.parametrize("level", ["FULL", "NORMAL"])
