@@ -154,10 +154,11 @@ _ALL_UNKNOWN = """unsettled = ('unknown', 'needs_human')
     busy = tuple(one for one in everybody if one.id != write.id and one.state in unsettled)"""
 HIDDEN = at("pause", "write", "429 applied")
 CLEAN = at("pause", "write", "429 clean")
-TWICE = """    try:
-        return await self._whole(self._transports.writes, handed, WRITE_BYTES_MAX)
+ONCE = "    return await self._whole(self._transports.writes, handed, WRITE_BYTES_MAX)"
+TWICE = f"""    try:
+        {ONCE.strip()}
     except httpx.TransportError:
-        return await self._whole(self._transports.writes, handed, WRITE_BYTES_MAX)"""
+        {ONCE.strip()}"""
 AS_IF_NOT_SENT = """back = move(write, "planned", at=now, reason="not_sent", why=why)
         return Step(move=back, settling=None, then="send")"""
 LIFE = "worker.writes.life"
@@ -320,10 +321,7 @@ _ALL: tuple[Mutant, ...] = (
         why="the client sends a write again by itself when its connection breaks",
         applied=flaw(
             "worker.api.transport:Wire.write",
-            (
-                "    return await self._whole(self._transports.writes, handed, WRITE_BYTES_MAX)",
-                TWICE,
-            ),
+            (ONCE, TWICE),
         ),
         shown_by=(at("pause", "write", "cut after"),),
     ),

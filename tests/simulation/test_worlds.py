@@ -40,6 +40,8 @@ GROUPS = {
 """What ``make prove`` draws: first seeds, and how many each; a fourth as many are of each of the newer kinds."""
 EFFECTS = 0.7
 """So many effects a drawn world has at least, on the whole."""
+ENOUGH = 50
+"""Of fewer worlds many may be idle."""
 PARTS = 16
 """What a test run plays comes in so many parts, which several processes share to the end."""
 
@@ -71,7 +73,8 @@ def test_nothing_is_repeated_or_lost_in_a_few_drawn_worlds(part: int) -> None:
         *(swarm(SEEDS_FROM + kind - SECOND, newest) for kind in (THIRD, FOURTH)),
     )
     seen = judged(islice(drawn, part, None, PARTS)).seen
-    assert seen["effects"] > EFFECTS * seen["worlds"], "a worker that does little does little wrong"
+    few = seen["worlds"] < ENOUGH
+    assert few or seen["effects"] > EFFECTS * seen["worlds"], "a worker that does little does little wrong"
 
 
 @pytest.mark.parametrize("part", range(PARTS))
