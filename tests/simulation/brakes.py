@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from math import isfinite
+from math import inf, isfinite
 
 from tests.simulation.case import (
     HOUR_S,
@@ -128,6 +128,17 @@ def _no_more_than(case: Case, boosts: list[tuple[Deed, list[Effect]]], most: flo
 def _budget(case: Case, event: str, at_s: float) -> float:
     known = case.history.at(event, at_s)
     return 0.0 if known is None else known.budget
+
+
+def no_request_spends_too_much(case: Case) -> Iterator[str]:
+    """No single request carries more money than an event, or a day, may have, however it is written."""
+    most = min((one for one in (case.history.spend_per_event, case.history.spend_per_day) if one), default=inf)
+    for deed in case.deeds.values():
+        for one in deed.attempts if most < inf else ():
+            body = one.row["request"].get("body") or {}
+            money = sum(float(value) for name, value in body.items() if name.endswith("budget"))
+            if one.wire and money > most:
+                yield f"write {one.row['write']} carries {money:g}, and {most:g} may be spent"
 
 
 def what_is_computed_is_of_what_is_there(case: Case) -> Iterator[str]:

@@ -1019,5 +1019,17 @@ _ALL: tuple[Mutant, ...] = (
         applied=flaw("worker.writes.life:_may_have_landed", ("    ago = ", "    return False\n    ago = ")),
         shown_by=tuple(at("hide", "write", f"{status} applied", 1) for status in (401, 403)),
     ),
+    Mutant(
+        name="any value will do",
+        why="what a rule computes is sent, whatever it is",
+        applied=flaw("worker.model.values:fault_of", ("if not _finite(value)", "return ''\n    if not _finite(value)")),
+        shown_by=(plain("a text"),),
+    ),
+    Mutant(
+        name="a text is no money",
+        why="money that is written as a text counts for nothing",
+        applied=flaw("worker.model.values:_number", ("int | float | str)", "int | float)")),
+        shown_by=(plain("money in words"),),
+    ),
 )
 MUTANTS = {one.name: one for one in _ALL}

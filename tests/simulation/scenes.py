@@ -167,6 +167,13 @@ RAISE = Law(
     once=False,
     leans_on=lambda record: SETUP if record["status"] == "active" else "",
 )
+WORDS = replace(RAISE, id="a-text", text=RAISE.text.replace(f'"=setup.total_budget * {FACTOR}"', "\"='99999'\""))
+BESIDE = replace(
+    RAISE,
+    id="beside-the-budget",
+    text=RAISE.text.replace(f'"=setup.total_budget * {FACTOR}"', "100, extra: {daily_budget: \"='99999'\"}"),
+)
+"""Money that is a text, where the budget stands and beside it."""
 FOR_S = 6.0
 SELDOM = replace(RUN, text=f"{RUN.text}\n    limit: {{per_event_per_day: 1}}")
 PATIENT = replace(HIDE, text=f"for: {FOR_S:g}s\n    {HIDE.text}")
@@ -674,6 +681,14 @@ NAMED += (
             Turn(at=14.0, does="approve"),
             settings={"mode": "approve"},
             lasts_s=30.0,
+        ),
+        _scene("a text", (WORDS,), TO_ROUND, _set(5.0, "e1", status="active")),
+        _scene(
+            "money in words",
+            (BESIDE,),
+            TO_ROUND,
+            _set(5.0, "e1", status="active"),
+            settings={"spend_per_event": 1000.0},
         ),
         _scene("draft", (UPDATE,), TO_ROUND, _set(5.0, "e1", status="active")),
         _scene("draft rounded", (UPDATE,), TO_ROUND, _set(5.0, "e1", status="active"), twin={"numbers_shown": "whole"}),

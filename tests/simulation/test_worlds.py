@@ -152,6 +152,8 @@ PLAIN = {
     "draft": ["update_setup e1"],
     "draft rounded": ["update_setup e1"],
     "moved": [],
+    "a text": [],
+    "money in words": [],
     "restored beneath": ["set_client_campaign_status e1", "set_client_campaign_status e2"],
     "exchanged beneath": ["set_client_campaign_status e1", "set_client_campaign_status e2"],
     "two, without a lock": ["set_client_campaign_status e1"],
