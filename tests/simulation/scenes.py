@@ -167,7 +167,7 @@ RAISE = Law(
     once=False,
     leans_on=lambda record: SETUP if record["status"] == "active" else "",
 )
-WORDS = replace(RAISE, id="a-text", text=RAISE.text.replace(f'"=setup.total_budget * {FACTOR}"', "\"='99999'\""))
+WORDS = replace(RAISE, id="a-text", text=RAISE.text.replace(f'"=setup.total_budget * {FACTOR}"', "\"='999'\""))
 BESIDE = replace(
     RAISE,
     id="beside-the-budget",
