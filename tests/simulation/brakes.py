@@ -150,7 +150,7 @@ def what_is_computed_is_of_what_is_there(case: Case) -> Iterator[str]:
             sent = (one.row["request"].get("body") or {}).get("total_budget", 0)
             if isinstance(sent, bool) or not isinstance(sent, int | float) or not isfinite(sent):
                 yield f"write {one.row['write']} has the budget {sent!r}, which is no number"
-            factor = factors.get(str(deed.rows[0]["rule"]))
+            factor = factors.get(str(deed.rows[0]["rule"]), 0.0)
             for wire in one.wire if factor and not deed.undo else ():
                 mine, from_s = case.history.of(deed.event, wire.at_s - TICK_S), wire.at_s - INTERVAL_S - 2.0
                 untils_s = [*(each.at_s for each in mine[1:]), wire.at_s]

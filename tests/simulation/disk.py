@@ -51,7 +51,7 @@ class Disk:
         self.full = False
         self.held = False
         self.turn = 0
-        self.lasting = ("writes_per_hour", "spend", "conflict")
+        self.lasting: tuple[str, ...] = ("writes_per_hour", "spend", "conflict")
         self.cut_to: int | None = None
         self.stamps: list[tuple[int, float]] = []
         self.moment: Callable[[], float] = lambda: 0.0

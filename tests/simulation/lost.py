@@ -199,7 +199,7 @@ def _met(case: Case, deed: Deed, row: Row, at_s: float, before: Any) -> bool:  #
     if known is None or action not in (*FIELDS, *SETUPS, *OTHERS):
         return known is not None
     if there or action in OTHERS:
-        return as_wanted(case, deed, known) == there
+        return as_wanted(case, deed, known) is bool(there)
     if action in SETUPS:
         return bool(known.setup == before["state"])
     return known.record is not None and bool(known.record[FIELDS[action][0]] == before)
