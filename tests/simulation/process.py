@@ -231,6 +231,7 @@ class Process:
             if other is not None:
                 raise other
             self.lock.note(place, {})
+            ledger.in_a_loop()
             ledger.sends_under(self.lock.identity)
             self.daemon = Daemon(
                 parts,
