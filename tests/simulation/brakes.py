@@ -227,8 +227,8 @@ def what_has_to_last_lasted(case: Case) -> Iterator[str]:
 
 
 def _shown_otherwise(case: Case, wish: Wish, event: str, between: tuple[float, float]) -> bool:
-    reads = [one for one in case.history.shown(event) if between[0] <= one.at_s < between[1] and one.whole]
-    mine = [one.at_s for one in reads if one.owner == reads[-1].owner]
+    reads = [one for one in case.history.shown(event) if between[0] <= one.shows_s < between[1] and one.whole]
+    mine = [one.shows_s for one in reads if one.owner == reads[-1].owner]
     around = [[case.history.of(event, at_s + beside)[-1] for beside in (-TICK_S, TICK_S)] for at_s in mine]
     return any(not any(map(wish.holds, either)) for either in around)
 
@@ -281,7 +281,7 @@ def _it_waits(case: Case, rows: list[Row], fired: Row, after_s: float, fired_s: 
     if not mine or not wish.holds(mine[-1]) or case.history.of(event, fired_s)[len(mine) :]:
         return
     reads = case.history.shown(event)
-    seen_s = max(one.at_s for one in reads if one.at_s < after_s and (one.whole or one.partly))
+    seen_s = max(one.shows_s for one in reads if one.at_s < after_s and (one.whole or one.partly))
     before = case.history.of(event, seen_s)
     if not before or is_new(case, rows, wish, seen_s) or any(wish.holds(one) for one in before):
         return  # what is new has missed nothing

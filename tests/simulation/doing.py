@@ -125,7 +125,7 @@ def what_was_done_is_told(case: Case) -> Iterator[str]:
             continue
         since_s = max([case.committed_s(0, done["seq"]), *(to_s for _, to_s in history.cramped)])
         sender = next((wire.owner for one in deed.attempts for wire in one.wire), "")
-        lists = [one for one in history.reads if one.path == "/events/" and one.whole and one.at_s > since_s]
+        lists = [one for one in history.reads if one.path == "/events/" and one.whole and one.shows_s > since_s]
         looks = Counter(one.owner for one in lists if one.owner == sender or not history.unstored)
         name, value = f"event.{made[0]}", made[1]
         told = (row for row, of in _told(case.last) if (row["event"], of) == (deed.event, name))

@@ -43,7 +43,7 @@ def _left_alone(case: Case, reads: list[Read], wish: Wish, event: str) -> float 
     """When there had been too many looks of a process without a read of the fact; None: never."""
     looks: list[float] = []
     for one in reads:
-        path = _leans_on(case, wish, event, one.at_s)
+        path = _leans_on(case, wish, event, one.shows_s)
         if not path or not one.whole or one.path == path or _told_to_wait(case, one.at_s) or _cramped(case, one.at_s):
             looks = []
         elif one.path == "/events/" and (not looks or one.at_s - looks[-1] >= INTERVAL_S - TICK_S):
@@ -85,7 +85,7 @@ def what_became_true_out_of_sight_waits(case: Case) -> Iterator[str]:
 def _met_away(case: Case, event: str, away: Version, back: Version) -> bool:
     """Whether the process that is there when the event is back had been told that it was away, and had looked again,
     twice, before."""
-    between = [one for one in case.history.reads if away.at_s + TICK_S < one.at_s < back.at_s and one.whole]
+    between = [one for one in case.history.reads if away.at_s + TICK_S < one.shows_s < back.at_s and one.whole]
     lives = [one.owner for one in case.history.lives if one.from_s < away.at_s and one.to_s > back.at_s]
     for owner in lives:
         told = [one.at_s for one in between if one.owner == owner and one.path == f"/events/{event}"]
@@ -97,10 +97,10 @@ def _met_away(case: Case, event: str, away: Version, back: Version) -> bool:
 
 def _waited(case: Case, wish: Wish, event: str, between: tuple[float, float]) -> Iterator[str]:
     history, (away_s, back_s) = case.history, between
-    shown = [one for one in history.shown(event) if one.at_s < away_s]
+    shown = [one for one in history.shown(event) if one.shows_s < away_s]
     if not shown or not all(one.whole for one in shown) or history.lies(event):
         return  # the page that it stands on may not have shown it, and what no rule could judge before is new
-    seen_s = max(one.at_s for one in shown)
+    seen_s = max(one.shows_s for one in shown)
     if is_new(case, case.last, wish, seen_s) or any(wish.holds(one) for one in history.of(event, seen_s + TICK_S)):
         return
     for row in case.last:

@@ -111,7 +111,7 @@ def _last_read_met(case: Case, deed: Deed, attempt: Attempt, left: tuple[str, ob
         and one.at_s <= attempt.at_s
     ]
     whole_s = max((one.at_s for one in reads if one.whole), default=0.0)
-    last = [one.at_s + beside for one in reads if one.at_s >= whole_s for beside in (-TICK_S, TICK_S)]
+    last = [one.shows_s + beside for one in reads if one.at_s >= whole_s for beside in (-TICK_S, TICK_S)]
     either = (case.history.at(deed.event, at_s) for at_s in last)
     return any(known is not None and _reads(known, *left) for known in either)
 
@@ -159,7 +159,7 @@ def _changed_and_seen(case: Case, deed: Deed, left: tuple[str, object], between:
         if not any(one.at_s == before.at_s and one.target in (left[0], "*") for one in history.others):
             continue
         paths = {f"/events/{deed.event}"} if history.paged else {f"/events/{deed.event}", "/events/"}
-        looks = [one for one in history.reads if before.at_s + TICK_S < one.at_s < until_s and one.whole]
+        looks = [one for one in history.reads if before.at_s + TICK_S < one.shows_s < until_s and one.whole]
         for life in history.lives:
             told = [one.at_s for one in looks if one.owner == life.owner and one.path in paths]
             if told and told[-1] - told[0] >= INTERVAL_S and life.from_s < between[0] and life.to_s > between[1]:
