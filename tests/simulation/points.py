@@ -4,12 +4,11 @@ A plan says what goes wrong at which number; a swarm draws it. What can go wrong
 so that "every single fault at every point" is a list that can be walked to its end.
 """
 
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any, Final
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,10 +245,6 @@ def _without(*later: frozenset[tuple[str, str]]) -> Mapping[str, tuple[Harm, ...
 
 OLDER = _without(NEWER, NEWEST)
 OLD = _without(NEWEST)
-AHEAD: Final = os.environ.get("SIMULATION_AHEAD") == "1"
-"""Whether to play what the worker is not guarded against yet."""
-if not AHEAD:
-    MENU = OLD
 STALE = frozenset(one.name for one in READ if one.fault == "stale_reads")
 """Reads of the past: what is claimed of single reads is not claimed of them."""
 
