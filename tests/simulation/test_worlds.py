@@ -297,6 +297,24 @@ FOUND = (
     (Try(seed=12_602_320), "what came and went while the trail was not stored is told by what the log told last"),
     (Try(seed=12_603_163), "what a person has let go counts for no limit"),
     (Try(seed=10_000_369), "reads that answer as of the past show changes that nobody made just then"),
+    (Try(seed=20_000_089), "a campaign that stands on another page, or is spelled otherwise, was created again"),
+    (Try(seed=20_000_126), "so was a budget set that the service shows rounded, as the one before it"),
+    (Try(seed=20_000_128), "a ledger was put back beneath the worker, and the next sending hid it"),
+    (
+        Try(scene="stubborn", named=(("write", 0, "packets lost for 24 s"),)),
+        "a kernel went on with what had ended",
+    ),
+    (Try(scene="pause", named=(("write", 0, "stopped 40 s at the byte"),)), "a stop after the last check was not seen"),
+    (
+        Try(scene="hide", named=(("write", 1, "403 applied"),)),
+        "a refusal that came after the effect was a no",
+    ),
+    (Try(seed=20_000_110), "a partner that nobody looks at, because its account is refused, is not waited for"),
+    (Try(seed=20_010_260), "two words of people may repeat what no read tells from before"),
+    (
+        Try(scene="dear event", named=(("read", 8, "a cache for 30 s that tells its Age"),)),
+        "what a rule leans on is known by the moment that an answer shows",
+    ),
 )
 
 

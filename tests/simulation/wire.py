@@ -27,7 +27,7 @@ from worker.sandbox.books import Seen
 from worker.sandbox.delivery import Answer, Delivery, Hang, TwinRequest
 from worker.sandbox.faults import Fault, FaultPlan, Match
 from worker.sandbox.service import Service
-from worker.sandbox.transport import TwinTransport, _read_timeout_s
+from worker.sandbox.transport import TwinTransport
 
 BEFOREHAND = frozenset({"person_before", "rule_gone", "rule_renamed", "denied", "clock", "disk_full", "cache", "moved"})
 """What others do in the moment of a request, before the service looks at it."""
@@ -207,7 +207,7 @@ class SimTransport(TwinTransport):
         if harm.does == "lost_stopped":
             await self._stalled(owner, harm.seconds + 2.0)
         try:
-            async with asyncio.timeout(_read_timeout_s(request)):
+            async with asyncio.timeout(request.extensions["timeout"]["read"]):
                 delivery = await told
         except TimeoutError:
             raise httpx.ReadTimeout("no answer", request=request) from None
