@@ -846,7 +846,12 @@ _ALL: tuple[Mutant, ...] = (
         name="nothing stored, nothing known",
         why="what the log tells of an event is not asked where its trail was never stored",
         applied=flaw("worker.engine.state:PartnerState._note_before", ("(event in self.kept.told or", "(False or")),
-        shown_by=(Try(seed=11_406_387),),
+        shown_by=(
+            Try(
+                scene="told, not stored",
+                named=(("commit", 4, "sync fails, and it is not there"), ("write", 0, "killed in the answer")),
+            ),
+        ),
     ),
     Mutant(
         name="an undo that waits is none",

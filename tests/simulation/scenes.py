@@ -645,6 +645,15 @@ NAMED += (
         _set(5.0, "e1", status="cancelled"),
         lasts_s=30.0,
     ),
+    _scene(  # two changes at once, of which the log may tell although no trail is stored, and one later
+        "told, not stored",
+        (HIDE,),
+        {},
+        _set(5.0, "e1", status="archived"),
+        _set(5.0, "e1", frontend_status="FLAGGED"),
+        _set(16.0, "e1", by="person", frontend_status="DEFAULT"),
+        lasts_s=25.0,
+    ),
     _scene(  # the config is pointed at another service, and then back
         "elsewhere",
         (PAUSE,),

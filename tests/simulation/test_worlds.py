@@ -157,6 +157,7 @@ PLAIN = {
     "restored beneath": ["set_client_campaign_status e1", "set_client_campaign_status e2"],
     "exchanged beneath": ["set_client_campaign_status e1", "set_client_campaign_status e2"],
     "two, without a lock": ["set_client_campaign_status e1"],
+    "told, not stored": ["set_frontend_status e1", "last_updated_on_fe e1"],
     "elsewhere": ["set_client_campaign_status e1"],
     "held": ["set_client_campaign_status e1"],
     "restless": ["set_client_campaign_status e1"],
