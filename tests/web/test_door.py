@@ -354,8 +354,11 @@ def test_a_download_over_a_slow_line_is_whole(monkeypatch: pytest.MonkeyPatch) -
     async def nothing() -> None:
         return
 
-    app = Response(body)
-    with PageServer(app, host="127.0.0.1", port=0, beside=nothing, failed=pytest.fail) as server, ExitStack() as held:
+    app, failures = Response(body), list[BaseException]()
+    with (
+        PageServer(app, host="127.0.0.1", port=0, beside=nothing, failed=failures.append) as server,
+        ExitStack() as held,
+    ):
         slow = held.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20))
         slow.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
         count, ends = len(slow.recv(1)), time.monotonic() + 4.0
@@ -365,3 +368,4 @@ def test_a_download_over_a_slow_line_is_whole(monkeypatch: pytest.MonkeyPatch) -
         while part := slow.recv(1_000_000):
             count += len(part)
     assert count > len(body)
+    assert failures == []
