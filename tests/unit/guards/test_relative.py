@@ -86,7 +86,7 @@ def test_the_words_say_what_it_reads_what_it_was_and_that_somebody_had_approved_
 def test_a_boost_that_spends_more_than_was_approved_is_asked_again(
     shown: float | None, draft: float | None, asks: bool
 ) -> None:
-    fields = {} if draft is None else {"total_budget": draft}
-    situation = a_situation(a_write("boost", approved=True), facts={"setup": setup_fact(**fields)})
+    setup = setup_fact() if draft is None else setup_fact(total_budget=draft)
+    situation = a_situation(a_write("boost", approved=True), facts={"setup": setup})
     no = as_approved(replace(situation, approved_amount=shown))
     assert (no is not None and (no.way, no.reason) == ("ask", "moved")) == asks
