@@ -50,7 +50,7 @@ def test_a_fact_carries_where_it_came_from_and_when_its_request_began() -> None:
     assert fact.read_at.second == 7
 
 
-@pytest.mark.parametrize(("age", "seconds"), [("0", 0), (" 600 ", 600), ("999999999999", 3650 * 24 * 3600)])
+@pytest.mark.parametrize(("age", "seconds"), [("0", 0), (" 600 ", 600), ("2147483648", 2147483648)])
 def test_an_answer_from_a_store_began_as_much_earlier_as_it_is_old(age: str, seconds: int) -> None:
     world, now = World(), World().clock.now()
     world.on("/events/e1", answer(event(), age=age))
@@ -70,7 +70,7 @@ def test_an_answer_from_a_store_began_as_much_earlier_as_it_is_old(age: str, sec
 @pytest.mark.parametrize(
     ("name", "path", "status"), [("event", "/events/e1", 200), ("setup", "/setup_processes/e1", 404)]
 )
-@pytest.mark.parametrize("age", ["", "soon", "-5", "6.5", "5, 600", "0x10", "\u00b2", "1" * 13])
+@pytest.mark.parametrize("age", ["", "soon", "-5", "6.5", "5, 600", "0x10", "\u00b2", "1" * 11])
 def test_an_answer_whose_age_cannot_be_told_is_evidence_of_nothing(name: str, path: str, status: int, age: str) -> None:
     world = World()
     world.on(path, httpx.Response(status, json=event(), headers=[(b"Age", age.encode("latin-1"))]))

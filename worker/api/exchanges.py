@@ -48,9 +48,6 @@ PROXIES = re.compile(
     r"nginx|openresty|envoy|haproxy|varnish|traefik|caddy|squid|cloudfront|cloudflare|akamai|awselb", re.IGNORECASE
 )
 """Names in ``Server`` of what rather stands before a service than is one."""
-AGE_MAX_S = 3650 * 24 * 3600
-AGE_DIGITS = 12
-"""Of an ``Age``; what is longer is no age."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,8 +198,7 @@ def _headers(partner: PartnerId, token: Secret) -> dict[str, str]:
 def _age_s(whole: Whole) -> int | None:
     """How long ago the service gave this answer, in seconds; None where the answer says it unreadably."""
     text = whole.headers.get("age", "0").strip()
-    readable = text.isascii() and text.isdigit() and len(text) <= AGE_DIGITS
-    return min(int(text), AGE_MAX_S) if readable else None
+    return int(text) if re.fullmatch(r"\d{1,10}", text, re.ASCII) else None
 
 
 def _why(whole: Whole, *, denied: bool) -> str:

@@ -189,7 +189,7 @@ def page_from(value: Json, event_of: Callable[[Json], tuple[str, Record]] = even
     ids: list[str] = []
     for number, item in enumerate(items, start=1):
         if len(faults) >= FAULTS_MAX:
-            faults.append(f"the items after {number - 1} were not looked at: too many are wrong")
+            faults.append(f"the items after {number - 1} were not read: too many are wrong")
             break
         try:
             eid, record = event_of(item)

@@ -11,7 +11,6 @@ from pathlib import Path
 from worker.api.assumptions import ASSUMPTIONS, Assumptions, assumptions_from
 from worker.cli.app import Invocation
 from worker.config import Assumed, Config, load_config, read_config
-from worker.config.addresses import service_of
 from worker.engine.looks import Settings
 from worker.engine.settings import EngineSettings, unvouched_for
 from worker.guards.situation import Limits
@@ -87,11 +86,6 @@ def engine_settings(config: Config) -> EngineSettings:
         shared=config.registry.shared,
         observations_kept=config.observations.keep,
     )
-
-
-def service(config: Config) -> str:
-    """The config's service in the one spelling that a ledger remembers it by."""
-    return service_of(config.api.base_url)
 
 
 def in_force(config: Config) -> Mapping[str, Json]:

@@ -7,7 +7,6 @@ import typer
 
 from worker.cli.app import app, invocation
 from worker.cli.common import config_of, given, operator
-from worker.cli.configs import service
 from worker.cli.opening import ledger_url
 from worker.cli.output import say
 from worker.config.addresses import service_of
@@ -84,7 +83,7 @@ def moved(
     """
     config = config_of(invocation(context))
     why, url, by, now = given(because), service_of(to), operator(), utc_now()
-    if url != service(config):
+    if url != service_of(config.api.base_url):
         raise NotFound(
             f"--to {to} is not the service of the config, api.base_url {config.api.base_url}; nothing was changed",
             hint="write the new address into the config first, or name another config with --config",

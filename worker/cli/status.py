@@ -8,10 +8,11 @@ import typer
 
 from worker.cli.app import app, invocation
 from worker.cli.common import amiss_with, config_of, say_no_ledger
-from worker.cli.configs import in_force, service
+from worker.cli.configs import in_force
 from worker.cli.opening import ledger_url
 from worker.cli.output import Format, print_json, print_table, say
 from worker.config import Config
+from worker.config.addresses import service_of
 from worker.engine.health import RELOAD_EVERY, unhealthy
 from worker.ledger.holding import held_since, holder, said_by_holder, unread, unseen
 from worker.ledger.places import LedgerPlace, place_of
@@ -57,7 +58,7 @@ def status(
     now = utc_now()
     url = ledger_url(config)
     try:
-        found = _found(url, now, service(config))
+        found = _found(url, now, service_of(config.api.base_url))
     except NotSafe as error:
         if not healthy:
             raise

@@ -19,11 +19,11 @@ from worker.api.replies import Reply
 from worker.api.secret import Secret
 from worker.api.transport import Transports
 from worker.cli.configs import assumptions_of, engine_settings, in_force
-from worker.cli.configs import service as service_in
 from worker.cli.messages import LogNotifier
 from worker.cli.opening import ledger_url
 from worker.cli.rulesource import FolderSource
 from worker.config import Config, resolve
+from worker.config.addresses import service_of
 from worker.engine.daemon import Daemon, Reporter
 from worker.engine.looks import sendings_reach
 from worker.engine.parts import Parts, RulesInUse
@@ -83,7 +83,7 @@ def writer_of(config: Config) -> SqlLedger:
 
 def require_service(ledger: LedgerReader, config: Config) -> None:
     """Raises `NotSafe` where the ledger belongs to another service than the config's."""
-    other = ledger.refused_for(service_in(config))
+    other = ledger.refused_for(service_of(config.api.base_url))
     if other is not None:
         raise other
 
@@ -138,7 +138,7 @@ async def running_daemon(
         patience.take_over(ledger.status())
 
         def more() -> Mapping[str, Json]:
-            return {SERVICE: service_in(config), **patience.said()}
+            return {SERVICE: service_of(config.api.base_url), **patience.said()}
 
         yield Daemon(parts, source=source, reporter=reporter, pid=pid, budgets=budgets, waits=more)
 

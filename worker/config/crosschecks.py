@@ -15,7 +15,7 @@ from worker.config.sections import ConfigText, FactText, SecretText
 from worker.model.document import QUERY_VALUES
 from worker.model.endpoints import ENDPOINTS, row_of
 from worker.model.topics import TOPICS
-from worker.rules.calls import hidden_in
+from worker.rules.calls import HIDDEN_HINT, hidden_in
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT
 from worker.rules.nearest import meant, nearest
 from worker.rules.registry import BUILT_IN
@@ -173,8 +173,7 @@ def _fact(name: str, fact: FactText) -> Iterator[Wrong]:
         yield Wrong(loc=(*loc, "get"), message=f"facts.{name}.get must be a path that begins with /", hint=hint)
     hidden = hidden_in(fact.get.partition("?")[0])
     if hidden is not None:
-        hint = "a proxy on the way could make another path of it; write the path as the document spells it"
-        yield Wrong(loc=(*loc, "get"), message=f"facts.{name}.get has '{hidden}' in it", hint=hint)
+        yield Wrong(loc=(*loc, "get"), message=f"facts.{name}.get has '{hidden}' in it", hint=HIDDEN_HINT)
     if re.match(r"/+auth(?:/|$)", unquote(fact.get).lower()):
         yield Wrong(loc=(*loc, "get"), message=f"facts.{name}.get must not be a path of /auth")
     yield from _row(name, fact)

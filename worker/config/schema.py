@@ -46,7 +46,6 @@ EXAMPLES: Mapping[str, Any] = {
     "Spend.per_event": 1000,
     "Spend.per_day": 5000,
     "Web.users": {"ann": {"password": {"env": "PAGE_PASSWORD"}, "may": ["view", "approve"], "up_to": 500}},
-    "Web.token": {"env": "PAGE_TOKEN"},
     "Web.hosts": ["worker.example"],
 }
 """Examples of keys whose default shows nothing."""

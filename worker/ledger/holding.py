@@ -99,11 +99,8 @@ def unread(place: LedgerPlace) -> NotSafe | None:
     if holder(place) is not None:
         return exchanged(place) or torn(place)
     pid = unseen(place)
-    return linked(place) if pid is None else lock_gone(place, pid)
-
-
-def lock_gone(place: LedgerPlace, pid: int) -> NotSafe:
-    """What is to be said of such a process."""
+    if pid is None:
+        return linked(place)
     return NotSafe(
         f"process {pid or '(of another container)'} runs on the ledger {place.file}, and its lock {place.lock.name} "
         "was removed or replaced, or it came by another path: what is written here may not reach it",

@@ -87,8 +87,8 @@ class SqlLedger(LedgerReader):
             raise
 
     def in_a_loop(self) -> None:
-        """For who must not stand while another process holds the ledger: see `Store.in_a_loop`."""
-        self._store.in_a_loop()
+        """For who must not stand while another process holds the ledger: see `Store`."""
+        self._store.in_a_loop = True
 
     @staticmethod
     def open_reading(url: str, folder: Path | None = None) -> LedgerReader:

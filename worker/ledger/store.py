@@ -71,13 +71,10 @@ class Store:
         self._anchor = anchor
         watched = () if place is None or anchor is None else (place.file, place.wal, place.shm)
         self._files = {str(one): identity(str(one)) for one in watched}
-        self._in_a_loop = False
+        self.in_a_loop = False
+        """Whether a transaction that writes waits a moment only for other processes: whoever asks has a loop to keep
+        moving, and asks again by itself."""
         self._in_vain = 0
-
-    def in_a_loop(self) -> None:
-        """From now on a transaction that writes waits a moment only for other processes: whoever asks has a loop to
-        keep moving, and asks again by itself."""
-        self._in_a_loop = True
 
     def reading(self) -> "Turn":
         """A transaction that sees one state of the ledger and changes nothing."""
@@ -93,7 +90,7 @@ class Store:
         and seldom meets the moment in which a process that writes without a pause lets go: an operator's command would
         fail beside a busy worker. So a connection that writes waits for a millisecond, again and again."""
         tries = TRIES
-        if self._in_a_loop:
+        if self.in_a_loop:
             tries = 1 if self._in_vain % IN_VAIN else min(TRIES, TRIES_IN_A_LOOP)
         for left in reversed(range(tries)):
             try:

@@ -21,6 +21,7 @@ HOSTS: Mapping[str, Host] = {"api": "api", "cr": "cr", "media": "media"}
 TASK = "/events/{eid}/client_campaign_status/task"
 _PATH = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2}|\{\w*\})*)+")
 _HIDDEN = re.compile(r"%(?:2[5fF]|5[cC]|3[bB]|[01][0-9A-Fa-f]|7[fF])|[;\\]")
+HIDDEN_HINT = "a proxy on the way could make another path of it; write the path as the document spells it"
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]+)\}")
 
 
@@ -137,8 +138,7 @@ def hidden_in(path: str) -> str | None:
 def _resolved_elsewhere(value: Scalar, what: str, path: str, form: Form) -> bool:
     found = hidden_in(path)
     if found is not None:
-        hint = "a proxy on the way could make another path of it; write the path as the document spells it"
-        form.note(value, f"{what} has '{found}' in it", hint=hint, offset=value.text.find(found))
+        form.note(value, f"{what} has '{found}' in it", hint=HIDDEN_HINT, offset=value.text.find(found))
     return found is not None
 
 

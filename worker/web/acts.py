@@ -33,7 +33,7 @@ class Act:
 
     def allow(self, visitor: Visitor) -> None:
         """Raises `NotAllowed` for somebody who may not decide so."""
-        needed = NEEDED[self.what]
+        needed, _ = WHAT[self.what]
         if needed not in visitor.may:
             raise NotAllowed(
                 f"{visitor.name or 'whoever reaches this page'} may not {needed}",
@@ -45,7 +45,8 @@ class Act:
         if not self.because:
             raise UsageError("say why", hint="it is kept in the log, and an auditor will read it")
         said = Said(because=self.because, by=f"{visitor.name} (page)", up_to=visitor.up_to)
-        return WHAT[self.what](self, decisions, said)
+        _, does = WHAT[self.what]
+        return does(self, decisions, said)
 
 
 def act_of(body: str) -> Act:
@@ -108,20 +109,15 @@ def _meant(act: Act, decisions: Decisions) -> tuple[int, ...]:
     return found
 
 
-WHAT: Mapping[str, Callable[[Act, Decisions, Said], tuple[str, ...]]] = {
-    "approve": _approve,
-    "reject": _reject,
-    "applied": _applied,
-    "not_applied": _not_applied,
-    "halt": _halt,
-    "resume": _resume,
+WHAT: Mapping[str, tuple[str, Callable[[Act, Decisions, Said], tuple[str, ...]]]] = {
+    "approve": ("approve", _approve),
+    "reject": ("approve", _reject),
+    "applied": ("operate", _applied),
+    "not_applied": ("operate", _not_applied),
+    "halt": ("operate", _halt),
+    "resume": ("operate", _resume),
 }
-
-NEEDED: Mapping[str, str] = {
-    **dict.fromkeys(("approve", "reject"), "approve"),
-    **dict.fromkeys(("applied", "not_applied", "halt", "resume"), "operate"),
-}
-"""What somebody must be allowed to, for each."""
+"""What somebody must be allowed to for each, and what does it."""
 
 
 def _one(given: Mapping[str, list[str]], name: str) -> str:

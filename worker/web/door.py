@@ -125,7 +125,7 @@ class Door:
             else:
                 scope.setdefault("state", {})["visitor"] = visitor
                 if "view" not in visitor.may and scope["method"] != "POST":
-                    refusal = _refused(403, f"{visitor.name} may not look at this page: web in the config says so.")
+                    refusal = _refused(403, f"{visitor.name} may not view this page: web in the config says so.")
                 elif scope["method"] == "POST" and visitor.how != "token" and not _own_origin(headers):
                     refusal = _refused(403, "This form does not come from this page, so it is not taken.")
         target = self._app if refusal is None else refusal

@@ -21,7 +21,6 @@ STOP_WITHIN_S = 5.0
 CONNECTIONS_MAX = 512
 PEER_MAX = 64
 """Connections of one address. One more takes the place of the one that has been silent for longest."""
-KEPT_OPEN_S = 15
 HEAD_WITHIN_S = 10.0
 """A connection on which no request has begun for so long is closed."""
 ANSWER_WITHIN_S = 600.0
@@ -94,7 +93,6 @@ class PageServer:
             server_header=False,
             proxy_headers=False,  # who asks is told by the connection, not by a header that anybody can write
             http=Deadlined,
-            timeout_keep_alive=KEPT_OPEN_S,
             h11_max_incomplete_event_size=HEAD_BYTES_MAX,
             timeout_graceful_shutdown=2,
         )

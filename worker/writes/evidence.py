@@ -32,7 +32,6 @@ NULL_GAP = "null"
 """How the reason of a gap begins where a documented field was null (`worker.api.wire` writes it so)."""
 ABSENT: Mapping[str, Json] = {"exists": False}
 """What is read of a campaign that is not there."""
-_FACTS: Mapping[str, str] = {"field": "event", "series": "event", "setup": "setup", "campaign": "campaigns"}
 SERIES = "campaign_event_series"
 LACKS = "the answer lacks the target's field"
 LONG = 20
@@ -49,7 +48,7 @@ def fact_key(intent: Intent) -> FactKey:
     if ACTIONS[intent.action].shown == "confirm" and isinstance(confirm, Mapping):
         names = {**confirm, **{name: intent.params[name] for name in ("client_id",) if name in intent.params}}
         return FactKey(name=CONFIRM, params=tuple((name, str(value)) for name, value in sorted(names.items())))
-    return FactKey(name=_FACTS.get(ACTIONS[intent.action].shown, "event"))
+    return FactKey(name=ACTIONS[intent.action].own_fact or "event")
 
 
 def fact_name(intent: Intent) -> str:

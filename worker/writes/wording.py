@@ -100,7 +100,7 @@ def _spent(intent: Intent, before: Mapping[str, Json]) -> tuple[float | None, st
         return float(budget), ""
     if before.get("state") == "NONE":
         return None, "there is no draft yet"
-    return None, "the draft shows no total_budget" if before else "nobody has read the draft yet"
+    return None, "the draft shows no total_budget" if before else "the draft has not been read yet"
 
 
 def _money(amount: float, currency: str) -> str:

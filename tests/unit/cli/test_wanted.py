@@ -42,7 +42,7 @@ WANTED = (
     (1, "HIDDEN (event)"),
     (2, "HIDDEN (cr)"),
     (3, "DRAFT -> PUBLISHED, draft: total_budget 500, goal ROAS; spends 500 EUR"),
-    (4, "PUBLISHED; amount unknown: nobody has read the draft yet"),
+    (4, "PUBLISHED; amount unknown: the draft has not been read yet"),
 )
 
 
@@ -67,7 +67,7 @@ def test_writes_as_json_have_the_values_and_the_parameters(config: Path) -> None
         ("HIDDEN (event)", "", "", None),
         ("HIDDEN (cr)", "", "", None),
         ("PUBLISHED, draft: total_budget 500, goal ROAS", "DRAFT", "spends 500 EUR", 500.0),
-        ("PUBLISHED", "", "amount unknown: nobody has read the draft yet", None),
+        ("PUBLISHED", "", "amount unknown: the draft has not been read yet", None),
     ]
 
 
@@ -87,5 +87,5 @@ def test_approve_and_reject_say_what_they_let_go_and_what_they_drop(config: Path
         "write 2: waiting -> planned: frontend_status HIDDEN (cr)",
         "write 3: waiting -> planned: boost DRAFT -> PUBLISHED, draft: total_budget 500, goal ROAS; spends 500 EUR",
     ]
-    dropped = "write 4: waiting -> cancelled: boost PUBLISHED; amount unknown: nobody has read the draft yet\n"
+    dropped = "write 4: waiting -> cancelled: boost PUBLISHED; amount unknown: the draft has not been read yet\n"
     assert call("reject", "4", config=config).err == dropped
