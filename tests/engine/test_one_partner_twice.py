@@ -21,9 +21,11 @@ Live = Callable[[float], Awaitable[None]]
 
 
 def twice() -> World:
-    """Both partners have the event e1, and both records have one id."""
+    """Both partners have the event e1, and both records have one id, which the service spells in two ways."""
     other = tenant(OTHER, happening("e1"))
-    return world(happening("e1"), more=(replace(other, record={**other.record, "id": f"client of {PARTNER}"}),))
+    return world(
+        happening("e1"), more=(replace(other, record={**other.record, "id": f" Client of\u200b {PARTNER}".upper()}),)
+    )
 
 
 def watching(here: Town, told: Told, jobs: Jobs) -> Live:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import Final, cast
+from typing import Any, Final
 
 from pydantic import BaseModel
 
@@ -13,7 +13,7 @@ from worker.config.sections import ConfigText
 from worker.model.facts import Json
 from worker.rules.durations import duration_text
 
-Properties = Mapping[str, Mapping[str, Json]]
+Section = Mapping[str, Any]
 
 
 class ConfigKey(BaseModel):
@@ -28,12 +28,12 @@ class ConfigKey(BaseModel):
 def config_keys() -> tuple[ConfigKey, ...]:
     """Every key, dotted, in the file's order. ``NAME`` stands for a name of one's own, ``[]`` for an item of a list."""
     whole = schema("config")
-    return tuple(_keys_in(whole["properties"], whole["$defs"], "", ConfigText.model_validate({})))
+    return tuple(_keys_in(whole, whole["$defs"], "", ConfigText.model_validate({})))
 
 
-def _keys_in(properties: Properties, sections: Properties, above: str, values: BaseModel | None) -> Iterator[ConfigKey]:
+def _keys_in(whole: Section, sections: Section, above: str, values: BaseModel | None) -> Iterator[ConfigKey]:
     """``values``: the defaults; None below a name of one's own, where nothing stands unless it is written."""
-    for name, spelled in properties.items():
+    for name, spelled in whole["properties"].items():
         dotted, value = f"{above}{name}", getattr(values, name, None)
         about = str(spelled.get("description", ""))
         if dotted in NOT_YET_USED:
@@ -44,12 +44,18 @@ def _keys_in(properties: Properties, sections: Properties, above: str, values: B
         yield ConfigKey(
             name=dotted,
             type="section" if section else _type(spelled),
-            default="" if section else _default(spelled, spelled.get("default") if values is None else value),
+            default="" if section else _default(spelled, value if values is not None else _left_out(whole, name)),
             about=about,
         )
         if inner is not None:
-            below = cast("Properties", sections[inner]["properties"])
-            yield from _keys_in(below, sections, f"{dotted}{suffix}.", nested)
+            yield from _keys_in(sections[inner], sections, f"{dotted}{suffix}.", nested)
+
+
+def _left_out(section: Section, name: str) -> object:
+    """What stands for a key that is not written."""
+    spelled = section["properties"][name]
+    empty: object = {} if spelled.get("type") == "object" and name not in section.get("required", ()) else None
+    return spelled.get("default", empty)
 
 
 def _inner(spelled: Mapping[str, Json]) -> tuple[str, str | None]:

@@ -122,6 +122,11 @@ class SignIn:
             raise self._error or Unreachable("not signed in", hint=CHECK_ADDRESS)
         return session.tokens.access
 
+    def given_at(self, token: Secret) -> float | None:
+        """When the sign-in began that brought this token: the service let it in then, as it does with a read."""
+        session = self._session
+        return session.began if session is not None and session.tokens.access is token else None
+
     def renewable(self, token: Secret) -> bool:
         """Whether a request that was refused with this token may do better with another: one that is there already, or
         a new one. A token only seconds old that is refused will not be helped by its like."""

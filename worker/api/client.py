@@ -324,10 +324,12 @@ class ApiService:
         outcome = await self._exchanges.write(partner, token, request, not_after)
         answer = outcome.answer
         if isinstance(outcome, NotSent) and outcome.cause == "denied":
-            self._sign_in.refused(token)
             last, at = self._accepted.get(partner, (None, began))
-            if last is token:
-                outcome = replace(outcome, accepted_ago=timedelta(seconds=max(0.0, began - at)))
+            given = self._sign_in.given_at(token)
+            known = [one for one in (at if last is token else None, given) if one is not None]
+            if known:
+                outcome = replace(outcome, accepted_ago=timedelta(seconds=max(0.0, began - max(known))))
+            self._sign_in.refused(token)
         if answer is not None and answer.status == 429:
             self._pacing.throttled(partner, began=began, retry_after=answer.retry_after)
         elif answer is not None and answer.status < 500:

@@ -19,12 +19,18 @@ from worker.model.facts import Json
 
 PAGES_MAX = 50
 """Pages read of the campaigns of one event."""
-_TOTAL = frozenset({"total", "totalcount", "totalitems", "totalresults", "count"})
-_PAGES = frozenset({"pages", "totalpages", "pagecount"})
-_NEXT = frozenset({"next", "nextpage", "nextcursor", "nexttoken", "nextpagetoken", "nextlink", "hasnext", "hasmore"})
-_LIMIT = frozenset({"limit", "pagesize", "perpage"})
-_WRAPPERS = frozenset({"data", "result", "results", "meta", "metadata", "pagination", "paging", "pageinfo", "links"})
-"""Where beside or above a list its extent may stand; names without their underscores, in lower case."""
+_TOTAL = re.compile(
+    r"total(count|items|results|elements|records|rows|hits|size)?|(odata|item|record|result)?count|hits"
+)
+_PAGES = re.compile(r"pages|totalpages|pages?total|(num)?pagecount|numpages|lastpage")
+_NEXT = re.compile(r"(odata)?next\w*|has(next|more)\w*|more\w*|cursor|after|(is)?truncated|partial|continuation\w*")
+_LAST = re.compile(r"(is)?last")
+_LIMIT = re.compile(r"limit|pagesize|perpage")
+_WRAPPERS = re.compile(r"data|results?|meta(data)?|pagination|paging|page(info|able)?|links|cursors")
+"""What lists say of themselves and where, each name in lower case and without what is no letter or digit; ``last``
+says that there is no next page."""
+_DEEP = 3
+"""Records within records beside a list in which such words are looked for."""
 _ROUND = (10, 25)
 NOTHING: Mapping[str, Json] = MappingProxyType({})
 
@@ -43,8 +49,9 @@ class Leaf:
 
 def leaf_of(items: list[Json], value: Json, headers: Mapping[str, Json] = NOTHING) -> Leaf:
     """One answer, in which these items were found. ``headers``: as `said_in_headers`."""
-    said = [(_bare(name), part) for one in (headers, *_envelopes(value)) for name, part in one.items()]
-    named = [part or False for name, part in said if name in _NEXT]
+    said = [*headers.items(), *_beside(value, items)]
+    named = [part or False for name, part in said if _NEXT.fullmatch(name)]
+    named += [not part for name, part in said if _LAST.fullmatch(name) and isinstance(part, bool)]
     return Leaf(
         items=items,
         total=_largest(said, _TOTAL),
@@ -55,12 +62,17 @@ def leaf_of(items: list[Json], value: Json, headers: Mapping[str, Json] = NOTHIN
 
 
 def said_in_headers(headers: Mapping[str, str]) -> Mapping[str, Json]:
-    """What headers say of a list's extent: the relation ``next`` of a Link, and a total count."""
+    """What headers say of a list's extent, by the same names: the relation ``next`` of a Link, totals, a next page, and
+    the range that an answer is of."""
     said: dict[str, Json] = {}
-    if re.search(r'rel="?next\b', headers.get("link", ""), re.IGNORECASE):
+    if re.search(r"""rel\s*=\s*["']?[^"',;]*\bnext\b""", headers.get("link", ""), re.IGNORECASE):
         said["next"] = True
-    if (total := run_id_from(headers.get("x-total-count", ""))) is not None:
-        said["total"] = total
+    for name in headers:
+        bare = _bare(name).removeprefix("x")
+        if _TOTAL.fullmatch(bare) or _PAGES.fullmatch(bare) or bare == "nextpage":
+            said[bare] = headers[name]
+    if "content-range" in headers:
+        said["total"] = headers["content-range"].rpartition("/")[2].strip()
     return said
 
 
@@ -74,6 +86,8 @@ def lacking(leaves: Sequence[Leaf]) -> str:
         return f"it is {len(leaves)} of {first.pages} pages"
     if last.more:
         return "it names a next page"
+    if (first.pages is not None or any(leaf.more for leaf in leaves)) and not all(leaf.items for leaf in leaves[1:]):
+        return "a page that it told of is empty"
     if len(leaves) > 1 and (last.total != first.total or _twice(leaves)):
         return "it changed while it was read"
     if first.total is None and first.pages is None and last.more is None and last.limit is not None:
@@ -116,24 +130,33 @@ async def pages_of(first: Leaf, ask: Callable[[int], Awaitable[Leaf]]) -> tuple[
     return leaves, lacks
 
 
-def _envelopes(value: Json) -> Iterator[Mapping[str, Json]]:
-    """The records of an answer that may speak of its list: the answer itself, and what is known to wrap such words."""
-    if isinstance(value, dict):
-        yield value
+def _beside(value: Json, items: list[Json], deep: int = _DEEP) -> Iterator[tuple[str, Json]]:
+    """What an answer says beside its list, wherever it stands."""
+    if isinstance(value, dict) and deep:
         for name, part in value.items():
-            if _bare(name) in _WRAPPERS:
-                yield from _envelopes(part)
+            yield _bare(name), part
+            if part is not items and _WRAPPERS.fullmatch(_bare(name)):
+                yield from _beside(part, items, deep - 1)
 
 
 def _bare(name: str) -> str:
-    return name.replace("_", "").replace("-", "").lower()
+    return "".join(filter(str.isalnum, name)).lower()
 
 
-def _largest(said: Sequence[tuple[str, Json]], names: frozenset[str]) -> int | None:
-    numbers = [number for name, part in said if name in names and (number := integer_from(part)) is not None]
+def _largest(said: Sequence[tuple[str, Json]], names: re.Pattern[str]) -> int | None:
+    numbers = [number for name, part in said if names.fullmatch(name) and (number := run_id_from(part)) is not None]
     return max(numbers, default=None)
 
 
 def _twice(leaves: Sequence[Leaf]) -> bool:
     """Whether an item of one page stands on another too: something went from page to page, and another was missed."""
     return any(item in other.items for at, leaf in enumerate(leaves) for item in leaf.items for other in leaves[:at])
+
+
+def lists_in(value: Json, deep: int = _DEEP) -> Iterator[list[Json]]:
+    """The lists of an answer that are not items of another."""
+    if isinstance(value, list):
+        yield value
+    elif isinstance(value, dict) and deep:
+        for part in value.values():
+            yield from lists_in(part, deep - 1)

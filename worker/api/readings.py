@@ -30,7 +30,7 @@ from worker.api.decoding import (
     setup_fact,
     suggested_tcs_fact,
 )
-from worker.api.extent import leaf_of, must_be_whole
+from worker.api.extent import leaf_of, lists_in, must_be_whole
 from worker.api.shapes import path_objection
 from worker.api.wire import Malformed, found_at
 from worker.model.endpoints import endpoint
@@ -125,9 +125,8 @@ def _confirmation(partner: PartnerId, event: EventId | None, given: Mapping[str,
     names = {"eid": event or "", "partner_id": partner, "client_id": str(given.get("client_id", ""))}
 
     def decode(value: Json, asking: Asking) -> Fact:
-        items = value.get("items") if isinstance(value, dict) else value
-        if isinstance(items, list):
-            must_be_whole(leaf_of(items, value, asking.headers), "the list that confirm reads")
+        for items in lists_in(value):
+            must_be_whole(leaf_of(items, value, asking.headers), "a list that confirm reads")
         return asking.known({"status": asking.trace.status, "body": value})
 
     return Question(

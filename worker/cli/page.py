@@ -20,6 +20,7 @@ from worker.config import Config, SignIn, WebPage, resolve
 from worker.engine.operators import approved, rejected, resolved
 from worker.engine.wanted import Seen, wanted_of
 from worker.ledger.browsing import open_browser
+from worker.ledger.holding import unread
 from worker.ledger.places import place_of
 from worker.logs import logger
 from worker.model.commits import Move
@@ -129,7 +130,7 @@ class Page:
                 silence=pulse.silence,
                 interval=self._config.poll.interval,
                 measured=lambda: meter.measured(ledger, clock.now()),
-                amiss=lambda: amiss_with(ledger, place),
+                amiss=lambda: amiss_with(ledger, place, unread(place)),
                 keys=self._keys,
                 refused=refused,
             )

@@ -24,6 +24,7 @@ from worker.model.ids import PartnerId
 from worker.model.moments import spelled
 from worker.model.trail import OF_PARTNER
 from worker.model.writes import Write
+from worker.writes.likeness import folded
 from worker.writes.states import hold
 
 ASKED_AGAIN = timedelta(seconds=5)
@@ -174,7 +175,8 @@ class Identities:
 
 def _id_in(record: Fact) -> str | None:
     found = record.value.get("id") if isinstance(record, Known) and isinstance(record.value, Mapping) else None
-    return str(found) if isinstance(found, str | int) and not isinstance(found, bool) and found != "" else None
+    known = isinstance(found, str | int) and not isinstance(found, bool) and found != ""
+    return folded(str(found)) if known else None  # two that are alike are taken for one: that only holds the other
 
 
 def said_of(state: PartnerState, now: datetime) -> dict[str, Json]:

@@ -118,10 +118,12 @@ def _refused(row: Endpoint, place: Value, form: Form) -> None:
 
 
 def _unknown_call(method: str, path: str, host: Host) -> str:
-    others = [other for other in METHODS if other != method and row_of(other, path, host) is not None]
+    others = [other for other in ("GET", *METHODS) if other != method and row_of(other, path, host) is not None]
     if others:
-        return f"the service's document has {' and '.join(others)} for {path}, and no {method}"
-    return f"the service's document has no {path}" + (f" on the host {host}" if host != "api" else "")
+        said = f"the service's document has {' and '.join(others)} for {path}, and no {method}"
+    else:
+        said = f"the service's document has no {path}" + (f" on the host {host}" if host != "api" else "")
+    return f"{said}: such a write counts as one that spends, and always waits for approval"
 
 
 def _is_auth(path: str) -> bool:

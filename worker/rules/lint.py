@@ -112,6 +112,7 @@ def _own_writes(written: Written) -> Iterator[Problem]:
     writes = {
         f"{fact}.{field}".rstrip("."): step.action
         for step in rule.do
+        if not step.relative  # a limit on what it reads is what stops such a one
         for fact, field in ACTIONS[step.action].written(step.params)
     }
     for node in walk(when.tree):

@@ -175,9 +175,11 @@ class Site:
 
     def _why_unready(self) -> str | None:
         try:
-            status = self._parts.ledger.status()
+            status, amiss = self._parts.ledger.status(), self._parts.amiss()
         except WorkerError as error:
             return str(error)
+        if amiss is not None:
+            return amiss
         now = self._parts.clock.now()
         return "it has not started yet" if status is None else unhealthy(status.body, now, self._parts.interval)
 

@@ -6,7 +6,7 @@ wanted may be such that it could be shown as what was there before. A third valu
 is unknown, or lacks the field, cannot tell; nothing is guessed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from worker.model.actions import ACTIONS
@@ -198,16 +198,26 @@ def _newer(one: Json, other: Json) -> bool:
 
 def _as_before(write: Write) -> str:
     """What is wanted that could be shown as what was there before, in words: then reading as before proves nothing."""
-    wanted, before = dict(write.intent.wanted), write.before
+    wanted, before = write.intent.wanted, write.before
+    known = list(before.items()) if isinstance(before, Mapping) else [(write.intent.target, before)]
     if isinstance(before, Mapping) and ACTIONS[write.intent.action].shown == "confirm":
-        sent = [part for part in (write.intent.params.get(n) for n in ("query", "body")) if isinstance(part, Mapping)]
-        wanted, before = {name: value for part in sent for name, value in part.items()}, before.get("response")
-    if not isinstance(before, Mapping):
-        before = {write.intent.target: before}
-    for name, value in wanted.items():
-        if name in before and alike(value, before[name]) and not same(value, before[name]):
-            return f"{name} {value!r} was to be set, and could be shown as {before[name]!r}, which it was before"
+        wanted, known = write.intent.params, list(_named_in(before.get("response")))
+    for name, value in _named_in(wanted):
+        for other, shown in known:
+            if other == name and alike(value, shown) and not same(value, shown):
+                return f"{name} {value!r} was to be set, and could be shown as {shown!r}, which it was before"
     return ""
+
+
+def _named_in(value: Json | Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
+    """Everything that has a name, at any depth."""
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield name, part
+            yield from _named_in(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _named_in(part)
 
 
 def _named_so(intent: Intent, campaigns: Iterable[Mapping[str, Json]]) -> list[Mapping[str, Json]]:

@@ -5,6 +5,7 @@ that something is there, and what is only *alike* proves nothing: neither that i
 """
 
 import re
+import string
 import unicodedata
 
 from worker.model.action import BUDGETS
@@ -20,9 +21,11 @@ def plain(text: str) -> str:
 
 
 def folded(text: str) -> str:
-    """What is left of a text where case, blanks and compatible characters do not count."""
-    folded_once = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(unicodedata.normalize("NFKC", folded_once).split())
+    """What is left of a text where case, accents, blanks, punctuation at its ends, compatible characters and those that
+    nobody sees do not count."""
+    spelled = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold())
+    seen = "".join(one for one in spelled if unicodedata.category(one) not in ("Cf", "Cc", "Mn") or one.isspace())
+    return " ".join(seen.split()).strip(string.punctuation + " ") or seen
 
 
 def same(one: Json, other: Json) -> bool:

@@ -47,6 +47,15 @@ def test_a_list_that_says_nothing_of_more_is_whole(value: Json) -> None:
         ({"items": ABC, "_links": {"self": "/x", "next": {"href": "/x?p=2"}}}, "it names a next page"),
         ({"items": ABC, "limit": 3}, "it is as long as its limit of 3"),
         ({"items": ABC, "per_page": 2}, "it is as long as its limit of 2"),
+        ({"items": ABC, "total": "4", "pages": "2", "limit": "3"}, "it holds 3 of 4"),
+        ({"content": ABC, "totalElements": 4, "last": False}, "it holds 3 of 4"),
+        ({"content": ABC, "last": False}, "it names a next page"),
+        ({"value": ABC, "@odata.nextLink": "/x?skip=3"}, "it names a next page"),
+        ({"value": ABC, "@odata.count": 4}, "it holds 3 of 4"),
+        ({"items": ABC, "page": {"size": 3, "total": 4}}, "it holds 3 of 4"),
+        ({"items": ABC, "truncated": True}, "it names a next page"),
+        ({"items": ABC, "cursor": "abc"}, "it names a next page"),
+        ({"items": ABC, "paging": {"cursors": {"after": "abc"}}}, "it names a next page"),
     ],
 )
 def test_a_list_that_tells_of_more_than_it_holds_lacks_something(value: Json, words: str) -> None:
@@ -58,6 +67,13 @@ def test_headers_tell_of_more_too() -> None:
     assert lacking([leaf(ABC, x_total_count="4")]) == "it holds 3 of 4"
     assert lacking([leaf(ABC, x_total_count="3", link='</x>; rel="last"')]) == ""
     assert lacking([leaf(ABC, x_total_count="many")]) == ""
+    assert lacking([leaf(ABC, link="</x?page=3>; rel='next'")]) == "it names a next page"
+    assert lacking([leaf(ABC, link='</x?page=3>; rel="last next"')]) == "it names a next page"
+    assert lacking([leaf(ABC, content_range="items 0-2/4")]) == "it holds 3 of 4"
+    assert lacking([leaf(ABC, content_range="items 0-2/*")]) == ""
+    assert lacking([leaf(ABC, x_total="4", x_next_page="2")]) == "it holds 3 of 4"
+    assert lacking([leaf(ABC, x_next_page="2")]) == "it names a next page"
+    assert lacking([leaf(ABC, x_next_page="")]) == ""
 
 
 @pytest.mark.parametrize(
@@ -70,6 +86,9 @@ def test_headers_tell_of_more_too() -> None:
         ([(["a", "b"], {"total": 3}), (["c"], {"total": 4})], "it changed while it was read"),
         ([(["a", "b"], {"total": 4}), (["b", "d"], {"total": 4})], "it changed while it was read"),
         ([(["a", "b"], {"limit": 2}), (["c", "d"], {"limit": 2})], "it is as long as its limit of 2"),
+        ([(["a", "b"], {"limit": 2}), ([], {"limit": 2})], ""),
+        ([(["a", "b"], {"has_more": True}), ([], {"has_more": False})], "a page that it told of is empty"),
+        ([(["a", "b"], {"totalPages": 2}), ([], {"totalPages": 2})], "a page that it told of is empty"),
     ],
 )
 def test_pages_together_are_whole_only_if_nothing_speaks_against_it(

@@ -240,3 +240,20 @@ def test_what_cannot_tell_says_why() -> None:
     assert judge(a_write("pause", "unknown"), unreadable("the service answered 503")).why == "the service answered 503"
     lacking = event_fact(gaps={"client_campaign_status": MISSING_GAP})
     assert judge(a_write("pause", "unknown"), lacking).why == "the answer lacks the target's field"
+
+
+@pytest.mark.parametrize(
+    ("body", "response", "says"),
+    [
+        ({"price": 500.4}, {"data": {"price": 500}}, "cannot_tell"),
+        ({"prices": [{"price": 500.4}]}, {"data": [{"price": 500}]}, "cannot_tell"),
+        ({"price": 700}, {"data": {"price": 500}}, "not_there"),
+        ({"price": 500}, {"data": {"price": 500}}, "not_there"),
+    ],
+    ids=["deep in a record", "in a list", "far from it", "the same as before, and the condition says it is not there"],
+)
+def test_what_a_confirm_reads_may_be_rounded_wherever_it_stands(body: Json, response: Json, says: str) -> None:
+    params: dict[str, Json] = {"method": "PUT", "path": "/x", "body": body, "confirm": {"get": "/x", "when": "false"}}
+    read: Json = {"when": False, "response": response}
+    write = a_write("write", "unknown", params=params, before=read)
+    assert judge(write, a_fact(read)).says == says
