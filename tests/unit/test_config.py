@@ -80,7 +80,10 @@ def mistakes(text: str) -> list[str]:
         ("facts: {a-b: {get: /x}}", "c.yaml:1:9: the fact's name 'a-b' is no name: letters, digits and _"),
         ("facts: {a: {get: x}}", "c.yaml:1:18: facts.a.get must be a path that begins with /"),
         ("facts: {a: {get: /auth/x}}", "c.yaml:1:18: facts.a.get must not be a path of /auth"),
-        ("facts: {a: {get: /%61uth/x}}", "c.yaml:1:18: facts.a.get must not be a path of /auth"),
+        ("facts: {a: {get: /%61uth/x}}", "c.yaml:1:18: facts.a.get has '%61' in it"),
+        ("facts: {a: {get: '/%73etup_processes/{eid}'}}", "c.yaml:1:18: facts.a.get has '%73' in it"),
+        ("facts: {a: {get: '/./setup_processes/{eid}'}}", "c.yaml:1:18: facts.a.get has '/.' in it"),
+        ("facts: {a: {get: /x/..}}", "c.yaml:1:18: facts.a.get has '/..' in it"),
         ("facts: {a: {get: /x, value: '" + "[" * 3000 + "'}}", "c.yaml:1:29: facts.a.value is not a JMESPath"),
         ("facts: {a: {get: /x%2f..%2fauth}}", "c.yaml:1:18: facts.a.get has '%2f' in it"),
         (

@@ -7,7 +7,7 @@ from worker.model.actions import ACTIONS
 from worker.model.facts import Json, Known
 from worker.model.values import money_in
 from worker.writes.evidence import already_so, fact_name, own_values, target_value, there, unclear
-from worker.writes.intents import COMPUTED_FROM, amount_of, budgets_of, reads_back
+from worker.writes.intents import COMPUTED_FROM, amount_of, amount_of_draft, budgets_of, reads_back
 from worker.writes.likeness import same_field
 
 
@@ -178,18 +178,20 @@ def budget_in_range(situation: Situation) -> No | None:
 
 
 def budget_of(situation: Situation, sent: Json = None) -> float | None:
-    """What the write spends: the money that it carries, or for a boost the draft's budget. ``sent``: its query and body
-    as they go out, in which an assumption may name or add money."""
+    """What the write spends: the money that it carries, or for a boost all that of the draft. ``sent``: its query
+    and body as they go out, in which an assumption may name or add money."""
     intent = situation.write.intent
     draft = ACTIONS[intent.action].budget == "draft"
-    own = _draft_budget(situation) if draft else amount_of(intent)
+    own = amount_of_draft(_draft(situation)) if draft else amount_of(intent)
     return max((amount for amount in (own, money_in(sent)) if amount is not None), default=None)
 
 
 def _draft_budget(situation: Situation) -> float | None:
+    """The budget of the draft that the service's range is for; what else of it is money has no range."""
+    value = _draft(situation).get("total_budget")
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _draft(situation: Situation) -> Mapping[str, Json]:
     fact = situation.fact("setup")
-    if isinstance(fact, Known) and isinstance(fact.value, Mapping):
-        value = fact.value.get("total_budget")
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
-    return None
+    return fact.value if isinstance(fact, Known) and isinstance(fact.value, Mapping) else {}

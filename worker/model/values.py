@@ -15,6 +15,10 @@ from worker.model.facts import Json
 
 MONEY: frozenset[str] = frozenset({"budget", "spend", "bid", "amount", "cost", "price", "cap"})
 """The words of a key, or their plurals, under which every number is money."""
+_WITHIN = ("budget", "spend", "amount", "cost", "price")
+"""Those that are money within another word too; ``forbid`` and ``capacity`` are none."""
+_PLAIN = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
+"""A decimal that every reader reads alike."""
 SHOWN_LENGTH_MAX = 60
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _CENT = Decimal("0.01")
@@ -31,13 +35,23 @@ def fault_of(name: str, param: Param, value: Json) -> str:
     if words is not None:
         return "" if value in words else f"is {shown(value)}, and is one of {', '.join(words)}"
     wanted, fits = _WANTED.get(param.type, ("", lambda _value: True))
-    return "" if fits(value) else f"is {shown(value)}, and must be {wanted}"
+    if not fits(value):
+        return f"is {shown(value)}, and must be {wanted}"
+    text = uncounted({name: value})
+    return "" if text is None else f"has money as {shown(text)}, which cannot be counted"
+
+
+def uncounted(params: object) -> str | None:
+    """The first text that is money, holds a digit and is no plain decimal: ``99,999`` and ``500 EUR`` may be money to
+    the service, and nobody here can tell how much. What a rule computes is passed over. None where there is none."""
+    texts = (one for one in _under_money(params, money=False) if isinstance(one, str))
+    return next((one for one in texts if any(map(str.isdigit, one)) and not _PLAIN.fullmatch(one)), None)
 
 
 def money_in(params: Json) -> float | None:
     """The sum of what is money in some parameters: numbers, and texts that read as one, under a key with a word of
     `MONEY` or below one. None where there is no such key with a number; what is below zero counts as nothing."""
-    found = tuple(_money(params, money=False))
+    found = tuple(max(number, 0.0) for one in _under_money(params, money=False) if (number := _number(one)) is not None)
     return sum(found) if found else None
 
 
@@ -71,22 +85,25 @@ def shown(value: Json) -> str:
     return text if len(text) <= SHOWN_LENGTH_MAX else text[: SHOWN_LENGTH_MAX - 1] + "…"
 
 
-def _money(value: Json, *, money: bool) -> Iterator[float]:
-    if isinstance(value, dict):
+def _under_money(value: object, *, money: bool) -> Iterator[object]:
+    """Each single value under a key that is money, or below one."""
+    if isinstance(value, Mapping):
         for name, part in value.items():
-            yield from _money(part, money=money or _is_money(name))
+            yield from _under_money(part, money=money or _is_money(name))
     elif isinstance(value, list):
         for part in value:
-            yield from _money(part, money=money)
-    elif money and (number := _number(value)) is not None:
-        yield max(number, 0.0)
+            yield from _under_money(part, money=money)
+    elif money:
+        yield value
 
 
 def _is_money(key: str) -> bool:
+    if any(word in key.lower() for word in _WITHIN):
+        return True
     return any(word in MONEY or word.removesuffix("s") in MONEY for word in words_in(key))
 
 
-def _number(value: Json) -> float | None:
+def _number(value: object) -> float | None:
     """The number that a value is, or that a text reads as."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None

@@ -20,7 +20,11 @@ METHODS = ("POST", "PUT", "PATCH", "DELETE")
 HOSTS: Mapping[str, Host] = {"api": "api", "cr": "cr", "media": "media"}
 TASK = "/events/{eid}/client_campaign_status/task"
 _PATH = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2}|\{\w*\})*)+")
-_HIDDEN = re.compile(r"%(?:2[5fF]|5[cC]|3[bB]|[01][0-9A-Fa-f]|7[fF])|[;\\]")
+_HIDDEN = re.compile(
+    r"%(?:2[5fF]|5[cC]|3[bB]|[01][0-9A-Fa-f]|7[fF])|[;\\]"
+    r"|%(?:2[dDeE]|3[0-9]|4[1-9A-Fa-f]|5[0-9aAfF]|6[1-9A-Fa-f]|7[0-9aAeE])|/\.{1,2}(?=/|$)"
+)
+"""What a proxy cuts off or takes for a part of the path; then what it spells plainly, and the segments it resolves."""
 HIDDEN_HINT = "a proxy on the way could make another path of it; write the path as the document spells it"
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]+)\}")
 
@@ -43,8 +47,7 @@ def read_path(value: Value, what: str, form: Form) -> str | None:
         return None
     if _resolved_elsewhere(value, what, found, form):
         return None
-    segments = [unquote(part) for part in found.split("/")[1:]]
-    if not _PATH.fullmatch(found) or {".", ".."} & set(segments) or "" in segments[:-1]:
+    if not _PATH.fullmatch(found) or "//" in found:
         hint = "as in /events/{eid}/attribution_model; another sign is written as %20"
         form.note(value, f"{what} is a path that begins with / and has no empty part", hint=hint)
         return None
@@ -67,7 +70,7 @@ def read_get(value: Value, what: str, form: Form) -> str | None:
     if _resolved_elsewhere(value, what, found.partition("?")[0], form):
         return None
     path = unquote(found.partition("?")[0])
-    if not found.startswith("/") or "//" in path or " " in found or {".", ".."} & set(path.split("/")):
+    if not found.startswith("/") or "//" in path or " " in found:
         form.note(value, f"{what} is a path that begins with /", hint="as in /events/{eid}/attribution_model")
         return None
     row = row_of("GET", path)
@@ -131,8 +134,9 @@ def _is_auth(path: str) -> bool:
 
 
 def hidden_in(path: str) -> str | None:
-    """What of a path only a proxy would resolve: it decodes a slash or a percent sign, or cuts off what follows ``;``,
-    and then asks for another path than the one that was judged. None where there is nothing of the kind."""
+    """What of a path only a proxy would resolve: it decodes a slash, a percent sign or a letter, cuts off what follows
+    ``;`` or takes away ``/..``, and then asks for another path than the one that was judged. None where there is
+    nothing of the kind."""
     found = _HIDDEN.search(path)
     return None if found is None else found[0]
 

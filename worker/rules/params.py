@@ -11,7 +11,7 @@ from typing import cast
 from worker.model.action import WORDS, Action, Param, ParamType
 from worker.model.facts import Json
 from worker.model.rules import Template, computed_in
-from worker.model.values import fault_of
+from worker.model.values import fault_of, uncounted
 from worker.rules.calls import HOSTS, read_get, read_method, read_path, read_text_tree
 from worker.rules.expressions import Expressions
 from worker.rules.fields import Form, present
@@ -54,7 +54,11 @@ class ParamReader:
             else:
                 read = self._plain(param, value, what)
                 free = param.type in _OF_ANY and not any(computed_in(read))
-                if free and (fault := fault_of(name, param, cast("Json", read))):
+                if (text := uncounted({name: read})) is not None:
+                    message = f"{what}: {text!r} is money, and cannot be counted"
+                    hint = "write the number without separators and currency, as in 1500 or 1500.5"
+                    self._form.note(_place_of(text, value), message, hint=hint)
+                elif free and (fault := fault_of(name, param, cast("Json", read))):
                     self._form.note(value, f"{what} {fault}", hint="write a number that a request can carry")
                 elif read is not None or param.type == "any":
                     found[name] = read
@@ -145,6 +149,15 @@ class ParamReader:
         if isinstance(value, Entries):
             return {key.text: self._tree(part) for key, part in value.entries}
         return self._expressions.computed(value, item=self._item) if _is_computed(value) else value.json
+
+
+def _place_of(text: str, value: Value) -> Value:
+    """Where in a value a text stands; the value itself where it is not found."""
+    if isinstance(value, Scalar):
+        return value
+    parts = value.items if isinstance(value, Items) else tuple(part for _, part in value.entries)
+    places = (_place_of(text, part) for part in parts)
+    return next((one for one in places if isinstance(one, Scalar) and one.text == text), value)
 
 
 def _is_computed(value: Value) -> bool:

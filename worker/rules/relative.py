@@ -7,7 +7,9 @@ is kept in the step: what was computed from them is sent only while the target s
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from posixpath import normpath
 from typing import cast
+from urllib.parse import unquote
 
 from worker.model.actions import ACTIONS
 from worker.model.rules import Rule, Step
@@ -20,6 +22,7 @@ from worker.rules.syntax import Path, walk
 COOLDOWN_MIN = timedelta(hours=1)
 """The least ``cooldown`` that is pace enough by itself."""
 _ADDED = "added"
+_PREVIOUS = "previous"
 _FOUND_BY = frozenset({"tc", "tc_run_id"})
 """What a campaign is found by; no write changes it."""
 
@@ -49,10 +52,11 @@ def _wrong(
 ) -> tuple[str, str, str] | None:
     """What is wrong with one value: the name in it, the message, and what to write instead."""
     for path, read in fields.items():
-        if path.name not in BUILT_IN and path.name in registry.facts and _read_from(registry, path, own):
+        fact = _as_now(path, own).name
+        if fact not in BUILT_IN and fact in registry.facts and _read_from(registry, fact, own):
             source = BUILT_IN[own].get.removeprefix("GET ")
             hint = f"name it as a field of {own}: then the value is only sent while that field still reads so"
-            return path.name, f"{path.name} is read from {source}, which this action itself writes", hint
+            return path.name, f"{fact} is read from {source}, which this action itself writes", hint
         said = _unpaced(rule, path) if read else None
         if said is not None:
             return path.name, *said
@@ -62,6 +66,7 @@ def _wrong(
 def _own_fields(step: Step, value: ComputedValue, path: Path, own: str, items: Collection[str]) -> frozenset[str]:
     """The fields of its own target that a value reads by one path. Where a whole record or list is read, those that
     its text names anywhere, and those that the step writes."""
+    path = _as_now(path, own)
     if path.name != own and not (own == "campaigns" and path.name in items):
         return frozenset()
     fields = frozenset(path.fields[:1])
@@ -69,6 +74,15 @@ def _own_fields(step: Step, value: ComputedValue, path: Path, own: str, items: C
         target = frozenset({ACTIONS[step.action].target})
         return target if not fields or fields == target else frozenset()
     return (fields or _named(value) | step.params.keys()) - _FOUND_BY
+
+
+def _as_now(path: Path, own: str) -> Path:
+    """What was remembered of a fact is as good a ground as the fact: ``previous.setup`` is ``setup``. The whole of
+    ``previous`` has the target in it."""
+    if path.name != _PREVIOUS:
+        return path
+    name, *fields = path.fields or (own,)
+    return Path(name=name, fields=tuple(fields))
 
 
 def _named(value: ComputedValue) -> frozenset[str]:
@@ -82,9 +96,10 @@ def _named(value: ComputedValue) -> frozenset[str]:
     return frozenset(found)
 
 
-def _read_from(registry: Registry, path: Path, own: str) -> bool:
-    """Whether a fact of the config is read from where the built-in one is."""
-    return registry.facts[path.name].get.partition("?")[0].rstrip("/") == BUILT_IN[own].get
+def _read_from(registry: Registry, name: str, own: str) -> bool:
+    """Whether a fact of the config is read from where the built-in one is, however the path is spelled."""
+    path = registry.facts[name].get.removeprefix("GET ").partition("?")[0]
+    return normpath("/" + unquote(path).lstrip("/")) == BUILT_IN[own].get.removeprefix("GET ")
 
 
 def _unpaced(rule: Rule, path: Path) -> tuple[str, str] | None:

@@ -80,6 +80,15 @@ def amount_of(intent: Intent) -> float | None:
     return money_in(_sent(intent))
 
 
+def amount_of_draft(record: Mapping[str, Json]) -> float | None:
+    """The money that a boost of this draft commits: its total budget, and whatever else of the record is money. None
+    where the total budget is no number."""
+    budget = record.get("total_budget")
+    if not isinstance(budget, int | float) or isinstance(budget, bool):
+        return None
+    return max(float(budget), money_in(dict(record)) or 0.0)
+
+
 def budgets_of(intent: Intent) -> tuple[float, ...]:
     """Those of it that the service's budget range is for."""
     return tuple(budget for part in _sent(intent) if isinstance(part, Mapping) for budget in budgets_in(part))

@@ -12,7 +12,7 @@ from typing import Final
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json
 from worker.model.writes import Intent
-from worker.writes.intents import amount_of, reads_back
+from worker.writes.intents import amount_of, amount_of_draft, reads_back
 from worker.writes.wishes import EXACT_MAX
 
 UNSAID: Final = frozenset({"confirm", "spends", "client_id"})
@@ -95,9 +95,9 @@ def _spent(intent: Intent, before: Mapping[str, Json]) -> tuple[float | None, st
     if ACTIONS[intent.action].budget != "draft":
         amount = amount_of(intent)
         return amount, "" if amount is not None else "it names no budget of its own"
-    budget = before.get("total_budget")
-    if isinstance(budget, int | float) and not isinstance(budget, bool):
-        return float(budget), ""
+    draft = amount_of_draft(before)
+    if draft is not None:
+        return draft, ""
     if before.get("state") == "NONE":
         return None, "there is no draft yet"
     return None, "the draft shows no total_budget" if before else "the draft has not been read yet"

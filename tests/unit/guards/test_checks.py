@@ -42,6 +42,7 @@ from worker.guards.checks import (
 from worker.guards.halts import as_of_now
 from worker.guards.situation import No, Situation
 from worker.guards.target import (
+    as_approved,
     budget_in_range,
     budget_of,
     created_here,
@@ -54,6 +55,7 @@ from worker.model.ids import PartnerId, RuleId, WriteId
 from worker.model.records import REASONS
 from worker.model.rules import Judgement, Truth
 from worker.model.writes import UNSETTLED, State, Write
+from worker.writes.wording import wanted
 
 Way = Literal["hold", "skip", "refuse", "ask", "confirm", "drop"]
 SOON = NOW + timedelta(seconds=1)
@@ -472,6 +474,18 @@ def test_money_that_goes_out_counts_though_the_rule_does_not_name_it() -> None:
     assert budget_of(a_situation(a_write("create_draft", params={"total_budget": 500})), sent) == 500
     drafts = {"setup": setup_fact("DRAFT", total_budget=60.0)}
     assert budget_of(a_situation(a_write("boost"), facts=drafts), sent) == 70
+
+
+def test_a_boost_spends_all_the_money_of_the_draft_and_the_range_is_for_its_total_budget() -> None:
+    more: dict[str, Json] = {"daily_budget": 99999, "lifetime": {"spend_cap": 99999}}
+    draft = a_fact({"state": "DRAFT", "total_budget": 100.0, **more})
+    boost = a_situation(a_write("boost"), facts={"setup": draft})
+    assert budget_of(boost) == 200098
+    assert budget_in_range(boost) is None
+    shown = wanted(boost.write.intent, "", {"state": "DRAFT", "total_budget": 100.0, **more})
+    assert shown.amount == budget_of(boost), "whoever approves it is shown what is counted"
+    assert as_approved(replace(boost, approved_amount=shown.amount)) is None
+    assert said(as_approved(replace(boost, approved_amount=100.0))) == ("ask", "moved")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from worker.model.action import Param, ParamType
 from worker.model.facts import Json
-from worker.model.values import budgets_in, cents, fault_of, in_cents, money_in, words_in
+from worker.model.values import budgets_in, cents, fault_of, in_cents, money_in, uncounted, words_in
 
 
 @pytest.mark.parametrize(
@@ -54,12 +54,29 @@ def test_a_fault_shows_the_value_and_what_is_wanted() -> None:
         ({"budget": True}, None, "a boolean is no number"),
         ({"budget": "much"}, None, "nor is a word"),
         ({"budget": None}, None, "nor is null"),
-        ({"capacity": 5, "bidder": 5, "escape": 5, "dailybudget": 5, "priced": 5}, None, "parts of words are none"),
+        ({"capacity": 5, "bidder": 5, "escape": 5, "forbid": 5}, None, "bid and cap are no parts of words"),
+        ({"dailybudget": 1, "ADSPEND": 2, "totalamount": 4, "costly": 8, "unitprice": 16}, 31.0, "the others are"),
         ({"goal": "ROAS"}, None, "none"),
     ],
 )
 def test_money_is_known_by_its_key(params: dict[str, Json], money: float | None, reason: str) -> None:
     assert money_in(params) == money, reason
+
+
+@pytest.mark.parametrize(
+    "text", ["99,999", "99 999", "99999 EUR", "\uff19\uff19", "99_999", "1e5", "9.999,5", "5.", "0x10", "$5", "1\n"]
+)
+def test_money_that_holds_a_digit_and_is_no_plain_decimal_cannot_be_counted(text: str) -> None:
+    given: Json = {"a": [{"bid": 5}, {"daily": {"amount_cents": ["EUR", text]}}]}
+    assert uncounted(given) == text
+    assert fault_of("extra", Param(type="any", about=""), given).startswith("has money as the text ")
+    assert fault_of("query", Param(type="query", about=""), {"budget.max": text}).endswith("which cannot be counted")
+
+
+def test_what_can_be_counted_or_is_no_money_is_no_fault() -> None:
+    for text in ("500", "500.25", "-5", "+5", "EUR", "much", ""):
+        assert uncounted({"budget": text}) is None
+    assert uncounted({"note": "99,999", "capacity": "5 seats", "budget": {"x": True, "y": None, "z": 5}}) is None
 
 
 def test_the_words_of_a_key_are_told_apart_by_case_and_separators() -> None:

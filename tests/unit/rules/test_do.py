@@ -192,6 +192,21 @@ def test_what_stands_under_extra_is_beside_the_others() -> None:
         ("update_draft: {tcs: [[rock]]}", "r.yaml:4:31: an item of update_draft.tcs must be a text", ""),
         ("update_draft: {extra: {x: [1e999]}}", "r.yaml:4:36: update_draft.x is [inf], which is not finite", "write a"),
         (
+            "update_draft: {goal: ROAS, extra: {daily_budget: '99,999'}}",
+            "r.yaml:4:59: update_draft.daily_budget: '99,999' is money, and cannot be counted",
+            "write the number without separators and currency",
+        ),
+        (
+            "update_draft: {extra: {money: {cost: [99999 EUR, '=event.city']}}}",
+            "r.yaml:4:48: update_draft.money: '99999 EUR' is money, and cannot be counted",
+            "write the number",
+        ),
+        (
+            "write: {method: PUT, path: /x, query: {a: b, budget.max: 99 999}, spends: false}",
+            "r.yaml:4:67: write.query: '99 999' is money, and cannot be counted",
+            "write the number",
+        ),
+        (
             "write: {method: PUT, path: /x, body: {bid: inf}}",
             "r.yaml:4:47: write.body is {'bid': 'inf'}, which is not finite",
             "write a number",

@@ -10,6 +10,8 @@ OWN = with_custom(
     {
         "draft_budget": CustomFact(name="draft_budget", get="/setup_processes/{eid}", value="total_budget"),
         "ad_spend": CustomFact(name="ad_spend", get="/events/{eid}/spend"),
+        "encoded": CustomFact(name="encoded", get="/%73etup_processes/{eid}/?a=b"),
+        "dotted": CustomFact(name="dotted", get="/./x/../setup_processes/{eid}"),
     }
 )
 BUDGET = 'update_draft: {total_budget: "=%s"}'
@@ -91,9 +93,32 @@ def test_a_campaigns_name_is_no_value_of_it() -> None:
     assert relative(action, ", on_change: campaigns") == ()
 
 
-def test_the_target_under_a_name_of_the_config_is_named_as_what_it_is() -> None:
-    (message,) = errors(BUDGET % "draft_budget * 1.2", ", cooldown: 1h")
-    assert message.endswith("draft_budget is read from /setup_processes/{eid}, which this action itself writes")
+@pytest.mark.parametrize("name", ["draft_budget", "encoded", "dotted"])
+def test_the_target_under_a_name_of_the_config_is_named_as_what_it_is(name: str) -> None:
+    (message,) = errors(BUDGET % f"{name} * 1.2", ", cooldown: 1h")
+    assert message.endswith(f"{name} is read from /setup_processes/{{eid}}, which this action itself writes")
+    (message,) = errors(BUDGET % f"previous.{name} * 1.2", f", on_change: {name}, cooldown: 1h")
+    assert message.endswith(f"{name} is read from /setup_processes/{{eid}}, which this action itself writes")
+
+
+@pytest.mark.parametrize(
+    ("value", "fields"),
+    [
+        ("previous.setup.total_budget * 1.2", ("total_budget",)),
+        ("previous['setup']['bid'] * 1.2", ("bid",)),
+        ("[previous].map(p, p.setup['bid'] * 1.2)[0]", ("bid", "setup", "total_budget")),
+    ],
+)
+def test_what_was_remembered_of_its_own_target_is_its_own_target(value: str, fields: tuple[str, ...]) -> None:
+    watched = ", on_change: [setup, {fact: event, by: [status]}]"
+    assert relative(BUDGET % value, f"{watched}, cooldown: 1h") == fields
+    (message,) = errors(BUDGET % value, f"{watched}, cooldown: 59m")
+    assert "computed from previous" in message
+    assert "nothing says how often" in message
+
+
+def test_what_was_remembered_of_another_fact_is_any_value() -> None:
+    assert relative(BUDGET % "previous.event.capacity * 1.2", ", on_change: [{fact: event, by: [capacity]}]") == ()
 
 
 def test_the_place_is_that_of_the_name_in_the_value() -> None:

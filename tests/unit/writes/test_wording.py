@@ -38,6 +38,12 @@ JAZZ: dict[str, Json] = {"tc": "jazz", "tc_run_id": 1}
         ),
         ("update_draft", {"goal": "CPM"}, DRAFT, "goal ROAS -> goal CPM"),
         ("boost", {}, DRAFT, "DRAFT -> PUBLISHED, draft: total_budget 500, goal ROAS; spends 500 EUR"),
+        (
+            "boost",
+            {},
+            {"state": "DRAFT", "total_budget": 500, "spend_cap": 70},
+            "DRAFT -> PUBLISHED, draft: total_budget 500; spends 570 EUR",
+        ),
         ("boost", {}, None, "PUBLISHED; amount unknown: the draft has not been read yet"),
         ("boost", {}, {"state": "DRAFT"}, "DRAFT -> PUBLISHED; amount unknown: the draft shows no total_budget"),
         ("boost", {}, {"state": "NONE"}, "NONE -> PUBLISHED; amount unknown: there is no draft yet"),
