@@ -952,7 +952,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="the Age of an answer is not asked",
         why="an answer that a cache has kept is taken for what is so now",
-        applied=flaw("worker.api.exchanges:_age_s", ("return min(", "return 0 * min(")),
+        applied=flaw("worker.api.exchanges:_age_s", ("return int(", "return 0 * int(")),
         shown_by=(at("stubborn", "write", "cut after, and a cache for 30 s that tells its Age"),),
     ),
     Mutant(
