@@ -1,7 +1,7 @@
 #!/bin/sh
-# What the tests need beside Python: a Chromium for the page, Prometheus for its rules, and iproute2 and nftables for links
-# that lose packets. Debian has them all as packages. They are installed where they are missing and where that is allowed;
-# else their tests are skipped, with a word that says so, except in CI, where they fail.
+# What the tests need beside Python: a Chromium for the page, Prometheus for its rules, iproute2 and nftables for links
+# that lose packets, and an nginx that limits requests. Debian has them all as packages. They are installed where they are
+# missing and where that is allowed; else their tests are skipped, with a word that says so, except in CI, where they fail.
 set -eu
 
 missing=''
@@ -10,6 +10,7 @@ command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>
 command -v promtool >/dev/null 2>&1 || missing="$missing prometheus"
 command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
 command -v nft >/dev/null 2>&1 || missing="$missing nftables"
+[ -x /usr/sbin/nginx ] || command -v nginx >/dev/null 2>&1 || missing="$missing nginx-light"
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then

@@ -194,7 +194,7 @@ rules:
         await here.run(20)
 
     settle_in(tmp_path, rules=rules)
-    with town(tmp_path, world(happening("e1"), draft("e2")), rules) as (_, play):
+    with town(tmp_path, world(happening("e1"), draft("e2")), rules, requests_per_minute=1200) as (_, play):
         play(script)
     assert told(tmp_path, rules) == [("same", "e1", "create_draft"), ("same", "e1", "boost"), ("same", "e2", "boost")]
     assert "not recorded" not in backtest(tmp_path, rules).err, "read late is not the same as never"

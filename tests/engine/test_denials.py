@@ -43,7 +43,8 @@ def test_attempts_under_way_together_are_one_refusal(tmp_path: Path) -> None:
         assert len(set(refused)) == 1, here.story()
         assert here.states() == ["confirmed"] * 3, "they were refused with one and the same token" + here.story()
 
-    with town(tmp_path, world(*(happening(f"e{number}") for number in range(1, 4)))) as (_, play):
+    three = world(*(happening(f"e{number}") for number in range(1, 4)))
+    with town(tmp_path, three, requests_per_minute=1200) as (_, play):
         play(script)
 
 

@@ -64,7 +64,7 @@ def test_a_pause_that_an_unknown_run_held_goes_on_within_an_interval_after_a_per
 ) -> None:
     async def script(here: Town) -> None:
         await here.run(6)
-        here.fault("answer_before", "PUT", "/client_campaign_status$", status=429)
+        here.fault("answer_before", "PUT", "/client_campaign_status$", status=500)
         here.set("e1", frontend_status="FLAGGED")
         await here.until(lambda: here.states() == ["needs_human"], "a person is asked for the run")
         here.set("e1", status="cancelled")

@@ -52,7 +52,7 @@ USUAL: EngineSettings = replace(
     settle=timedelta(seconds=SETTLE_S),
     evidence_within=timedelta(minutes=2),
     confirm_within=timedelta(minutes=1),
-    requests_per_minute=600,
+    requests_per_minute=1500,
 )
 HEAL_S = 1500.0
 """The longest that a healed world is given."""

@@ -36,8 +36,9 @@ from worker.model.writes import Intent
 
 DENIED_AGAIN_S = 300.0
 """A kind of read that even a new token did not open is no reason to sign in again for this long."""
-SHARED_AGE = timedelta(seconds=3)
-"""How old an answer may be that several events ask for in the same words: the floor, or each would wait for it."""
+SHARED_AGE = timedelta(seconds=1.5)
+"""How old an answer may be that several events ask for in the same words, or each would wait for the floor; less than
+that, or the next look would be content with the answer of the last."""
 CLIENT_ID_AGE = timedelta(minutes=10)
 SETUP = "setup"
 PARTNER = FactKey(name="partner")
@@ -303,11 +304,13 @@ class ApiService:
         """Requests per minute that the partner may make now."""
         return self._pacing.budget(partner)
 
-    async def ready_to_write(self, partner: PartnerId, places: Places | None = None) -> None:
+    async def ready_to_write(
+        self, partner: PartnerId, places: Places | None = None, *, by: float | None = None
+    ) -> None:
         """Waits for a token, the back-off and the budget, in this order: the budget's place is not held for long."""
         with suppress(WorkerError):  # `send` meets it again and says that nothing was sent
             await self._sign_in.token()
-        if places is None or not places.take():
+        if places is None or not await places.take(by=by):
             await self._pacing.turn(partner, Urgency.WRITE)
 
     async def send(self, partner: PartnerId, request: WriteRequest, *, not_after: float) -> Outcome:

@@ -199,9 +199,10 @@ async def _client(
 ) -> tuple[ApiService, Pacer]:
     """The client with its gate and its pace, closed with the stack."""
     random = new_random()
-    pacer = Pacer(per_minute=config.requests.per_minute, clock=clock, chance=random.random)
+    interval_s = config.poll.interval.total_seconds()
+    pacer = Pacer(per_minute=config.requests.per_minute, clock=clock, chance=random.random, interval_s=interval_s)
     stack.push_async_callback(pacer.aclose)
-    gate: Gate[Reply] = Gate(pacer=pacer, clock=clock, floor_s=config.poll.interval.total_seconds())
+    gate: Gate[Reply] = Gate(pacer=pacer, clock=clock, floor_s=interval_s)
     stack.push_async_callback(gate.aclose)
     service = ApiService(
         settings=settings,

@@ -125,7 +125,9 @@ class Poll(Section):
 class Requests(Section):
     """What a partner may cost the service."""
 
-    per_minute: Count = Field(300, description="budget of requests per partner, reads and writes")
+    per_minute: Count = Field(
+        300, description="most requests per partner, reads and writes; 429s find what the service allows"
+    )
 
 
 class SurgeLimit(Section):

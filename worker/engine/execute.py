@@ -53,8 +53,8 @@ HELD_AGAIN = timedelta(seconds=10)
 """The longest that a write which its fresh facts held waits for its next pre-flight."""
 BRAKED_AGAIN = timedelta(seconds=60)
 """The same for a write that a brake held: what lets it go is time, or a person."""
-PACE_ROUNDS = 3
-"""How often facts are read again because the budget made the write wait until they were too old."""
+THROTTLED_AGAIN = timedelta(seconds=60)
+"""The same for a write whose pre-flight met a 429: each try costs the partner a back-off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,21 +207,19 @@ class Executor:
     async def _ready(
         self, state: PartnerState, write: Write, rules: tuple[Rule, ...], earlier: tuple[Write, ...], places: Places
     ) -> Ready | None:
-        for _ in range(PACE_ROUNDS):
-            fresh = await self._preflight.read(state, write, rules, earlier, places)
-            situation = self._situation(state, write, earlier, fresh)
-            if write.state == "unknown" and not self._still_absent(state, write, fresh):
-                return None
-            no = first_no(AFTER_READING, situation)
-            if no is not None and no.reason == "no_longer_holds" and write.state == "planned" and momentary(rules):
-                no = replace(no, way="skip")
-            if no is not None:
-                self._object(state, write, no)
-                self._rest(state, write, HELD_AGAIN)
-                return None
-            if not fresh.in_time:
-                break
-            await self._service.ready_to_write(write.key.partner, places)
+        fresh = await self._preflight.read(state, write, rules, earlier, places)
+        situation = self._situation(state, write, earlier, fresh)
+        if write.state == "unknown" and not self._still_absent(state, write, fresh):
+            return None
+        no = first_no(AFTER_READING, situation)
+        if no is not None and no.reason == "no_longer_holds" and write.state == "planned" and momentary(rules):
+            no = replace(no, way="skip")
+        if no is not None:
+            self._object(state, write, no)
+            self._rest(state, write, THROTTLED_AGAIN if fresh.throttled else HELD_AGAIN)
+            return None
+        if fresh.in_time:
+            await self._service.ready_to_write(write.key.partner, places, by=fresh.young_until)
             if self._preflight.still(fresh.facts):
                 return Ready(write=write, fresh=fresh, situation=situation)
         why = "the facts it leans on could not be read within one interval"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from math import floor
+from math import ceil, floor
 from zlib import crc32
 
 from worker.engine.factreads import FactReader
@@ -226,8 +226,9 @@ class Observer:
             )
 
     def _room(self, state: PartnerState, listing: Listing, course: Course) -> int:
-        """How many facts are still to be read in this look. Those due while the list was read have been."""
-        return max(1, floor(course.room + self._facts_per_look(state, listing.pages) * (1.0 - course.heard)))
+        """How many facts are still to be read in this look. Those due while the list was read have been. Rather one too
+        many, and a look that takes a little longer, than a pace that is not used and never finds that it may grow."""
+        return max(1, ceil(course.room + self._facts_per_look(state, listing.pages) * (1.0 - course.heard)))
 
     def _facts_per_look(self, state: PartnerState, pages: int) -> float:
         return facts_per_look(self._service.budget(state.partner), self._settings.interval, pages)

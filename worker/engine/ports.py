@@ -79,8 +79,11 @@ class Service(Protocol):
         """Requests per minute that the partner may make now; it shrinks by itself on 429."""
         ...
 
-    async def ready_to_write(self, partner: PartnerId, places: Places | None = None) -> None:
-        """Waits until the partner's back-off is over and its budget has room for one write, unless it was kept."""
+    async def ready_to_write(
+        self, partner: PartnerId, places: Places | None = None, *, by: float | None = None
+    ) -> None:
+        """Waits until the partner's back-off is over and its pace has room for one write. Where room was kept, the
+        write leaves apart from the reads before it, but no later than ``by`` (monotonic) for that."""
         ...
 
 

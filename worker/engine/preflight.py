@@ -24,6 +24,7 @@ from worker.model.actions import ACTIONS
 from worker.model.facts import Fact, FactKey, Known, Observation, Unknown
 from worker.model.rules import Judgement, Rule
 from worker.model.writes import Write
+from worker.reading.pacing import SENT_WITHIN
 from worker.rules.parameters import runtime_in_days
 from worker.rules.registry import LOCAL
 from worker.writes.evidence import fact_key
@@ -35,12 +36,19 @@ ROUNDS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fresh:
-    """The fresh facts by key and by name, and the condition on them."""
+    """The fresh facts by key and by name, and the condition on them. ``young_until``: the monotonic second by which the
+    write must leave, with room for recording it."""
 
     facts: Mapping[FactKey, Fact]
     named: Mapping[str, Fact]
     judgement: Judgement
     in_time: bool
+    young_until: float
+
+    @property
+    def throttled(self) -> bool:
+        """Whether a read of it met a 429."""
+        return any(fact.trace is not None and fact.trace.status == 429 for fact in self.facts.values())
 
 
 class Preflight:
@@ -87,7 +95,15 @@ class Preflight:
         named = {key.name: fact for key, fact in facts.items()}
         named.setdefault("partner", state.shared.get(PARTNER, Unknown(code="unread", why="not read yet")))
         judgement = self._judge(state, write, rules, earlier, facts)
-        return Fresh(facts=facts, named=named, judgement=judgement, in_time=self.still(facts))
+        began = [fact.trace.began for fact in facts.values() if isinstance(fact, Known) and fact.trace is not None]
+        oldest = min(began, default=self._clock.monotonic())
+        return Fresh(
+            facts=facts,
+            named=named,
+            judgement=judgement,
+            in_time=self.still(facts),
+            young_until=oldest + SENT_WITHIN * self._settings.interval.total_seconds(),
+        )
 
     def still(self, facts: Mapping[FactKey, Fact]) -> bool:
         """Whether every one of these facts is still younger than the interval."""

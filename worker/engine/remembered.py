@@ -39,7 +39,7 @@ class Spelling(Protocol):
 class EveryPlace:
     """Room without end: nothing is asked of the service."""
 
-    def take(self) -> bool:
+    async def take(self, *, by: float | None = None) -> bool:  # noqa: ARG002 - nothing is waited for
         """Always."""
         return True
 
@@ -117,7 +117,9 @@ class Remembered:
         """Without end."""
         return float(1_000_000)
 
-    async def ready_to_write(self, partner: PartnerId, places: Places | None = None) -> None:
+    async def ready_to_write(
+        self, partner: PartnerId, places: Places | None = None, *, by: float | None = None
+    ) -> None:
         """At once."""
 
     def _of(self, partner: PartnerId) -> dict[tuple[EventId, FactKey], Fact]:

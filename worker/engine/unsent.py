@@ -99,6 +99,8 @@ class Unsent:
         """See `Service`."""
         return self._service.budget(partner)
 
-    async def ready_to_write(self, partner: PartnerId, places: Places | None = None) -> None:
+    async def ready_to_write(
+        self, partner: PartnerId, places: Places | None = None, *, by: float | None = None
+    ) -> None:
         """See `Service`."""
-        await self._service.ready_to_write(partner, places)
+        await self._service.ready_to_write(partner, places, by=by)

@@ -37,8 +37,9 @@ class Urgency(IntEnum):
 class Places(Protocol):
     """Room in a partner's budget, kept for requests that must leave together: a pre-flight and its write."""
 
-    def take(self) -> bool:
-        """Whether a request may leave at once on one of them; then it is counted."""
+    async def take(self, *, by: float | None = None) -> bool:
+        """Waits until a request may leave on one of them, and counts it; False where none may. ``by``: the monotonic
+        second by which the write must leave, because its facts grow old."""
         ...
 
     def give_back(self) -> None:

@@ -111,7 +111,7 @@ class Gate(Generic[ReplyT]):
         if flight is None:
             flight = self._start(key, fetch, urgency, places)
         elif places is not None:
-            self._lend(flight, places)
+            await self._lend(flight, places)
         elif urgency < flight.urgency:
             flight.urgency = urgency
             if flight.turn is not None:
@@ -123,12 +123,12 @@ class Gate(Generic[ReplyT]):
         asked = self._asked.get((partner, address))
         return self._open_at if asked is None else max(self._open_at, floor_until(asked, self._floor_s))
 
-    def _lend(self, flight: Flight[ReplyT], places: Places) -> None:
+    async def _lend(self, flight: Flight[ReplyT], places: Places) -> None:
         """Somebody who kept a place waits for the same answer."""
         if flight.turn is None:
             flight.places = flight.places or places
-        else:
-            self._pacer.serve(flight.turn, places)
+        elif not flight.turn.granted.done() and await places.take():
+            self._pacer.serve(flight.turn)
 
     async def aclose(self) -> None:
         """Ends every flight; whoever still waits is cancelled."""
@@ -159,7 +159,7 @@ class Gate(Generic[ReplyT]):
         partner, _ = key
         flight = self._flights[key]
         await self._wait_for_floor(key)
-        if flight.places is None or not flight.places.take():
+        if flight.places is None or not await flight.places.take():
             flight.turn = self._pacer.queue(partner, flight.urgency)
             await self._pacer.granted(flight.turn)
         began = self._clock.monotonic()

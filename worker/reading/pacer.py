@@ -5,8 +5,10 @@ after every third request of that line one of the other leaves, if one waits: a 
 a cancelled event that nobody sees costs more than a confirmation that comes a second later.
 
 A pre-flight is worth nothing in parts: all its facts must be young when its write leaves. So it asks for its places at
-once, they are saved up while the budget is short, and then all of it leaves together. Saving never lets more requests
-leave in any minute than the budget allows, because what has left is counted over a sliding minute as well.
+once and they are saved up. Then its requests leave closer together than the pace, the write last and as long after the
+others as its facts stay young. Where a 429 has taught a lower pace, nobody else leaves meanwhile: what the service
+counts has been let rest, and of all requests the write is the least likely to meet a 429. Saving never lets more
+requests leave in any minute than the config allows, because what has left is counted over a sliding minute as well.
 
 One partner never slows another: no two lines share anything. Clock and chance are handed in.
 """
@@ -14,32 +16,51 @@ One partner never slows another: no two lines share anything. Clock and chance a
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from heapq import heappop, heappush
 from itertools import count
 
-from worker.model.exchange import Clock, Places, Urgency
+from worker.model.exchange import Clock, Urgency
 from worker.model.ids import PartnerId
-from worker.reading.pacing import Pace, budget_now, eased, fresh, given_back, struck, taken, wait_s
+from worker.model.replacing import replace
+from worker.reading.pacing import (
+    SENT_WITHIN,
+    SHORTEST_SLEEP_S,
+    Pace,
+    eased,
+    fresh,
+    given_back,
+    shrunken,
+    struck,
+    taken,
+    wait_s,
+)
 
 MINUTE_S = 60.0
 LOOK_AFTER = 3
 """So many requests may serve writes before one that looks leaves, where both wait."""
 CROWDED_WAIT_S = 0.25
 """How soon it is tried again where kept places alone fill the minute: they are used or given back within seconds."""
+ALONE_WAIT_S = 0.05
+"""The same where others wait for a pre-flight to be over."""
+AT_ONCE = 3
+"""So few requests need not be spread, while no 429 has taught a lower pace: a pause must not wait."""
+ANSWERS_TAKEN = 0.2
+"""How much the newest answer counts in how long answers take."""
 
 Line = list[tuple[Urgency, int, "Turn"]]
 
 
 @dataclass(slots=True)
 class Turn:
-    """One asker in the line. ``saved``: how many of the ``places`` it asks for it has by now. ``keeps``: granted, they
-    are kept until they are used or given back; else the request leaves at once."""
+    """One asker in the line. ``saved``: how many requests of the ``needed`` ones it has by now. ``keeps``: granted, its
+    ``places`` are kept until they are used or given back; else the request leaves at once."""
 
     granted: "asyncio.Future[None]"
     urgency: Urgency
     places: int = 1
+    needed: int = 1
     keeps: bool = False
     saved: int = 0
 
@@ -47,14 +68,19 @@ class Turn:
 @dataclass(slots=True)
 class Door:
     """What is known of one partner. ``left``: when requests left, in monotonic seconds, over the last minute. ``kept``:
-    places that were granted and not used yet. ``served``: requests for writes since one that looks left."""
+    places that were granted and not used yet; until ``alone_until`` nobody else leaves while there are any.
+    ``close_since``: since then requests have left closer together than the pace.
+    ``served``: requests for writes since one that looks left. ``answer_s``: how long answers take of late."""
 
     pace: Pace
     writing: Line = field(default_factory=list)
     looking: Line = field(default_factory=list)
     left: deque[float] = field(default_factory=deque)
     kept: int = 0
+    alone_until: float = float("-inf")
+    close_since: float = float("inf")
     served: int = 0
+    answer_s: float = 0.0
     walker: "asyncio.Task[None] | None" = None
 
     def line_of(self, urgency: Urgency) -> Line:
@@ -74,47 +100,86 @@ class Door:
         return self.writing
 
     def crowded_for_s(self, turn: Turn, now: float) -> float:
-        """Seconds until the last minute has room for all that the turn asks; 0.0 for now.
-
-        What left before the last 429 does not count: the budget was another one then.
-        """
+        """Seconds until the last minute has room for all that the turn asks; 0.0 for now."""
         while self.left and self.left[0] <= now - MINUTE_S:
             self.left.popleft()
-        most = max(turn.places, int(budget_now(self.pace, now)))
-        if len(self.left) + self.kept + turn.places <= most:
-            return 0.0
-        counted = [at for at in self.left if at > self.pace.struck_at]
-        beyond = len(counted) + self.kept + turn.places - most
+        beyond = len(self.left) + self.kept + turn.places - max(turn.places, int(self.pace.nominal))
         if beyond <= 0:
             return 0.0
-        return counted[beyond - 1] + MINUTE_S - now if beyond <= len(counted) else CROWDED_WAIT_S
+        return self.left[beyond - 1] + MINUTE_S - now if beyond <= len(self.left) else CROWDED_WAIT_S
+
+    def within_s(self, interval_s: float) -> float:
+        """Over how many seconds a pre-flight and its write can be spread: its last answers are waited for."""
+        return max(0.0, SENT_WITHIN * interval_s - 2.0 * self.answer_s)
+
+    def needed_for(self, places: int, interval_s: float) -> int:
+        """How many requests are saved up for so many places: all; but of what a shrunken pace gives while they leave
+        alone, all but one."""
+        if not shrunken(self.pace):
+            return places
+        meanwhile = int(self.pace.budget / 60.0 * self.within_s(interval_s)) - 1
+        return max(1, places - max(0, meanwhile))
 
 
 class KeptPlaces:
-    """Places in the budget of one partner, kept for requests that must leave together."""
+    """Places of one partner, kept for a pre-flight and its write."""
 
-    def __init__(self, pacer: "Pacer", partner: PartnerId, places: int) -> None:
-        self._pacer = pacer
-        self._partner = partner
+    def __init__(self, door: Door, places: int, clock: Clock, interval_s: float) -> None:
+        self._door = door
         self._places = places
+        self._clock = clock
+        at_once = places <= AT_ONCE and not shrunken(door.pace)
+        self._spacing_s = 0.0 if at_once else 60.0 / door.pace.budget
+        self._gap_s = min(self._spacing_s, door.within_s(interval_s) / max(1, places - 1))
+        self._last_at = float("-inf")
 
-    def take(self) -> bool:
-        """Whether a request may leave at once on one of these places; then it is counted."""
-        if self._places == 0 or not self._pacer.use_kept(self._partner):
+    async def take(self, *, by: float | None = None) -> bool:
+        """Waits until a request may leave on one of these places, a little after the one before it, and counts it.
+        False where none is left or a 429 forbids it.
+
+        ``by``: for the write; it leaves as long after the last read as the pace wants, but no later than this
+        monotonic second.
+        """
+        if self._places == 0 or self._blocked():
             return False
         self._places -= 1
+        door = self._door
+        due = self._last_at + self._gap_s
+        if by is not None:
+            due = max(due, min(by, self._last_at + self._spacing_s))
+        self._last_at = max(due, self._clock.monotonic())
+        try:
+            while (left := due - self._clock.monotonic()) > 0.0:
+                await self._clock.sleep(max(left, SHORTEST_SLEEP_S))
+        finally:
+            door.kept -= 1
+        if self._blocked():
+            return False
+        now = self._clock.monotonic()
+        door.left.append(now)
+        if shrunken(door.pace):
+            door.pace = replace(door.pace, room=0.0, room_at=now)
+            if self._gap_s < self._spacing_s:
+                door.close_since = min(door.close_since, now)
         return True
 
     def give_back(self) -> None:
         """What was not needed is there for others again."""
-        self._pacer.give_back(self._partner, self._places)
+        self._door.kept -= self._places
+        self._door.pace = given_back(self._door.pace, self._places, self._clock.monotonic())
         self._places = 0
+
+    def _blocked(self) -> bool:
+        return self._clock.monotonic() < self._door.pace.blocked_until
 
 
 class Pacer:
-    """The doors of all partners."""
+    """The doors of all partners. ``interval_s``: how old the facts of a write may become."""
 
-    def __init__(self, *, per_minute: float, clock: Clock, chance: Callable[[], float]) -> None:
+    def __init__(
+        self, *, per_minute: float, clock: Clock, chance: Callable[[], float], interval_s: float = 3.0
+    ) -> None:
+        self._interval_s = interval_s
         self._per_minute = per_minute
         self._clock = clock
         self._chance = chance
@@ -126,9 +191,9 @@ class Pacer:
         await self.granted(self.queue(partner, urgency))
 
     async def keep(self, partner: PartnerId, urgency: Urgency, places: int) -> KeptPlaces:
-        """Waits until so many requests may leave at once. What is not used must be given back."""
+        """Waits until so many requests may leave together. What is not used must be given back."""
         await self.granted(self._stand(partner, urgency, places, keeps=True))
-        return KeptPlaces(self, partner, places)
+        return KeptPlaces(self._door(partner), places, self._clock, self._interval_s)
 
     def queue(self, partner: PartnerId, urgency: Urgency) -> Turn:
         """A place in the line, for those who may have to move forward later: see ``hurry``."""
@@ -148,35 +213,22 @@ class Pacer:
             turn.urgency = urgency
             heappush(self._door(partner).line_of(urgency), (urgency, next(self._number), turn))
 
-    def serve(self, turn: Turn, places: Places) -> None:
-        """Lets a waiting turn leave on a place that somebody has kept for the same answer."""
-        if not turn.granted.done() and places.take():
+    def serve(self, turn: Turn) -> None:
+        """Lets a waiting turn leave: somebody has taken a kept place for the same answer."""
+        if not turn.granted.done():
             turn.granted.set_result(None)
-
-    def use_kept(self, partner: PartnerId) -> bool:
-        """One kept place becomes a request, unless a 429 has come meanwhile; see `KeptPlaces`."""
-        door, now = self._door(partner), self._clock.monotonic()
-        if now < door.pace.blocked_until:
-            return False
-        door.kept -= 1
-        door.left.append(now)
-        return True
-
-    def give_back(self, partner: PartnerId, places: int) -> None:
-        """Kept places that nobody needs; see `KeptPlaces`."""
-        door = self._door(partner)
-        door.kept -= places
-        door.pace = given_back(door.pace, places, self._clock.monotonic())
 
     def throttled(self, partner: PartnerId, *, began: float, retry_after: timedelta | None) -> None:
         """A 429 came back, on a read or a write."""
         now, door = self._clock.monotonic(), self._door(partner)
-        door.pace = struck(door.pace, began=began, now=now, retry_after=retry_after, chance=self._chance())
+        close = began >= door.close_since
+        door.pace = struck(door.pace, began=began, now=now, retry_after=retry_after, chance=self._chance(), close=close)
 
     def answered(self, partner: PartnerId, *, began: float) -> None:
         """An answer that was no 429 came back."""
         door = self._door(partner)
-        door.pace = eased(door.pace, began=began, now=self._clock.monotonic())
+        door.pace = eased(door.pace, began=began)
+        door.answer_s += ANSWERS_TAKEN * (self._clock.monotonic() - began - door.answer_s)
 
     def pace(self, partner: PartnerId) -> Pace:
         """The partner's pace as last counted."""
@@ -197,7 +249,7 @@ class Pacer:
 
     def budget(self, partner: PartnerId) -> float:
         """Requests per minute that the partner is allowed now; for `status`."""
-        return budget_now(self.pace(partner), self._clock.monotonic())
+        return self.pace(partner).budget
 
     def last_minute(self, partner: PartnerId) -> int:
         """Requests of the partner that left in the last 60 seconds; for `status`."""
@@ -222,8 +274,9 @@ class Pacer:
 
     def _stand(self, partner: PartnerId, urgency: Urgency, places: int, *, keeps: bool = False) -> Turn:
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        turn = Turn(granted=granted, urgency=urgency, places=places, keeps=keeps)
         door = self._door(partner)
+        needed = door.needed_for(places, self._interval_s)
+        turn = Turn(granted=granted, urgency=urgency, places=places, needed=needed, keeps=keeps)
         nobody = door.next_line(self._clock.monotonic()) is None
         heappush(door.line_of(urgency), (urgency, next(self._number), turn))
         if nobody:
@@ -235,12 +288,15 @@ class Pacer:
     def _serve_now(self, door: Door) -> float:
         """Lets leave whoever may leave now; the seconds until the next may, 0.0 where nobody waits any more."""
         while (line := door.next_line(now := self._clock.monotonic())) is not None:
+            if door.kept > 0 and now < door.alone_until:
+                return max(SHORTEST_SLEEP_S, min(door.alone_until - now, ALONE_WAIT_S))
             turn = line[0][2]
-            if turn.saved < turn.places:
+            if turn.saved < turn.needed:
                 wait = wait_s(door.pace, now)
                 if wait > 0.0:
                     return wait
                 self._save(door, line, turn, now)
+            if turn.saved < turn.needed:
                 continue
             crowded = max(door.crowded_for_s(turn, now), door.pace.blocked_until - now)
             if crowded > 0.0:
@@ -261,8 +317,11 @@ class Pacer:
     def _grant(self, door: Door, turn: Turn, now: float) -> None:
         if turn.keeps:
             door.kept += turn.places
+            if shrunken(door.pace):
+                door.alone_until = now + self._interval_s
         else:
             door.left.append(now)
+            door.close_since = float("inf")
         turn.granted.set_result(None)
 
     async def _walk(self, door: Door) -> None:

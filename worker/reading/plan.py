@@ -18,9 +18,6 @@ from math import sqrt
 from worker.model.facts import FactKey
 from worker.model.ids import EventId
 
-SPARED = 0.05
-"""Share of the budget that planned reads leave alone. Writes, evidence and pre-flights need none kept for them: where
-they wait, they go first."""
 PAGES_PER_FACT = 2.0
 """However long the list is, while facts of single events are wanted one is read for so many of its pages."""
 RATE_AT_FIRST = 1.0 / 3600.0
@@ -57,22 +54,28 @@ def requests_in(interval: timedelta, per_minute: float) -> float:
 
 def facts_per_look(per_minute: float, interval: timedelta, pages: int) -> float:
     """How many facts are read in a look whose list has so many pages: what the list leaves of the interval's budget.
+    Writes, evidence and pre-flights need nothing kept for them: where they wait, they go first.
 
     Where it leaves little, still one for every two pages, so that rules which need such facts see them: then a look
     takes longer than the interval, and both share the budget. At least one.
     """
     share = requests_in(interval, per_minute)
-    return max(1.0, share * (1.0 - SPARED) - pages, pages / PAGES_PER_FACT)
+    return max(1.0, share - pages, pages / PAGES_PER_FACT)
 
 
 def look_s(per_minute: float, interval: timedelta, requests: float) -> float:
     """How long a look takes that makes so many requests, and so how far apart two are. In seconds."""
-    return max(interval.total_seconds(), requests * 60.0 / (per_minute * (1.0 - SPARED)))
+    return max(interval.total_seconds(), requests * 60.0 / per_minute)
 
 
 def choose(wants: Iterable[Want], room: int, now: float, interval: timedelta) -> list[Want]:
-    """The next reads, the most urgent first; those asked within the floor are left for later."""
-    due = [one for one in wants if one.read_at is None or now - one.read_at >= interval.total_seconds()]
+    """The next reads, the most urgent first; those asked within half the interval are left for later.
+
+    The others wait for their floor at the gate: requests leave one by one, so that each is asked a little after the
+    list, and would be too young when the next list has been read, and be read in every second look only.
+    """
+    floor_s = interval.total_seconds() / 2.0
+    due = [one for one in wants if one.read_at is None or now - one.read_at >= floor_s]
     due.sort(key=lambda one: (one.event, one.key.text))
     return nlargest(max(0, room), due, key=lambda one: (one.urgency(now), one.weight))
 

@@ -76,8 +76,8 @@ def test_what_the_budget_does_not_give_comes_later_and_it_is_said_how_much() -> 
 
 def test_only_what_is_too_slow_to_be_meant_is_a_warning() -> None:
     assert reckoned(NARROW, events=1400).warnings == reckoned(WIDE, events=100).warnings == ()
-    [(slow, remedy)] = reckoned(WIDE, events=1000).warnings
-    assert slow == "with 1000 events, setup would be read of each event only once in 10m32s"
+    [(slow, remedy)] = reckoned(WIDE, events=1100).warnings
+    assert slow == "with 1100 events, setup would be read of each event only once in 11m"
     assert "narrow" in remedy
 
 

@@ -1,6 +1,7 @@
 """The pace of one partner: a budget that is never exceeded, and a back-off that covers everything and passes."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -53,14 +54,63 @@ def test_a_429_forbids_everything_until_its_wait_is_over() -> None:
     assert pacing.wait_s(pace, 17.5) == 0.0
 
 
-def test_a_429_halves_the_budget_down_to_a_floor() -> None:
-    pace = pacing.fresh(100, 0.0)
+def test_a_429_soon_after_the_last_lowers_the_pace_by_a_third_down_to_a_floor() -> None:
+    pace = replace(pacing.fresh(100, 0.0), used=100.0)
     seen = []
-    for round_ in range(1, 7):
+    for round_ in range(1, 9):
         pace = struck(pace, round_ * 0.001)
-        seen.append(pace.budget)
+        seen.append(round(pace.budget))
 
-    assert seen == [50, 25, 12.5, 10, 10, 10]
+    assert seen == [65, 42, 27, 18, 12, 10, 10, 10]
+
+
+def used(pace: Pace, now: float, seconds: float) -> tuple[Pace, float]:
+    """A pace that was used to the full for so long."""
+    until = now + seconds
+    while (now := now + pacing.wait_s(pace, now)) < until:
+        pace = pacing.taken(pace, now)
+    return pace, until
+
+
+def test_a_429_after_many_requests_lowers_the_pace_by_a_tenth() -> None:
+    pace, now = used(pacing.fresh(300, 0.0), 0.0, 60.0)
+
+    assert struck(pace, now).budget == pytest.approx(270, abs=3)
+
+
+def test_the_pace_returns_to_just_below_the_last_429_stays_there_and_then_tries_more() -> None:
+    pace, now = used(pacing.fresh(300, 0.0), 0.0, 60.0)
+    pace = pacing.eased(struck(pace, now), began=now + 7.5)
+    seen = []
+    for _ in range(6):
+        pace, now = used(pace, now, 30.0)
+        seen.append(round(pace.budget))
+
+    assert seen == sorted(seen)
+    assert seen[0] > 275, "it returns quickly"
+    assert seen[2] - seen[1] <= 3, "it stays there"
+    assert seen[2] < 290
+    assert seen[-1] == 300, "it tries more, and never more than the config allows"
+
+
+def test_a_pace_that_nobody_uses_does_not_grow() -> None:
+    pace, now = used(pacing.fresh(300, 0.0), 0.0, 60.0)
+    pace = pacing.eased(struck(pace, now), began=now + 7.5)
+    for _ in range(300):
+        now += 3.0
+        pace = pacing.taken(pace, now)
+
+    assert pace.budget == pytest.approx(270, abs=3), "twenty a minute prove nothing of 270"
+
+
+def test_a_429_of_requests_that_left_close_together_says_little_of_the_pace() -> None:
+    pace, now = used(pacing.fresh(300, 0.0), 0.0, 60.0)
+    alone = pacing.struck(pace, began=now, now=now, retry_after=None, chance=HALF_CHANCE, close=True)
+    again = pacing.struck(alone, began=now + 8, now=now + 8, retry_after=None, chance=HALF_CHANCE, close=True)
+
+    assert [alone.budget, again.budget] == pytest.approx([270, 243])
+    assert again.ceiling == pace.ceiling
+    assert again.strikes == 2, "but it is waited out like any other"
 
 
 def test_a_budget_below_the_floor_is_left_alone() -> None:
@@ -71,7 +121,7 @@ def test_answers_of_requests_already_under_way_are_one_storm() -> None:
     pace = struck(pacing.fresh(320, 0.0), 10.0, began=9.0)
     again = struck(pace, 10.2, began=9.5)
 
-    assert (again.budget, again.strikes, again.blocked_until) == (160, 1, pace.blocked_until)
+    assert (again.budget, again.strikes, again.blocked_until) == (pace.budget, 1, pace.blocked_until)
 
 
 def test_a_longer_wait_asked_for_in_the_same_storm_counts() -> None:
@@ -85,19 +135,11 @@ def test_a_longer_wait_asked_for_in_the_same_storm_counts() -> None:
 def test_only_a_success_begun_after_the_back_off_ends_it() -> None:
     pace = struck(pacing.fresh(300, 0.0), 10.0)
 
-    before = pacing.eased(pace, began=9.0, now=12.0)
-    after = pacing.eased(pace, began=18.0, now=18.1)
+    before = pacing.eased(pace, began=9.0)
+    after = pacing.eased(pace, began=18.0)
 
     assert before.strikes == 1, "it was under way before the service lost patience"
     assert after.strikes == 0
-
-
-def test_the_budget_comes_back_by_a_twentieth_a_minute_once_the_wait_is_over() -> None:
-    pace = struck(pacing.fresh(300, 0.0), 0.0, retry_after=timedelta(seconds=60))
-
-    assert pacing.budget_now(pace, 59.0) == 150
-    assert pacing.budget_now(pace, 120.0) == pytest.approx(165)
-    assert pacing.budget_now(pace, 6000.0) == 300
 
 
 @settings(deadline=None, max_examples=30)
@@ -121,11 +163,19 @@ def test_no_sixty_seconds_hold_more_requests_than_the_budget(per_minute: int, id
 
 def test_a_rested_partner_may_ask_a_few_at_once() -> None:
     pace = pacing.fresh(300, 0.0)
-    for _ in range(10):
+    for _ in range(4):
         assert pacing.wait_s(pace, 0.0) == 0.0
         pace = pacing.taken(pace, 0.0)
 
     assert pacing.wait_s(pace, 0.0) > 0.0
+
+
+def test_once_a_429_has_taught_a_lower_pace_requests_leave_one_by_one() -> None:
+    pace = pacing.eased(struck(pacing.fresh(120, 0.0), 0.0), began=7.5)
+
+    pace = pacing.taken(pace, 60.0)
+
+    assert pacing.wait_s(pace, 60.0) == pytest.approx(60.0 / pace.budget)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +227,7 @@ def test_however_much_there_is_to_settle_the_looks_go_on() -> None:
 
 
 @pytest.mark.parametrize("per_minute", [6, 12, 60, 300])
-def test_places_are_saved_up_and_used_at_once_within_the_budget_of_any_minute(per_minute: int) -> None:
+def test_places_are_saved_up_and_used_together_within_the_budget_of_any_minute(per_minute: int) -> None:
     clock = VirtualClock()
     pacer = Pacer(per_minute=per_minute, clock=clock, chance=no_chance)
     left: list[float] = []
@@ -194,9 +244,10 @@ def test_places_are_saved_up_and_used_at_once_within_the_budget_of_any_minute(pe
             places = await pacer.keep(HALL, Urgency.PREFLIGHT, 6)
             together.append(clock.monotonic())
             for _ in range(6):
-                assert places.take()
+                assert await places.take()
                 left.append(clock.monotonic())
-            assert not places.take(), "six were kept, not seven"
+            assert left[-1] - together[-1] < 3.0, "the facts are young when the write leaves"
+            assert not await places.take(), "six were kept, not seven"
 
     async def story() -> None:
         looking = asyncio.ensure_future(look())
@@ -217,10 +268,11 @@ def test_places_that_are_given_back_are_there_for_others() -> None:
 
     async def story() -> float:
         places = await pacer.keep(HALL, Urgency.PREFLIGHT, 2)
+        begin = clock.monotonic()
         places.give_back()
-        assert not places.take()
+        assert not await places.take()
         await pacer.turn(HALL, Urgency.FACT)
-        return clock.monotonic()
+        return clock.monotonic() - begin
 
     assert clock.run(story()) == 0.0
 
@@ -245,12 +297,15 @@ def test_kept_places_do_not_leave_against_a_429_that_came_meanwhile() -> None:
     pacer = Pacer(per_minute=300, clock=clock, chance=no_chance)
 
     async def story() -> None:
-        places = await pacer.keep(HALL, Urgency.PREFLIGHT, 3)
-        assert places.take()
+        places = await pacer.keep(HALL, Urgency.PREFLIGHT, 4)
+        assert await places.take()
+        waiting = asyncio.ensure_future(places.take())
+        await asyncio.sleep(0)
         pacer.throttled(HALL, began=0.0, retry_after=timedelta(seconds=30))
-        assert not places.take()
+        assert not await waiting
+        assert not await places.take()
         await clock.sleep(30.0)
-        assert places.take(), "what is left of them is still kept"
+        assert await places.take(), "what is left of them is still kept"
 
     clock.run(story())
 
@@ -356,5 +411,65 @@ def test_status_sees_the_budget_of_each_partner_and_what_was_used_of_it() -> Non
 
     assert clock.run(story()) == [2, 0, 1, 2]
     pacer.throttled(HALL, began=60.0, retry_after=None)
-    assert (pacer.budget(HALL), pacer.budget(CLUB)) == (150, 300)
+    assert (pacer.budget(HALL), pacer.budget(CLUB)) == (97.5, 300)
     assert pacer.blocked_until(HALL) == 65.0
+
+
+def taught(clock: VirtualClock, per_minute: float) -> Pacer:
+    """A pacer that a 429 has taught some 90% of so many a minute."""
+    pacer = Pacer(per_minute=per_minute, clock=clock, chance=no_chance)
+    pacer._door(HALL).pace = replace(pacer.pace(HALL), used=per_minute, passed=1000)
+    pacer.throttled(HALL, began=1000.0, retry_after=None)
+    return pacer
+
+
+def test_the_write_leaves_as_long_after_its_reads_as_its_facts_stay_young() -> None:
+    clock = VirtualClock()
+    pacer = taught(clock, 60)
+
+    async def story() -> list[float]:
+        places = await pacer.keep(HALL, Urgency.PREFLIGHT, 4)
+        began = clock.monotonic()
+        left = []
+        for by in (None, None, None, began + 2.7):
+            assert await places.take(by=by)
+            left.append(clock.monotonic() - began)
+        return left
+
+    assert clock.run(story()) == pytest.approx([0.0, 0.9, 1.8, 2.7]), "as evenly as the interval lets it"
+
+
+def test_a_write_that_has_time_waits_for_the_pace() -> None:
+    clock = VirtualClock()
+    pacer = taught(clock, 300)
+
+    async def story() -> float:
+        places = await pacer.keep(HALL, Urgency.PREFLIGHT, 2)
+        began = clock.monotonic()
+        assert await places.take()
+        assert await places.take(by=began + 2.7)
+        return clock.monotonic() - began
+
+    assert clock.run(story()) == pytest.approx(60.0 / 270.0)
+
+
+def test_nobody_else_leaves_before_the_write_has_and_not_for_longer_than_an_interval() -> None:
+    clock = VirtualClock()
+    pacer = taught(clock, 60)
+
+    async def story() -> list[float]:
+        waits = []
+        for taken in (2, 1):
+            places = await pacer.keep(HALL, Urgency.PREFLIGHT, 2)
+            began = clock.monotonic()
+            look = asyncio.ensure_future(pacer.turn(HALL, Urgency.LISTING))
+            for _ in range(taken):
+                assert await places.take(by=began + 1.0)
+            await look
+            waits.append(clock.monotonic() - began)
+            places.give_back()
+        return waits
+
+    after, stalled = clock.run(story())
+    assert 1.9 <= after <= 2.3, "a whole pace after the write, so that it does not meet what the write has used up"
+    assert 2.9 <= stalled <= 3.1, "a pre-flight that stalls is worth nothing after that"

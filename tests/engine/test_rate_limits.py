@@ -1,0 +1,88 @@
+"""Behind a limit that nobody tells: it is found and used, and a write is not the request that meets it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.limiters import FOUND_S, MEASURED_S, TokenBucket
+from tests.worlds import BOOST, PAUSE, Town, draft, happening, town, world
+from worker.sandbox.delivery import TwinRequest
+
+MINUTE = 60.0
+NGINX = 5.0
+"""What passes at once after a rest where nginx has ``burst=4``."""
+WANTS_MUCH = """
+  - id: wants-more-than-the-limit-gives
+    when: event.status == 'active' && (setup.state == 'NOWHERE' || suggested_tcs.exists(t, t.tc == 'none such'))
+    with: {budget: 500, goal: ROAS}
+    do: [pause]
+"""
+
+
+def limit(here: Town, per_minute: float) -> Callable[[], list[tuple[float, bool]]]:
+    """A limiter before the twin; gives what it let pass and what not, with the time of each in the test."""
+    bucket, seen = TokenBucket(burst=NGINX), list[tuple[float, bool]]()
+
+    def too_many(request: TwinRequest, _now_s: float) -> bool:
+        if request.is_sign_in:
+            return False
+        seen.append((here.at, bucket.admits(here.at, per_minute)))
+        return not seen[-1][1]
+
+    here.twin._too_many = too_many  # type: ignore[method-assign, assignment]
+    return lambda: seen
+
+
+@pytest.mark.parametrize("per_minute", [90, 60, 30])
+def test_a_write_that_leans_on_many_reads_is_not_the_request_that_meets_the_limit(
+    tmp_path: Path, per_minute: int
+) -> None:
+    async def script(here: Town) -> None:
+        limit(here, per_minute)
+        await here.run(5 * MINUTE)
+        for number in range(1, 5):
+            here.suggest(f"e{number}", 2)
+            await here.until(lambda: here.states().count("confirmed") == number, "boosted", limit=5 * MINUTE)  # noqa: B023
+        assert {one.attempt for one in here.writes()} == {1}, here.story()
+        assert here.log("unknown") == []
+
+    with town(tmp_path, world(*(draft(f"e{number}") for number in range(1, 5))), BOOST) as (_, play):
+        play(script)
+
+
+def test_a_limit_is_found_and_used_and_hardly_any_answer_is_a_429(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        seen = limit(here, 90)
+        await here.run(FOUND_S + MEASURED_S)
+        measured = [passed for at, passed in seen() if FOUND_S <= at < FOUND_S + MEASURED_S]
+        assert sum(measured) >= 0.8 * 90 * MEASURED_S / MINUTE
+        assert measured.count(False) <= 0.05 * len(measured)
+        lists = [one for one in here.twin.books.requests if one.path == "/events/" and one.at_s - 1000.0 >= FOUND_S]
+        assert len(lists) >= 10 * MEASURED_S / MINUTE, "facts do not keep it from the list"
+
+    with town(tmp_path, world(*(draft(f"e{number}") for number in range(12))), PAUSE + WANTS_MUCH) as (_, play):
+        play(script)
+
+
+def test_under_a_lower_pace_nothing_else_leaves_between_the_reads_of_a_write_and_the_write(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        limit(here, 60)
+        await here.run(3 * MINUTE)
+        began = len(here.twin.books.requests)
+        for number in range(3):
+            here.suggest(f"e{number}", 2)
+        await here.until(lambda: here.states() == ["confirmed"] * 3, "boosted", limit=5 * MINUTE)
+        seen = list(here.twin.books.requests)[began:]
+        for place, write in enumerate(seen):
+            if write.method == "POST" and write.path.endswith("/boost"):
+                event = write.path.split("/")[-2]
+                before = [one for one in seen[:place] if write.at_s - one.at_s < 3.0][-4:]
+                assert all(event in one.path.split("/") or "?" in one.path for one in before), [
+                    (one.at_s, one.path) for one in (*before, write)
+                ]
+                assert [one.at_s for one in before] == sorted({one.at_s for one in before}), "one by one"
+
+    events = [*(draft(f"e{number}") for number in range(3)), *(happening(f"f{number}") for number in range(12))]
+    with town(tmp_path, world(*events), BOOST + WANTS_MUCH) as (_, play):
+        play(script)
