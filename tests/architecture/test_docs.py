@@ -340,6 +340,19 @@ def test_every_file_that_a_page_names_exists(page: Page) -> None:
     complain(found, f"{page.name} names files that do not exist:", "Correct the page, or add the file.")
 
 
+def test_every_test_that_a_page_names_exists() -> None:
+    """A claim stands beside the test that shows it: ``tests/….py::test_…``; ``::test_…`` alone is of the same file."""
+    missing = []
+    for page in PAGES:
+        for line in page.text.splitlines():
+            file = ""
+            for named, test in re.findall(r"`(tests/[\w/]+\.py)?(?:::(test_\w+))?`", line):
+                file = named or file
+                if test and f"def {test}(" not in (ROOT / file).read_text("utf-8"):
+                    missing.append(f"{page.path}: {file}::{test}")
+    assert missing == [], "name the test as it is called by now"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_make_target_that_a_page_names_exists(page: Page) -> None:
     known = set(re.findall(r"^([.a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
