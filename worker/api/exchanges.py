@@ -183,8 +183,7 @@ class Exchanges:
         return {name: self._header(whole, name) for name in named}
 
     def _header(self, whole: Whole, name: str) -> str:
-        found = self.scrubbed(whole.headers.get(name, ""))[:REQUEST_ID_MAX]
-        return found if found.isprintable() else "".join(filter(str.isprintable, found))
+        return "".join(filter(str.isprintable, self.scrubbed(whole.headers.get(name, ""))[:REQUEST_ID_MAX]))
 
     def _retry_after(self, whole: Whole) -> timedelta | None:
         return retry_after(whole.headers.get("retry-after"), self._clock.now())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from worker.cli.output import printable, say
+from worker.cli.output import say
 from worker.cli.wiring import operators_ledger
 from worker.config import Config
 from worker.engine.ports import Ledger
@@ -41,7 +41,7 @@ def decide(config: Config, chosen: Chosen, verdict: Verdict) -> None:
     """Decides every chosen write, or none. Raises `NotFound` for an unknown number or a wrong state."""
     with operators_ledger(config) as ledger:
         for line in told(ledger, decided(ledger, chosen, verdict)):
-            say(printable(line))
+            say(line)
 
 
 def told(ledger: Ledger, moves: Sequence[Move]) -> Iterator[str]:

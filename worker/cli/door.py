@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 
 import typer
 
-from worker.model.errors import InputErrors, WorkerError
+from worker.model.errors import InputErrors, WorkerError, printable
 
 LOST = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 """How writing to stdout or stderr fails; a file that a command opened itself has its name in the error."""
@@ -61,7 +61,7 @@ def tell_error(error: WorkerError) -> None:
         lines = [f"error: {error}", *([f"    {error.hint}"] if error.hint else [])]
     with suppress(OSError):
         for line in lines:
-            print("".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in line), file=sys.stderr)
+            print(printable(line, "\n\t"), file=sys.stderr)
 
 
 def in_our_words(error: Exception) -> None:

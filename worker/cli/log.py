@@ -12,7 +12,7 @@ from worker.cli.app import app, invocation
 from worker.cli.common import config_of, moment, reader_of
 from worker.cli.exchanged import exchanged
 from worker.cli.opening import ledger_url
-from worker.cli.output import LogFormat, moment_shown, print_json, print_line, print_table, printable, say
+from worker.cli.output import LogFormat, moment_shown, print_json, print_line, print_table, say
 from worker.cli.searching import say_nothing_found
 from worker.cli.verifying import head_of, verify_export, verify_ledger
 from worker.engine.wanted import wanted_of
@@ -20,7 +20,7 @@ from worker.ledger.chain import GENESIS
 from worker.ledger.exporting import Head, csv_head, csv_lines, json_lines
 from worker.ledger.reading import LedgerReader
 from worker.model.commits import LogFilter
-from worker.model.errors import UsageError
+from worker.model.errors import UsageError, printable
 from worker.model.facts import Json
 from worker.model.ids import WriteId
 from worker.model.records import WORKER

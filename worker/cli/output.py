@@ -16,6 +16,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from worker.model.errors import printable
 from worker.model.facts import Json
 
 WIDTH = 200
@@ -197,8 +198,3 @@ def _text(value: Json) -> str:
 def moment_shown(at: Json) -> Json:
     """A time of a record for a table: ``2026-03-01 12:00:06``, which is UTC as all of them."""
     return f"{at[:10]} {at[11:19]}" if isinstance(at, str) else at
-
-
-def printable(text: str) -> str:
-    """The text without what a terminal would obey; some of it was written by the service, or by its users."""
-    return "".join(one if one.isprintable() or one == "\n" else "\ufffd" for one in text)

@@ -10,9 +10,10 @@ from worker.api.probe import Probed, Resource
 from worker.cli.app import app, invocation
 from worker.cli.common import config_of
 from worker.cli.configs import assumptions_of
-from worker.cli.output import Format, print_json, print_table, printable, say
+from worker.cli.output import Format, print_json, print_table, say
 from worker.cli.wiring import probe_of
 from worker.config import Config
+from worker.model.errors import printable
 from worker.model.facts import Json
 
 

@@ -21,7 +21,7 @@ from worker.cli.output import Format, counted, print_json, say
 from worker.config import Config
 from worker.engine.ruletest_claims import Failure
 from worker.engine.ruletests import Bench, Ran, run_test
-from worker.model.errors import InputErrors, Problem, UsageError
+from worker.model.errors import InputErrors, Problem, UsageError, printable
 from worker.model.facts import Json
 from worker.model.ids import RuleId
 from worker.model.outcomes import Answered, Outcome
@@ -291,4 +291,4 @@ def _write(file: Path, report: ET.Element) -> None:
 
 def _xml(text: str) -> str:
     """The text without the characters that XML cannot hold."""
-    return "".join(one if one in "\t\n\r" or one.isprintable() else "\ufffd" for one in text)
+    return printable(text, "\t\n\r")

@@ -20,7 +20,7 @@ from worker.engine.cycle import Cycle
 from worker.engine.failing import Failing
 from worker.engine.health import RELOAD_EVERY
 from worker.engine.lasting import Lasting
-from worker.engine.partners import Identities, Partners, Renewed, held_while_gone, said_of
+from worker.engine.partners import ASKED_AGAIN, ASKED_AGAIN_MAX, Identities, Partners, Renewed, held_while_gone, said_of
 from worker.engine.parts import Parts
 from worker.engine.report import CycleReport
 from worker.engine.rulesource import RuleSource, RulesStatus
@@ -46,8 +46,6 @@ SILENT_FOR = 3
 """So many intervals after its last word the daemon says that it is alive, where no look has said so."""
 UNWRITABLE_FOR = timedelta(seconds=5)
 """So long another process may hold the ledger, or its disk be full, before anybody is told."""
-SIGN_IN_AGAIN = timedelta(seconds=5)
-SIGN_IN_AGAIN_MAX = timedelta(seconds=60)
 
 
 class Every(BaseTrigger):  # type: ignore[misc]  # the scheduler has no types
@@ -299,7 +297,7 @@ class Daemon:
 
     async def _signed_in(self) -> tuple[PartnerId, ...]:
         """The partners to watch. A service that cannot be reached is tried on; refused credentials end the start."""
-        wait = SIGN_IN_AGAIN
+        wait = ASKED_AGAIN
         while not self._stop.is_set():
             try:
                 partners = await self._partners_now()
@@ -310,7 +308,7 @@ class Daemon:
                 self._reporter.alarm("service_unreachable", error=str(problem), again_in=wait.total_seconds())
                 self._save_status()
                 await self._quiet(wait)
-                wait = min(SIGN_IN_AGAIN_MAX, wait * 2)
+                wait = min(ASKED_AGAIN_MAX, wait * 2)
                 continue
             self._unreachable = None
             if not partners:

@@ -11,6 +11,7 @@ from worker.engine.edits import reopened, with_remembered
 from worker.engine.settings import EngineSettings, policy_for
 from worker.model.commits import MemoryChange, Move
 from worker.model.errors import WorkerError
+from worker.model.facts import Json
 from worker.model.ids import EventId, PartnerId, RuleId
 from worker.model.memory import RuleMemory
 from worker.model.records import Record, of_write
@@ -49,9 +50,9 @@ def resolved(write: Write, *, applied: bool, because: str, by: str, now: datetim
 def approved(write: Write, *, because: str, by: str, now: datetime, amount: float | None = None) -> Move:
     """The move of an ``approve``: a waiting write is planned again, and still passes every guard. ``amount``: what the
     one who approves it was shown that it spends."""
+    facts: Mapping[str, Json] | None = None if amount is None else {"amount": amount}
     change = move(write, "planned", at=now, reason="person", why=because, approved=True)
-    word, *rest = _decided(write, "approved", change, by).records
-    return replace(change, records=(replace(word, facts=None if amount is None else {"amount": amount}), *rest))
+    return _decided(write, "approved", change, by, facts)
 
 
 def rejected(write: Write, *, because: str, by: str, now: datetime) -> Move:
@@ -59,10 +60,11 @@ def rejected(write: Write, *, because: str, by: str, now: datetime) -> Move:
     return _decided(write, "resolved", move(write, "cancelled", at=now, reason="person", why=because), by)
 
 
-def _decided(write: Write, kind: str, change: Move, by: str) -> Move:
+def _decided(write: Write, kind: str, change: Move, by: str, facts: Mapping[str, Json] | None = None) -> Move:
     """The person's word first, then the state that follows from it; both say who it was."""
     word = "let go" if kind == "approved" else "rejected"
     said = of_write(write, at=change.after.changed_at, kind=kind, reason="person", why=f"{word}: {change.after.why}")
+    said = replace(said, facts=facts)
     return replace(change, records=tuple(replace(record, by=by) for record in (said, *change.records)))
 
 

@@ -113,7 +113,7 @@ class Problem:
         before, after = "…" if begin else "", "…" if begin + SOURCE_SHOWN_MAX < len(self.source) else ""
         blank = " " * len(before) + "".join(_blank(one) for one in shown[: index - begin])
         number = str(self.line)
-        plain = "".join(one if one == "\t" or one.isprintable() else "\ufffd" for one in shown)
+        plain = printable(shown, "\t")
         return (f"  {number} | {before}{plain}{after}", f"  {' ' * len(number)} | {blank}^")
 
 
@@ -130,3 +130,9 @@ def _blank(char: str) -> str:
     if char == "\t":
         return char
     return "" if combining(char) else "  " if east_asian_width(char) in "WF" else " "
+
+
+def printable(text: str, keep: str = "\n") -> str:
+    """The text without what a terminal would obey, what turns the direction of reading and what cannot be seen; some of
+    it was written by the service, or by its users."""
+    return "".join(one if one.isprintable() or one in keep else "\ufffd" for one in text)

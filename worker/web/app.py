@@ -21,7 +21,7 @@ from starlette.types import ASGIApp
 
 from worker import __version__
 from worker.engine.health import unhealthy
-from worker.model.errors import UsageError, WorkerError
+from worker.model.errors import UsageError, WorkerError, printable
 from worker.model.records import KINDS, REASONS
 from worker.web.acts import Act, act_of
 from worker.web.door import FORM_COOKIE, Door, Forms, Visitor, cookie_of
@@ -80,9 +80,7 @@ def templates() -> Environment:
 
 def _shown(value: object) -> object:
     """A text without what turns the direction of reading or cannot be seen: an id must look like what it is."""
-    if isinstance(value, Markup) or not isinstance(value, str) or value.isprintable():
-        return value
-    return "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in value)
+    return value if isinstance(value, Markup) or not isinstance(value, str) else printable(value, "\n\t")
 
 
 class Site:
