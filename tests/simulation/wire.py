@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import httpx
@@ -22,7 +22,6 @@ from tests.simulation.points import SHOWN_NOTHING, WRONG_OBJECT, Harm, Points
 from worker.api.connection import HAND_OVER
 from worker.ledger.mark import read_mark
 from worker.ledger.places import LedgerPlace
-from worker.model.replacing import replace
 from worker.sandbox.books import Seen
 from worker.sandbox.delivery import Answer, Delivery, Hang, TwinRequest
 from worker.sandbox.faults import Fault, FaultPlan, Match

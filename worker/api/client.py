@@ -8,7 +8,7 @@ remembered beyond tokens and refusals.
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Protocol
 
@@ -31,7 +31,6 @@ from worker.model.exchange import Clock, Listing, Places, TaskState, TellPart, U
 from worker.model.facts import Fact, FactKey, Known, Trace, Unknown, UnknownCode
 from worker.model.ids import EventId, PartnerId
 from worker.model.outcomes import NotSent, Outcome
-from worker.model.replacing import replace
 from worker.model.writes import Intent
 
 DENIED_AGAIN_S = 300.0

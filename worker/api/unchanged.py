@@ -20,7 +20,7 @@ from worker.model.facts import Json
 
 _PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
-KEPT_MAX = 4_000
+UNCHANGED_MAX = 4_000
 """Answers kept; those asked for longest ago go first."""
 WITHOUT_REFERENCES = 2
 """The newest way of `marshal` in which equal values are the same bytes, whoever else holds them."""
@@ -46,7 +46,7 @@ class Decoder:
             content = error
         self._kept[place] = (digest, content)
         self._kept.move_to_end(place)
-        if len(self._kept) > KEPT_MAX:
+        if len(self._kept) > UNCHANGED_MAX:
             gone, _ = self._kept.popitem(last=False)
             self._items.pop(gone, None)
         return content

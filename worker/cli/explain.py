@@ -14,7 +14,7 @@ from worker.cli.opening import ledger_url
 from worker.cli.output import Format, console, print_json, say
 from worker.cli.searching import strangers
 from worker.config import Config
-from worker.engine.explaining import STANDINGS, Known, RuleExplained, Standing, explain
+from worker.engine.explaining import STANDINGS, EventKnown, RuleExplained, Standing, explain
 from worker.guards.halts import as_of_now
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.errors import InputErrors, NotFound
@@ -88,7 +88,7 @@ def _answers(
     for name in ledger.partners_of(event):
         if partner not in (None, name):
             continue
-        known = Known(
+        known = EventKnown(
             partner=name,
             event=event,
             evaluations=ledger.evaluations([event], name),

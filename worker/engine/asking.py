@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from worker.engine import resets
 from worker.engine.conflicts import Standing, overruled, standing_wishes, wishes_in_force
 from worker.engine.edits import wanted_by
 from worker.engine.looks import Settings, mode_of
 from worker.engine.parts import Parts
+from worker.engine.resets import reset_objection
 from worker.engine.state import PartnerState
 from worker.guards.situation import No
 from worker.model.ids import EventId, RuleId
@@ -65,7 +65,7 @@ class Asking:
             open_writes=self._ledger.open_writes(write.key.partner),
             deciding=self._settings.deciding,
         )
-        return objection(write, asked) or resets.objection(state.memory, write, self._clock.now())
+        return objection(write, asked) or reset_objection(state.memory, write, self._clock.now())
 
     def rules(self, state: PartnerState, write: Write) -> tuple[Rule, ...]:
         """The rules in force that still ask for this very write of this partner."""

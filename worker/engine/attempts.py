@@ -5,7 +5,7 @@ daemon would not. What differs between them, the reading and the storing, stays 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from worker.engine.edits import let_go
@@ -17,7 +17,6 @@ from worker.model.commits import Move
 from worker.model.facts import Fact, FactKey, Known, Observation
 from worker.model.ids import EventId, RuleId
 from worker.model.memory import RuleMemory
-from worker.model.replacing import replace
 from worker.model.rules import Judgement, Rule, Truth
 from worker.model.writes import State, Write
 from worker.rules.evaluate import normalised, watch_key

@@ -7,7 +7,7 @@ yet is no value: it keeps everything as it was.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from worker.engine.episodes import ends_of
 from worker.engine.looks import (
@@ -26,7 +26,6 @@ from worker.engine.times import at_brake, told_by
 from worker.model.commits import Brake
 from worker.model.facts import Json, Known
 from worker.model.memory import Baseline, RuleMemory
-from worker.model.replacing import replace
 from worker.model.rules import Truth, Watch
 from worker.model.writes import UNSENT, Write
 from worker.rules.evaluate import difference, normalised, watch_key

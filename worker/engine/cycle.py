@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import chain
 
@@ -27,7 +27,6 @@ from worker.engine.state import PartnerState
 from worker.model.errors import LedgerUnwritable, StateConflict
 from worker.model.ids import EventId, PartnerId, RuleId
 from worker.model.memory import PartnerMemory
-from worker.model.replacing import replace
 from worker.model.rules import Truth
 from worker.model.writes import Write
 

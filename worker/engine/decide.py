@@ -7,7 +7,7 @@ simulation call this very function; what it gives is recorded in one transaction
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from worker.engine.changes import Watched, change_facts, glance_at_change, watch
@@ -31,7 +31,6 @@ from worker.model.facts import FactKey
 from worker.model.ids import EventId, RuleId, WriteId
 from worker.model.memory import EPISODE_JUMP, RuleMemory
 from worker.model.records import Record
-from worker.model.replacing import replace
 from worker.model.rules import Judgement, Rule, RuleSet, Scope, Truth
 from worker.model.writes import UNSENT, Write
 from worker.rules.evaluate import keys_for

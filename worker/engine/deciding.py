@@ -7,7 +7,7 @@ decision as one transaction with the records of what was seen, and only then tak
 from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from worker.engine.calm import horizon
@@ -28,7 +28,6 @@ from worker.model.facts import Observation
 from worker.model.ids import EventId, RuleId
 from worker.model.memory import RuleMemory
 from worker.model.records import Record
-from worker.model.replacing import replace
 from worker.model.rules import Rule, RuleSet, Truth
 from worker.model.trail import Trail
 from worker.model.writes import Write

@@ -9,14 +9,13 @@ Writes in flight or unsettled are left alone: they are settled by reading.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from worker.engine.looks import ASKED
 from worker.model.commits import Move
 from worker.model.ids import EventId, RuleId
 from worker.model.memory import Baseline, RuleMemory
-from worker.model.replacing import replace
 from worker.model.rules import RuleSet
 from worker.model.writes import UNSENT, Write
 from worker.writes.states import move, note

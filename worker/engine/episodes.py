@@ -4,6 +4,7 @@ Opens at a definite true, closes at a definite false; unknown opens, closes, sta
 enforce`` a new episode opens while the condition holds and the target has drifted from the wanted value.
 """
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
@@ -23,7 +24,6 @@ from worker.engine.looks import (
 from worker.model.actions import ACTIONS
 from worker.model.commits import Brake
 from worker.model.memory import RuleMemory
-from worker.model.replacing import replace
 from worker.model.rules import Truth
 from worker.model.writes import UNSENT, Intent, Write
 from worker.rules.durations import duration_text

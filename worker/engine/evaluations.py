@@ -5,14 +5,13 @@ values that decided are others than those that stand in the ledger; the words, a
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from worker.engine.decide import Decision
 from worker.model.facts import Fact, Known, Unknown
 from worker.model.ids import EventId, PartnerId, RuleId
 from worker.model.records import Record
-from worker.model.replacing import replace
 from worker.model.rules import Rule, Truth
 from worker.model.trail import Ending, Evaluation, SeenFact
 from worker.rules.mentions import Fields, narrowed

@@ -6,16 +6,16 @@ soon as the ledger takes it: while the disk is full the outcome is kept and trie
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from worker.engine import resets
 from worker.engine.asking import Asking
 from worker.engine.attempts import Memories, earlier_in_do, objected, sending
 from worker.engine.outward import Outward
 from worker.engine.parts import Parts
 from worker.engine.ports import Places
 from worker.engine.preflight import Fresh, Preflight
+from worker.engine.resets import reset_objection
 from worker.engine.settings import policy_for, unvouched_for
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
@@ -38,7 +38,6 @@ from worker.model.exchange import WriteRequest
 from worker.model.facts import Json
 from worker.model.outcomes import Accepted, Answered, NotSent, Outcome
 from worker.model.records import Record
-from worker.model.replacing import replace
 from worker.model.rules import Rule
 from worker.model.writes import State, Write
 from worker.writes.denials import after_outcome, in_a_row
@@ -139,7 +138,7 @@ class Executor:
         current = self._ledger.write(write.id)
         if current is None or (current.state, current.attempt, current.changed_at) != _life(write):
             return None  # somebody moved it meanwhile; the next cycle goes by what it is now
-        if resets.objection(state.memory, current, self._clock.now()) is not None or self._doubted(state, current):
+        if reset_objection(state.memory, current, self._clock.now()) is not None or self._doubted(state, current):
             return None
         sent: list[Json] = [{name: value} for name, value in request.query]
         amount, limits = budget_of(ready.situation, [*sent, request.body]), self._settings.limits

@@ -70,7 +70,7 @@ class RuleExplained:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class EventKnown:
     """What the ledger holds of one event of one partner. ``text``: gives a condition by its hash, None for none."""
 
     partner: PartnerId
@@ -81,7 +81,7 @@ class Known:
     text: Callable[[str], str | None] = field(repr=False)
 
 
-def explain(known: Known, rules: RuleSet | None, only: RuleId | None = None) -> tuple[RuleExplained, ...]:
+def explain(known: EventKnown, rules: RuleSet | None, only: RuleId | None = None) -> tuple[RuleExplained, ...]:
     """Every rule of the folder and every rule that the ledger remembers for the event, by id. Without rules, because
     their folder does not load, each as the ledger knows it."""
     by_id = {} if rules is None else {rule.id: rule for rule in rules.rules}
@@ -90,7 +90,7 @@ def explain(known: Known, rules: RuleSet | None, only: RuleId | None = None) -> 
     return tuple(_explained(known, one, by_id.get(one), loaded=loaded) for one in sorted(ids) if only in (None, one))
 
 
-def _explained(known: Known, rule_id: RuleId, rule: Rule | None, *, loaded: bool) -> RuleExplained:
+def _explained(known: EventKnown, rule_id: RuleId, rule: Rule | None, *, loaded: bool) -> RuleExplained:
     kept = [one for one in known.evaluations if one.rule == rule_id]
     taken = [Evaluated(evaluation=one, parts=_parts(known, one, rule)) for one in reversed(kept)]
     memory = next((one for one in known.memories if one.rule == rule_id), None)
@@ -109,7 +109,7 @@ def _explained(known: Known, rule_id: RuleId, rule: Rule | None, *, loaded: bool
     )
 
 
-def _standing(known: Known, rule: Rule | None, last: Evaluated | None) -> Standing:
+def _standing(known: EventKnown, rule: Rule | None, last: Evaluated | None) -> Standing:
     if rule is None:
         return "removed"
     if not rule.enabled:
@@ -123,12 +123,12 @@ def _ending(last: Evaluated | None) -> Standing:
     return "not_looked_at" if last is None else last.evaluation.ending
 
 
-def _parts(known: Known, one: Evaluation, rule: Rule | None) -> Explained | None:
+def _parts(known: EventKnown, one: Evaluation, rule: Rule | None) -> Explained | None:
     found = _condition(known, one, rule)
     return None if found is None else explained(found, scope_of(one))
 
 
-def _condition(known: Known, one: Evaluation, rule: Rule | None) -> CelCondition | None:
+def _condition(known: EventKnown, one: Evaluation, rule: Rule | None) -> CelCondition | None:
     """The condition in the text that was judged."""
     if rule is not None and rule.when_hash == one.when_hash:
         return rule.when if isinstance(rule.when, CelCondition) else None

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from worker.engine.needs import asks_more, wanted_keys, weight_of
 from worker.engine.parts import Parts
 from worker.engine.ports import Urgency
-from worker.engine.state import EVENT, PartnerState, Wanted
+from worker.engine.state import EVENT, FactsWanted, PartnerState
 from worker.model.facts import FactKey, Known
 from worker.model.ids import EventId
 from worker.model.rules import Rule
@@ -64,7 +64,7 @@ class FactReader:
             own = frozenset(key for key in wanted if key not in state.shared)
             if own:
                 weight = weight_of((priority for priority, keys in by_rule if keys), seen, now)
-                state.wanted[event] = Wanted(keys=own, weight=weight)
+                state.wanted[event] = FactsWanted(keys=own, weight=weight)
             else:
                 state.wanted.pop(event, None)
 

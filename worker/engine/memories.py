@@ -7,11 +7,11 @@ the memories of one event are a row; equal rows are one object. What is asked fo
 
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from operator import attrgetter
 
 from worker.model.ids import EventId, RuleId
 from worker.model.memory import RuleMemory
-from worker.model.replacing import replace
 
 Pair = tuple[EventId, RuleId]
 Row = Mapping[RuleId, RuleMemory]

@@ -7,12 +7,12 @@ are wanted while the condition is not definitely false.
 
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from datetime import datetime
 
 from worker.engine.times import may_be_due
 from worker.model.actions import ACTIONS
 from worker.model.facts import FactKey, Observation
-from worker.model.replacing import replace
 from worker.model.rules import Rule, Scope, Truth
 from worker.rules.evaluate import keys_for
 from worker.rules.parameters import lacks_defaults, runtime_in_days

@@ -7,7 +7,7 @@ Nothing here decides, and nothing is written: what must be remembered is handed 
 
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from math import ceil, floor
 from zlib import crc32
@@ -23,7 +23,6 @@ from worker.model.facts import Fact, FactKey, Known, Unknown
 from worker.model.ids import EventId
 from worker.model.memory import PartnerMemory
 from worker.model.records import Record
-from worker.model.replacing import replace
 from worker.model.rules import Rule
 from worker.reading.plan import Want, choose, delays, facts_per_look, requests_in
 

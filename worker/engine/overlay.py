@@ -6,10 +6,10 @@ keep the value they had at the firing, which stands in the context of every writ
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from worker.model.actions import ACTIONS
 from worker.model.facts import FactKey, Json, Known, Observation
-from worker.model.replacing import replace
 from worker.model.rules import Rule, Scope
 from worker.model.writes import Write
 

@@ -6,13 +6,12 @@ then somebody did something there, and what they did counts.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from worker.engine.effects import effect_of
 from worker.model.facts import Fact, FactKey, Json, Known, Observation
 from worker.model.ids import EventId, PartnerId
-from worker.model.replacing import replace
 from worker.model.trail import OF_PARTNER, Observed
 from worker.model.writes import Write
 

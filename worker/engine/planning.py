@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 from worker.engine.conflicts import precedence
 from worker.engine.looks import Candidate, Look, Settings, mode_of
@@ -12,7 +13,6 @@ from worker.model.facts import Json, Known
 from worker.model.ids import EventId, RuleId, WriteId
 from worker.model.moments import spelled
 from worker.model.records import Record
-from worker.model.replacing import replace
 from worker.model.rules import Rule, RuleSet
 from worker.model.writes import UNSENT, Mode, Plan, Write, WriteKey
 from worker.rules.durations import duration_text

@@ -9,7 +9,7 @@ replayed: what waits for a person goes on waiting.
 
 import heapq
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
@@ -28,7 +28,6 @@ from worker.model.commits import Commit
 from worker.model.facts import Fact, FactKey, Known, Observation, Unknown
 from worker.model.ids import EventId, PartnerId, RuleId, WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
-from worker.model.replacing import replace
 from worker.model.rules import Rule, RuleSet, Truth
 from worker.model.trail import MEMORY, OF_PARTNER, SILENCE, History, Observed
 from worker.model.writes import Plan, State, Write

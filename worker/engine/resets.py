@@ -6,6 +6,7 @@ only by a person's word.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 
 from worker.engine.edits import Edited
@@ -13,7 +14,6 @@ from worker.engine.looks import reset_before
 from worker.guards.situation import No
 from worker.model.memory import PartnerMemory
 from worker.model.records import REASONS
-from worker.model.replacing import replace
 from worker.model.writes import Write
 from worker.writes.states import and_then, move
 
@@ -47,7 +47,7 @@ def asked_anew(memory: PartnerMemory, edits: Iterable[Edited], writes: Iterable[
     return list(changed.values())
 
 
-def objection(memory: PartnerMemory, write: Write, now: datetime) -> No | None:
+def reset_objection(memory: PartnerMemory, write: Write, now: datetime) -> No | None:
     """Why a write whose outcome is unknown is not sent again, whatever reads show."""
     if write.state != "unknown" or not decided_before(memory, write, now):
         return None

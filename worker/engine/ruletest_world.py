@@ -7,7 +7,7 @@ where the test names none, and ``setup`` as ``{state: NONE}``, because a setup a
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 
@@ -16,7 +16,6 @@ from worker.engine.effects import NO_SETUP, effect_of
 from worker.model.document import RECORDS, SETUP_FIELDS, Field
 from worker.model.facts import UNREAD, Fact, FactKey, Json, Known, Observation, Unknown
 from worker.model.ids import EventId, PartnerId
-from worker.model.replacing import replace
 from worker.model.rules import Rule
 from worker.model.writes import Write
 from worker.rules.evaluate import BY_DEFAULT, keys_for

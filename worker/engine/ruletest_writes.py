@@ -10,7 +10,7 @@ vouched for hold nothing: they are about the service and not about rules. Tasks 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from worker.engine.asking import Asked, objection, rules_for
@@ -27,7 +27,6 @@ from worker.model.facts import UNREAD, Fact, Json, Known, Observation
 from worker.model.ids import EventId, WriteId
 from worker.model.memory import PartnerMemory
 from worker.model.outcomes import Accepted, Answered, NotSent, Outcome, Uncertain
-from worker.model.replacing import replace
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
 from worker.rules.testfile import LOST_ANSWERS, Answer

@@ -18,7 +18,7 @@ One partner, a few events, and facts that the test writes down. At every ``poll.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from worker.engine.decide import Decision, decide
@@ -36,7 +36,6 @@ from worker.model.facts import Observation
 from worker.model.ids import EventId, RuleId
 from worker.model.memory import PartnerMemory, RuleMemory
 from worker.model.records import Record
-from worker.model.replacing import replace
 from worker.model.rules import Judgement, Rule, RuleSet, Truth
 from worker.model.writes import Write
 from worker.rules.durations import duration_text

@@ -7,7 +7,7 @@ ledger: another process goes on with the next wait, and takes the task for runni
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -23,7 +23,6 @@ from worker.model.facts import Fact, Json, Known
 from worker.model.ids import EventId
 from worker.model.moments import spelled
 from worker.model.records import Record, of_write
-from worker.model.replacing import replace
 from worker.model.writes import Write
 from worker.writes.evidence import Evidence, fact_key, judge
 from worker.writes.life import FoundSending, Input, Policy, Settling, Step, TaskFailed, Then, advance

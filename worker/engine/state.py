@@ -61,7 +61,7 @@ def life_of(write: Write) -> tuple[State, int, bool]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class FactsWanted:
     """Facts that rules want of one event beside its own record, and how much a change of them matters, against 1."""
 
     keys: frozenset[FactKey]
@@ -99,7 +99,7 @@ class PartnerState:
     facts: dict[EventId, dict[FactKey, Fact]] = field(default_factory=dict)
     shared: dict[FactKey, Fact] = field(default_factory=dict)
     calm: Calm = field(default_factory=Calm)
-    wanted: dict[EventId, Wanted] = field(default_factory=dict)
+    wanted: dict[EventId, FactsWanted] = field(default_factory=dict)
     habits: Habits = field(default_factory=Habits)
     wanted_under: object = None
     frozen_under: object = None

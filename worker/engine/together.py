@@ -21,7 +21,7 @@ T = TypeVar("T")
 GROUP = 100
 """How many one commit takes at most, so that the first of them does not wait long for the last."""
 
-Ready = Callable[[], Sending | None]
+MaySend = Callable[[], Sending | None]
 """Called right before the commit, with nothing in between: what to record, or None where nothing is to be sent now."""
 
 
@@ -37,7 +37,7 @@ class Recorded:
 
 @dataclass(slots=True, kw_only=True)
 class _Asked:
-    ready: Ready
+    ready: MaySend
     told: "asyncio.Future[Recorded]"
 
 
@@ -57,7 +57,7 @@ class Together:
         self._outcomes: list[_Outcome] = []
         self._turn: asyncio.Task[None] | None = None
 
-    async def sending(self, ready: Ready) -> Recorded:
+    async def sending(self, ready: MaySend) -> Recorded:
         """Returns once the attempt is durably recorded, with its mark, or held by a brake. Raises as
         `Ledger.record_sendings` does; then nothing may be sent. Who is cancelled before is not recorded."""
         told: asyncio.Future[Recorded] = asyncio.get_running_loop().create_future()

@@ -4,7 +4,7 @@ The command stores what comes of it in a short transaction of its own; a running
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from worker.engine.operators import Word, spoken
@@ -12,7 +12,6 @@ from worker.model.commits import Commit, LogFilter
 from worker.model.facts import Json, Observation
 from worker.model.ids import EventId, PartnerId
 from worker.model.records import Record
-from worker.model.replacing import replace
 from worker.model.rules import Rule, Scope
 from worker.model.writes import NO_RULE, Plan, Write, WriteKey
 from worker.writes.intents import plan_steps

@@ -23,7 +23,7 @@ from worker.ledger.tables import action_log, observed, partner_memory, rule_memo
 from worker.model.errors import NotSafe
 from worker.model.facts import FactKey, Json
 from worker.model.ids import EventId, PartnerId, RuleId
-from worker.model.leafing import Outcomes, Settled, Wanted, WantedWrites
+from worker.model.leafing import Outcomes, RecordFilter, Settled, WriteFilter
 from worker.model.memory import RuleMemory
 from worker.model.writes import State, Write
 
@@ -42,7 +42,7 @@ class LedgerBrowser(LedgerReader):
         super().__init__(store)
         self._source = store
 
-    def newest(self, wanted: Wanted, limit: int) -> list[dict[str, Json]]:
+    def newest(self, wanted: RecordFilter, limit: int) -> list[dict[str, Json]]:
         """Records as they are printed, newest first, at most ``limit``. Raises `NotSafe` where one cannot be read."""
         a = action_log.c
         query = self._of_any_partner(_NEWEST_RECORDS, wanted)
@@ -64,7 +64,7 @@ class LedgerBrowser(LedgerReader):
             hint = "somebody changed it: `campaign-worker log --verify` says where"
             raise NotSafe(f"the action log cannot be read: {error}", hint=hint) from error
 
-    def newest_writes(self, wanted: WantedWrites, limit: int) -> tuple[Write, ...]:
+    def newest_writes(self, wanted: WriteFilter, limit: int) -> tuple[Write, ...]:
         """Writes, newest first, at most ``limit``."""
         query = _NEWEST_WRITES
         for name in ("state", "partner", "event", "rule"):
@@ -201,7 +201,7 @@ class LedgerBrowser(LedgerReader):
         with self._source.reading() as connection:
             return end_of_chain(connection)
 
-    def _of_any_partner(self, query: Select[tuple[object, ...]], wanted: Wanted) -> Select[tuple[object, ...]]:
+    def _of_any_partner(self, query: Select[tuple[object, ...]], wanted: RecordFilter) -> Select[tuple[object, ...]]:
         """An event without its partner: the index begins with the partner, and there are few of them."""
         if wanted.event is None or wanted.partner is not None:
             return query

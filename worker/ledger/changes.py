@@ -7,6 +7,7 @@ begins or ends a transaction.
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import cast
 
@@ -22,7 +23,6 @@ from worker.model.commits import Move
 from worker.model.errors import StateConflict
 from worker.model.ids import WriteId
 from worker.model.memory import PartnerMemory, RuleMemory
-from worker.model.replacing import replace
 from worker.model.writes import Plan, Write
 
 _MEMORY = upsert(rule_memory)

@@ -15,7 +15,8 @@ from typing import Literal, Self, cast
 
 from sqlalchemy import Select, func, literal_column, select, tuple_, union
 
-from worker.ledger import chain, tables
+from worker.ledger import tables
+from worker.ledger.chain import verify_to
 from worker.ledger.codec import decode, json_of, maybe_time, millis_text, time_of
 from worker.ledger.damage import readable
 from worker.ledger.journal import ALL_RECORDS, FIELDS, printed
@@ -279,7 +280,7 @@ class LedgerReader:
         """Recomputes the whole chain. That its end was cut off is shown by its mark, unless `refused` says that the
         mark cannot."""
         marked = marked_to(self._store)  # first: a daemon may go on meanwhile
-        return chain.verify_to(self._records(LogFilter()), marked)
+        return verify_to(self._records(LogFilter()), marked)
 
     # what explains
 

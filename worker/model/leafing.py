@@ -7,7 +7,7 @@ from worker.model.writes import State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class RecordFilter:
     """Which records to show; everything given must hold. ``before_seq``: only older ones, for leafing back."""
 
     partner: str | None = None
@@ -22,7 +22,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WantedWrites:
+class WriteFilter:
     """Which writes to show; everything given must hold. ``before_id``: only older ones, for leafing back."""
 
     state: str | None = None

@@ -16,14 +16,13 @@ One partner never slows another: no two lines share anything. Clock and chance a
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from heapq import heappop, heappush
 from itertools import count
 
 from worker.model.exchange import Clock, Urgency
 from worker.model.ids import PartnerId
-from worker.model.replacing import replace
 from worker.reading.pacing import (
     SENT_WITHIN,
     SHORTEST_SLEEP_S,

@@ -13,11 +13,9 @@ Policy and waiting are apart: `Pace` with its functions is pure and takes ``now`
 no clock and no randomness of its own: both are handed in.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from math import exp
-
-from worker.model.replacing import replace
 
 BURST_S = 0.8
 """Seconds of the pace that may leave at once after a rest, while no 429 has taught a lower one; at least a request."""

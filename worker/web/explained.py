@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from worker.engine.explaining import STANDINGS, Known, RuleExplained, explain
+from worker.engine.explaining import STANDINGS, EventKnown, RuleExplained, explain
 from worker.ledger.browsing import LedgerBrowser
 from worker.model.ids import EventId, PartnerId
 from worker.model.rules import RuleSet
@@ -62,7 +62,7 @@ class RuleWhy:
 def why_of(ledger: LedgerBrowser, rules: RuleSet, partner: str, event: str) -> tuple[RuleWhy, ...]:
     """Every rule that was ever looked at for the event; those that had something to do with it come first."""
     owner, eid = PartnerId(partner), EventId(event)
-    known = Known(
+    known = EventKnown(
         partner=owner,
         event=eid,
         evaluations=ledger.evaluations([eid], owner),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
-from worker.model.leafing import Wanted, WantedWrites
+from worker.model.leafing import RecordFilter, WriteFilter
 from worker.model.records import KINDS, REASONS
 from worker.rules.durations import parse_duration
 from worker.writes.states import MOVES
@@ -38,14 +38,14 @@ class Asked:
 class LogAsked(Asked):
     """Which records are asked for."""
 
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: RecordFilter = field(default_factory=RecordFilter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritesAsked(Asked):
     """Which writes are asked for."""
 
-    wanted: WantedWrites = field(default_factory=WantedWrites)
+    wanted: WriteFilter = field(default_factory=WriteFilter)
 
 
 def log_asked(query: Mapping[str, str], now: datetime) -> LogAsked:
@@ -55,7 +55,7 @@ def log_asked(query: Mapping[str, str], now: datetime) -> LogAsked:
     for name, known in (("kind", KINDS), ("reason", REASONS)):
         if name in given and given[name] not in known:
             problems.append(f"{name}: there is no {name} {given[name]!r}")
-    wanted = Wanted(
+    wanted = RecordFilter(
         partner=given.get("partner"),
         event=given.get("event"),
         rule=given.get("rule"),
@@ -76,7 +76,7 @@ def writes_asked(query: Mapping[str, str]) -> WritesAsked:
     state = given.get("state")
     if state is not None and state not in MOVES:
         problems.append(f"state: there is no state {state!r}")
-    wanted = WantedWrites(
+    wanted = WriteFilter(
         state=state if state in MOVES else None,
         partner=given.get("partner"),
         event=given.get("event"),

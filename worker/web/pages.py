@@ -10,7 +10,7 @@ from worker.guards.halts import as_of_now
 from worker.ledger.browsing import LedgerBrowser
 from worker.model.facts import Json
 from worker.model.ids import WriteId
-from worker.model.leafing import Wanted, WantedWrites
+from worker.model.leafing import RecordFilter, WriteFilter
 from worker.model.writes import State, Write
 from worker.web.charts import budget_used, time_to_confirmed, writes_a_day
 from worker.web.explained import why_of
@@ -137,9 +137,9 @@ def write_page(asking: Asking) -> Shown:
     write = asking.ledger.write(WriteId(number))
     if write is None:
         raise NoSuchPage(f"There is no write {text or 'without a number'}.")
-    records = asking.ledger.newest(Wanted(write=number), LIFE_RECORDS)[::-1]
+    records = asking.ledger.newest(RecordFilter(write=number), LIFE_RECORDS)[::-1]
     firing = asking.ledger.newest(
-        Wanted(partner=write.key.partner, event=write.key.event, rule=write.key.rule, kind="fired"), FOUND
+        RecordFilter(partner=write.key.partner, event=write.key.event, rule=write.key.rule, kind="fired"), FOUND
     )
     fired = [row_of(one) for one in firing if one.get("episode") == write.key.episode]
     values = {
@@ -157,14 +157,14 @@ def event_page(asking: Asking) -> Shown:
     event, partner = asking.one("event"), asking.one("partner")
     if not event:
         raise NoSuchPage("No event was named.")
-    wanted = Wanted(event=event, partner=partner or None)
+    wanted = RecordFilter(event=event, partner=partner or None)
     newest = asking.ledger.newest(wanted, EVENT_RECORDS + 1)
     owners = {str(record["partner"]) for record in newest}
     if len(owners) != 1:
         return search_page(asking)
     records = newest[:EVENT_RECORDS][::-1]
     partner = owners.pop()
-    writes = asking.ledger.newest_writes(WantedWrites(event=event, partner=partner), WRITES)
+    writes = asking.ledger.newest_writes(WriteFilter(event=event, partner=partner), WRITES)
     values = {
         "event": event,
         "partner": partner,
@@ -207,7 +207,7 @@ def rule_page(asking: Asking) -> Shown:
     """One rule: its text, what it did lately, and what it remembers of each event."""
     rule = asking.one("rule")
     shown = asking.parts.rules()
-    firings = asking.ledger.newest(Wanted(rule=rule, kind="fired"), FIRINGS)
+    firings = asking.ledger.newest(RecordFilter(rule=rule, kind="fired"), FIRINGS)
     if rule not in shown.rules and rule not in asking.ledger.rule_ids():
         raise NoSuchPage(f"There is no rule {rule}.")
     counts = asking.ledger.counts_of(rule)
@@ -260,7 +260,7 @@ def _rows(writes: Iterable[Write], asking: Asking) -> list[WriteRow]:
 def _recent(ledger: LedgerBrowser) -> list[dict[str, object]]:
     """The last things that happened to events: a line each, the newest first, one for each event."""
     seen: dict[tuple[str, str], Record] = {}
-    for record in ledger.newest(Wanted(), RECENT_LOOKED_AT):
+    for record in ledger.newest(RecordFilter(), RECENT_LOOKED_AT):
         if record.get("event") is not None:
             seen.setdefault((str(record["partner"]), str(record["event"])), record)
     newest = list(seen.items())[:RECENT]
@@ -270,7 +270,7 @@ def _recent(ledger: LedgerBrowser) -> list[dict[str, object]]:
 
 def _said(record: Record, ledger: LedgerBrowser, title: str) -> dict[str, object]:
     """An event's last record with, where there is one, the newest word on whose doing it was."""
-    found = ledger.newest(Wanted(partner=str(record["partner"]), event=str(record["event"])), FOUND)
+    found = ledger.newest(RecordFilter(partner=str(record["partner"]), event=str(record["event"])), FOUND)
     told = answers(found[::-1])
     return {"row": row_of(record), "answer": told[0] if told else None, "title": title}
 

@@ -7,11 +7,11 @@ one refusal. What ends the row is an answer that shows that a write was let in; 
 nothing. The row is part of the partner's memory: it outlives the process.
 """
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from worker.model.memory import PartnerMemory
 from worker.model.outcomes import Accepted, NotSent, Outcome, Refused
-from worker.model.replacing import replace
 from worker.model.writes import Write
 
 CREDENTIALS_HOLD = timedelta(minutes=5)

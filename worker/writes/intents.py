@@ -5,7 +5,7 @@ own (API section 3.2): it has its own life, its own outcome, and cannot be read 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never, cast
 from urllib.parse import unquote
 
@@ -13,7 +13,6 @@ from worker.model.action import Action
 from worker.model.actions import ACTIONS
 from worker.model.endpoints import Host, row_called
 from worker.model.facts import Json
-from worker.model.replacing import replace
 from worker.model.rules import Rule, Scope, Step
 from worker.model.values import budgets_in, in_cents, money_in
 from worker.model.writes import UNSETTLED, Intent, Write

@@ -7,11 +7,11 @@ that all say *not there* does, and presence in any single read settles it for go
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
 from worker.model.outcomes import Accepted, NotSent, Refused, Uncertain
-from worker.model.replacing import replace
 from worker.model.writes import State, Write
 from worker.writes.denials import CREDENTIALS_HOLD
 from worker.writes.evidence import Evidence

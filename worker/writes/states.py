@@ -6,12 +6,12 @@ person accepts a restored ledger. The pictures in docs/operating.md and docs/ref
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from worker.model.commits import Move
 from worker.model.records import Record, of_write
-from worker.model.replacing import replace
 from worker.model.writes import State, Write
 
 MOVES: Mapping[State, tuple[State, ...]] = {

@@ -1,5 +1,6 @@
 """From firings to plans: surge, mode, sharing of equal wishes, and what a newer firing replaces."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -8,7 +9,6 @@ import pytest
 from tests.looks import BUDGET_500, HOUR, INTERVAL, MINUTE, TCS, Story, a_rule, a_story, tcs
 from worker.engine.looks import Settings, firings_reach, mode_of
 from worker.model.ids import EventId, PartnerId
-from worker.model.replacing import replace
 from worker.model.rules import Rule, Step, Surge
 from worker.model.writes import Mode
 

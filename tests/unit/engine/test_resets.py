@@ -7,7 +7,7 @@ import pytest
 
 from tests.builders import NOW, a_write
 from worker.engine.edits import Edited
-from worker.engine.resets import asked_anew, decided_before, objection
+from worker.engine.resets import asked_anew, decided_before, reset_objection
 from worker.model.ids import EventId, PartnerId, RuleId
 from worker.model.memory import PartnerMemory
 from worker.model.writes import State, Write
@@ -60,7 +60,7 @@ def test_only_what_is_planned_is_moved_and_only_what_is_unknown_is_held(state: S
     write = a_write(state=state)
     reset = memory(write, back=SECOND, reset=SECOND)
     assert asked_anew(reset, [], [write], LATER) == []
-    no = objection(reset, write, LATER)
+    no = reset_objection(reset, write, LATER)
     assert (no is not None and (no.way, no.reason) == ("hold", "reset")) is (state == "unknown")
 
 

@@ -14,7 +14,7 @@ from worker.model.commits import Commit
 from worker.model.errors import NotSafe
 from worker.model.facts import FactKey, Known
 from worker.model.ids import EventId, PartnerId
-from worker.model.leafing import Outcomes, Settled, Wanted, WantedWrites
+from worker.model.leafing import Outcomes, RecordFilter, Settled, WriteFilter
 from worker.model.records import Record
 from worker.model.trail import Change, Observed, Trail
 
@@ -28,7 +28,7 @@ def browser(ledger: SqlLedger, tmp_path: Path) -> Iterator[LedgerBrowser]:
 
 
 def seqs(browser: LedgerBrowser, limit: int = 50, **wanted: Any) -> list[object]:  # noqa: ANN401 - fields of Wanted
-    return [record["seq"] for record in browser.newest(Wanted(**wanted), limit)]
+    return [record["seq"] for record in browser.newest(RecordFilter(**wanted), limit)]
 
 
 def three(ledger: SqlLedger) -> None:
@@ -80,9 +80,9 @@ def test_an_event_is_found_with_every_partner_that_is_known(ledger: SqlLedger, b
 def test_writes_are_leafed_through_and_narrowed(ledger: SqlLedger, browser: LedgerBrowser) -> None:
     first, second = planned(ledger, plan(key(1)), plan(key(2, event="e2")))
     become(ledger, second, "waiting", after(5))
-    assert [one.id for one in browser.newest_writes(WantedWrites(), 9)] == [2, 1]
-    assert [one.id for one in browser.newest_writes(WantedWrites(before_id=2), 9)] == [1]
-    assert [one.id for one in browser.newest_writes(WantedWrites(state="waiting", event="e2"), 9)] == [2]
+    assert [one.id for one in browser.newest_writes(WriteFilter(), 9)] == [2, 1]
+    assert [one.id for one in browser.newest_writes(WriteFilter(before_id=2), 9)] == [1]
+    assert [one.id for one in browser.newest_writes(WriteFilter(state="waiting", event="e2"), 9)] == [2]
     assert [one.id for one in browser.writes_in(["waiting", "planned"], 1)] == [first.id]
 
 
@@ -139,7 +139,7 @@ def test_a_record_that_was_tampered_with_is_not_shown_as_if_it_were_whole(
     ledger.apply(Commit(at=NOW, records=(fired(facts={"a": 1}),)))
     ledger._store.run_alone("UPDATE action_log SET facts = ?", '{"a":  2}')
     with pytest.raises(NotSafe, match="cannot be read"):
-        browser.newest(Wanted(), 9)
+        browser.newest(RecordFilter(), 9)
 
 
 def test_there_must_be_a_ledger_of_this_revision(tmp_path: Path) -> None:
