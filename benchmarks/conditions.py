@@ -21,9 +21,8 @@ from celpy.adapter import json_to_cel
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script, from anywhere
 
-from worker.engine.needs import scope_of
-from worker.model.facts import FactKey, Known, Observation
-from worker.model.ids import EventId, PartnerId
+from worker.engine.factreads import scope_of
+from worker.model.facts import EventId, FactKey, Known, Observation, PartnerId
 from worker.model.rules import Rule, Truth
 from worker.rules.load import read_rules
 

@@ -34,18 +34,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script,
 from benchmarks.decide_rivals import SIGNS, digest
 from benchmarks.rivals import origin, python, versions
 from tests.worlds import PARTNER, QUICK
+from worker.engine.daemon import keep
 from worker.engine.deciding import Decider
-from worker.engine.lasting import keep
 from worker.engine.looks import Settings as Deciding
-from worker.engine.memories import Memories
 from worker.engine.observe import Seen
 from worker.engine.parts import Parts, RulesInUse
 from worker.engine.recording import Recorder
-from worker.engine.state import EVENT, PartnerState
+from worker.engine.state import EVENT, Memories, PartnerState
 from worker.ledger.sql import SqlLedger
-from worker.model.facts import Known
-from worker.model.ids import EventId
-from worker.model.memory import PartnerMemory
+from worker.model.commits import PartnerMemory
+from worker.model.facts import EventId, Known
 from worker.model.rules import RuleSet
 from worker.rules.load import read_rules
 
@@ -157,7 +155,7 @@ class Worker:
         return took, sum(one.kind == "fired" for one in decision.commit.records)
 
     def listed_of(self, one: Record) -> Record:
-        """An event as the client hands it over: with the fields that are needed (`worker.api.rows`)."""
+        """An event as the client hands it over: with the fields that are needed (`worker.api.decoding`)."""
         needed = self.in_use.needed
         return one if needed is None else {name: value for name, value in one.items() if name in needed}
 

@@ -32,11 +32,10 @@ from benchmarks import rivals
 from benchmarks.ledger_floor import Bare, noting
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Brake, Commit, Move, Sending, SendingView
-from worker.model.ids import EventId, PartnerId, RuleId
-from worker.model.outcomes import Accepted, Answered
+from worker.model.exchange import Accepted, Answered
+from worker.model.facts import EventId, PartnerId, RuleId
 from worker.model.writes import Intent, Plan, Write, WriteKey
-from worker.writes.life import Attempted, Policy, advance
-from worker.writes.states import move
+from worker.writes.life import Attempted, Policy, advance, move
 
 HERE = Path(__file__).resolve().parent
 TURNS = int(os.environ.get("TURNS", "15"))

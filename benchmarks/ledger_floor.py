@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from worker.ledger.database import make_durable
 from worker.ledger.mark import SLOT_BYTES
 from worker.ledger.places import LedgerPlace
 from worker.ledger.sql import SqlLedger
-from worker.ledger.store import make_durable
 
 WAL_PAGES = 1_100
 """A little more than the log has when SQLite moves it into the file."""

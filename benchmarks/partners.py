@@ -30,10 +30,9 @@ from tests.virtual import VirtualLoop
 from tests.worlds import PAUSE, QUICK, Town, happening, rule_set, tenant
 from worker.engine.daemon import Daemon
 from worker.engine.parts import Parts
-from worker.engine.report import CycleReport
+from worker.engine.ports import CycleReport
 from worker.ledger.sql import SqlLedger
-from worker.model.facts import Json
-from worker.model.ids import PartnerId
+from worker.model.facts import Json, PartnerId
 from worker.model.rules import RuleSet
 from worker.sandbox.service import Service
 from worker.sandbox.transport import BASE_URLS, TwinTransport

@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script,
 from benchmarks.rivals import origin
 from tests.virtual import VirtualLoop, run_virtually
 from tests.worlds import PARTNER, QUICK, Town, happening, rule_set, world
-from worker.engine.lasting import keep
+from worker.engine.daemon import keep
 from worker.engine.looks import Settings as Deciding
 from worker.engine.state import PartnerState
 from worker.sandbox.service import Service

@@ -9,8 +9,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from worker.guards.situation import Limits, Situation
-from worker.model.facts import Fact, FactKey, Json, Known, Observation, Trace, Unknown, UnknownCode
-from worker.model.ids import EventId, PartnerId, RuleId, WriteId
+from worker.model.facts import (
+    EventId,
+    Fact,
+    FactKey,
+    Json,
+    Known,
+    Observation,
+    PartnerId,
+    RuleId,
+    Trace,
+    Unknown,
+    UnknownCode,
+    WriteId,
+)
 from worker.model.rules import Judgement, Rule, Scope, Step, Truth
 from worker.model.writes import Intent, State, Write, WriteKey
 from worker.writes.intents import plan_steps

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Commit, Move
-from worker.model.facts import Json
-from worker.model.ids import EventId, PartnerId, RuleId
+from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.records import Record, of_write
 from worker.model.writes import Intent, Plan, State, Write, WriteKey
 

@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 from tests.virtual import VirtualClock, VirtualLoop, run_virtually
 from worker.model.exchange import Urgency
-from worker.model.ids import PartnerId
+from worker.model.facts import PartnerId
 from worker.reading.pacer import Pacer
 
 PARTNER = PartnerId("partner-id-hall")

@@ -12,17 +12,15 @@ from typing import Any
 from worker.engine.decide import Decision, decide
 from worker.engine.edits import edits_of, reopened_by
 from worker.engine.looks import Look, Settings
-from worker.ledger.codec import decode, encode
-from worker.model.commits import Commit, Move
-from worker.model.facts import Fact, FactKey, Json, Known, Observation, Unknown
-from worker.model.ids import EventId, PartnerId, RuleId, WriteId
-from worker.model.memory import PartnerMemory, RuleMemory
+from worker.ledger.tables import decode, encode
+from worker.model.commits import Commit, Move, PartnerMemory, RuleMemory
+from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId, Unknown, WriteId
 from worker.model.records import Record
 from worker.model.rules import Computed, Rule, RuleSet, Step, Watch
 from worker.model.writes import State, Write
 from worker.rules.cel import compile_source
 from worker.rules.conditions import computed, condition
-from worker.writes.states import move
+from worker.writes.life import move
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 PARTNER = PartnerId("partner-id-acme")

@@ -9,9 +9,9 @@ from worker.engine.parts import Parts
 from worker.engine.ports import Service
 from worker.engine.rehearsal import Rehearsal, Rehearsed
 from worker.engine.remembered import Remembered
-from worker.ledger.draft import draft_of
 from worker.ledger.reading import open_reading
-from worker.model.ids import PartnerId
+from worker.ledger.sql import draft_of
+from worker.model.facts import PartnerId
 
 
 async def rehearsed(here: Town, *, partner: PartnerId = PARTNER, beside: bool = False) -> Rehearsed:

@@ -16,27 +16,25 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.virtual import EPOCH, VirtualClock, VirtualLoop, run_virtually
-from worker.api.addresses import hosts_from
 from worker.api.assumptions import assumptions_from
 from worker.api.auth import Credentials
 from worker.api.client import ApiService, ApiSettings
-from worker.api.readings import CustomFact
-from worker.api.replies import Reply
-from worker.api.secret import Secret
+from worker.api.exchanges import Reply
+from worker.api.requests import CustomFact, hosts_from
 from worker.api.transport import Transports
+from worker.api.wire import Secret
 from worker.engine.cycle import Cycle
+from worker.engine.looks import EngineSettings
 from worker.engine.looks import Settings as Deciding
 from worker.engine.parts import Parts, RulesInUse
-from worker.engine.ports import Ledger
-from worker.engine.report import CycleReport
-from worker.engine.settings import EngineSettings
+from worker.engine.ports import CycleReport, Ledger
+from worker.engine.remembered import ToldLedger
 from worker.engine.state import PartnerState
-from worker.engine.told import ToldLedger
 from worker.guards.situation import Limits
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import LogFilter
 from worker.model.exchange import Message
-from worker.model.ids import PartnerId
+from worker.model.facts import PartnerId
 from worker.model.records import Record
 from worker.model.rules import RuleSet
 from worker.model.writes import Write

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from tests.acceptance.processes import WORKER, Home, Sandbox, home, sandbox, until
-from worker.cli.systemd import SOCKET_ENV
+from worker.cli.run import SOCKET_ENV
 
 pytestmark = pytest.mark.timeout(180)
 FIRST = "partner-id-aurora-live"

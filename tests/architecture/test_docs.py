@@ -29,8 +29,7 @@ from worker.model import errors
 from worker.model.actions import ACTIONS
 from worker.model.errors import InputErrors, WorkerError
 from worker.model.findings import CODES
-from worker.model.records import KINDS, REASONS
-from worker.model.topics import ALARMS
+from worker.model.records import ALARMS, KINDS, REASONS
 from worker.model.writes import State
 from worker.rules.functions import FUNCTIONS
 from worker.rules.load import load_rules

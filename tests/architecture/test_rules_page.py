@@ -8,7 +8,7 @@ import pytest
 from tests.broken_rules.__main__ import settings
 from tests.reference.pages import ROOT, pages
 from tests.unit.engine.ruletest_bench import outcome_of
-from worker.engine.quarrels import ping_pongs, quarrels
+from worker.engine.checking import ping_pongs, quarrels
 from worker.engine.ruletests import Bench, run_test
 from worker.rules.lint import lint
 from worker.rules.load import load, read_rules

@@ -18,9 +18,9 @@ import pytest
 ROOT: Final = Path(__file__).resolve().parents[2]
 WORKER: Final = ROOT / "worker"
 
-CODE_LINES_MAX: Final = 34_220
+CODE_LINES_MAX: Final = 33_521
 """Code lines of worker/, without comments, docstrings and blanks. It goes down; a commit that raises it says what for.
-From 32,176: the guards against what 18 attacks had broken, and the page's locks (docs/proof.md)."""
+From 34,220: modules that are read together became chapters."""
 FILE_LINES_MAX: Final = 700
 FUNCTION_LINES_MAX: Final = 60
 PARAMETERS_MAX: Final = 6
@@ -48,7 +48,6 @@ CLOCK_CALLS: Final = frozenset(
 
 ENTRANCES: Final = {
     "worker/__main__.py": "where a process begins",
-    "worker/ledger/memory.py": "the tests' ledger: the same code without a file",
     "worker/sandbox/transport.py": "the tests' way into the twin, over the client's own code",
 }
 

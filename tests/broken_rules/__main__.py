@@ -8,9 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from worker.cli.checking import Checked, checked, summary
-from worker.engine.looks import Settings
-from worker.engine.settings import EngineSettings
+from worker.cli.check import Checked, checked, summary
+from worker.engine.looks import EngineSettings, Settings
 from worker.guards.situation import Limits
 from worker.model.rules import Surge
 from worker.rules.registry import BUILT_IN_REGISTRY

@@ -19,10 +19,20 @@ import httpx
 
 from tests.unit.api.world import BrokenBody
 from tests.unit.sandbox.desk import Desk
-from worker.api.readings import READINGS, question_for
-from worker.model.document import CLUSTER_FIELDS, RADIUS_FIELDS, RECORDS, Field
-from worker.model.facts import Fact, FactKey, Json, Known, Scalar
-from worker.model.ids import EventId, PartnerId
+from worker.api.requests import READINGS, question_for
+from worker.model.facts import (
+    CLUSTER_FIELDS,
+    RADIUS_FIELDS,
+    RECORDS,
+    EventId,
+    Fact,
+    FactKey,
+    Field,
+    Json,
+    Known,
+    PartnerId,
+    Scalar,
+)
 
 E1 = EventId("e1")
 PARAMS: Mapping[str, Scalar] = {

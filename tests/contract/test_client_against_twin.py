@@ -11,26 +11,23 @@ import httpx
 import pytest
 
 from tests.unit.reading.virtual import VirtualClock, no_chance
-from worker.api.addresses import hosts_from
 from worker.api.assumptions import Assumptions, assumptions_from
 from worker.api.auth import Credentials
 from worker.api.client import ApiService, ApiSettings
-from worker.api.readings import READINGS, CustomFact
-from worker.api.replies import Reply
-from worker.api.secret import Secret
+from worker.api.exchanges import Reply
+from worker.api.requests import READINGS, CustomFact, hosts_from
 from worker.api.transport import Transports
+from worker.api.wire import Secret
 from worker.engine.ports import Service as Port
-from worker.model.exchange import Listing, TaskState, Urgency
-from worker.model.facts import Fact, FactKey, Known, Scalar, Unknown
-from worker.model.ids import EventId, PartnerId
-from worker.model.outcomes import Accepted, NotSent, Outcome, Uncertain
+from worker.model.exchange import Accepted, Listing, NotSent, Outcome, TaskState, Uncertain, Urgency
+from worker.model.facts import EventId, Fact, FactKey, Known, PartnerId, Scalar, Unknown
 from worker.model.writes import Intent
 from worker.reading.gate import Gate
 from worker.reading.pacer import Pacer
-from worker.sandbox.demo import FIRST_PARTNER, SECOND_PARTNER, demo_world
 from worker.sandbox.faults import Fault, Kind, Match
 from worker.sandbox.service import Service
 from worker.sandbox.settings import Settings
+from worker.sandbox.start import FIRST_PARTNER, SECOND_PARTNER, demo_world
 from worker.sandbox.transport import BASE_URLS, TwinTransport
 
 FIRST = PartnerId(FIRST_PARTNER)

@@ -19,16 +19,13 @@ import httpx
 import pytest
 
 from tests.unit.reading.virtual import VirtualClock
-from worker.api.addresses import Hosts
 from worker.api.assumptions import Assumptions
-from worker.api.connection import trust
-from worker.api.exchanges import Ask, Exchanges
-from worker.api.replies import Reply
-from worker.api.secret import Secret
-from worker.api.transport import Sending, Transports, Wire
-from worker.model.exchange import WriteRequest
-from worker.model.ids import PartnerId
-from worker.model.outcomes import Accepted, NotSent, Outcome, Uncertain
+from worker.api.exchanges import Ask, Exchanges, Reply
+from worker.api.requests import Hosts
+from worker.api.transport import Sending, Transports, Wire, trust
+from worker.api.wire import Secret
+from worker.model.exchange import Accepted, NotSent, Outcome, Uncertain, WriteRequest
+from worker.model.facts import PartnerId
 
 HALL = PartnerId("partner-id-hall")
 TOKEN = Secret("access-1")

@@ -9,12 +9,10 @@ import pytest
 
 from tests.unit.api.world import CLUB, CR, E1, HALL, Answer, Behaviour, World, answer, broken, event
 from worker.api import transport
-from worker.api.addresses import hosts_from
+from worker.api.requests import hosts_from
 from worker.model.errors import UsageError
-from worker.model.exchange import WriteRequest
-from worker.model.facts import Json
-from worker.model.ids import EventId
-from worker.model.outcomes import Accepted, NotSent, Outcome, Refused, Uncertain
+from worker.model.exchange import Accepted, NotSent, Outcome, Refused, Uncertain, WriteRequest
+from worker.model.facts import EventId, Json
 from worker.model.writes import Intent
 
 PAUSE = "/events/e1/client_campaign_status"

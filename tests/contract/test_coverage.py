@@ -12,16 +12,14 @@ from tests.contract.test_client_against_twin import FIRST, Meeting
 from tests.reference import coverage
 from worker.api.assumptions import ASSUMPTIONS, Assumptions
 from worker.api.probe import probed
-from worker.api.readings import READINGS, CustomFact
+from worker.api.requests import READINGS, CustomFact
 from worker.model.actions import ACTIONS
 from worker.model.endpoints import ENDPOINTS, Endpoint, row_of
-from worker.model.exchange import Urgency
-from worker.model.facts import Fact, FactKey, Known, Unknown
-from worker.model.ids import EventId
-from worker.model.outcomes import Accepted, Outcome
-from worker.sandbox.delivery import HOSTS, TwinRequest
+from worker.model.exchange import Accepted, Outcome, Urgency
+from worker.model.facts import EventId, Fact, FactKey, Known, Unknown
 from worker.sandbox.rows import ROWS, Found, find
 from worker.sandbox.service import Service
+from worker.sandbox.settings import HOSTS, TwinRequest
 
 E1 = EventId("e1")
 TEXT = coverage.FILE.read_text("utf-8")

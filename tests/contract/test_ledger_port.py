@@ -26,12 +26,10 @@ from tests.unit.ledger.examples import (
     to_sending,
 )
 from worker.engine.ports import Ledger
-from worker.ledger.memory import in_memory_ledger
-from worker.ledger.sql import SqlLedger
-from worker.model.commits import Brake, Commit, DaemonStatus, LogFilter
+from worker.ledger.sql import SqlLedger, in_memory_ledger
+from worker.model.commits import Brake, Commit, DaemonStatus, LogFilter, PartnerMemory
 from worker.model.errors import StateConflict
-from worker.model.ids import PartnerId, WriteId
-from worker.model.memory import PartnerMemory
+from worker.model.facts import PartnerId, WriteId
 
 MAKERS: dict[str, Callable[[Path], SqlLedger]] = {
     "file": open_ledger,

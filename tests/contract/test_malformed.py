@@ -20,12 +20,10 @@ import pytest
 from tests.contract.malformed import E1, Answer, answers, complaint, good, key_of, path_of
 from tests.unit.api.world import HALL, World, answer, id_token
 from worker.api.assumptions import assumptions_from
-from worker.api.readings import READINGS, CustomFact
-from worker.model.document import RECORDS
+from worker.api.requests import READINGS, CustomFact
 from worker.model.errors import WorkerError
 from worker.model.exchange import Listing, Urgency
-from worker.model.facts import Fact, FactKey, Json, Known, Observation
-from worker.model.ids import PartnerId
+from worker.model.facts import RECORDS, Fact, FactKey, Json, Known, Observation, PartnerId
 from worker.model.rules import Scope, Truth
 from worker.rules.conditions import condition
 

@@ -8,13 +8,12 @@ import pytest
 
 from tests.contract.test_client_against_twin import FIRST, Meeting
 from worker.api.assumptions import ASSUMPTIONS, Assumptions, assumptions_from
-from worker.api.findings import Finding
 from worker.api.probe import Probed, probed
+from worker.api.probing import Finding
 from worker.model.errors import NotFound
 from worker.model.facts import Json
-from worker.sandbox.dialects import DIALECTS
 from worker.sandbox.faults import Fault, Match
-from worker.sandbox.settings import Settings, changed_settings
+from worker.sandbox.settings import DIALECTS, Settings, changed_settings
 
 OTHERS = sorted(set(DIALECTS) - {"standard"})
 READABLE = {key for key, row in ASSUMPTIONS.items() if row.seen_by == "read"}

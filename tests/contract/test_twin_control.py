@@ -15,9 +15,9 @@ import httpx
 import pytest
 
 from worker.sandbox.app import ConnectionCutError, TwinApp
-from worker.sandbox.demo import FIRST_PARTNER, SECOND_PARTNER, demo_world
 from worker.sandbox.faults import Fault
 from worker.sandbox.service import Service
+from worker.sandbox.start import FIRST_PARTNER, SECOND_PARTNER, demo_world
 
 PAUSE = "/api/v3/events/e1/client_campaign_status?client_campaign_status=PAUSED"
 ROOT = Path(__file__).resolve().parents[2]
@@ -190,8 +190,8 @@ async def test_without_a_server_that_can_break_connections_a_cut_is_an_error() -
 
 PROGRAM = """
 import asyncio, time
-from worker.sandbox.demo import FIRST_DAY
-from worker.sandbox.server import Time, run_sandbox
+from worker.sandbox.start import FIRST_DAY
+from worker.sandbox.app import Time, run_sandbox
 from worker.sandbox.start import built
 run_sandbox(time=Time(clock=time.monotonic, sleep=asyncio.sleep), service=built(None, 4, FIRST_DAY), port=0)
 """

@@ -17,11 +17,11 @@ import anyio
 import httpx
 import pytest
 
-from worker.sandbox.delivery import Host
-from worker.sandbox.demo import FIRST_PARTNER, demo_world
+from worker.sandbox.app import SandboxError, Time, serving
 from worker.sandbox.faults import Fault, Kind, Match
-from worker.sandbox.server import SandboxError, Time, serving
 from worker.sandbox.service import Service
+from worker.sandbox.settings import Host
+from worker.sandbox.start import FIRST_PARTNER, demo_world
 from worker.sandbox.transport import BASE_URLS, TwinTransport
 
 PAUSE = "/events/e1/client_campaign_status?client_campaign_status=PAUSED"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.worlds import PARTNER, Town, draft, happening, town, world
-from worker.model.ids import RuleId
+from worker.model.facts import RuleId
 from worker.sandbox.changes import EventChange
 from worker.sandbox.faults import Kind
 from worker.sandbox.settings import Settings as TwinSettings

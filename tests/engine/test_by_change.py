@@ -11,7 +11,7 @@ from tests.virtual import EPOCH
 from tests.worlds import PARTNER, QUICK, Script, Town, happening, town, world
 from worker.engine.state import EVENT, PartnerState
 from worker.model.exchange import Urgency
-from worker.model.ids import EventId
+from worker.model.facts import EventId
 from worker.rules.load import read_rules
 from worker.sandbox.changes import EventChange
 from worker.sandbox.settings import Settings as Twin

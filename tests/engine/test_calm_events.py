@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.worlds import PARTNER, Town, draft, happening, town, world
-from worker.engine.calm import Calm
-from worker.model.ids import EventId
+from worker.engine.due import Calm
+from worker.model.facts import EventId
 from worker.rules.verdicts import Verdict
 
 MINUTE = 60.0

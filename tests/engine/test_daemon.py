@@ -13,12 +13,10 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from tests.worlds import PARTNER, Town, happening, tenant, town, world
 from worker.engine.daemon import Daemon
 from worker.engine.parts import Parts
-from worker.engine.ports import Service
-from worker.engine.report import CycleReport
+from worker.engine.ports import CycleReport, Service
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import DaemonStatus
-from worker.model.facts import Json
-from worker.model.ids import PartnerId
+from worker.model.facts import Json, PartnerId
 from worker.model.rules import RuleSet
 from worker.rules.load import read_rules
 

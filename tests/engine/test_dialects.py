@@ -10,8 +10,7 @@ import pytest
 from tests.worlds import QUICK, Town, draft, happening, town, world
 from worker.api.assumptions import assumptions_from
 from worker.model.actions import ACTIONS
-from worker.sandbox.dialects import DIALECTS
-from worker.sandbox.settings import Settings, changed_settings
+from worker.sandbox.settings import DIALECTS, Settings, changed_settings
 
 RULES = """
 rules:

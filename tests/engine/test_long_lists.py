@@ -11,10 +11,9 @@ import pytest
 from tests.engine.test_daemon import Told, no_budget
 from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, town, world
 from worker.engine.daemon import Daemon
-from worker.engine.health import unhealthy
 from worker.engine.partners import said_of
 from worker.engine.parts import Parts
-from worker.engine.report import CycleReport
+from worker.engine.ports import CycleReport, unhealthy
 from worker.model.facts import Json
 from worker.model.rules import RuleSet
 from worker.rules.load import read_rules

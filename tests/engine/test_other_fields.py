@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.worlds import PARTNER, Town, happening, town, world
-from worker.model.ids import EventId
+from worker.model.facts import EventId
 from worker.rules.load import read_rules
 
 WATCHING_TCS = """

@@ -13,9 +13,9 @@ from tests.calling import call, settle_in
 from tests.rehearsing import rehearsed
 from tests.worlds import OTHER, PARTNER, PAUSE, QUICK, Town, draft, happening, tenant, town, world
 from worker.engine.rehearsal import Rehearsed
-from worker.ledger.draft import draft_of
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import place_of
+from worker.ledger.sql import draft_of
 from worker.model.errors import NotSafe
 from worker.model.rules import Surge
 

@@ -11,11 +11,9 @@ import pytest
 from tests.worlds import PARTNER, PAUSE, QUICK, Town, draft, happening, town, world
 from worker.engine.recording import PAIRS_AT_ONCE
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Commit
+from worker.model.commits import OF_PARTNER, Commit, Evaluation
 from worker.model.errors import LedgerUnwritable
-from worker.model.facts import Fact, Known
-from worker.model.ids import EventId, PartnerId
-from worker.model.trail import OF_PARTNER, Evaluation
+from worker.model.facts import EventId, Fact, Known, PartnerId
 from worker.model.writes import Write
 from worker.rules.load import read_rules
 from worker.sandbox.changes import EventChange, PartnerChange

@@ -8,11 +8,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.worlds import PARTNER, Town, draft, town, world
+from worker.engine.explaining import wanted_of
 from worker.engine.looks import Settings as Deciding
 from worker.engine.operators import Word, approved, last_of_its_rule, reopening, resolved, spoken
-from worker.engine.wanted import wanted_of
 from worker.logs import tell
-from worker.messages.topics import item_of
+from worker.messages.digest import item_of
 from worker.model.commits import Commit
 from worker.model.writes import Mode
 from worker.sandbox.changes import EventChange

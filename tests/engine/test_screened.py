@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.worlds import PARTNER, Town, draft, happening, town, world
-from worker.engine.calm import Calm
-from worker.model.ids import EventId
+from worker.engine.due import Calm
+from worker.model.facts import EventId
 
 EVENTS = ("e1", "e2", "e3", "e4")
 WHEN = (

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.worlds import Town, happening, town, world
-from worker.model.ids import RuleId
+from worker.model.facts import RuleId
 
 CAMPAIGN = "/client_campaign_status$"
 OPTIMISATION = "/campaign_optimisation_status$"

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, paused_and_not_logged, town, world
-from worker.engine.operators import Word
-from worker.engine.undoing import undo_of
+from worker.engine.operators import Word, undo_of
 from worker.model.commits import Commit
 from worker.model.errors import LedgerDamaged, LedgerUnwritable
 from worker.model.writes import Write

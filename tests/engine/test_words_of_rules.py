@@ -10,9 +10,8 @@ from typing import Any
 
 from tests.worlds import Town, happening, town, world
 from worker.ledger.reading import open_reading
-from worker.messages.channel import AppriseChannel
 from worker.messages.digest import LINES_MAX
-from worker.messages.outbox import Outbox, Sent, Subscriber
+from worker.messages.outbox import AppriseChannel, Outbox, Sent, Subscriber
 from worker.model.writes import FINAL
 
 TELLING = """

@@ -15,11 +15,10 @@ from tests.prove.play import Complaint, Played
 from tests.prove.proofs import AT_ONCE, PROOFS
 from tests.virtual import EPOCH
 from tests.worlds import PARTNER
-from worker.model.ids import EventId, RuleId
+from worker.model.facts import EventId, RuleId
 from worker.model.writes import FINAL, Write
-from worker.sandbox.books import Effect, Seen
 from worker.sandbox.transport import BASE_URLS
-from worker.sandbox.watch import Violation
+from worker.sandbox.world import Effect, Seen, Violation
 
 START_S = 1000.0
 """Where the clock of a virtual loop begins."""

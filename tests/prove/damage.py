@@ -30,12 +30,11 @@ from tests.unit.ledger.examples import (
     open_ledger,
     plan,
 )
-from worker.ledger import connections
+from worker.ledger import database as connections
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Commit, LogFilter, Move, Sending
+from worker.model.commits import Commit, LogFilter, Move, PartnerMemory, Sending
 from worker.model.errors import NotSafe, WorkerError
 from worker.model.facts import Json
-from worker.model.memory import PartnerMemory
 from worker.model.records import of_write
 from worker.model.writes import State, Write
 

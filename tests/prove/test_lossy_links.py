@@ -64,10 +64,10 @@ while True:
 CLIENT = (
     """
 import asyncio, json, sys, time
-from worker.api.addresses import Hosts
+from worker.api.requests import Hosts
 from worker.api.assumptions import Assumptions
 from worker.api.exchanges import Exchanges
-from worker.api.secret import Secret
+from worker.api.wire import Secret
 from worker.api.transport import Transports, Wire
 from worker.model.exchange import WriteRequest
 from worker.system import SystemClock

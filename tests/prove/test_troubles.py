@@ -21,7 +21,7 @@ PUT = ("PUT", "/client_campaign_status$")
 FREEZES_ITSELF = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from worker.cli.configs import config_from
+from worker.cli.common import config_from
 from worker.cli.wiring import running_daemon
 
 frozen = []

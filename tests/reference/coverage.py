@@ -13,12 +13,10 @@ from typing import Final
 
 from tests.reference.spelling import table
 from worker.api.assumptions import ASSUMPTIONS, Assumptions
-from worker.api.readings import READINGS
-from worker.api.requests import write_request
+from worker.api.requests import READINGS, write_request
 from worker.model.actions import ACTIONS, EVERY_WRITE
 from worker.model.endpoints import ENDPOINTS, Endpoint, row_of
-from worker.model.facts import Observation
-from worker.model.ids import EventId, PartnerId
+from worker.model.facts import EventId, Observation, PartnerId
 from worker.model.rules import Scope
 from worker.rules.load import read_rules
 from worker.sandbox.rows import ROWS, Row

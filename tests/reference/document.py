@@ -17,9 +17,8 @@ from tests.reference.words import EXIT_CODES, LOG_FIELDS, TEST_KEYS
 from worker.api.assumptions import ASSUMPTIONS, SETTLE
 from worker.engine.observe import PARTNER_FACTS_EVERY
 from worker.ledger.reading import FIELDS
-from worker.model.action import Action, Call, Param
-from worker.model.actions import ACTIONS
-from worker.model.document import (
+from worker.model.actions import ACTIONS, Action, Call, Param
+from worker.model.facts import (
     BUDGET_RANGE_FIELDS,
     CLUSTER_FIELDS,
     DEFAULTS_FIELDS,
@@ -41,7 +40,7 @@ from worker.rules.durations import duration_text
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
 from worker.rules.registry import BUILT_IN, PARAMETERS, RULE_KEYS, FactName
 from worker.rules.testschema import rule_tests_schema
-from worker.writes.states import MOVES
+from worker.writes.life import MOVES
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 FILE: Final = ROOT / "docs" / "reference.md"
@@ -364,7 +363,7 @@ def keys_of_tests() -> tuple[str, ...]:
 
 def _states() -> str:
     about = (
-        "Every change of state goes through one table (`worker/writes/states.py`), from which this is drawn. A state "
+        "Every change of state goes through one table (`worker/writes/life.py`), from which this is drawn. A state "
         "that *holds its target* keeps other writes off it, because its effect may exist. Where a person accepts a "
         "restored ledger (`ledger accept-restore`), every write that is not final becomes `needs_human`.\n"
     )

@@ -17,8 +17,7 @@ from worker.engine.operators import approved, rejected, resolved
 from worker.model.rules import RuleSet
 from worker.model.writes import FINAL, State, Write
 from worker.writes.evidence import Evidence
-from worker.writes.life import Looked, Settling, advance
-from worker.writes.states import MOVES
+from worker.writes.life import MOVES, Looked, Settling, advance
 
 FILE: Final = ROOT / "docs" / "operating.md"
 BEGIN: Final = "<!-- The pictures: made by `make docs` from the table of states. -->"

@@ -21,9 +21,11 @@ from sqlalchemy.pool import StaticPool
 from tests.simulation.loop import OWNER, Killed
 from tests.simulation.points import Harm
 from tests.virtual import EPOCH
-from worker.ledger import connections, sql, store
+from worker.ledger import database as connections
+from worker.ledger import database as store
 from worker.ledger import mark as marks
-from worker.ledger.connections import Connection
+from worker.ledger import sql
+from worker.ledger.database import Connection
 from worker.ledger.mark import Mark
 from worker.ledger.places import LedgerPlace
 from worker.ledger.sql import SqlLedger

@@ -13,8 +13,8 @@ from functools import lru_cache
 from types import CodeType
 
 from tests.simulation.loop import OWNER, SimLoop
-from worker.api import connection
-from worker.sandbox.delivery import Delivery
+from worker.api import transport as connection
+from worker.sandbox.settings import Delivery
 
 MILLI = 1000.0
 KEPT_S = 5.0

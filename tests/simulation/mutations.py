@@ -182,7 +182,7 @@ _ALL: tuple[Mutant, ...] = (
         name="one of a group before its commit",
         why="a write that is to be recorded together with others is sent before that commit is on the disk",
         applied=flaw(
-            "worker.engine.together:Together.sending",
+            "worker.engine.execute:Together.sending",
             (
                 "return await told",
                 "return await told if len(self._asked) < 2 else Recorded(sending=ready(), began_s=9e9)",
@@ -194,7 +194,7 @@ _ALL: tuple[Mutant, ...] = (
         name="a group whose commit failed",
         why="writes are sent although the commit of their group failed",
         applied=flaw(
-            "worker.engine.together:Together._record",
+            "worker.engine.execute:Together._record",
             (
                 "for one in group:\n            _fail(one.told, problem)",
                 "for one, sending in zip(group, sendings): _tell(one.told, Recorded(sending=sending, began_s=began_s))",
@@ -205,7 +205,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="a group counts as none",
         why="a cap does not see those that are recorded in the same commit",
-        applied=flaw("worker.ledger.views:Views.recorded", ("insort(known.sent, at)", "pass")),
+        applied=flaw("worker.ledger.reading:Views.recorded", ("insort(known.sent, at)", "pass")),
         shown_by=(Try(scene="few at once", seed=5), Try(scene="few at once", seed=9)),
     ),
     Mutant(
@@ -238,7 +238,7 @@ _ALL: tuple[Mutant, ...] = (
         name="a cut was not sent",
         why="a broken connection is taken for one that never was",
         applied=flaw(
-            "worker.api.breaks:outcome_of_error",
+            "worker.api.classify:outcome_of_error",
             ("    return Uncertain(why=", "    return NotSent(cause='connect', why="),
         ),
         shown_by=(at("pause", "write", "cut after"),),
@@ -280,7 +280,7 @@ _ALL: tuple[Mutant, ...] = (
         name="synchronous=NORMAL",
         why="a commit returns before it is on the disk",
         applied=flaw(
-            "worker.ledger.store:make_durable",
+            "worker.ledger.database:make_durable",
             ("PRAGMA synchronous=FULL", "PRAGMA synchronous=NORMAL"),
             ("or synchronous != FULL", ""),
         ),
@@ -328,7 +328,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="caps count only successes",
         why="attempts whose outcome is unknown cost nothing",
-        applied=flaw("worker.ledger.views:Views._known", ("outcome != NOT_SENT", "outcome == 'accepted'")),
+        applied=flaw("worker.ledger.reading:Views._known", ("outcome != NOT_SENT", "outcome == 'accepted'")),
         shown_by=(at("few an hour", "write", "429 applied"),),
     ),
     Mutant(
@@ -435,7 +435,7 @@ _ALL: tuple[Mutant, ...] = (
         name="Retry-After ends with its process",
         why="a process that is started anew asks at once, whatever the one before was asked for",
         applied=flaw(
-            "worker.reading.patience:Patience.take_over", ("timedelta(0) < left <= LONGEST_RETRY_AFTER", "False")
+            "worker.reading.pacer:Patience.take_over", ("timedelta(0) < left <= LONGEST_RETRY_AFTER", "False")
         ),
         shown_by=(at("started anew", "read", "429, Retry-After ten years", 4),),
     ),
@@ -460,7 +460,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="a granted attempt asks no rule",
         why="what a person granted another attempt is sent against a stronger wish",
-        applied=flaw("worker.engine.asking:_overruled", (" and not write.sent", "")),
+        applied=flaw("worker.engine.preflight:_overruled", (" and not write.sent", "")),
         shown_by=(at("stop overtakes", "write", "hang after"),),
     ),
     Mutant(
@@ -502,7 +502,7 @@ _ALL: tuple[Mutant, ...] = (
         name="a chain that starts anew",
         why="each transaction begins its own chain of hashes",
         applied=flaw(
-            "worker.ledger.journal:Journal.__init__",
+            "worker.ledger.log:Journal.__init__",
             (
                 "self.seq, self.hash = end_of_chain(connection)",
                 'self.seq, self.hash = end_of_chain(connection)[0], "0" * 64',
@@ -520,7 +520,7 @@ _ALL: tuple[Mutant, ...] = (
         name="a restored write is planned",
         why="what was open in a restored ledger is sent again without a person",
         applied=flaw(
-            "worker.writes.states:restored",
+            "worker.writes.life:restored",
             ('state="needs_human"', 'state="planned"'),
             ('kind="needs_human"', 'kind="planned"'),
         ),
@@ -529,7 +529,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="everything is so already",
         why="a write is skipped although its target has another value",
-        applied=flaw("worker.guards.target:target_says", ("if so:", "if True:")),
+        applied=flaw("worker.guards.checks:target_says", ("if so:", "if True:")),
         shown_by=(plain("pause"),),
     ),
     Mutant(
@@ -646,13 +646,13 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="money is no object",
         why="budgets are sent beyond the limit of a day",
-        applied=flaw("worker.guards.spending:spend_brake", ("if limit is not None and total > limit:", "if False:")),
+        applied=flaw("worker.guards.checks:spend_brake", ("if limit is not None and total > limit:", "if False:")),
         shown_by=(plain("dear"),),
     ),
     Mutant(
         name="one event takes it all",
         why="budgets are sent beyond the limit of an event",
-        applied=flaw("worker.guards.spending:spend_brake", ("(of_event, limits.spend_per_event,", "(of_event, None,")),
+        applied=flaw("worker.guards.checks:spend_brake", ("(of_event, limits.spend_per_event,", "(of_event, None,")),
         shown_by=(plain("dear event"),),
     ),
     Mutant(
@@ -771,7 +771,7 @@ _ALL: tuple[Mutant, ...] = (
         name="an undo over another hand",
         why="an undo is sent although another hand has set the target since",
         applied=flaw(
-            "worker.guards.target:as_it_was_left",
+            "worker.guards.checks:as_it_was_left",
             ("    write = situation.write\n", "    return None\n    write = situation.write\n"),
         ),
         shown_by=(plain("undone too late"),),
@@ -779,14 +779,14 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="an undo over a hand that came and went",
         why="what looks have seen another hand do while an undo was held is not asked before it is sent",
-        applied=flaw("worker.guards.target:as_it_was_left", ("if touched is None", "if True")),
+        applied=flaw("worker.guards.checks:as_it_was_left", ("if touched is None", "if True")),
         shown_by=(plain("undone, there and back"),),
     ),
     Mutant(
         name="other hands by the wall clock",
         why="what another hand did since a write goes by times, and a clock that is set back hides it",
         applied=flaw(
-            "worker.engine.undoing:_foreign",
+            "worker.engine.operators:_foreign",
             ("LogFilter(after_seq=write.sent_seq, since=since)", "LogFilter(since=write.last_sent_at)"),
         ),
         shown_by=(plain("undone an hour back"),),
@@ -803,20 +803,20 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="told, and told again",
         why="a change that is in the log, and whose trail could not be stored, is told by the next process once more",
-        applied=flaw("worker.engine.observed:_told_of", ("if since is not None:", "if False:")),
+        applied=flaw("worker.engine.observe:_told_of", ("if since is not None:", "if False:")),
         shown_by=(Try(seed=11_201_187),),
     ),
     Mutant(
         name="stored, and told again",
         why="changes whose commit was reported as failed, and is there, are told once more",
-        applied=flaw("worker.engine.former:Former.values", ("if doubt is not None and", "if False and")),
+        applied=flaw("worker.engine.whose:Former.values", ("if doubt is not None and", "if False and")),
         shown_by=(at("pause", "commit", "sync fails, though it is there", 6),),
     ),
     Mutant(
         name="a change that is never told",
         why="the record of a change is lost with the commit that failed",
         applied=flaw(
-            "worker.engine.former:Former.tells_again",
+            "worker.engine.whose:Former.tells_again",
             ("for place, telling in self._telling.items():", "for place, telling in ():"),
         ),
         shown_by=(at("pause", "write", "429 applied, disk full for 8 s"),),
@@ -825,7 +825,7 @@ _ALL: tuple[Mutant, ...] = (
         name="what is lacking is forgotten",
         why="what a field was before a list lacked it is forgotten, and what it became meanwhile is in no record",
         applied=flaw(
-            "worker.engine.former:Former.tells",
+            "worker.engine.whose:Former.tells",
             ("self._lacks(place, (*telling.lacked, *telling.olds), now)", "self.lacked.pop(place, None)"),
         ),
         shown_by=(Try(scene="dear event", named=(("read", 11, "fields missing"),)),),
@@ -833,13 +833,13 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="what was lacking is in no trail",
         why="a process does not ask what a field was before the answers began to lack it, before it was started",
-        applied=flaw("worker.engine.observed:lacked_until_now", ("if asked else {}", "if False else {}")),
+        applied=flaw("worker.engine.observe:lacked_until_now", ("if asked else {}", "if False else {}")),
         shown_by=(Try(scene="dear event", named=(("read", 9, "fields missing"), ("commit", 11, "killed after"))),),
     ),
     Mutant(
         name="as the trail has it",
         why="what the log told last of a field is not asked where its trail is older",
-        applied=flaw("worker.engine.observed:_as_told", ("return [", "return had\n    return [")),
+        applied=flaw("worker.engine.observe:_as_told", ("return [", "return had\n    return [")),
         shown_by=(Try(seed=12_602_199), Try(seed=12_602_552)),
     ),
     Mutant(
@@ -862,7 +862,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="whoever was told of since",
         why="a change that was seen before a write, and told after it, is another hand's since",
-        applied=flaw("worker.engine.undoing:_by_another", ("elif facts[name] == made and not came:", "elif False:")),
+        applied=flaw("worker.engine.operators:_by_another", ("elif facts[name] == made and not came:", "elif False:")),
         shown_by=(Try(seed=11_404_699),),
     ),
     Mutant(
@@ -880,7 +880,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="an undo asks the condition",
         why="an undo, which has no rule, is held as one whose rule is gone",
-        applied=flaw("worker.engine.attempts:still_holds", ("    if write.undo:\n", "    if False:\n")),
+        applied=flaw("worker.engine.preflight:still_holds", ("    if write.undo:\n", "    if False:\n")),
         shown_by=(plain("undone"),),
     ),
     Mutant(
@@ -916,19 +916,19 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="one rule's halt is everybody's",
         why="a halt of one rule holds the writes of all others",
-        applied=flaw("worker.guards.halts:_of_rule", ("halt.rule in (None, rule)", "True")),
+        applied=flaw("worker.guards.situation:_of_rule", ("halt.rule in (None, rule)", "True")),
         shown_by=(plain("one rule halted"),),
     ),
     Mutant(
         name="a dead process's bytes go out",
         why="what the kernel has of a request is delivered although the connection was closed, or its process died",
-        applied=flaw("worker.api.connection:_discard", ('struct.pack("ii", 1, 0)', 'struct.pack("ii", 0, 0)')),
+        applied=flaw("worker.api.transport:_discard", ('struct.pack("ii", 1, 0)', 'struct.pack("ii", 0, 0)')),
         shown_by=(at("pause", "write", "packets lost for 6 s, and killed"),),
     ),
     Mutant(
         name="packets are sent anew for ever",
         why="the kernel goes on with a request that nobody acknowledges for longer than the attempt may last",
-        applied=flaw("worker.api.connection:_discard", ("max(1, round(timeout_s * 1000))", "0")),
+        applied=flaw("worker.api.transport:_discard", ("max(1, round(timeout_s * 1000))", "0")),
         shown_by=(at("pause", "write", "packets lost for 28 s, and stopped"),),
     ),
     Mutant(
@@ -970,7 +970,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="raised from what was",
         why="a value is sent although what it was computed from is another one by now",
-        applied=flaw("worker.guards.target:as_computed_from", ("if not moved:", "if True:")),
+        applied=flaw("worker.guards.checks:as_computed_from", ("if not moved:", "if True:")),
         shown_by=(plain("moved"),),
     ),
     Mutant(
@@ -982,7 +982,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="another file, and nobody looks",
         why="the ledger's files are exchanged beneath the worker, and it sends by what is nobody's any more",
-        applied=flaw("worker.ledger.store:Store.require_same", ("in self._files.items():", "in ():")),
+        applied=flaw("worker.ledger.database:Store.require_same", ("in self._files.items():", "in ():")),
         shown_by=(plain("exchanged beneath"),),
     ),
     Mutant(
@@ -1000,7 +1000,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="a part is the whole",
         why="what stands on another page of a list is taken not to be there",
-        applied=flaw("worker.api.extent:lacking", ("first, last = ", "return ''\n    first, last = ")),
+        applied=flaw("worker.api.wire:lacking", ("first, last = ", "return ''\n    first, last = ")),
         shown_by=(at("cluster on page three", "write", "429 applied"),),
     ),
     Mutant(

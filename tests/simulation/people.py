@@ -8,6 +8,7 @@ from typing import Protocol
 from tests.simulation.disk import Disk
 from tests.simulation.loop import SimLoop
 from tests.worlds import PARTNER
+from worker.engine.looks import EngineSettings
 from worker.engine.operators import (
     WITHOUT_EFFECT,
     Word,
@@ -18,14 +19,13 @@ from worker.engine.operators import (
     reopening,
     resolved,
     spoken,
+    undo_of,
 )
-from worker.engine.settings import EngineSettings
-from worker.engine.undoing import undo_of
 from worker.ledger.sql import SqlLedger
 from worker.ledger.upkeep import accept_restore
 from worker.model.commits import Commit
 from worker.model.errors import StateConflict, WorkerError
-from worker.model.ids import RuleId
+from worker.model.facts import RuleId
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
 from worker.sandbox.world import Happening

@@ -16,30 +16,28 @@ from tests.simulation.disk import Disk
 from tests.simulation.kernel import socket_of
 from tests.simulation.loop import SimLoop
 from tests.simulation.wire import Around, SimTransport
-from worker.api.addresses import hosts_from
 from worker.api.assumptions import Assumptions
 from worker.api.auth import Credentials
 from worker.api.client import ApiService, ApiSettings
-from worker.api.replies import Reply
-from worker.api.secret import Secret
+from worker.api.exchanges import Reply
+from worker.api.requests import hosts_from
 from worker.api.transport import Transports
+from worker.api.wire import Secret
 from worker.engine.daemon import Daemon
+from worker.engine.looks import EngineSettings
 from worker.engine.parts import Parts
-from worker.engine.report import CycleReport
-from worker.engine.settings import EngineSettings
+from worker.engine.ports import CycleReport
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import place_of
 from worker.ledger.reading import SERVICE
 from worker.ledger.sql import SqlLedger
 from worker.model.errors import WorkerError
 from worker.model.exchange import Message
-from worker.model.facts import Json
-from worker.model.ids import PartnerId
+from worker.model.facts import Json, PartnerId
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
 from worker.reading.gate import Gate
-from worker.reading.pacer import Pacer
-from worker.reading.patience import Patience
+from worker.reading.pacer import Pacer, Patience
 from worker.sandbox.transport import BASE_URLS
 
 CLOCK: ContextVar["SimClock"] = ContextVar("CLOCK")

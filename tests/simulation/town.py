@@ -36,14 +36,13 @@ from tests.virtual import EPOCH
 from tests.worlds import PARTNER, QUICK, happening, rule_set, world
 from worker.api.assumptions import Assumptions, assumptions_from
 from worker.engine import daemon
-from worker.engine.settings import EngineSettings
+from worker.engine.looks import EngineSettings
 from worker.guards.situation import Limits
 from worker.model.rules import RuleSet, Surge
 from worker.sandbox.changes import EventChange, ResetChange, SettingsChange, SignOutChange
-from worker.sandbox.delivery import TwinRequest
 from worker.sandbox.service import Service
 from worker.sandbox.settings import Settings as TwinSettings
-from worker.sandbox.settings import User
+from worker.sandbox.settings import TwinRequest, User
 from worker.sandbox.transport import BASE_URLS
 from worker.sandbox.world import Happening
 

@@ -19,14 +19,14 @@ from tests.simulation.history import Read
 from tests.simulation.kernel import KEPT_S, Kept, Socket, Timers
 from tests.simulation.loop import OWNER, START_S, Killed, SimLoop
 from tests.simulation.points import SHOWN_NOTHING, WRONG_OBJECT, Harm, Points
-from worker.api.connection import HAND_OVER
+from worker.api.transport import HAND_OVER
 from worker.ledger.mark import read_mark
 from worker.ledger.places import LedgerPlace
-from worker.sandbox.books import Seen
-from worker.sandbox.delivery import Answer, Delivery, Hang, TwinRequest
 from worker.sandbox.faults import Fault, FaultPlan, Match
 from worker.sandbox.service import Service
+from worker.sandbox.settings import Answer, Delivery, Hang, TwinRequest
 from worker.sandbox.transport import TwinTransport
+from worker.sandbox.world import Seen
 
 BEFOREHAND = frozenset({"person_before", "rule_gone", "rule_renamed", "denied", "clock", "disk_full", "cache", "moved"})
 """What others do in the moment of a request, before the service looks at it."""

@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 from tests.calling import call, settle_in
 from worker.cli import commands
 from worker.cli.app import app
-from worker.ledger.holding import said_by_holder
 from worker.ledger.lock import SenderLock
-from worker.ledger.places import place_of
+from worker.ledger.places import place_of, said_by_holder
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import DaemonStatus
 from worker.model.facts import Json

@@ -14,9 +14,7 @@ from pathlib import Path
 
 from tests.virtual import EPOCH
 from tests.worlds import PARTNER, PAUSE, Town, draft, happening, town, world
-from worker.cli.common import amiss_with
-from worker.cli.configs import config_from
-from worker.cli.opening import ledger_url
+from worker.cli.common import amiss_with, config_from, ledger_url
 from worker.cli.page import PageDecisions, rules_shown
 from worker.config import Config
 from worker.ledger.browsing import LedgerBrowser, open_browser
@@ -29,8 +27,7 @@ from worker.system import SystemClock
 from worker.web.app import application
 from worker.web.door import Key, Keys, digest
 from worker.web.metrics import Meter
-from worker.web.parts import Measured, PageParts
-from worker.web.samples import Samples
+from worker.web.pages import Measured, PageParts, Samples
 from worker.web.server import PageServer
 
 HOSTILE_ID = """<img src=x onerror=alert(1)>"'&{{7*7}}"""

@@ -12,7 +12,7 @@ import pytest
 from tests.calling import call
 from tests.web.scene import ANN, PASSWORD, Scene, copied, scene
 from tests.worlds import Town, draft, happening, town, world
-from worker.cli.opening import ledger_url
+from worker.cli.common import ledger_url
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import place_of
 from worker.ledger.reading import open_reading

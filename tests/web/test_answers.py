@@ -14,24 +14,23 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.builders import NOW, a_write
 from tests.crowded import crowded, last_moment
 from tests.web.scene import PASSWORD, FixedClock, Scene, scene
-from worker.cli.opening import ledger_url
-from worker.cli.page import rules_shown
-from worker.cli.pulse import Pulse
-from worker.engine.report import CycleReport
-from worker.ledger.connections import Connection
-from worker.ledger.exporting import Head, read_export, verified
-from worker.ledger.memory import in_memory_ledger
+from worker.cli.common import ledger_url
+from worker.cli.page import Pulse, rules_shown
+from worker.engine.ports import CycleReport
+from worker.ledger.database import Connection
+from worker.ledger.log import Head, read_export, verified
 from worker.ledger.places import place_of
+from worker.ledger.sql import in_memory_ledger
 from worker.model.commits import Commit, Move
 from worker.model.errors import LedgerUnwritable, UsageError
-from worker.model.ids import PartnerId, RuleId
+from worker.model.facts import PartnerId, RuleId
 from worker.model.records import Record
 from worker.model.rules import Truth
 from worker.rules.load import load_rules
-from worker.web.explained import why_of
+from worker.web.app import WAITING_MAX, TooBusy, Turns
 from worker.web.metrics import METRICS, PREFIX, Meter
+from worker.web.pages import why_of
 from worker.web.server import PageServer, listening
-from worker.web.turns import WAITING_MAX, TooBusy, Turns
 
 
 def get(scene: Scene, path: str) -> httpx.Response:

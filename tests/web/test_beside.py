@@ -10,9 +10,8 @@ from tests.crowded import crowded, last_moment
 from tests.web.scene import FixedClock, scene
 from tests.worlds import PAUSE, Town, happening, town, world
 from worker.ledger.browsing import LedgerBrowser
-from worker.ledger.journal import end_of_chain
-from worker.web.pages import RECORDS
-from worker.web.parts import Measured
+from worker.ledger.log import end_of_chain
+from worker.web.pages import RECORDS, Measured
 
 SOON_S = 20.0
 

@@ -15,11 +15,11 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from tests.web.scene import ANN, PASSWORD, Scene, scene
-from worker.cli.configs import config_from
+from worker.cli.common import config_from
 from worker.cli.page import KeyRing
 from worker.ledger.browsing import LedgerBrowser
-from worker.model.ids import WriteId
-from worker.model.leafing import RecordFilter
+from worker.model.facts import WriteId
+from worker.model.writes import RecordFilter
 from worker.web.door import WRONG_MAX, Key, Keys, digest, visitor_of
 from worker.web.server import PEER_MAX, PageServer
 

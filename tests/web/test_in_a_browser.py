@@ -11,8 +11,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, HttpCredentials, Page
 
 from tests.web.scene import ANN, HOSTILE_ID, HOSTILE_TITLE, PASSWORD, Scene, scene
-from worker.model.ids import WriteId
-from worker.model.leafing import RecordFilter
+from worker.model.facts import WriteId
+from worker.model.writes import RecordFilter
 from worker.web.pages import link
 
 LIMIT_MS = 10_000

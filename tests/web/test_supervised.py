@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.acceptance.processes import home, sandbox, until
-from worker.cli.systemd import SOCKET_ENV, Supervisor
+from worker.cli.run import SOCKET_ENV, Supervisor
 
 DEPLOY: Final = Path(__file__).resolve().parents[2] / "deploy"
 UNIT: Final = DEPLOY / "systemd" / "campaign-worker.service"

@@ -5,14 +5,11 @@ from typing import Any
 
 import pytest
 
-from worker.model.facts import Json
-from worker.model.ids import RuleId
-from worker.model.leafing import Outcomes, Settled
+from worker.model.facts import Json, RuleId
+from worker.model.writes import Outcomes, Settled
 from worker.web.charts import Sample, budget_used, samples_of, time_to_confirmed, writes_a_day
-from worker.web.filters import log_asked, writes_asked
-from worker.web.ruletext import cut
 from worker.web.timeline import timeline
-from worker.web.views import ago, answers, row_of, spelled, title_of
+from worker.web.views import ago, answers, cut, log_asked, row_of, spelled, title_of, writes_asked
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RULE = RuleId("pause-cancelled")

@@ -10,8 +10,7 @@ import pytest
 
 from tests.web.scene import Scene, scene
 from tests.worlds import Town, happening, town, world
-from worker.engine.operators import Word, approved
-from worker.engine.undoing import undo_of
+from worker.engine.operators import Word, approved, undo_of
 from worker.model.commits import Commit
 
 RULES = """

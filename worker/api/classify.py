@@ -1,7 +1,7 @@
 """What an answer tells of a write: one of four outcomes. Pure.
 
 The question is always the same: is it proven that nothing happened? Only a connection that was never made proves it
-(`worker.api.breaks`), and the service's own refusal. Everything else, from a 429 to a body that breaks off, may hide
+(`worker.api.classify`), and the service's own refusal. Everything else, from a 429 to a body that breaks off, may hide
 an effect (API section 8) and is `Uncertain`; so is whatever is not foreseen here. A wrong "uncertain" costs a look, a
 wrong "not sent" costs money twice.
 """
@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
+import httpx
+
 from worker.api.assumptions import Assumptions
 from worker.api.wire import Malformed, parsed, strings_in
-from worker.model.outcomes import Accepted, Answered, NotSent, Outcome, Refused, Uncertain
+from worker.model.exchange import Accepted, Answered, NotSent, Outcome, Refused, Uncertain
 
 REFUSALS = frozenset({400, 404, 405, 410, 413, 415, 422})
 AMBIGUOUS = frozenset({408, 409, 425, 429})
@@ -106,3 +108,29 @@ def retry_after(header: str | None, now: datetime) -> timedelta | None:
     if until.tzinfo is None:
         until = until.replace(tzinfo=UTC)
     return min(until - now, LONGEST_WAIT) if until > now else None
+
+
+# What a failure without a whole answer tells of a write: nothing was sent, or nobody knows. Pure.
+#
+# Apart from what answers tell (`worker.api.classify`), because that is all that rule tests need, and they start sooner
+# without the HTTP library.
+
+
+class Unreadable(Exception):
+    """A body beyond a bound, or packed otherwise than asked for; what it would have said is not known. Its text is
+    ours, and holds nothing of the body."""
+
+
+def outcome_of_error(error: BaseException, scrubbed: Scrubbed = as_it_is) -> Outcome:
+    """What a failure without a whole answer tells."""
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
+        return NotSent(cause="connect", why=f"no connection was made: {words_of(error, scrubbed)}")
+    return Uncertain(why=f"the request was broken off: {words_of(error, scrubbed)}")
+
+
+def words_of(error: BaseException, scrubbed: Scrubbed = as_it_is) -> str:
+    """An exception in words without a header of ours: its text is kept where it speaks of the network, or is ours."""
+    name = type(error).__name__
+    told = (httpx.NetworkError, httpx.TimeoutException, httpx.RemoteProtocolError, Unreadable)
+    text = " ".join(scrubbed(str(error)).split())[:WORDS_MAX] if isinstance(error, told) else ""
+    return f"{name}: {text}" if text else name

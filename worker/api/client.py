@@ -12,25 +12,39 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Protocol
 
-from worker.api.addresses import Hosts, path_of
 from worker.api.assumptions import Assumptions
 from worker.api.auth import Credentials, SignIn
 from worker.api.decoding import NO_SETUP, Asking, campaigns_leaf, campaigns_of, setup_without_record
-from worker.api.exchanges import Ask, Decode, Exchanges
-from worker.api.extent import Leaf, pages_of
-from worker.api.lists import Lists, Query
-from worker.api.readings import CONFIRM, CustomFact, Question, decoded, question_for, readings_with
-from worker.api.replies import Reply
-from worker.api.requests import write_request
-from worker.api.secret import Secret
+from worker.api.exchanges import Ask, Decode, Exchanges, Reply
+from worker.api.listing import Lists, Query
+from worker.api.requests import (
+    CONFIRM,
+    CustomFact,
+    Hosts,
+    Question,
+    decoded,
+    path_of,
+    question_for,
+    readings_with,
+    write_request,
+)
 from worker.api.transport import Transports, Wire
-from worker.api.wire import Malformed
+from worker.api.wire import Leaf, Malformed, Secret, pages_of
 from worker.model.endpoints import endpoint
 from worker.model.errors import NotSafe, UsageError, WorkerError
-from worker.model.exchange import Clock, Listing, Places, TaskState, TellPart, Urgency, WriteRequest, told_nobody
-from worker.model.facts import Fact, FactKey, Known, Trace, Unknown, UnknownCode
-from worker.model.ids import EventId, PartnerId
-from worker.model.outcomes import NotSent, Outcome
+from worker.model.exchange import (
+    Clock,
+    Listing,
+    NotSent,
+    Outcome,
+    Places,
+    TaskState,
+    TellPart,
+    Urgency,
+    WriteRequest,
+    told_nobody,
+)
+from worker.model.facts import EventId, Fact, FactKey, Known, PartnerId, Trace, Unknown, UnknownCode
 from worker.model.writes import Intent
 
 DENIED_AGAIN_S = 300.0
@@ -150,7 +164,7 @@ class ApiService:
     async def listing(
         self, partner: PartnerId, told: TellPart = told_nobody, needed: frozenset[str] | None = None
     ) -> Listing:
-        """The list of events; see `worker.api.lists`. ``told``: hears what some pages showed while others are still to
+        """The list of events (`worker.api.listing`). ``told``: hears what some pages showed while others are still to
         be asked. ``needed``: the fields of an event that somebody looks at, None for all."""
         found = await self._lists.listing(partner, told, needed)
         return replace(found, why=self.scrubbed(found.why), doubt=self.scrubbed(found.doubt))

@@ -10,22 +10,28 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import Any
 
-from worker.api.addresses import filled, path_of
 from worker.api.assumptions import Assumptions
 from worker.api.client import ApiService
-from worker.api.findings import UNSEEN, Finding
-from worker.api.lists import moment_asked
-from worker.api.probing import PAGE_PARAMETERS, campaigns_path, findings, is_second, page_of
-from worker.api.readings import READINGS
-from worker.api.replies import Reply
-from worker.api.secret import Secret
-from worker.api.sights import Setup, Sights, content_of, has_campaigns
-from worker.api.wire import number_from
-from worker.model.document import GOALS
+from worker.api.exchanges import Reply
+from worker.api.listing import moment_asked
+from worker.api.probing import (
+    PAGE_PARAMETERS,
+    UNSEEN,
+    Finding,
+    Setup,
+    Sights,
+    campaigns_path,
+    content_of,
+    findings,
+    has_campaigns,
+    is_second,
+    page_of,
+)
+from worker.api.requests import READINGS, filled, path_of
+from worker.api.wire import Secret, number_from
 from worker.model.errors import NotFound, NotSafe
 from worker.model.exchange import Clock, Urgency
-from worker.model.facts import Fact, FactKey, Json, Known, Scalar, Trace
-from worker.model.ids import EventId, PartnerId
+from worker.model.facts import GOALS, EventId, Fact, FactKey, Json, Known, PartnerId, Scalar, Trace
 
 EVENTS_MAX = 12
 """Events whose setup and campaigns are read, until a draft and a published one are met."""

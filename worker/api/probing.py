@@ -7,17 +7,213 @@ and leaves the value to a person.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
 
 from worker.api.assumptions import ASSUMPTIONS, SETTLE, Assumptions
 from worker.api.classify import AMBIGUOUS, REFUSALS
 from worker.api.decoding import SURELY_PERCENT
-from worker.api.findings import UNSEEN, Finding, Says
-from worker.api.replies import Reply
-from worker.api.setupsight import setup_words
-from worker.api.sights import Setup, Sights, at, content_of, has_campaigns, is_campaigns, places
-from worker.api.wire import Malformed, Page, number_from, page_from
-from worker.model.facts import Json
+from worker.api.exchanges import Reply
+from worker.api.wire import Malformed, Page, found_at, number_from, page_from, run_id_from
+from worker.model.facts import EventId, Json
+
+# What a probe finds out about one assumption, and the line of the config that says it.
+
+Says = Literal["confirmed", "refuted", "cannot be seen by reading"]
+UNSEEN: Says = "cannot be seen by reading"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What was found about one key. ``value``: what to write; ``known`` is false where only a person can say it."""
+
+    key: str
+    says: Says
+    seen: str
+    value: Json = None
+    known: bool = True
+
+    @property
+    def line(self) -> str | None:
+        """The line for the config, below ``assumptions:``; None where the value is not known."""
+        if self.key == SETTLE:
+            return f"safety: {{settle: {self.value}}}"
+        return f"{self.key}: {json.dumps(self.value, ensure_ascii=False)}" if self.known else None
+
+
+# What `probe` has seen of the service, as it came: raw answers by what they are for, and where things stand in them.
+#
+# Pure. Kept apart from the judgement so that both can be tested alone: here only what is there is told, never what it
+# means for an assumption.
+
+DEEPEST = 3
+"""How far below the top of an answer something is looked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """The setup of one event, and its campaigns, read one after the other."""
+
+    event: EventId
+    setup: Reply
+    campaigns: Reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sights:
+    """All that one probe has seen. ``pages``: answers for page 2 by the parameter that asked for it, in the order of
+    asking. ``future``: what the list says has changed since a moment that is still to come. ``refreshed``: None where
+    it was not tried, empty where it worked, else why not. ``benchmarks``: with ``type: capacity``. ``made_up``: our own
+    record asked for with a token that is none. ``refusing``: a path that is documented to turn partners away."""
+
+    first: Reply | None = None
+    pages: Mapping[str, Reply] = field(default_factory=dict)
+    future: Reply | None = None
+    setups: tuple[Setup, ...] = ()
+    adplatform: Reply | None = None
+    benchmarks: tuple[Reply, ...] = ()
+    made_up: Reply | None = None
+    refusing: Reply | None = None
+    refreshed: str | None = None
+
+
+def content_of(reply: Reply | None) -> Json:
+    """The JSON of a 2xx; None for anything else."""
+    return reply.content if reply is not None and reply.ok and not isinstance(reply.content, Malformed) else None
+
+
+def at(path: str, value: Json) -> Json:
+    """What a JMESPath finds; None where it cannot be applied."""
+    try:
+        return found_at(path, value)
+    except Malformed:
+        return None
+
+
+def places(value: Json, fits: Callable[[Json], bool], path: str = "", depth: int = 0) -> Iterator[str]:
+    """Every place in an answer whose value fits, as JMESPath; ``@`` for the answer itself."""
+    if fits(value):
+        yield path or "@"
+    if depth < DEEPEST and isinstance(value, dict):
+        for name, part in value.items():
+            below = _spelled(name)
+            yield from places(part, fits, f"{path}.{below}" if path else below, depth + 1)
+
+
+def is_campaigns(value: Json) -> bool:
+    """A list, not empty, of records that each name a campaign."""
+    return isinstance(value, list) and bool(value) and all(_names_campaign(item) for item in value)
+
+
+def has_campaigns(one: Setup, path: str) -> bool | None:
+    """Whether the event has campaigns; None where its answer does not tell."""
+    found = at(path, content_of(one.campaigns))
+    return bool(found) if isinstance(found, list) else None
+
+
+def _names_campaign(item: Json) -> bool:
+    named = isinstance(item, dict) and isinstance(item.get("tc"), str) and bool(item["tc"])
+    return named and isinstance(item, dict) and run_id_from(item.get("tc_run_id")) is not None
+
+
+def _spelled(name: str) -> str:
+    plain = name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit() if name else False
+    return name if plain else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+# Where a setup says whether it is a draft, and in which words, told from setups beside their events' campaigns. Pure.
+#
+# Campaigns run only once a setup is published, so the words of events with campaigns are the words for published, and
+# the words that only events without campaigns have are the words for draft. A field is taken for the state's only where
+# it tells the two apart.
+
+STATE_NAMES = ("state", "status", "phase", "stage", "lifecycle")
+NO_STATE = frozenset({"id", "eid", "goal", "total_budget", "partner_id", "created_at", "updated_at"})
+"""Fields that are never the state, whatever they say."""
+LONGEST_WORD = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """The record of one setup. ``running``: its event has campaigns; None where that is not known."""
+
+    event: str
+    record: Mapping[str, Json]
+    running: bool | None
+
+
+def setup_words(setups: Iterable[Setup], assumptions: Assumptions, campaigns: str) -> tuple[Finding, ...]:
+    """The findings for ``setup.state_field``, ``setup.draft`` and ``setup.published``."""
+    seen = [
+        _Seen(event=one.event, record=record, running=has_campaigns(one, campaigns))
+        for one in setups
+        if isinstance(record := content_of(one.setup), dict)
+    ]
+    field = _field(seen, assumptions)
+    name = str(field.value) if field.known and field.says != UNSEEN else None
+    running, resting = _words(seen, name, running=True), _words(seen, name, running=False)
+    known_draft, known_published = set(assumptions.words("setup.draft")), set(assumptions.words("setup.published"))
+    drafts = {word: event for word, event in resting.items() if word not in running and word not in known_published}
+    published = {word: event for word, event in running.items() if word not in known_draft}
+    published |= {word: event for word, event in resting.items() if word in known_published}
+    return (
+        field,
+        _of_words("setup.draft", drafts, known_draft, assumptions),
+        _of_words("setup.published", published, known_published, assumptions),
+    )
+
+
+def _of_words(key: str, found: Mapping[str, str], known: set[str], assumptions: Assumptions) -> Finding:
+    value = assumptions.values[key]
+    if not found:
+        which = "a draft" if key == "setup.draft" else "a published setup"
+        return Finding(key=key, says=UNSEEN, seen=f"{which} was not met", value=value)
+    seen = ", ".join(f"{word} on {event}" for word, event in found.items())
+    if set(found) <= known:
+        return Finding(key=key, says="confirmed", seen=seen, value=value)
+    return Finding(key=key, says="refuted", seen=seen, value=list(found))
+
+
+def _field(seen: list[_Seen], assumptions: Assumptions) -> Finding:
+    key, value = "setup.state_field", assumptions.text("setup.state_field")
+    if not seen:
+        return Finding(key=key, says=UNSEEN, seen="no setup was met that can be read", value=value)
+    if all(_is_word(one.record.get(value)) for one in seen):
+        shown = ", ".join(f"{one.record[value]} on {one.event}" for one in seen[:3])
+        return Finding(key=key, says="confirmed", seen=shown, value=value)
+    telling = [name for name in seen[0].record if _tells(name, seen)]
+    named = [name for name in telling if any(word in name.lower() for word in STATE_NAMES)]
+    for names in (named, telling):
+        if len(names) == 1:
+            shown = f"{names[0]} is {seen[0].record[names[0]]} on {seen[0].event}"
+            return Finding(key=key, says="refuted", seen=f"there is no {value}; {shown}", value=names[0])
+    fields = ", ".join(sorted(seen[0].record))
+    return Finding(key=key, says="refuted", seen=f"there is no {value} among: {fields}", known=False)
+
+
+def _tells(name: str, seen: list[_Seen]) -> bool:
+    """Whether the field is a word everywhere, and never the same word with campaigns and without."""
+    if name in NO_STATE or not all(_is_word(one.record.get(name)) for one in seen):
+        return False
+    running, resting = _words(seen, name, running=True), _words(seen, name, running=False)
+    several = bool(running) and bool(resting)
+    return not set(running) & set(resting) and (several or any(word in name.lower() for word in STATE_NAMES))
+
+
+def _words(seen: Iterable[_Seen], name: str | None, *, running: bool) -> dict[str, str]:
+    """The words of that field by events with campaigns, or without, each with one event that has it."""
+    found: dict[str, str] = {}
+    for one in seen:
+        word = one.record.get(name) if name is not None else None
+        if one.running is running and isinstance(word, str):
+            found.setdefault(word, one.event)
+    return found
+
+
+def _is_word(value: Json) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_WORD
+
 
 PAGE_PARAMETERS = ("page", "page_number", "pageNumber", "pageNo", "page_no", "p", "currentPage", "pg")
 """Names that services give to the page; the one in force is tried first."""

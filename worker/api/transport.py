@@ -9,17 +9,223 @@ It judges nothing: what an answer means is said elsewhere.
 
 import asyncio
 import json
+import signal
+import socket
+import ssl
+import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from typing import cast
+from functools import cache
+from typing import Literal, cast
 
+import h11
 import httpx
 
-from worker.api.breaks import Unreadable
-from worker.api.connection import HAND_OVER, Fence, OneConnection, kernel_fence
+from worker.api.classify import Unreadable
+from worker.model.errors import NotSafe
 from worker.model.facts import Json
+
+# One request on a connection of its own, from the name to the last byte of the answer, and what its last byte may do.
+#
+# Nothing is kept from one request to the next. A kept connection may lead to a place that the service has left, and
+# what comes on it may be the answer to something else; the one gate hands each answer to whoever asks, evidence
+# included, so each must be good enough for evidence. A write, moreover, must not meet a connection that died unseen.
+#
+# A write's *last byte* is bounded. The whole request goes to the kernel in one call, within a fence: a timer of the
+# kernel's that ends the process where it is stopped between the last check and that call. What the kernel has taken it
+# sends for one time-out at most, and it discards what is left when the connection is closed, or its process has died.
+
+WINDOW_S = 2.0
+"""The longest from the last check until the kernel has the request; it takes microseconds. With `api.timeout` before
+it, `api.timeout` in the kernel after it, and the kernel's first pause of up to 3 s, no byte leaves later than
+2 x `api.timeout` + 5 s after the attempt was recorded."""
+HEAD_MAX = 100 * 1024
+"""Bytes of the head of an answer."""
+PART_BYTES = 64 * 1024
+NEXT_ADDRESS_S = 0.25
+"""How long one address of a name is tried before the next is tried beside it."""
+PORTS = {"http": 80, "https": 443}
+HAND_OVER = "hand_over"
+"""The request's extension that a write carries: within it, the bytes go to the kernel. Entering it may say no."""
+
+Fence = Callable[[], AbstractContextManager[None]]
+
+
+@contextmanager
+def kernel_fence() -> Iterator[None]:
+    """Ends this process by SIGALRM if it takes longer than `WINDOW_S`, however it is stopped in it."""
+    signal.setitimer(signal.ITIMER_REAL, WINDOW_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+
+def ready_the_kernel() -> None:
+    """SIGALRM ends this process from now on, whatever its parent left it. Raises `NotSafe` where this system cannot
+    bound the last byte of a write."""
+    try:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+        with kernel_fence():
+            armed = signal.getitimer(signal.ITIMER_REAL)[0] > 0.0
+        with socket.socket() as tried:
+            tried.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1)
+            _discard(tried, WINDOW_S)
+    except (AttributeError, OSError, ValueError) as error:
+        why = f"{type(error).__name__}: {error}"
+    else:
+        if armed:
+            return
+        why = "its timer does not run"
+    raise NotSafe(
+        f"this system cannot keep a request from leaving after its attempt has ended ({why}); nothing was sent",
+        hint="run it on Linux, with setitimer and the socket option TCP_USER_TIMEOUT allowed",
+    )
+
+
+@cache
+def trust() -> ssl.SSLContext:
+    """Whose certificates are believed, read once: a bundle that is exchanged beneath a running process changes nothing
+    until the next start."""
+    context = httpx.create_ssl_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+class OneConnection(httpx.AsyncBaseTransport):
+    """Makes a request on a connection of its own. Raises `httpx.ConnectError` or `httpx.ConnectTimeout` for whatever
+    fails before the first byte of the request, and what ``hand_over`` raises."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """One request, and the head of its answer; the body is read from the response, whose end closes it all."""
+        hand_over: Fence | None = request.extensions.get(HAND_OVER)
+        timeout_s: float = request.extensions["timeout"]["connect"]
+        talk = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_MAX)
+        whole = _spelled(talk, request, await request.aread())
+        line = await _connected(request.url, timeout_s, discards=hand_over is not None)
+        try:
+            with (hand_over or nullcontext)():
+                line.writer.write(whole)
+            if hand_over is not None and line.unsent:
+                raise httpx.WriteError("the kernel did not take the whole request at once")  # noqa: TRY301
+            answer = _Answer(talk, line, timeout_s)
+            head = await answer.head()
+        except BaseException:
+            await line.close()
+            raise
+        return httpx.Response(head.status_code, headers=head.headers.raw_items(), stream=answer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """A connection. ``raw``: what is below TLS, where there is TLS."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    raw: asyncio.WriteTransport
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that are still in this process."""
+        return self.writer.transport.get_write_buffer_size() + self.raw.get_write_buffer_size()
+
+    async def close(self) -> None:
+        """Closes it at once: nothing is flushed, and no goodbye is waited for."""
+        self.raw.abort()
+        with suppress(OSError):  # how it ended before is known already
+            await self.writer.wait_closed()
+
+
+class _Answer(httpx.AsyncByteStream):
+    """The answer as it comes."""
+
+    def __init__(self, talk: h11.Connection, line: _Line, timeout_s: float) -> None:
+        self._talk = talk
+        self._line = line
+        self._timeout_s = timeout_s
+
+    async def head(self) -> h11.Response:
+        """Its status and headers; interim answers are none."""
+        while isinstance(event := await self._event(), h11.InformationalResponse):
+            pass
+        if not isinstance(event, h11.Response):
+            raise httpx.RemoteProtocolError("the service ended without an answer")
+        return event
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while isinstance(event := await self._event(), h11.Data):
+            yield bytes(event.data)
+
+    async def aclose(self) -> None:
+        """Closes the connection."""
+        await self._line.close()
+
+    async def _event(self) -> object:
+        with _in_words_of_httpx():
+            while (event := self._talk.next_event()) is h11.NEED_DATA:
+                async with asyncio.timeout(self._timeout_s):
+                    part = await self._line.reader.read(PART_BYTES)
+                if not part and self._talk.their_state is h11.SEND_RESPONSE:
+                    raise h11.RemoteProtocolError("Server disconnected without sending a response.")
+                self._talk.receive_data(part)
+        return event
+
+
+def _spelled(talk: h11.Connection, request: httpx.Request, content: bytes) -> bytes:
+    """The whole request, head and body."""
+    head = h11.Request(method=request.method, target=request.url.raw_path, headers=request.headers.raw)
+    parts = (head, *([h11.Data(data=content)] if content else []), h11.EndOfMessage())
+    return b"".join(talk.send(part) or b"" for part in parts)
+
+
+async def _connected(url: httpx.URL, timeout_s: float, *, discards: bool) -> _Line:
+    """A connection to the place of an address. ``discards``: what it has not delivered dies with it."""
+    raw: asyncio.WriteTransport | None = None
+    host = url.raw_host.decode("ascii")
+    try:
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_connection(
+                host, url.port or PORTS[url.scheme], happy_eyeballs_delay=NEXT_ADDRESS_S
+            )
+            raw = writer.transport
+            if discards:
+                _discard(raw.get_extra_info("socket"), timeout_s)
+            if url.scheme == "https":
+                await writer.start_tls(trust(), server_hostname=host)
+    except BaseException as error:
+        if raw is not None:
+            raw.abort()
+        if isinstance(error, TimeoutError):
+            raise httpx.ConnectTimeout(f"not within {timeout_s:g} s") from error
+        if isinstance(error, Exception):
+            raise httpx.ConnectError(str(error) or type(error).__name__) from error
+        raise
+    return _Line(reader=reader, writer=writer, raw=raw)
+
+
+def _discard(tcp: socket.socket, timeout_s: float) -> None:
+    """What the kernel has not delivered within this time is discarded, and whatever is left when the socket is closed;
+    where the first is not to be had, `run` does not begin, and `demo` does with a twin of its own."""
+    tcp.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    if (option := getattr(socket, "TCP_USER_TIMEOUT", None)) is not None:
+        tcp.setsockopt(socket.IPPROTO_TCP, option, max(1, round(timeout_s * 1000)))
+
+
+@contextmanager
+def _in_words_of_httpx() -> Iterator[None]:
+    """The errors of reading as the rest of the client knows them."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise httpx.ReadTimeout(str(error)) from error
+    except OSError as error:
+        raise httpx.ReadError(str(error)) from error
+    except h11.RemoteProtocolError as error:
+        raise httpx.RemoteProtocolError(str(error)) from error
+
 
 READ_BYTES_MAX = 8 * 1024 * 1024
 WRITE_BYTES_MAX = 1024 * 1024
@@ -153,3 +359,47 @@ async def _content(response: httpx.Response, bytes_max: int) -> tuple[bytes, Exc
     if sum(map(content.count, b",[{")) > VALUES_MAX:
         return b"", Unreadable(f"an answer of more than {VALUES_MAX:,} values: ask for smaller pages (poll.page_size)")
     return bytes(content), None
+
+
+# Counts requests where they leave, for those who draw curves of them: what kind, for whom, and what was answered.
+#
+# It stands around the transport, below everything that could repeat or redirect, so that what is counted is what was on
+# the wire. It changes nothing and judges nothing; what it is told to tell must not raise.
+
+Kind = Literal["read", "write", "sign_in"]
+Counted = Callable[[Kind, str, str], None]
+"""Told of the kind, the partner (empty where it is for none) and the status, ``none`` where there was no answer."""
+PARTNER_HEADER = "X-Preferred-Partner-Id"
+
+
+class CountingTransport(httpx.AsyncBaseTransport):
+    """Passes each request on and tells of it."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport, kind: Kind, counted: Counted) -> None:
+        self._inner = inner
+        self._kind: Kind = kind
+        self._counted = counted
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """One request."""
+        kind: Kind = "sign_in" if request.method == "POST" and self._kind == "read" else self._kind
+        partner = request.headers.get(PARTNER_HEADER, "")
+        try:
+            response = await self._inner.handle_async_request(request)
+        except BaseException:
+            self._counted(kind, partner, "none")
+            raise
+        self._counted(kind, partner, str(response.status_code))
+        return response
+
+    async def aclose(self) -> None:
+        """Closes what it stands around."""
+        await self._inner.aclose()
+
+
+def counting(counted: Counted) -> Transports:
+    """The network's transports, counted."""
+    return Transports(
+        reads=lambda: CountingTransport(OneConnection(), "read", counted),
+        writes=lambda: CountingTransport(OneConnection(), "write", counted),
+    )

@@ -10,20 +10,15 @@ from typing import Annotated, get_args
 import typer
 
 from worker.cli.app import app, invocation
-from worker.cli.common import config_of, looked_at, moment, say_no_ledger
-from worker.cli.configs import engine_settings
-from worker.cli.explained import shown
-from worker.cli.opening import ledger_url
+from worker.cli.common import config_of, engine_settings, ledger_url, looked_at, moment, say_no_ledger
+from worker.cli.explain import shown
 from worker.cli.output import Format, counted, print_json, print_table, say
 from worker.cli.plan import after_of
 from worker.config import Config
-from worker.engine.backtest import Difference, Kind, differences
-from worker.engine.replay import Replay, Replayed
+from worker.engine.replay import Difference, Kind, Replay, Replayed, differences
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.errors import NotFound
-from worker.model.facts import Json
-from worker.model.ids import PartnerId
-from worker.model.moments import spelled
+from worker.model.facts import Json, PartnerId, spelled
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
 from worker.rules.load import load_rules

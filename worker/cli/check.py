@@ -3,19 +3,74 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from worker.cli.app import Invocation, app, invocation
-from worker.cli.checking import Checked, checked, in_order, summary
-from worker.cli.configs import config_for, engine_settings, unvouched_lines, vouched_lines
+from worker.cli.common import config_for, engine_settings, unvouched_lines, vouched_lines
 from worker.cli.output import Format, print_json, say
 from worker.config import Config
 from worker.config.load import repaired
-from worker.engine.estimate import EVENTS, Estimate
+from worker.config.schema import schema as schema_of
+from worker.engine.checking import EVENTS, Estimate, estimate, ping_pongs, quarrels
+from worker.engine.looks import EngineSettings
 from worker.model.errors import InputErrors, Problem
 from worker.model.facts import Json
+from worker.model.rules import Rule
+from worker.rules.lint import lint
+from worker.rules.load import examine
+from worker.rules.registry import BUILT_IN_REGISTRY, Registry
+
+# What `check` finds in rules: the loader's mistakes, the warnings about each rule, about pairs, and about the cost.
+#
+# Put together here and nowhere else, so that the command, its golden messages and an editor's call all say the same.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What was found under one path. ``rules``: those that have no mistake."""
+
+    rules: tuple[Rule, ...]
+    problems: tuple[Problem, ...]
+    estimate: Estimate
+
+
+def checked(path: Path, registry: Registry, settings: EngineSettings, events: int = EVENTS) -> Checked:
+    """Everything there is to say about the rules under a path, by file, line and column. Raises nothing."""
+    loaded = examine(path, registry)
+    needed = estimate(loaded.rules.rules, registry, settings, events)
+    pairs = (*quarrels(loaded, registry), *ping_pongs(loaded))
+    found = (*loaded.errors, *lint(loaded, path, registry), *pairs, *_too_slow(path, needed))
+    if not loaded.written and not loaded.errors:
+        found = (*found, _empty(path))
+    return Checked(rules=loaded.rules.rules, problems=in_order(found), estimate=needed)
+
+
+def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Each finding once, in the order of the files."""
+    return tuple(sorted(dict.fromkeys(problems), key=lambda one: (one.file, one.line, one.column, one.message)))
+
+
+def summary(rules: int, problems: Iterable[Problem]) -> str:
+    """How many rules, errors and warnings."""
+    severities = [problem.severity for problem in problems]
+    errors = severities.count("error")
+    counts = ((rules, "rule"), (errors, "error"), (len(severities) - errors, "warning"))
+    return ", ".join(f"{count} {what}" if count == 1 else f"{count} {what}s" for count, what in counts)
+
+
+def _empty(path: Path) -> Problem:
+    where = path / "NAME.yaml" if path.is_dir() else path
+    hint = f"write one in {where}: `rules:`, and below it `- id: NAME`, `when: CONDITION` and `do: [ACTION]`"
+    message = "there are no rules here, so the worker would only look"
+    return Problem(file=str(path), message=message, hint=hint, severity="warning", code="empty")
+
+
+def _too_slow(path: Path, needed: Estimate) -> Iterable[Problem]:
+    for message, hint in needed.warnings:
+        yield Problem(file=str(path), message=message, hint=hint, severity="warning", code="budget")
+
 
 EVENTS_MAX = 100_000_000
 """No partner has so many; what is reckoned stays a number that can be printed."""
@@ -129,3 +184,21 @@ def _json(problem: Problem) -> dict[str, Json]:
         "remedy": problem.hint,
         "source": problem.source,
     }
+
+
+# ``schema``: JSON Schema of the files that people write, for editors.
+
+
+@app.command("schema")
+def schema(
+    context: typer.Context,
+    kind: Annotated[Literal["config", "rules", "tests"], typer.Argument(help="Which file's schema to print.")],
+) -> None:
+    """Print the JSON Schema of the config, of rule files or of rule tests, for an editor to complete and check by.
+
+    Facts of the config's own are in it, where a config can be read.
+
+    Example: campaign-worker schema rules > docs/schema/rules.json
+    """
+    config = repaired(invocation(context).config_path)
+    print_json(schema_of(kind, config.registry if config is not None else BUILT_IN_REGISTRY))

@@ -35,6 +35,7 @@ class Entry:
 ENTRIES: Mapping[str, Entry] = {
     "demo": Entry(
         panel=START,
+        module="sandbox",
         about="Show the whole story on the embedded sandbox: events change, rules fire, answers get lost, nothing is "
         "repeated.",
     ),
@@ -66,6 +67,7 @@ ENTRIES: Mapping[str, Entry] = {
     ),
     "schema": Entry(
         panel=RULES,
+        module="check",
         about="Print the JSON Schema of the config, of rule files or of rule tests, for an editor to complete and "
         "check by.",
     ),
@@ -82,24 +84,28 @@ ENTRIES: Mapping[str, Entry] = {
     "explain": Entry(panel=LOOK, about="Say why each rule did or did not fire for an event: offline, from the ledger."),
     "approve": Entry(
         panel=DECIDE,
+        module="decisions",
         about="Let waiting writes go. They still pass every guard: what is no longer true is not sent.",
     ),
     "reject": Entry(
         panel=DECIDE,
         about="Drop writes that wait, are planned, or need a person. They are not planned again in the same episode.",
-        module="approve",
+        module="decisions",
     ),
     "resolve": Entry(
         panel=DECIDE,
+        module="decisions",
         about="Say whether a write in needs_human took effect. All of the given writes, or none.",
     ),
     "again": Entry(
         panel=DECIDE,
+        module="decisions",
         about="Reopen what ended without effect: rejected, refused, skipped, shadowed, cancelled. All of it, or "
         "nothing.",
     ),
     "undo": Entry(
         panel=DECIDE,
+        module="decisions",
         about="Put back what writes changed: the value recorded before each, as new writes with guards and log of "
         "their own.",
     ),
@@ -194,23 +200,18 @@ def flowing(text: str) -> str:
 def register() -> None:
     """Makes all commands known."""
     from worker.cli import (  # noqa: F401, PLC0415 - imported for what they register, and they import the app
-        again,
-        approve,
         backtest,
         check,
-        demo,
+        decisions,
         explain,
         halt,
         ledger,
         log,
         plan,
         probe,
-        resolve,
         run,
         sandbox,
-        schema,
         status,
         test,
-        undo,
         writes,
     )

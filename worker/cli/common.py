@@ -1,23 +1,167 @@
 """What several commands need: the config's ledger, times, durations and reasons as people type them, who is asking."""
 
+import json
 import os
 import pwd
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, Literal
 
+from worker.api.assumptions import ASSUMPTIONS, Assumptions, assumptions_from
 from worker.cli.app import Invocation
-from worker.cli.configs import config_from
-from worker.cli.opening import ledger_url
-from worker.cli.output import say
-from worker.config import Config
-from worker.ledger.holding import exchanged, unread
-from worker.ledger.places import FOLDER_HINT, LedgerPlace, no_folder, place_of
+from worker.cli.output import counted, say
+from worker.config import Assumed, Config, load_config, read_config
+from worker.engine.looks import EngineSettings, Settings, unvouched_for
+from worker.guards.situation import Limits
+from worker.ledger.places import FOLDER_HINT, LedgerPlace, exchanged, no_folder, place_of, unread
 from worker.ledger.reading import LedgerReader, open_reading
-from worker.model.errors import NotFound, NotSafe, UsageError
-from worker.model.ids import PartnerId
+from worker.model.actions import ACTIONS
+from worker.model.errors import InputErrors, NotFound, NotSafe, UsageError
+from worker.model.facts import Json, PartnerId, RuleId
 from worker.model.records import WORKER
-from worker.rules.durations import parse_duration
+from worker.model.rules import Rule, Surge
+from worker.rules.durations import duration_text, parse_duration
+from worker.rules.load import load_rules
+from worker.rules.nearest import instead, meant
+from worker.rules.registry import BUILT_IN
 from worker.system import utc_now
+
+# Where a config's ledger lies: what every command needs first, without the weight of the daemon's parts.
+
+
+def ledger_url(config: Config) -> str:
+    """The config's ledger as a URL with an absolute path."""
+    return f"sqlite:///{place_of(config.ledger, config.folder).file}"
+
+
+# What a config means, to the engine and to a person: read here, so that no two commands can read it differently.
+#
+# It knows the rules, the register of assumptions and the engine's settings, and none of the parts that are built from
+# them: commands that only look at files load neither the database nor the client nor the web server.
+
+SHOWN_MAX = 5
+"""Rules named beside what they lean on."""
+
+
+def config_from(path: Path) -> Config:
+    """The config of a file, its assumptions checked against the register. Raises `InputErrors` with every mistake."""
+
+    def check(given: Mapping[str, Json]) -> tuple[Assumed, ...]:
+        return tuple(Assumed(key=one.key, message=one.message, hint=one.hint) for one in assumptions_from(given)[1])
+
+    return load_config(path, check)
+
+
+def config_for(invocation: Invocation, paths: Collection[Path] | None) -> Config:
+    """The config; where nobody named one and the files to look at are named, there need not be any."""
+    if paths and not invocation.named and not invocation.config_path.exists():
+        return read_config(invocation.config_path, "")
+    return config_from(invocation.config_path)
+
+
+def assumptions_of(config: Config) -> Assumptions:
+    """The register with the operator's values; `load_config` has checked them."""
+    return assumptions_from(config.assumptions)[0]
+
+
+def engine_settings(config: Config) -> EngineSettings:
+    """What the config means for the engine."""
+    safety = config.safety
+    assumptions = assumptions_of(config)
+    vouched = assumptions.vouched | config.vouched
+    by_action = {name: row.assumptions for name, row in ACTIONS.items()}
+    unvouched = {} if config.local else _left(by_action, vouched)
+    unvouched_facts = {} if config.local else _left(_by_fact(assumptions), vouched)
+    return EngineSettings(
+        deciding=Settings(
+            mode=config.mode,
+            gap=safety.gap.longer_than,
+            gap_then=safety.gap.then,
+            surge=Surge(events=safety.surge.events, within=safety.surge.within),
+        ),
+        limits=Limits(
+            writes_per_hour=safety.writes_per_hour,
+            spend_per_event=safety.spend.per_event,
+            spend_per_day=safety.spend.per_day,
+            held_longer_than=safety.gap.longer_than,
+        ),
+        interval=config.poll.interval,
+        timeout=config.api.timeout,
+        stop_within=config.stop_within,
+        settle=safety.settle,
+        evidence_reads=safety.evidence_reads,
+        evidence_within=safety.evidence_within,
+        confirm_within=safety.confirm_within,
+        max_attempts=safety.max_attempts,
+        ask=safety.on_unknown == "ask",
+        ask_spending=not config.local and "safety.settle" not in vouched,
+        by_change=assumptions.template("events.changed_since") is not None,
+        toggles=frozenset(name for name, row in ACTIONS.items() if row.semantics and assumptions.flips(row.semantics)),
+        unvouched=unvouched,
+        unvouched_facts=unvouched_facts,
+        requests_per_minute=config.requests.per_minute,
+        page_size=config.poll.page_size,
+        only_partners=frozenset(config.partners) if config.partners is not None else None,
+        shared=config.registry.shared,
+        observations_kept=config.observations.keep,
+    )
+
+
+def in_force(config: Config) -> Mapping[str, Json]:
+    """What a daemon says of the config that it runs with, for `status` to compare with the file as it is then."""
+    return {"config": config.hash, "mode": config.mode, "service": config.api.base_url}
+
+
+def _by_fact(assumptions: Assumptions) -> Mapping[str, tuple[str, ...]]:
+    """The keys that decide what a fact says. How a page is asked for is none: a wrong name is an error by itself. Where
+    campaigns stand matters to a setup only where they tell whether it is published."""
+    found = {
+        fact: tuple(key for key, row in ASSUMPTIONS.items() if fact in row.needed_by and key != "events.page_parameter")
+        for fact in BUILT_IN
+    }
+    if assumptions.text("setup.after_publish") == "readable":
+        found["setup"] = tuple(key for key in found["setup"] if key != "campaigns.items")
+    return found
+
+
+def _left(leaning: Mapping[str, tuple[str, ...]], vouched: frozenset[str]) -> Mapping[str, tuple[str, ...]]:
+    """What of it nobody vouches for, without those that lean on nothing such."""
+    left = {name: tuple(key for key in keys if key not in vouched) for name, keys in leaning.items()}
+    return {name: keys for name, keys in left.items() if keys}
+
+
+def vouched_lines(config: Config) -> tuple[str, ...]:
+    """The assumptions that the operator vouches for, for `check` to print."""
+    return tuple(f"vouched for: {key}" for key in sorted(config.vouched))
+
+
+def unvouched_lines(config: Config, rules: Iterable[Rule]) -> tuple[str, ...]:
+    """What these rules need confirmed before their writes go off, each with the line that would vouch for it as it is
+    taken now; nothing against the sandbox and loopback."""
+    settings, values = engine_settings(config), assumptions_of(config).values
+    needed_by: dict[str, list[str]] = {}
+    for rule in rules:
+        steps = [unvouched_for(step.action, rule, settings) for step in rule.do if rule.enabled]
+        for key in dict.fromkeys(key for keys in steps for key in keys):
+            needed_by.setdefault(key, []).append(rule.id)
+    lines = [
+        f"not vouched for, so writes that lean on it are held: {key}: {json.dumps(values[key])}   ({_some(names)})"
+        for key, names in sorted(needed_by.items())
+    ]
+    if settings.ask_spending:
+        line = f"safety: {{settle: {duration_text(config.safety.settle)}}}"
+        lines.append(f"not vouched for, so unknown writes that spend go to a person at once: {line}")
+    return tuple(lines)
+
+
+def _some(names: list[str]) -> str:
+    rest = len(names) - SHOWN_MAX
+    return (
+        f"rule{'s' if len(names) > 1 else ''} {', '.join(names[:SHOWN_MAX])}{f' and {rest} more' if rest > 0 else ''}"
+    )
+
 
 LEDGER_HINT = "`campaign-worker run` makes it, --config names another config"
 
@@ -127,3 +271,86 @@ def looked_at(ledger: LedgerReader, partner: PartnerId) -> datetime | None:
     if memory is not None and memory.listed_at is not None:
         found.append(memory.listed_at)
     return max(found, default=None)
+
+
+# What is said where a search finds nothing: an empty table looks like an answer, and mostly it is a misspelt name.
+
+FIELDS: Final[tuple[Literal["partner", "event", "rule"], ...]] = ("partner", "event", "rule")
+SHOWN: Final = 5
+
+
+def say_nothing_found(ledger: LedgerReader, asked: Mapping[str, str | None], what: str) -> None:
+    """Says on stderr that no record, or no write, is as asked for, and which of the names the worker has never met.
+
+    ``asked``: what was typed for each of `FIELDS`, None where nothing was. ``what``: ``record`` or ``write``.
+    """
+    strange = strangers(ledger, asked)
+    for line in strange:
+        say(line)
+    if not strange:
+        say(f"no {what} is as asked for" if any(asked.values()) else f"there is no {what} yet")
+
+
+def strangers(ledger: LedgerReader, asked: Mapping[str, str | None]) -> tuple[str, ...]:
+    """A sentence for each name, of those typed for `FIELDS`, that the worker has never met."""
+    found: list[str] = []
+    for field in FIELDS:
+        name = asked.get(field)
+        known = ledger.known(field) if name is not None else ()
+        if name is not None and name not in known:
+            found.append(f"nothing is known of {field} '{name}'{meant(name, known) or f'; {_counted(field, known)}'}")
+    return tuple(found)
+
+
+def _counted(field: str, known: Sequence[str]) -> str:
+    if not known:
+        return f"the ledger knows no {field} yet"
+    return f"the ledger knows {counted(len(known), field)}, such as {', '.join(known[:SHOWN])}"
+
+
+# Whether a name that an operator types is one the worker knows: a halt of a misspelt rule would hold nothing back.
+#
+# A rule is known from the ledger, from what a daemon said that it has loaded, and from the rule files; a partner from
+# the ledger, the daemon or the config. Names are only looked up here; nothing is changed.
+
+
+def known_rules(config: Config, ledger: LedgerReader) -> set[str]:
+    """Every rule that there is or was. Files that do not load are no reason not to know the others."""
+    found = set(ledger.known("rule"))
+    said = ledger.status()
+    rules = said.body.get("rules") if said is not None else None
+    loaded = rules.get("ids") if isinstance(rules, dict) else None
+    found.update(str(one) for one in (loaded if isinstance(loaded, list) else ()))
+    with suppress(InputErrors):
+        found.update(rule.id for rule in load_rules(config.rules, config.registry).rules)
+    return found
+
+
+def known_partners(config: Config, ledger: LedgerReader) -> set[str]:
+    """Every partner that the worker watches or watched, or is to watch."""
+    found = set(ledger.known("partner")) | {str(one) for one in config.partners or ()}
+    said = ledger.status()
+    partners = said.body.get("partners") if said is not None else None
+    return found | (set(partners) if isinstance(partners, dict) else set())
+
+
+def rule_named(name: str | None, config: Config, ledger: LedgerReader) -> RuleId | None:
+    """The rule of this name, None for none. Raises `NotFound` for one that nobody knows."""
+    if name is None:
+        return None
+    known = known_rules(config, ledger)
+    if name not in known:
+        message = f"there is no rule '{name}'{meant(name, known)}; nothing was changed"
+        raise NotFound(message, hint=f"{instead(name, known)}; without --rule everything is halted")
+    return RuleId(name)
+
+
+def partner_named(name: str | None, config: Config, ledger: LedgerReader) -> PartnerId | None:
+    """The partner of this name, None for none. Raises `NotFound` for one that nobody knows."""
+    if name is None:
+        return None
+    known = known_partners(config, ledger)
+    if name not in known:
+        message = f"there is no partner '{name}'{meant(name, known)}; nothing was changed"
+        raise NotFound(message, hint=f"{instead(name, known)}; without --partner everything is halted")
+    return PartnerId(name)

@@ -11,15 +11,15 @@ from typing import TypeVar
 from worker.cli.output import say
 from worker.cli.wiring import operators_ledger
 from worker.config import Config
+from worker.engine.explaining import Seen, wanted_of
 from worker.engine.ports import Ledger
-from worker.engine.wanted import Seen, wanted_of
 from worker.model.commits import Commit, Move
 from worker.model.errors import NotFound, StateConflict, UsageError
-from worker.model.ids import WriteId
+from worker.model.facts import WriteId
 from worker.model.writes import State, Write
 from worker.rules.nearest import meant
 from worker.system import utc_now
-from worker.writes.wording import in_all
+from worker.writes.intents import in_all
 
 T = TypeVar("T")
 Verdict = Callable[[Seen, Write], Move]

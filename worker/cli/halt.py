@@ -6,17 +6,15 @@ from typing import Annotated
 import typer
 
 from worker.cli.app import app, invocation
-from worker.cli.common import config_of, duration, given, operator
-from worker.cli.configs import config_from
+from worker.cli.common import config_from, config_of, duration, given, operator, partner_named, rule_named
 from worker.cli.door import tell_error
-from worker.cli.names import partner_named, rule_named
 from worker.cli.output import say
 from worker.cli.wiring import operators_ledger
 from worker.config import Config
 from worker.config.load import ledger_alone
 from worker.model.commits import Halt
 from worker.model.errors import InputErrors, NotFound
-from worker.model.ids import PartnerId, RuleId
+from worker.model.facts import PartnerId, RuleId
 from worker.model.writes import UNSETTLED
 from worker.system import utc_now
 

@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from worker.cli.app import app, invocation
-from worker.cli.common import config_of, given, operator
-from worker.cli.opening import ledger_url
+from worker.cli.common import config_of, given, ledger_url, operator
 from worker.cli.output import say
 from worker.config.addresses import service_of
 from worker.engine.operators import after_restore

@@ -10,22 +10,19 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
-from worker.cli.common import amiss_with
-from worker.cli.configs import engine_settings
+from worker.cli.common import amiss_with, engine_settings, ledger_url
 from worker.cli.deciding import Chosen, decided, told
-from worker.cli.opening import ledger_url
-from worker.cli.pulse import Pulse
 from worker.cli.wiring import operators_ledger
 from worker.config import Config, SignIn, WebPage, resolve
+from worker.engine.explaining import Seen, wanted_of
 from worker.engine.operators import approved, rejected, resolved
-from worker.engine.wanted import Seen, wanted_of
 from worker.ledger.browsing import open_browser
-from worker.ledger.holding import unread
-from worker.ledger.places import place_of
+from worker.ledger.places import place_of, unread
 from worker.logs import logger
 from worker.model.commits import Move
 from worker.model.errors import InputErrors, NotFound, UsageError
-from worker.model.ids import PartnerId, RuleId
+from worker.model.exchange import Clock
+from worker.model.facts import PartnerId, RuleId
 from worker.model.rules import RuleSet
 from worker.model.writes import UNSETTLED, State, Write
 from worker.rules.files import files_hash, read_files
@@ -33,10 +30,35 @@ from worker.system import SystemClock, secret_text, utc_now
 from worker.web.app import application
 from worker.web.door import NOBODY, SECRET_LENGTH_MIN, WRONG_MAX, Key, Keys, digest
 from worker.web.metrics import Meter
-from worker.web.parts import NotAllowed, PageParts, Said
-from worker.web.ruletext import RuleShown, RulesShown, cut
-from worker.web.samples import EVERY, Samples
+from worker.web.pages import EVERY, NotAllowed, PageParts, Said, Samples
 from worker.web.server import PageServer
+from worker.web.views import RuleShown, RulesShown, cut
+
+# The daemon's sign of life: a task on its loop that says when it last moved.
+#
+# A process can stand and do nothing: a loop that hangs neither decides nor settles, and looks well from outside. The
+# page asks the pulse for ``/healthz``, and the service manager is told by it.
+
+BEAT_S = 1.0
+
+
+class Pulse:
+    """Beats on the loop where `beating` runs; may be asked from any thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last = clock.monotonic()
+
+    def silence(self) -> float:
+        """For how long the loop has not moved, in seconds; less than a beat or two where all is well."""
+        return self._clock.monotonic() - self._last
+
+    async def beating(self, told: Callable[[], None] = lambda: None) -> None:
+        """Beats until it is cancelled; ``told`` is called at every beat."""
+        while True:
+            self._last = self._clock.monotonic()
+            told()
+            await self._clock.sleep(BEAT_S)
 
 
 def key_of(sign_in: SignIn) -> Key:
@@ -176,7 +198,7 @@ def rules_shown(config: Config, rules: RuleSet) -> RulesShown:
 
 
 class PageDecisions:
-    """See `worker.web.parts.Decisions`."""
+    """See `worker.web.pages.Decisions`."""
 
     def __init__(self, config: Config) -> None:
         self._config = config

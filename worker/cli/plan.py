@@ -7,16 +7,14 @@ from typing import Annotated
 import typer
 
 from worker.cli.app import app, invocation
-from worker.cli.common import config_of
-from worker.cli.configs import unvouched_lines
-from worker.cli.explained import shown
+from worker.cli.common import config_of, unvouched_lines
+from worker.cli.explain import shown
 from worker.cli.output import Format, counted, print_json, print_table, say
 from worker.cli.wiring import rehearsing
 from worker.config import Config
 from worker.engine.rehearsal import Rehearsed, Row
 from worker.model.errors import Unreachable
-from worker.model.facts import Json
-from worker.model.moments import spelled
+from worker.model.facts import Json, spelled
 from worker.model.rules import RuleSet
 from worker.model.writes import Intent
 from worker.rules.load import load_rules

@@ -5,11 +5,10 @@ from typing import Annotated
 
 import typer
 
-from worker.api.findings import Finding
 from worker.api.probe import Probed, Resource
+from worker.api.probing import Finding
 from worker.cli.app import app, invocation
-from worker.cli.common import config_of
-from worker.cli.configs import assumptions_of
+from worker.cli.common import assumptions_of, config_of
 from worker.cli.output import Format, print_json, print_table, say
 from worker.cli.wiring import probe_of
 from worker.config import Config

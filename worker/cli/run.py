@@ -2,27 +2,170 @@
 
 import asyncio
 import os
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from datetime import timedelta
 from typing import Annotated
 
 import typer
 
-from worker.api.connection import ready_the_kernel
+from worker.api.transport import ready_the_kernel
 from worker.cli.app import app, invocation
-from worker.cli.beside import Beside
-from worker.cli.common import config_of, duration
-from worker.cli.configs import unvouched_lines
-from worker.cli.opening import ledger_url
+from worker.cli.common import config_of, duration, ledger_url, unvouched_lines
 from worker.cli.output import counted, say
+from worker.cli.page import Pulse
 from worker.cli.signals import leave_process_1, stopping
 from worker.cli.wiring import running_daemon
-from worker.config import Config
-from worker.engine.report import CycleReport
+from worker.config import Config, WebPage, resolve
+from worker.engine.daemon import Daemon
+from worker.engine.ports import CycleReport
 from worker.ledger.places import place_of
 from worker.ledger.reading import open_reading
 from worker.logs import configure, logger, tell
+from worker.messages.outbox import AppriseChannel, Outbox, Sent, Subscriber
+from worker.model.records import Record
 from worker.rules.load import examine
-from worker.system import utc_now
+from worker.system import SystemClock, utc_now
+from worker.web.metrics import Meter
+
+# Tells systemd how the daemon is: started, alive, stopping. A few lines to a socket, and nothing where there is none.
+#
+# ``READY=1`` says that the ledger is held and open, so that what waits for this unit may start; it does not wait for
+# the service, which is tried on while it cannot be reached. ``WATCHDOG=1`` comes with the beats of the daemon's own
+# loop: a loop that stands is started anew by the service manager, which is always safe.
+
+SOCKET_ENV = "NOTIFY_SOCKET"
+
+
+class Supervisor:
+    """The service manager, as the environment names it; deaf where it names none."""
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        address = environment.get(SOCKET_ENV, "")
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+
+    @property
+    def listening(self) -> bool:
+        """Somebody wants to be told."""
+        return bool(self._address)
+
+    def ready(self) -> None:
+        """The daemon holds its ledger and begins to look."""
+        self.tell("READY=1\nSTATUS=watching")
+
+    def alive(self) -> None:
+        """The loop moves."""
+        self.tell("WATCHDOG=1")
+
+    def stopping(self) -> None:
+        """What is in flight is awaited; nothing new begins."""
+        self.tell("STOPPING=1\nSTATUS=awaiting what is in flight")
+
+    def tell(self, words: str) -> None:
+        """Sends, and goes on if nobody takes it: a supervisor that is gone is no reason to stop."""
+        if not self._address:
+            return
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as line:
+                line.sendto(words.encode(), socket.MSG_DONTWAIT, self._address)
+        except OSError:
+            return
+
+
+# What runs beside the daemon in the same process: the page, figures, messages, the pulse, the service manager.
+#
+# None of it can hold the daemon up: page and messages have threads of their own, figures are counters, the service
+# manager is told without waiting. It ends before the ledger is closed.
+
+
+class Beside:
+    """Made before the daemon, because keys and addresses must be right before anything starts: raises `UsageError`."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._page = _nothing if config.web is None else _page_of(config, config.web)
+        self._subscribers = [
+            Subscriber(
+                key=one.url.key, channel=AppriseChannel(resolve(one.url, os.environ).reveal(), one.url.key), on=one.on
+            )
+            for one in config.notify
+        ]
+        self._supervisor = Supervisor()
+        self._outbox: Outbox | None = None
+        self.meter = Meter()
+
+    def told(self, tell: Callable[[Record], None]) -> Callable[[Record], None]:
+        """Tells of a record as ``tell`` does, and counts it."""
+
+        def both(record: Record) -> None:
+            self.meter.record(record)
+            tell(record)
+
+        return both
+
+    def alarm(self, name: str, keys: Mapping[str, object]) -> None:
+        """The daemon cries out; who asked to be told is."""
+        if self._outbox is not None:
+            self._outbox.alarm(name, keys)
+
+    @asynccontextmanager
+    async def serving(self, daemon: Daemon) -> AsyncIterator[None]:
+        """Everything beside a daemon, for as long as the block lasts."""
+        pulse = Pulse(SystemClock())
+        beating = asyncio.ensure_future(pulse.beating(self._supervisor.alive))
+        try:
+            with (
+                self._telling(),
+                self._page(rules=lambda: daemon.rules, pulse=pulse, meter=self.meter, alarm=self.alarm),
+            ):
+                self._supervisor.ready()
+                yield
+                self._supervisor.stopping()
+        finally:
+            beating.cancel()
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Messages, where somebody asked for them."""
+        if not self._subscribers:
+            yield
+            return
+        url = ledger_url(self._config)
+        with open_reading(url) as ledger:
+            outbox = Outbox(
+                self._subscribers,
+                ledger=ledger,
+                place=place_of(url).file,
+                seconds=SystemClock().monotonic,
+                told=self._sent,
+            )
+            with outbox:
+                self._outbox = outbox
+                try:
+                    yield
+                finally:
+                    self._outbox = None
+
+    def _sent(self, sent: Sent) -> None:
+        self.meter.message(taken=sent.taken)
+        if sent.taken:
+            logger().info("message_sent", to=sent.key, things=sent.count)
+        else:
+            logger().warning("message_not_sent", to=sent.key, things=sent.count)
+
+
+def _page_of(config: Config, web: WebPage) -> Callable[..., AbstractContextManager[None]]:
+    """What serves the page. Raises `UsageError` for a secret that is missing or too short."""
+    from worker.cli.page import Page  # noqa: PLC0415 - a web server, for those who asked for a page
+
+    return Page(config, web).beside
+
+
+@contextmanager
+def _nothing(**_parts: object) -> Iterator[None]:
+    """Nobody asked for a page."""
+    yield
 
 
 class LogReporter:

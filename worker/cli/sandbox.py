@@ -1,21 +1,42 @@
 """``sandbox``: serves the embedded twin of the API, for trying rules and for developing against."""
 
+import asyncio
 import json
+import os
+import signal
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from worker.cli.app import app
-from worker.cli.output import say
+from worker.cli.common import config_from, ledger_url
+from worker.cli.output import print_table, say
+from worker.cli.wiring import FIRST_EVENT_IN, running_daemon, twin_served
+from worker.config import Config
+from worker.engine.daemon import Daemon
+from worker.engine.ports import CycleReport
+from worker.ledger.reading import LedgerReader, open_reading
+from worker.ledger.rows import writes_json
+from worker.logs import configure
+from worker.model.commits import LogFilter
 from worker.model.errors import UsageError, WorkerError
-from worker.sandbox.demo import DEMO_EVENTS, FIRST_DAY
-from worker.sandbox.dialects import DIALECTS
+from worker.model.facts import Json
+from worker.model.records import Record
+from worker.rules.durations import duration_text
+from worker.sandbox.app import DEFAULT_PORT, SandboxError, Time, run_sandbox
+from worker.sandbox.changes import MAX_EVENTS, StoryError
 from worker.sandbox.faults import FaultError
-from worker.sandbox.server import DEFAULT_PORT, SandboxError, Time, run_sandbox
-from worker.sandbox.settings import SettingsError, changed_settings
-from worker.sandbox.start import STANDARD, built, start_from
-from worker.sandbox.story import MAX_EVENTS, StoryError
+from worker.sandbox.service import Service
+from worker.sandbox.settings import DIALECTS, SettingsError, changed_settings
+from worker.sandbox.start import DEMO_EVENTS, FIRST_DAY, STANDARD, built, start_from
 from worker.system import SystemClock
 
 
@@ -69,3 +90,210 @@ def tell_dialect(name: str) -> None:
         say("assumptions:")
         for key, value in DIALECTS[name].tells.items():
             say(f"  {key}: {json.dumps(value, ensure_ascii=False)}")
+
+
+# ``demo``: the whole story in under two minutes, on the embedded sandbox.
+#
+# A real daemon, a real ledger in a temporary folder, a real socket to the twin; only the times of the ``safety``
+# section are shortened, so that a lost answer is settled in seconds instead of minutes. What it shows while it runs
+# are the records of the action log as they are made, and what it says at the end comes from the twin's own books.
+
+STORY = timedelta(seconds=60)
+LONGEST = timedelta(seconds=112)
+LOOK_EVERY_S = 0.5
+SETTLE = "8s"
+SHOWN_KINDS = frozenset(
+    {"fired", "sending", "applied", "unknown", "evidence", "confirmed", "needs_human", "rejected", "refused"}
+)
+COLOURS: Mapping[str, str] = {
+    "fired": "cyan",
+    "sending": "blue",
+    "unknown": "yellow",
+    "evidence": "magenta",
+    "confirmed": "green",
+    "needs_human": "red",
+}
+LOG_NAMES = ("at", "kind", "event", "write", "action", "why")
+WRITE_NAMES = ("write", "event", "action", "state", "attempts", "confirmed by", "what its answers were")
+CONFIG = f"""\
+api: {{timeout: 5s}}
+ledger: sqlite:///demo.db
+safety: {{settle: {SETTLE}, evidence_within: 60s, confirm_within: 30s}}
+"""
+
+
+@dataclass(slots=True)
+class Stage:
+    """Where the story is shown: a progress bar below passing lines on a terminal, plain lines otherwise."""
+
+    console: Console
+    progress: Progress
+    clock: SystemClock
+    began: float
+    task: TaskID | None = None
+    troubles: list[str] = field(default_factory=list)
+
+    def tell(self, record: Record) -> None:
+        """One record of the action log, as it is made."""
+        if record.kind not in SHOWN_KINDS:
+            return
+        colour = COLOURS.get(record.kind, "white")
+        at = self.clock.monotonic() - self.began
+        who = _whose(record.partner, record.event)
+        what = f"{record.action or record.rule or '':<8}"
+        why = (record.why[:100] + "…") if len(record.why) > 101 else record.why
+        self.console.print(f"{at:6.1f}s  ", end="", style="dim")
+        self.console.print(f"{record.kind:<12}", end="", style=colour)
+        self.console.print(f"{who:<17} {what} {why}", soft_wrap=True)
+
+    def cycle(self, report: CycleReport) -> None:
+        """A cycle is silent unless something is wrong."""
+        if report.error:
+            self.troubles.append(report.error)
+
+    def note(self, message: str, **_keys: object) -> None:
+        """Nothing that the audience needs."""
+
+    def alarm(self, message: str, **keys: object) -> None:
+        """A trouble, shown as it comes."""
+        self.troubles.append(f"{message} {keys}")
+        self.console.print(f"{message}: {keys}", style="red")
+
+
+@app.command("demo")
+def demo() -> None:
+    """Show the whole story on the embedded sandbox: events change, rules fire, answers get lost, nothing is repeated.
+
+    Takes about a minute and a half, and needs nothing: no account, no config, no network.
+    """
+    console = Console(stderr=True, highlight=False, markup=False)
+    configure(verbose=False)
+    with TemporaryDirectory(prefix="campaign-worker-demo-") as folder:
+        config = _prepared(Path(folder))
+        try:
+            service = asyncio.run(_played(config, console))
+        except asyncio.CancelledError:
+            raise typer.Exit(128 + signal.SIGTERM) from None
+        with open_reading(ledger_url(config)) as ledger:
+            _closing(ledger, service)
+
+
+def _prepared(folder: Path) -> Config:
+    rules = folder / "rules"
+    rules.mkdir()
+    shipped = Path(__file__).parent / "demo_rules.yaml"
+    (rules / "demo.yaml").write_text(shipped.read_text("utf-8"), encoding="utf-8")
+    file = folder / "config.yaml"
+    file.write_text(CONFIG, encoding="utf-8")
+    return config_from(file)
+
+
+async def _played(config: Config, console: Console) -> Service:
+    clock = SystemClock()
+    if (whole := asyncio.current_task()) is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, whole.cancel)  # as asyncio does for Ctrl-C
+    service = built(None, None, clock.now() + FIRST_EVENT_IN)
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[said]}"),
+        console=console,
+        transient=True,
+    )
+    stage = Stage(console=console, progress=progress, clock=clock, began=clock.monotonic())
+    async with AsyncExitStack() as stack:
+        address = await stack.enter_async_context(twin_served(service, clock))
+        every = duration_text(config.poll.interval)
+        say(f"the sandbox plays at {address.base_url}; the worker looks every {every}, in real time;")
+        say(f"safety.settle is {SETTLE} here instead of 2m, so that lost answers are settled in the show; its rules:")
+        say((config.rules / "demo.yaml").read_text("utf-8"))
+        daemon = await stack.enter_async_context(
+            running_daemon(config, reporter=stage, tell=stage.tell, pid=os.getpid(), address=address)
+        )
+        if console.is_terminal:
+            stack.enter_context(progress)
+            stage.task = progress.add_task("the story", total=LONGEST.total_seconds(), said="signing in")
+        running = asyncio.ensure_future(daemon.run(lasting=LONGEST))
+        await _until_told(config, stage, service, daemon, running)
+        await running
+    return service
+
+
+async def _until_told(
+    config: Config, stage: Stage, service: Service, daemon: Daemon, running: "asyncio.Future[None]"
+) -> None:
+    """Waits until the story is over and nothing is open any more."""
+    while not running.done():
+        await stage.clock.sleep(LOOK_EVERY_S)
+        at = stage.clock.monotonic() - stage.began
+        summary = service.books.summary()
+        if stage.task is not None:
+            said = f"{at:4.0f}s  sent {summary['writes_sent']}, effects {summary['effects']}"
+            stage.progress.update(stage.task, completed=at, said=said)
+        if at > STORY.total_seconds() + 6 and not _open(config):
+            daemon.stop()
+            return
+
+
+def _open(config: Config) -> bool:
+    with open_reading(ledger_url(config)) as ledger:
+        return bool(ledger.open_writes())
+
+
+def _closing(ledger: LedgerReader, service: Service) -> None:
+    """The action log, the writes, and the sandbox's own books as the last lines."""
+    records = [record for record in ledger.log(LogFilter()) if record["kind"] in SHOWN_KINDS]
+    print_table(
+        "the action log (2.1 is the first attempt of write 2)", LOG_NAMES, (log_row(record) for record in records)
+    )
+    print_table("the writes", WRITE_NAMES, (_write_row(ledger, writes_json(write)) for write in ledger.writes()))
+    met = sorted({f"{seen.fault} ({seen.method} {seen.path})" for seen in service.books.requests if seen.fault})
+    print("what the sandbox did to the worker: " + "; ".join(met))
+    broken = ledger.verify()
+    print(f"the log's chain {'holds' if broken is None else 'is BROKEN'}: {ledger.last_seq()} records")
+    print(f"manners the sandbox found wanting: {len(service.violations())}")
+    summary = service.books.summary()
+    left = ledger.open_writes()
+    print(f"writes sent {summary['writes_sent']}, effects {summary['effects']}, repeated {summary['repeated']}")
+    if summary["repeated"] or broken is not None or left or service.violations():
+        raise WorkerError(
+            f"the demo did not end as it should: {len(left)} writes open, {summary['repeated']} repeated",
+            hint="this is a defect; the table above shows the way to it",
+        )
+
+
+def log_row(record: Mapping[str, Json]) -> list[Json]:
+    """One record as the closing table has it; what was answered stands in the words."""
+    at = record["at"]
+    attempt = f"{record['write']}.{record['attempt']}" if record["attempt"] else record["write"]
+    return [
+        at[11:21] if isinstance(at, str) else at,
+        record["kind"],
+        _whose(record["partner"], record["event"]),
+        attempt,
+        record["action"],
+        record["why"],
+    ]
+
+
+def _whose(partner: Json, event: Json) -> str:
+    """Partner and event in one word, as the passing lines have them."""
+    return f"{partner or ''}/{event or ''}".replace("partner-id-", "")
+
+
+def _write_row(ledger: LedgerReader, write: Mapping[str, Json]) -> list[Json]:
+    number = write["id"]
+    answers = []
+    for record in ledger.log(LogFilter(write=number if isinstance(number, int) else 0)):
+        response = record["response"]
+        if isinstance(response, dict):
+            answers.append(str(response.get("status") or response.get("error")))
+    return [
+        number,
+        _whose(write["partner"], write["event"]),
+        write["action"],
+        write["state"],
+        write["attempt"],
+        write["confirmed_by"],
+        ", ".join(answers),
+    ]

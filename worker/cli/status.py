@@ -7,20 +7,16 @@ from typing import Annotated
 import typer
 
 from worker.cli.app import app, invocation
-from worker.cli.common import amiss_with, config_of, say_no_ledger
-from worker.cli.configs import in_force
-from worker.cli.opening import ledger_url
+from worker.cli.common import amiss_with, config_of, in_force, ledger_url, say_no_ledger
 from worker.cli.output import Format, print_json, print_table, say
 from worker.config import Config
 from worker.config.addresses import service_of
-from worker.engine.health import RELOAD_EVERY, unhealthy
-from worker.ledger.holding import held_since, holder, said_by_holder, unread, unseen
-from worker.ledger.places import LedgerPlace, place_of
+from worker.engine.ports import RELOAD_EVERY, unhealthy
+from worker.ledger.places import LedgerPlace, held_since, holder, place_of, said_by_holder, unread, unseen
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.commits import DaemonStatus
 from worker.model.errors import NotSafe
-from worker.model.facts import Json
-from worker.model.moments import spelled
+from worker.model.facts import Json, spelled
 from worker.rules.durations import duration_text
 from worker.rules.files import UNREADABLE, files_hash
 from worker.system import utc_now

@@ -16,15 +16,13 @@ import typer
 
 from worker.api.classify import outcome_of_answer
 from worker.cli.app import app, invocation
-from worker.cli.configs import assumptions_of, config_for, engine_settings
+from worker.cli.common import assumptions_of, config_for, engine_settings
 from worker.cli.output import Format, counted, print_json, say
 from worker.config import Config
-from worker.engine.ruletest_claims import Failure
-from worker.engine.ruletests import Bench, Ran, run_test
+from worker.engine.ruletests import Bench, Failure, Ran, run_test
 from worker.model.errors import InputErrors, Problem, UsageError, printable
-from worker.model.facts import Json
-from worker.model.ids import RuleId
-from worker.model.outcomes import Answered, Outcome
+from worker.model.exchange import Answered, Outcome
+from worker.model.facts import Json, RuleId
 from worker.model.rules import RuleSet
 from worker.rules.durations import duration_text
 from worker.rules.files import TESTS, read_files

@@ -1,27 +1,24 @@
 """Builds the parts and hands them in: the only place that knows which client, which ledger and which clock.
 
 Everything else of the worker is given what it needs. What a config means for the engine is decided in
-`worker.cli.configs`, for every command alike.
+`worker.cli.common`, for every command alike.
 """
 
 import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from worker.api.addresses import hosts_from
 from worker.api.auth import Credentials
 from worker.api.client import ApiService, ApiSettings
-from worker.api.counting import counting
+from worker.api.exchanges import Reply
 from worker.api.probe import Probed, probed
-from worker.api.readings import CustomFact
-from worker.api.replies import Reply
-from worker.api.secret import Secret
-from worker.api.transport import Transports
-from worker.cli.configs import assumptions_of, engine_settings, in_force
-from worker.cli.messages import LogNotifier
-from worker.cli.opening import ledger_url
-from worker.cli.rulesource import FolderSource
+from worker.api.requests import CustomFact, hosts_from
+from worker.api.transport import Transports, counting
+from worker.api.wire import Secret
+from worker.cli.common import assumptions_of, engine_settings, in_force, ledger_url
 from worker.config import Config, resolve
 from worker.config.addresses import service_of
 from worker.engine.daemon import Daemon, Reporter
@@ -29,27 +26,92 @@ from worker.engine.looks import sendings_reach
 from worker.engine.parts import Parts, RulesInUse
 from worker.engine.ports import Service as Port
 from worker.engine.rehearsal import Rehearsal
-from worker.engine.remembered import Remembered
-from worker.engine.told import Tell, ToldLedger
-from worker.ledger.draft import draft_of
-from worker.ledger.holding import holder, unread
+from worker.engine.remembered import Remembered, Tell, ToldLedger
 from worker.ledger.lock import SenderLock
 from worker.ledger.mark import lost
-from worker.ledger.places import FOLDER_HINT, no_folder, place_of
+from worker.ledger.places import FOLDER_HINT, holder, no_folder, place_of, unread
 from worker.ledger.reading import SERVICE, LedgerReader, open_reading
-from worker.ledger.sql import SqlLedger
+from worker.ledger.sql import SqlLedger, draft_of
+from worker.logs import logger
 from worker.model.errors import NotFound, NotSafe
-from worker.model.facts import Json
-from worker.model.ids import PartnerId
+from worker.model.exchange import Message
+from worker.model.facts import Json, PartnerId
 from worker.model.rules import RuleSet
 from worker.reading.gate import Gate
-from worker.reading.pacer import Pacer
-from worker.reading.patience import Patience
+from worker.reading.pacer import Pacer, Patience
 from worker.rules.durations import duration_text
+from worker.rules.files import files_hash
+from worker.rules.load import load_rules
+from worker.rules.registry import Registry
+from worker.sandbox.app import Address, Time, serving
+from worker.sandbox.service import Service
+from worker.sandbox.start import built
 from worker.system import SystemClock, new_random, utc_now
 
+# Where the messages of rules go: into the log of the daemon, as a line of their own.
+#
+# That a message was handed over, and its text, is in the action log, from which whoever asked to be told under
+# `notify:` in the config is told (`worker.messages`): so a message is lost by no restart, and no mail server holds a
+# rule up.
+
+
+class LogNotifier:
+    """Takes every message."""
+
+    async def hand_over(self, message: Message) -> None:
+        """One line, at the level of what a person should see."""
+        logger().warning(
+            "message",
+            text=message.text,
+            partner=message.partner,
+            event_id=message.event,
+            rule=message.rule,
+            write=int(message.write),
+        )
+
+
+# The rule folder as the daemon sees it: a hash that is cheap to ask for, and a load that is whole or nothing.
+
+
+class FolderSource:
+    """Rules from a folder or a file."""
+
+    def __init__(self, path: Path, registry: Registry) -> None:
+        self._path = path
+        self._registry = registry
+
+    def files_hash(self) -> str:
+        """See `worker.rules.files.files_hash`."""
+        return files_hash(self._path)
+
+    def load(self) -> RuleSet:
+        """The rule set. Raises `InputErrors` with every mistake."""
+        return load_rules(self._path, self._registry)
+
+
+# The embedded twin of the service, for the commands that are to work without one.
+#
+# A module of its own, imported where a config asks for the twin: it is a whole service with a web server, and a daemon
+# that works on the real one need not have either in its memory.
+
+NOWHERE = Address(port=0)
+"""Where the embedded twin of another process is: requests can be spelled, and nobody answers."""
+FIRST_EVENT_IN = timedelta(days=30)
+"""When the embedded sandbox's first event takes place, from today."""
+
+
+def embedded(clock: SystemClock) -> AbstractAsyncContextManager[Address]:
+    """A new twin on a free loopback port while the block lasts."""
+    return twin_served(built(None, None, clock.now() + FIRST_EVENT_IN), clock)
+
+
+def twin_served(twin: Service, clock: SystemClock) -> AbstractAsyncContextManager[Address]:
+    """The twin on a free loopback port while the block lasts."""
+    return serving(twin, time=Time(clock=clock.monotonic, sleep=clock.sleep))
+
+
 if TYPE_CHECKING:
-    from worker.sandbox.server import Address
+    from worker.sandbox.app import Address
     from worker.web.metrics import Meter  # every command comes through here, and only `run` measures
 
 SANDBOX_USER = "sandbox"
@@ -218,13 +280,13 @@ async def _client(
 
 async def _embedded(stack: AsyncExitStack, clock: SystemClock) -> "Address":
     """A twin of our own, for as long as the stack lasts."""
-    from worker.cli.twin import embedded  # noqa: PLC0415 - see there
+    from worker.cli.wiring import embedded  # noqa: PLC0415 - see there
 
     return await stack.enter_async_context(embedded(clock))
 
 
 def _nowhere() -> "Address":
-    from worker.cli.twin import NOWHERE  # noqa: PLC0415 - as above
+    from worker.cli.wiring import NOWHERE  # noqa: PLC0415 - as above
 
     return NOWHERE
 

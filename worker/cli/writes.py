@@ -5,19 +5,18 @@ from typing import Annotated, cast
 import typer
 
 from worker.cli.app import app, invocation
-from worker.cli.common import reader_of
+from worker.cli.common import reader_of, say_nothing_found
 from worker.cli.output import Format, moment_shown, print_json, print_table
-from worker.cli.searching import say_nothing_found
-from worker.engine.wanted import wanted_of
-from worker.guards.halts import as_of_now
+from worker.engine.explaining import wanted_of
+from worker.guards.situation import as_of_now
 from worker.ledger.rows import writes_json
 from worker.model.errors import UsageError
 from worker.model.facts import Json
 from worker.model.writes import State
 from worker.rules.nearest import meant
 from worker.system import utc_now
-from worker.writes.states import MOVES
-from worker.writes.wording import Wanted
+from worker.writes.intents import Wanted
+from worker.writes.life import MOVES
 
 TABLE = (
     *("id", "state", "reason", "partner", "event", "rule", "action", "wanted", "attempt", "held_by", "changed_at"),

@@ -12,9 +12,9 @@ from jmespath.exceptions import JMESPathError
 
 from worker.config.addresses import address_error, embedded, is_local, ledger_error, listen_error
 from worker.config.sections import ConfigText, FactText, SecretText
-from worker.model.document import QUERY_VALUES
 from worker.model.endpoints import ENDPOINTS, row_of
-from worker.model.topics import TOPICS
+from worker.model.facts import QUERY_VALUES
+from worker.model.records import TOPICS
 from worker.rules.calls import HIDDEN_HINT, hidden_in
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT
 from worker.rules.nearest import meant, nearest

@@ -32,8 +32,7 @@ from worker.config.sections import (
     WebUser,
 )
 from worker.model.errors import InputErrors, Problem
-from worker.model.facts import Json
-from worker.model.ids import PartnerId
+from worker.model.facts import Json, PartnerId
 from worker.model.writes import Mode
 from worker.rules.registry import CustomFact, Registry, with_custom
 from worker.rules.yamltext import Document, Entries, Scalar, compose

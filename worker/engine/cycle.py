@@ -16,17 +16,15 @@ from itertools import chain
 from worker.engine.decide import Decision
 from worker.engine.deciding import Decider
 from worker.engine.execute import Executor
-from worker.engine.memories import Memories
-from worker.engine.observe import Observer, Seen
-from worker.engine.observed import lacked_until_now
+from worker.engine.observe import Observer, Seen, lacked_until_now
 from worker.engine.parts import Parts
+from worker.engine.ports import CycleReport
 from worker.engine.recording import Recorder
-from worker.engine.report import CycleReport
 from worker.engine.settle import Settler
-from worker.engine.state import PartnerState
+from worker.engine.state import Memories, PartnerState
+from worker.model.commits import PartnerMemory
 from worker.model.errors import LedgerUnwritable, StateConflict
-from worker.model.ids import EventId, PartnerId, RuleId
-from worker.model.memory import PartnerMemory
+from worker.model.facts import EventId, PartnerId, RuleId
 from worker.model.rules import Truth
 from worker.model.writes import Write
 

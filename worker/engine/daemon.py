@@ -6,32 +6,139 @@ records nothing new and waits for what is in flight.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+import gc
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Literal, Protocol
 
 from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from worker.engine.cycle import Cycle
-from worker.engine.failing import Failing
-from worker.engine.health import RELOAD_EVERY
-from worker.engine.lasting import Lasting
 from worker.engine.partners import ASKED_AGAIN, ASKED_AGAIN_MAX, Identities, Partners, Renewed, held_while_gone, said_of
 from worker.engine.parts import Parts
-from worker.engine.report import CycleReport
-from worker.engine.rulesource import RuleSource, RulesStatus
+from worker.engine.ports import RELOAD_EVERY, CycleReport
 from worker.engine.state import PartnerState
 from worker.model.commits import Commit, DaemonStatus
 from worker.model.errors import LedgerUnwritable, NotSafe, StateConflict, WorkerError
-from worker.model.facts import Json
-from worker.model.ids import PartnerId
+from worker.model.facts import Json, PartnerId, spelled
 from worker.model.records import Record
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
+
+# Which partners' looks have failed for so long that a person should know. Pure.
+#
+# One look that failed is nothing: the next one comes in seconds. When none gets through for a minute, nothing is
+# decided for that partner, and somebody who watches no figures would not learn of it. It is told once, and once that
+# it is over. A partner that refuses us has an alarm of its own.
+
+FAILING_AFTER = timedelta(minutes=1)
+"""From the first of the looks that failed."""
+
+
+@dataclass(slots=True)
+class Failing:
+    """What was heard of every partner so far. Seconds are monotonic."""
+
+    _since: dict[PartnerId, float] = field(default_factory=dict)
+    _told: set[PartnerId] = field(default_factory=set)
+
+    def turned(self, report: CycleReport, now_s: float) -> Literal["failing", "well"] | None:
+        """What there is to tell after this look; None for nothing new."""
+        partner = report.partner
+        if report.complete:
+            self._since.pop(partner, None)
+            if partner not in self._told:
+                return None
+            self._told.remove(partner)
+            return "well"
+        if report.error is None or report.denied:
+            return None
+        since = self._since.setdefault(partner, now_s)
+        if partner in self._told or now_s - since < FAILING_AFTER.total_seconds():
+            return None
+        self._told.add(partner)
+        return "failing"
+
+
+# Takes what lasts out of the garbage collector's way.
+#
+# After a first look at a partner, its events, facts and memories are some hundred thousand objects that stay for as
+# long as the process does. A full collection would go through all of them again and again, 50 ms and more with ten
+# thousand events, in which everything else waits; and it would find nothing, because what is replaced of them is freed
+# at once.
+#
+# Done once for each partner and rule set, never regularly: what happens to be under way at that moment (a request, its
+# task) is also kept from the collector, and must not become a leak.
+
+WORTH_IT = 1_000
+"""Events met for the first time; the objects of fewer are gone through in no time."""
+AT_MOST_EVERY_S = 60.0
+"""Where many partners are looked at for the first time, they share one collection."""
+
+
+class Lasting:
+    """Knows which first looks there were since the last time. Moments are monotonic seconds."""
+
+    def __init__(self) -> None:
+        self._looks: set[Hashable] = set()
+        self._events = 0
+        self._done_at = float("-inf")
+
+    def looked(self, look: Hashable, events: int, now: float) -> bool:
+        """After each whole look at so many events; ``look`` is the same for looks of which only the first makes much
+        that lasts. Whether anything was done."""
+        if look not in self._looks:
+            self._looks.add(look)
+            self._events += events
+        if self._events < WORTH_IT or now - self._done_at < AT_MOST_EVERY_S:
+            return False
+        self._events, self._done_at = 0, now
+        keep()
+        return True
+
+
+def keep() -> None:
+    """Collects what is garbage now; all the rest is not gone through any more."""
+    gc.collect()
+    gc.freeze()
+
+
+# Where rules come from while the daemon runs, and which of them are in force.
+
+
+class RuleSource(Protocol):
+    """Where rules come from. ``changed`` is cheap; ``load`` raises `InputErrors` and changes nothing."""
+
+    def files_hash(self) -> str: ...
+    def load(self) -> RuleSet: ...
+
+
+@dataclass(slots=True)
+class RulesStatus:
+    """Which rule set is in force, since when, and why the files on disk are not, and since when not."""
+
+    hash: str
+    files_hash: str
+    loaded_at: datetime
+    ids: tuple[str, ...] = ()
+    error: str | None = None
+    refused_at: datetime | None = None
+
+    def said(self) -> dict[str, Json]:
+        """What the daemon saves of them."""
+        return {
+            "hash": self.hash,
+            "files_hash": self.files_hash,
+            "loaded_at": spelled(self.loaded_at),
+            "error": self.error,
+            "ids": list(self.ids),
+            "refused_at": spelled(self.refused_at),
+        }
+
 
 PARTNERS_EVERY = timedelta(seconds=60)
 DENIED_AGAIN = timedelta(minutes=5)

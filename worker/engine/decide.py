@@ -10,9 +10,24 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from worker.engine.changes import Watched, change_facts, glance_at_change, watch
-from worker.engine.conflicts import (
+from worker.engine.changes import Watched, change_facts, glance_at_change, overlaid, watch
+from worker.engine.episodes import glance_at_condition, glance_at_times, looks_now, not_now
+from worker.engine.looks import (
+    Candidate,
+    End,
+    Glance,
+    Glimpse,
+    Look,
+    Settings,
+    frozen,
+    products_off,
+    shut,
+    silence_before,
+)
+from worker.engine.planning import (
+    Planner,
     Standing,
+    computed,
     in_force,
     judge_conflicts,
     order_of,
@@ -20,22 +35,14 @@ from worker.engine.conflicts import (
     standing_wishes,
     wishes_in_force,
 )
-from worker.engine.episodes import glance_at_condition
-from worker.engine.looks import Candidate, End, Glance, Glimpse, Look, Settings, frozen, silence_before
-from worker.engine.overlay import overlaid
-from worker.engine.planning import Planner, computed
-from worker.engine.products import products_off, shut
-from worker.engine.times import glance_at_times, looks_now, not_now
-from worker.model.commits import Brake, Commit, Move
-from worker.model.facts import FactKey
-from worker.model.ids import EventId, RuleId, WriteId
-from worker.model.memory import EPISODE_JUMP, RuleMemory
+from worker.model.commits import EPISODE_JUMP, Brake, Commit, Move, RuleMemory
+from worker.model.facts import EventId, FactKey, RuleId, WriteId
 from worker.model.records import Record
 from worker.model.rules import Judgement, Rule, RuleSet, Scope, Truth
 from worker.model.writes import UNSENT, Write
 from worker.rules.evaluate import keys_for
-from worker.writes.computing import NotComputable
-from worker.writes.states import move
+from worker.writes.intents import NotComputable
+from worker.writes.life import move
 
 EVENTS_NAMED = 8
 """How many events a record about many of them names."""

@@ -10,26 +10,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from worker.engine.calm import horizon
 from worker.engine.decide import Decision, decide, decide_apart
-from worker.engine.due import Glanced, next_due
-from worker.engine.edits import Edited, edits_of, in_one, reopened_by
-from worker.engine.looks import Look, asks_sendings, firings_reach, sendings_reach, silence_before
+from worker.engine.due import Glanced, Screen, horizon, next_due
+from worker.engine.edits import Edited, asked_anew, edits_of, in_one, reopened_by
+from worker.engine.looks import Look, asks_sendings, firings_reach, sendings_reach, shut, silence_before
 from worker.engine.observe import Seen
 from worker.engine.parts import Parts
-from worker.engine.products import shut
 from worker.engine.recording import Recorder, Sight
-from worker.engine.resets import asked_anew
-from worker.engine.screening import Screen
 from worker.engine.state import PartnerState
-from worker.model.commits import Commit
+from worker.model.commits import Commit, RuleMemory, Trail
 from worker.model.errors import LedgerUnwritable, StateConflict
-from worker.model.facts import Observation
-from worker.model.ids import EventId, RuleId
-from worker.model.memory import RuleMemory
+from worker.model.facts import EventId, Observation, RuleId
 from worker.model.records import Record
 from worker.model.rules import Rule, RuleSet, Truth
-from worker.model.trail import Trail
 from worker.model.writes import Write
 
 Memories = dict[tuple[EventId, RuleId], RuleMemory]

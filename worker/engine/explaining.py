@@ -7,17 +7,39 @@ condition is taken apart in the text that was judged; where the rule says someth
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Protocol
 
-from worker.model.facts import Json
-from worker.model.ids import EventId, PartnerId, RuleId
-from worker.model.memory import Baseline, RuleMemory
+from worker.model.commits import OF_PARTNER, Baseline, Ending, Evaluation, Observed, RuleMemory
+from worker.model.facts import EventId, Json, Known, PartnerId, RuleId
 from worker.model.rules import Rule, RuleSet
-from worker.model.trail import Ending, Evaluation
 from worker.model.writes import Write
 from worker.rules.cel import BadSyntax
 from worker.rules.conditions import CelCondition, condition
 from worker.rules.explain import Explained, explained, scope_of
+from worker.writes.evidence import fact_key, target_value
+from worker.writes.intents import Wanted, wanted
+
+# What a write will do and spend, from the ledger's own facts: the words are `worker.writes.intents`'s.
+
+
+class Seen(Protocol):
+    """Any ledger: it has the facts as they were read last."""
+
+    def observed(self, partner: PartnerId, event: EventId | None = None) -> Sequence[Observed]: ...
+
+
+def wanted_of(ledger: Seen, write: Write) -> Wanted:
+    """What the write will do, or did: against what was there before its first attempt, else as it was read last. What
+    has ended is not looked up any more."""
+    facts = {} if write.final else {one.key: one for one in ledger.observed(write.key.partner, write.key.event)}
+    before = write.before
+    own = facts.get(fact_key(write.intent))
+    if not write.before_known and own is not None and own.event == write.key.event:
+        _, before = target_value(write.intent, own.fact)
+    of_partner = [one.fact.value for one in facts.values() if one.event == OF_PARTNER and isinstance(one.fact, Known)]
+    currency = next((one["currency"] for one in of_partner if isinstance(one, dict) and one.get("currency")), "")
+    return wanted(write.intent, write.key.item, before, str(currency))
+
 
 Standing = Ending | Literal["removed", "disabled", "not_for_partner", "not_looked_at"]
 STANDINGS: dict[Standing, str] = {

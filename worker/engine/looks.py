@@ -8,15 +8,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from worker.model.commits import Brake
-from worker.model.facts import Json, Observation
-from worker.model.ids import EventId, PartnerId, RuleId
-from worker.model.memory import PartnerMemory, RuleMemory
+from worker.guards.situation import Limits
+from worker.model.commits import Brake, PartnerMemory, RuleMemory
+from worker.model.facts import EventId, Fact, Json, Known, Observation, PartnerId, RuleId, Unknown
 from worker.model.records import REASONS
 from worker.model.rules import Judgement, Rule, Scope, Surge
 from worker.model.writes import Mode, Write
 from worker.rules.durations import duration_text
-from worker.writes.intents import Planned
+from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY
+from worker.writes.intents import Planned, reads_back
+from worker.writes.life import Policy
 
 DAY = timedelta(hours=24)
 ASKED = frozenset({"gap", "reset", "restored"})
@@ -247,3 +248,119 @@ def reset_before(memory: PartnerMemory, event: EventId) -> datetime | None:
     """When the event came back, where that was with or after a reset of the service; another one may have its id."""
     returned = memory.returned.get(event)
     return returned if returned is not None and memory.reset_at is not None and returned >= memory.reset_at else None
+
+
+# What a partner's product flags keep from happening (API sections 1 and 2.2). Pure.
+#
+# Two flags on the partner's record say which area of the service is enabled. A rule that needs an area which is off
+# does not look: its facts are unknown, its memory is frozen, and its return is as after a gap. A flag that is missing
+# or that could not be read says nothing; then the facts themselves say what can be known.
+
+WRITES = "campaign_recommendations"
+"""The flag that every write to the service needs."""
+FLAGS: tuple[str, ...] = (WRITES, "demand_prediction")
+_NO_WRITE = frozenset({"notify"})
+
+
+def products_off(partner: Fact | None) -> frozenset[str]:
+    """The flags that the partner's record says are off."""
+    record: Json = partner.value if isinstance(partner, Known) else None
+    if not isinstance(record, dict):
+        return frozenset()
+    return frozenset(flag for flag in FLAGS if record.get(flag) is False)
+
+
+def shut(rules: Iterable[Rule], off: frozenset[str]) -> dict[RuleId, str]:
+    """The rules that need an area which is off, and what they need it for, in words."""
+    found: dict[RuleId, str] = {}
+    for rule in rules if off else ():
+        for flag in FLAGS:
+            needing = _needing(rule, flag) if flag in off else []
+            if needing:
+                found.setdefault(rule.id, f"the partner's {flag} is off, which {', '.join(needing)} needs")
+    return found
+
+
+def off_fact(name: str, off: frozenset[str]) -> Unknown | None:
+    """The fact, unknown because its area is off; None where it can be read."""
+    flag = BUILT_IN[name].product if name in BUILT_IN else ""
+    return Unknown(code="product_off", why=f"the partner's {flag} is off") if flag in off else None
+
+
+def _needing(rule: Rule, flag: str) -> list[str]:
+    """The actions and facts of a rule that need the area."""
+    facts = sorted(name for name in rule.names if name in BUILT_IN and BUILT_IN[name].product == flag)
+    actions = dict.fromkeys(step.action for step in rule.do if step.action not in _NO_WRITE) if flag == WRITES else ()
+    return [*actions, *facts]
+
+
+# What the engine is told once at start: the config's numbers in the shapes that the core understands.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """Numbers and switches of one daemon.
+
+    ``unvouched``: by action, the assumptions it leans on that nobody vouched for; ``unvouched_facts``: those by fact,
+    which a rule leans on that decides with it. Both are empty against sandbox and loopback.
+    ``toggles``: actions whose write flips the field instead of setting it. ``ask_spending``: unknown outcomes of writes
+    that spend go to a person at once, because ``safety.settle`` is not vouched for. ``requests_per_minute``: the budget
+    per partner, from which it is estimated how often facts can be read. ``page_size``: events on one page of the list;
+    ``by_change``: most looks ask only for what changed of it.
+    ``shared``: the facts that are the whole partner's, the config's own among them; one read serves all events.
+    ``observations_kept``: how long changes of facts are kept for `backtest`. ``pairs_at_once``: a look that has more
+    rules to judge for events than this lets everything else go on between portions of so many.
+    """
+
+    deciding: Settings
+    limits: Limits
+    interval: timedelta
+    timeout: timedelta
+    stop_within: timedelta
+    settle: timedelta
+    evidence_reads: int
+    evidence_within: timedelta
+    confirm_within: timedelta
+    max_attempts: int
+    ask: bool = False
+    ask_spending: bool = False
+    toggles: frozenset[str] = frozenset()
+    unvouched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unvouched_facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    requests_per_minute: int = 300
+    page_size: int = 100
+    by_change: bool = False
+    only_partners: frozenset[PartnerId] | None = None
+    shared: frozenset[str] = BUILT_IN_REGISTRY.shared
+    observations_kept: timedelta = timedelta(days=7)
+    pairs_at_once: int = 2_000
+
+    def pages(self, events: int) -> int:
+        """How many pages a list of so many events has."""
+        return max(1, -(-events // self.page_size))
+
+
+def unvouched_for(action: str, rule: Rule | None, settings: EngineSettings) -> tuple[str, ...]:
+    """What a write leans on that nobody vouched for: by how it is sent and read back, and by the facts that its rule
+    decides with. An undo has no rule."""
+    found = dict.fromkeys(settings.unvouched.get(action, ()))
+    for name in sorted(rule.names) if rule is not None else ():
+        found |= dict.fromkeys(settings.unvouched_facts.get(name, ()))
+    return tuple(found)
+
+
+def policy_for(write: Write, rule: Rule | None, settings: EngineSettings) -> Policy:
+    """How this write is settled: the config's numbers, stricter where its rule or its kind asks for it."""
+    return Policy(
+        settle=settings.settle,
+        evidence_reads=settings.evidence_reads,
+        evidence_within=settings.evidence_within,
+        confirm_within=settings.confirm_within,
+        max_attempts=settings.max_attempts,
+        interval=settings.interval,
+        ask=settings.ask
+        or (rule is not None and rule.on_unknown == "ask")
+        or (settings.ask_spending and write.intent.spends),
+        toggle=write.intent.action in settings.toggles,
+        reads_back=reads_back(write.intent, write.key.item),
+    )

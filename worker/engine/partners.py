@@ -17,15 +17,12 @@ from datetime import datetime, timedelta
 from worker.engine.parts import Parts
 from worker.engine.ports import Urgency
 from worker.engine.state import PARTNER, PartnerState
-from worker.model.commits import Move
+from worker.model.commits import OF_PARTNER, Move
 from worker.model.errors import LedgerUnwritable
-from worker.model.facts import Fact, Json, Known
-from worker.model.ids import PartnerId
-from worker.model.moments import spelled
-from worker.model.trail import OF_PARTNER
+from worker.model.facts import Fact, Json, Known, PartnerId, spelled
 from worker.model.writes import Write
-from worker.writes.likeness import folded
-from worker.writes.states import hold
+from worker.writes.evidence import folded
+from worker.writes.life import hold
 
 ASKED_AGAIN = timedelta(seconds=5)
 ASKED_AGAIN_MAX = timedelta(seconds=60)

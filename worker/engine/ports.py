@@ -4,14 +4,28 @@ Only `worker.cli.wiring` and the simulation build the real ones. A port says not
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from worker.model.commits import Brake, Commit, DaemonStatus, Halt, LogFilter, Sending, SendingView
+from worker.model.commits import (
+    Brake,
+    Commit,
+    DaemonStatus,
+    Evaluation,
+    Halt,
+    LogFilter,
+    Observed,
+    PartnerMemory,
+    RuleMemory,
+    Sending,
+    SendingView,
+)
 from worker.model.exchange import (
     Clock,
     Listing,
     Message,
+    Outcome,
     Places,
     TaskState,
     TellPart,
@@ -19,13 +33,27 @@ from worker.model.exchange import (
     WriteRequest,
     told_nobody,
 )
-from worker.model.facts import Fact, FactKey, Json, Place
-from worker.model.ids import EventId, PartnerId, RuleId, WriteId
-from worker.model.memory import PartnerMemory, RuleMemory
-from worker.model.outcomes import Outcome
+from worker.model.facts import EventId, Fact, FactKey, Json, PartnerId, Place, RuleId, WriteId
 from worker.model.records import ToldChange
-from worker.model.trail import Evaluation, Observed
+from worker.model.rules import Truth
 from worker.model.writes import Intent, Write
+
+# What one look at one partner came to, for log lines and figures.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleReport:
+    """One canonical line per cycle. ``judged``: how many conditions were evaluated, by rule and by what they were."""
+
+    partner: PartnerId
+    events: int
+    complete: bool
+    fired: int
+    open_writes: int
+    took_ms: int
+    denied: bool = False
+    error: str | None = None
+    judged: Mapping[tuple[RuleId, Truth], int] = field(default_factory=dict)
 
 
 class Service(Protocol):
@@ -187,3 +215,32 @@ class Ledger(Protocol):
 
 
 __all__ = ["Clock", "Ledger", "Listing", "Notifier", "Places", "Service", "TaskState", "Urgency", "WriteRequest"]
+
+
+# Whether the daemon is well, from what it last said of itself. Pure.
+#
+# One judgement for the command, the page and the orchestrator that asks it: a complete look at every partner, younger
+# than three intervals, or than three looks where the list is so long that one takes longer. A look that is older means
+# that nothing is decided on what is so now, whatever else still runs.
+
+HEALTHY_INTERVALS = 3
+RELOAD_EVERY = timedelta(seconds=2)
+"""How often a daemon looks at its rule files; a change takes no longer than this to be in force, or refused."""
+
+
+def unhealthy(body: Mapping[str, Json], now: datetime, interval: timedelta) -> str | None:
+    """Why the worker is not well, or None. ``body``: what the daemon saved of itself."""
+    partners = body.get("partners")
+    if not isinstance(partners, Mapping) or not partners:
+        unreachable = body.get("unreachable")
+        return f"no partner is watched yet{f': {unreachable}' if unreachable else ''}"
+    for partner, said in partners.items():
+        one = said if isinstance(said, Mapping) else {}
+        last, took = one.get("last_ok_at"), one.get("look_s")
+        if not isinstance(last, str):
+            return f"{partner}: no complete cycle yet"
+        age = now - datetime.fromisoformat(last)
+        look = timedelta(seconds=took) if isinstance(took, int | float) else interval
+        if age > HEALTHY_INTERVALS * max(interval, look):
+            return f"{partner}: the last complete cycle is {age.total_seconds():.0f} s old"
+    return None

@@ -2,36 +2,209 @@
 
 A look happens where something was observed to change, and where the clock alone can change a decision; the looks
 between could decide nothing else. A write that would have been sent is taken to succeed at once, and what the writes
-that were really made have changed is left out (`worker.engine.past`), so that a rule is replayed against a world in
+that were really made have changed is left out (`worker.engine.replay`), so that a rule is replayed against a world in
 which it acted, and no other did. Approvals, halts, the budget of requests and the brakes of the sending are not
 replayed: what waits for a person goes on waiting.
 """
 
 import heapq
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
+from typing import Literal
 
 from worker.engine.decide import decide
 from worker.engine.due import JUST_AFTER, Clocked, Glanced, clocked, next_due
-from worker.engine.looks import Look, firings_reach, sendings_reach
-from worker.engine.needs import names_read, unread_keys
-from worker.engine.past import Past
+from worker.engine.factreads import names_read, unread_keys
+from worker.engine.looks import EngineSettings, Look, firings_reach, sendings_reach
 from worker.engine.recording import memory_of
-from worker.engine.settings import EngineSettings
-from worker.guards.checks import first_no
+from worker.engine.whose import effect_of
+from worker.guards.checks import first_no, setup_state, target_says
 from worker.guards.situation import Situation
-from worker.guards.target import setup_state, target_says
 from worker.model.actions import ACTIONS
-from worker.model.commits import Commit
-from worker.model.facts import Fact, FactKey, Known, Observation, Unknown
-from worker.model.ids import EventId, PartnerId, RuleId, WriteId
-from worker.model.memory import PartnerMemory, RuleMemory
+from worker.model.commits import MEMORY, OF_PARTNER, SILENCE, Commit, History, Observed, PartnerMemory, RuleMemory
+from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId, Unknown, WriteId
 from worker.model.rules import Rule, RuleSet, Truth
-from worker.model.trail import MEMORY, OF_PARTNER, SILENCE, History, Observed
 from worker.model.writes import Plan, State, Write
 from worker.rules.mentions import Fields, looked_at, narrowed
+
+# What was observed, as it stands at one moment of a replay: without what our own writes changed, with what the
+# replayed ones would have changed.
+#
+# Both are laid over what was observed, field by field, until the observation itself changes that field by another hand:
+# then somebody did something there, and what they did counts.
+
+
+@dataclass(slots=True)
+class Past:
+    """``facts`` and ``shared``: what the replay sees. ``observed``: what was recorded. ``laid_over``: fields in which
+    the two differ on purpose. ``made``: what writes that were really made were to change, and from when on."""
+
+    shared: dict[FactKey, Fact] = field(default_factory=dict)
+    facts: dict[EventId, dict[FactKey, Fact]] = field(default_factory=dict)
+    observed: dict[tuple[EventId, FactKey], Fact] = field(default_factory=dict)
+    laid_over: dict[tuple[EventId, FactKey], set[str]] = field(default_factory=dict)
+    made: dict[tuple[EventId, FactKey], list[tuple[datetime, dict[str, Json]]]] = field(default_factory=dict)
+
+    def without(self, writes: Iterable[Write]) -> None:
+        """The effects of these writes are not to be seen: a replay makes its own."""
+        for write in writes:
+            effect = effect_of(write.intent, lambda _name: None) if write.sent else None
+            if effect is not None and isinstance(effect.value, dict) and write.first_sent_at is not None:
+                place = (write.key.event, FactKey(name=effect.fact))
+                self.made.setdefault(place, []).append((write.first_sent_at, dict(effect.value)))
+
+    def take(self, one: Observed) -> None:
+        """A fact as it was observed. What it changes is not laid over any more, unless a write of ours changed it."""
+        place = (one.event, one.key)
+        old, self.observed[place] = self.observed.get(place), one.fact
+        if one.event == OF_PARTNER:
+            self.shared[one.key] = one.fact
+            return
+        facts = self.facts.setdefault(one.event, {})
+        mine = facts.get(one.key)
+        changed = _differing(old, one.fact)
+        ours = self._ours(place, one, changed) if changed else set[str]()
+        fields = (self.laid_over.get(place, set()) - changed) | ours
+        if fields and isinstance(mine, Known) and isinstance(mine.value, dict):
+            kept = {name: mine.value.get(name) for name in fields}
+            facts[one.key] = _with(one.fact, kept)
+            self.laid_over[place] = fields
+        else:
+            facts[one.key] = one.fact
+            self.laid_over.pop(place, None)
+
+    def _ours(self, place: tuple[EventId, FactKey], one: Observed, changed: set[str]) -> set[str]:
+        """The fields that now are as a write of ours, sent before, was to make them; each write counts once."""
+        value = one.fact.value if isinstance(one.fact, Known) and isinstance(one.fact.value, dict) else {}
+        found: set[str] = set()
+        for sent_at, wanted in self.made.get(place, ()):
+            for name in [name for name in wanted if name in changed and sent_at <= one.at]:
+                if value.get(name) == wanted[name]:
+                    del wanted[name]
+                    found.add(name)
+        return found
+
+    def lay_over(self, write: Write, now: datetime) -> None:
+        """The effect of a write that was not really made."""
+        facts = self.facts.setdefault(write.key.event, {})
+
+        def value_of(name: str) -> Json:
+            fact = facts.get(FactKey(name=name))
+            return fact.value if isinstance(fact, Known) else None
+
+        effect = effect_of(write.intent, value_of)
+        if effect is None or not isinstance(effect.value, dict):
+            return
+        key = FactKey(name=effect.fact)
+        self.laid_over.setdefault((write.key.event, key), set()).update(effect.value)
+        old = facts.get(key)
+        base = old if isinstance(old, Known) and not effect.whole else Known(value={}, read_at=now)
+        facts[key] = _with(base, effect.value)
+
+    def observation(self, partner: PartnerId, event: EventId) -> Observation:
+        """All that is known of the event now."""
+        return Observation(partner=partner, event=event, facts={**self.shared, **self.facts.get(event, {})})
+
+
+def _differing(old: Fact | None, new: Fact) -> set[str]:
+    before = old.value if isinstance(old, Known) and isinstance(old.value, dict) else {}
+    after = new.value if isinstance(new, Known) and isinstance(new.value, dict) else {}
+    return {name for name in {*before, *after} if before.get(name) != after.get(name)}
+
+
+def _with(fact: Fact, fields: Mapping[str, Json]) -> Fact:
+    if not isinstance(fact, Known) or not isinstance(fact.value, dict):
+        return fact
+    gaps = {name: why for name, why in fact.gaps.items() if name not in fields}
+    return replace(fact, value={**fact.value, **fields}, gaps=gaps)
+
+
+# Writes that were made beside writes that a rule folder would have made: new, gone, earlier, later, or the same. Pure.
+#
+# They are told apart by what they do and not by who does it: a pause of an event is the same write under a renamed
+# rule. Of several that do the same, those nearest in time belong together. A skipped write did nothing, on either
+# side; but one that was made at the same time and only ended before it could be sent is none that would be new: a
+# replay sends at once.
+
+ENDED_BEFORE = frozenset({"no_longer_holds", "sequence"})
+"""Reasons of skipped writes that were wanted all the same when they were planned."""
+Place = tuple[str, str, str, str, str]
+Kind = Literal["new", "gone", "earlier", "later", "same"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One write as it was made, as it would be made, or both."""
+
+    kind: Kind
+    made: Write | None
+    would: Write | None
+
+    @property
+    def write(self) -> Write:
+        """Either of the two."""
+        found = self.made if self.made is not None else self.would
+        if found is None:
+            raise ValueError("a difference between nothing and nothing")
+        return found
+
+    @property
+    def at(self) -> datetime:
+        """The earlier of the two moments."""
+        return min(one.planned_at for one in (self.made, self.would) if one is not None)
+
+
+def differences(made: Iterable[Write], would: Iterable[Write], tolerance: timedelta) -> list[Difference]:
+    """All of them, by event and time. Within ``tolerance`` two moments are the same."""
+    made = list(made)
+    left, right = _by_effect(made), _by_effect(would)
+    ended = [one for one in made if one.state == "skipped" and one.reason in ENDED_BEFORE]
+
+    def was_planned(one: Difference) -> bool:
+        """Whether a write that would be new was planned then, and came to nothing."""
+        here = [other for other in ended if _place(other) == _place(one.write)]
+        return one.kind == "new" and any(abs(other.planned_at - one.at) <= tolerance for other in here)
+
+    found: list[Difference] = []
+    for effect in sorted({*left, *right}):
+        found.extend(_matched(left.get(effect, []), right.get(effect, []), tolerance))
+    found = [one for one in found if not was_planned(one)]
+    return sorted(found, key=lambda one: (one.write.key.event, one.at, one.write.intent.order))
+
+
+def _place(write: Write) -> Place:
+    key, intent = write.key, write.intent
+    return (key.event, intent.target, intent.action, intent.wish, key.item)
+
+
+def _by_effect(writes: Iterable[Write]) -> dict[Place, list[Write]]:
+    found: dict[Place, list[Write]] = {}
+    for write in writes:
+        if write.state != "skipped" and not write.undo:
+            found.setdefault(_place(write), []).append(write)
+    return found
+
+
+def _matched(made: Sequence[Write], would: Sequence[Write], tolerance: timedelta) -> Iterable[Difference]:
+    """Nearest first, under the same rule before another one."""
+    pairs = sorted(
+        (abs(one.planned_at - other.planned_at), one.key.rule != other.key.rule, left, right)
+        for left, one in enumerate(made)
+        for right, other in enumerate(would)
+    )
+    lefts, rights = set(range(len(made))), set(range(len(would)))
+    for distance, _, left, right in pairs:
+        if left in lefts and right in rights:
+            lefts.remove(left)
+            rights.remove(right)
+            later = would[right].planned_at > made[left].planned_at
+            kind: Kind = "same" if distance <= tolerance else "later" if later else "earlier"
+            yield Difference(kind=kind, made=made[left], would=would[right])
+    yield from (Difference(kind="gone", made=made[left], would=None) for left in sorted(lefts))
+    yield from (Difference(kind="new", made=None, would=would[right]) for right in sorted(rights))
+
 
 EVENT = FactKey(name="event")
 RESTLESS_EVERY = timedelta(minutes=1)

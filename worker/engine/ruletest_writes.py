@@ -13,25 +13,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from worker.engine.asking import Asked, objection, rules_for
-from worker.engine.attempts import earlier_in_do, objected, sending, still_holds
-from worker.engine.ruletest_books import Books, Sent
-from worker.engine.ruletest_world import PARTNER, World
-from worker.engine.settings import EngineSettings, policy_for
-from worker.engine.times import momentary
-from worker.guards.checks import AFTER_READING, BEFORE_READING, brake_in_transaction, braked, first_no
+from worker.engine.episodes import momentary
+from worker.engine.looks import EngineSettings, policy_for
+from worker.engine.preflight import Asked, earlier_in_do, objected, objection, rules_for, sending, still_holds
+from worker.engine.ruletest_world import PARTNER, Books, Sent, World
+from worker.guards.checks import AFTER_READING, BEFORE_READING, brake_in_transaction, braked, budget_of, first_no
 from worker.guards.situation import No, Situation
-from worker.guards.target import budget_of
 from worker.model.actions import ACTIONS
-from worker.model.facts import UNREAD, Fact, Json, Known, Observation
-from worker.model.ids import EventId, WriteId
-from worker.model.memory import PartnerMemory
-from worker.model.outcomes import Accepted, Answered, NotSent, Outcome, Uncertain
+from worker.model.commits import PartnerMemory
+from worker.model.exchange import Accepted, Answered, NotSent, Outcome, Uncertain
+from worker.model.facts import UNREAD, EventId, Fact, Json, Known, Observation, WriteId
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
 from worker.rules.testfile import LOST_ANSWERS, Answer
-from worker.writes.denials import after_outcome, in_a_row
-from worker.writes.evidence import CONFIRM, SERIES, fact_name, judge
+from worker.writes.evidence import CONFIRM, SERIES, fact_name, judge, looked
 from worker.writes.life import (
     Attempted,
     FoundSending,
@@ -39,9 +34,10 @@ from worker.writes.life import (
     Settling,
     Step,
     advance,
+    after_outcome,
     attempts_left,
+    in_a_row,
 )
-from worker.writes.readback import looked
 
 OutcomeOf = Callable[[int], Outcome]
 """What an answer of this status tells of a write: the daemon's own classification, handed in by the wiring."""

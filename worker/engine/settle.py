@@ -11,22 +11,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from worker.engine.outward import as_judged
-from worker.engine.parts import Parts
+from worker.engine.looks import policy_for
+from worker.engine.parts import Parts, as_judged
 from worker.engine.ports import Urgency
-from worker.engine.settings import policy_for
 from worker.engine.state import EVENT, PartnerState, TaskWatch
 from worker.model.actions import ACTIONS
 from worker.model.commits import Commit, LogFilter, Move
 from worker.model.errors import LedgerUnwritable, StateConflict
-from worker.model.facts import Fact, Json, Known
-from worker.model.ids import EventId
-from worker.model.moments import spelled
+from worker.model.facts import EventId, Fact, Json, Known, spelled
 from worker.model.records import Record, of_write
 from worker.model.writes import Write
-from worker.writes.evidence import Evidence, fact_key, judge
+from worker.writes.evidence import Evidence, fact_key, judge, looked, needs_event
 from worker.writes.life import FoundSending, Input, Policy, Settling, Step, TaskFailed, Then, advance
-from worker.writes.readback import looked, needs_event
 
 SAID_AGAIN_S = 60.0
 """What a held write would be sent on is logged again after so long."""

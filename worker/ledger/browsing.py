@@ -12,20 +12,26 @@ from typing import cast
 
 from sqlalchemy import Select, Text, and_, case, func, or_, select, union
 
-from worker.ledger.codec import decode, millis_text, time_of, time_text
-from worker.ledger.journal import ALL_RECORDS, end_of_chain, printed
+from worker.ledger.database import Store, reading_store, require_current, revision_of
+from worker.ledger.log import ALL_RECORDS, end_of_chain, printed
 from worker.ledger.places import place_of
 from worker.ledger.reading import LedgerReader
-from worker.ledger.revisions import require_current, revision_of
 from worker.ledger.rows import ALL_WRITES, write_of
-from worker.ledger.store import Store, reading_store
-from worker.ledger.tables import action_log, observed, partner_memory, rule_memory, writes
+from worker.ledger.tables import (
+    action_log,
+    decode,
+    millis_text,
+    observed,
+    partner_memory,
+    rule_memory,
+    time_of,
+    time_text,
+    writes,
+)
+from worker.model.commits import RuleMemory
 from worker.model.errors import NotSafe
-from worker.model.facts import FactKey, Json
-from worker.model.ids import EventId, PartnerId, RuleId
-from worker.model.leafing import Outcomes, RecordFilter, Settled, WriteFilter
-from worker.model.memory import RuleMemory
-from worker.model.writes import State, Write
+from worker.model.facts import EventId, FactKey, Json, PartnerId, RuleId
+from worker.model.writes import Outcomes, RecordFilter, Settled, State, Write, WriteFilter
 
 _NEWEST_RECORDS = ALL_RECORDS.order_by(None).order_by(action_log.c.seq.desc())
 _NEWEST_WRITES = ALL_WRITES.order_by(None).order_by(writes.c.id.desc())

@@ -15,9 +15,17 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from worker.ledger.codec import millis_text
-from worker.ledger.holding import pid_in_the_kernel, tried, written_pid
-from worker.ledger.places import FOLDER_HINT, LedgerPlace, identity, linked, no_folder
+from worker.ledger.places import (
+    FOLDER_HINT,
+    LedgerPlace,
+    identity,
+    linked,
+    no_folder,
+    pid_in_the_kernel,
+    tried,
+    written_pid,
+)
+from worker.ledger.tables import millis_text
 from worker.model.errors import NotSafe
 from worker.model.facts import Json
 

@@ -7,39 +7,258 @@ disk; a ledger that does not exist reads as an empty one. Nothing here writes, l
 
 import os
 import sqlite3
+from bisect import insort
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, cast
 
-from sqlalchemy import Select, func, literal_column, select, tuple_, union
+from sqlalchemy import Select, func, literal_column, or_, select, tuple_, union
 
 from worker.ledger import tables
-from worker.ledger.chain import verify_to
-from worker.ledger.codec import decode, json_of, maybe_time, millis_text, time_of
-from worker.ledger.damage import readable
-from worker.ledger.journal import ALL_RECORDS, FIELDS, printed
-from worker.ledger.mark import lost
-from worker.ledger.observing import changed, changes_told
+from worker.ledger.database import (
+    NOTHING,
+    Connection,
+    Prepared,
+    Store,
+    code_of,
+    given,
+    memory_store,
+    reading_store,
+    require_current,
+    revision_of,
+    unindexed,
+)
+from worker.ledger.log import ALL_RECORDS, FIELDS, printed, verify_to
+from worker.ledger.mark import lost, marked_to, refusal
 from worker.ledger.places import LedgerPlace, place_of, sync_folder
-from worker.ledger.prepared import Prepared, given, unindexed
-from worker.ledger.revisions import NOTHING, require_current, revision_of
-from worker.ledger.rows import ALL_WRITES, OPEN_WRITES, Decoded, write_of
-from worker.ledger.sendings import first_sendings, task_reads
-from worker.ledger.standing import marked_to, refusal
-from worker.ledger.store import Store, code_of, memory_store, reading_store
-from worker.ledger.tables import action_log, daemon_status, meta, metadata, partner_memory, rule_memory, writes
+from worker.ledger.rows import (
+    ALL_WRITES,
+    HOUR,
+    NOT_SENT,
+    OPEN_WRITES,
+    WITHOUT_EFFECT,
+    Decoded,
+    check_state,
+    first_sendings,
+    task_reads,
+    write_of,
+)
+from worker.ledger.tables import (
+    action_log,
+    attempts,
+    daemon_status,
+    decode,
+    halts,
+    json_of,
+    maybe_time,
+    meta,
+    metadata,
+    millis_text,
+    partner_memory,
+    readable,
+    rule_memory,
+    time_of,
+    time_text,
+    writes,
+)
 from worker.ledger.trail import load_evaluations, load_history, load_last_values, load_observed, load_text
-from worker.ledger.views import active_halts
-from worker.model.commits import ChainBreak, DaemonStatus, Halt, LogFilter
+from worker.model.commits import (
+    Booking,
+    ChainBreak,
+    DaemonStatus,
+    Evaluation,
+    Halt,
+    History,
+    LogFilter,
+    Move,
+    Observed,
+    PartnerMemory,
+    RuleMemory,
+    SendingView,
+)
 from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, WorkerError
-from worker.model.facts import Json, Place
-from worker.model.ids import EventId, PartnerId, RuleId, WriteId
-from worker.model.memory import PartnerMemory, RuleMemory
+from worker.model.facts import EventId, Json, PartnerId, Place, RuleId, WriteId
 from worker.model.records import ToldChange
-from worker.model.trail import Evaluation, History, Observed
-from worker.model.writes import State, Write
+from worker.model.writes import UNSETTLED, State, Write
+
+# What the log tells of changes that looks have seen: asked at each of them, so by statements of their own.
+
+_L = action_log.c
+_CHANGED = Prepared(
+    select(_L.event)
+    .where(_L.seq > given("after"), _L.kind == "observed", unindexed(_L.partner) == given("partner"))
+    .distinct()
+)
+_TOLD = Prepared(
+    select(_L.seq, _L.at, _L.facts)
+    .where(
+        _L.partner == given("partner"),
+        _L.event == given("event"),
+        _L.seq > given("after"),
+        unindexed(_L.kind) == "observed",
+    )
+    .order_by(_L.seq)
+)
+
+
+def changed(store: Store, partner: PartnerId, after_seq: int) -> frozenset[EventId]:
+    """The events of the partner of which a record after that one tells a change."""
+    found = store.rows(_CHANGED, {"after": after_seq, "partner": partner})
+    return frozenset(EventId(event) for (event,) in found if event is not None)
+
+
+@readable
+def changes_told(store: Store, partner: PartnerId, event: EventId, after_seq: int) -> Sequence[ToldChange]:
+    """What the records after that one tell of changes of the event, oldest first."""
+    found = store.rows(_TOLD, {"partner": partner, "event": event, "after": after_seq})
+    read = ((seq, time_of(at), json_of(facts)) for seq, at, facts in found if facts is not None)
+    return [ToldChange(seq=seq, at=at, facts=facts) for seq, at, facts in read if isinstance(facts, Mapping)]
+
+
+# What a brake may look at before a write is recorded as sending, for one write or for a group within one transaction.
+#
+# Everything is read in the caller's transaction. Of a group, what concerns the whole partner is read once, and each
+# recorded attempt is added to it, so that the next write of the group is shown what it would be shown alone: a cap that
+# has room for one lets one through, not the group. Nothing here allows or forbids a sending.
+
+_HALTS = Prepared(
+    select(halts.c.id, halts.c.partner, halts.c.rule, halts.c.until, halts.c.because, halts.c.by, halts.c.at)
+    .where(halts.c.resumed_at.is_(None), or_(halts.c.until.is_(None), halts.c.until > given("now")))
+    .order_by(halts.c.id)
+)
+_ON_TARGET = (
+    writes.c.partner == given("of_partner"),
+    writes.c.event == given("of_event"),
+    writes.c.target == given("of_target"),
+)
+_STATES_ON_TARGET = Prepared(select(writes.c.id, writes.c.state).where(*_ON_TARGET))
+_UNSETTLED_ON_TARGET = Prepared(ALL_WRITES.where(*_ON_TARGET, writes.c.state.in_(sorted(UNSETTLED))))
+_SENT = Prepared(
+    select(attempts.c.at, attempts.c.outcome)
+    .where(attempts.c.partner == given("of_partner"), attempts.c.at > given("since"), ~attempts.c.stops)
+    .order_by(attempts.c.at)
+)
+_MONEY = (
+    select(attempts.c.write, attempts.c.event, writes.c.action, writes.c.target, attempts.c.at, attempts.c.amount)
+    .join(writes, writes.c.id == attempts.c.write)
+    .where(attempts.c.partner == given("of_partner"), attempts.c.amount.is_not(None))
+    .where(attempts.c.outcome.not_in(WITHOUT_EFFECT))
+    .order_by(attempts.c.at, attempts.c.write, attempts.c.attempt)
+)
+_MONEY_SINCE = Prepared(_MONEY.where(attempts.c.at >= given("since")))
+_MONEY_OF_EVENT = Prepared(_MONEY.where(attempts.c.event == given("of_event"), attempts.c.at < given("since")))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Partner:
+    """What is known of a partner's attempts: each that does more than stop spending since a time, and the money of each
+    since a midnight."""
+
+    sent_since: datetime
+    sent: list[datetime]
+    midnight: datetime
+    money: list[Booking]
+
+
+class Views:
+    """The views of the writes of one transaction, in the order in which they are recorded."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._halts: tuple[datetime, tuple[Halt, ...]] | None = None
+        self._partners: dict[PartnerId, _Partner] = {}
+
+    def of(self, write: Write, now: datetime) -> SendingView:
+        """What a brake may look at before ``write`` is recorded as sending at ``now``. Its own attempts count nowhere
+        but among those of the last hour."""
+        known = self._known(write.key.partner, now)
+        latest = now + HOUR  # what is stamped further ahead was stamped by a clock that was wrong
+        return SendingView(
+            halts=self._halts_at(now),
+            on_target=self._on_target(write),
+            sent_last_hour=tuple(at for at in known.sent if now - HOUR < at <= latest),
+            booked=tuple(one for one in self._money(write, known) if one.write != write.id),
+        )
+
+    def recorded(self, move: Move, amount: float | None) -> None:
+        """The attempt of a view is on its way to the disk: it counts for those that come after it in the group."""
+        write = move.after
+        known = self._partners.get(write.key.partner)
+        if known is None:
+            return
+        if move.before.attempt:
+            del self._partners[write.key.partner]  # what its earlier attempts came to may just have been decided
+            return
+        at = write.changed_at
+        if not (write.intent.stops or not write.intent.target):
+            insort(known.sent, at)
+        if amount is not None:
+            key, intent = write.key, write.intent
+            booking = Booking(
+                write=write.id, event=key.event, action=intent.action, target=intent.target, at=at, amount=amount
+            )
+            insort(known.money, booking, key=lambda one: (one.at, one.write))
+
+    def _on_target(self, write: Write) -> tuple[Write, ...]:
+        """Other writes that hold the target, oldest first. Mostly there is none, which their states alone show."""
+        where = {"of_partner": write.key.partner, "of_event": write.key.event, "of_target": write.intent.target}
+        states = _STATES_ON_TARGET.run(self._connection, where).fetchall()
+        for number, state in states:
+            check_state(number, state)
+        if not any(state in UNSETTLED and number != write.id for number, state in states):
+            return ()
+        found = map(write_of, _UNSETTLED_ON_TARGET.run(self._connection, where).fetchall())
+        return tuple(one for one in found if one.id != write.id)
+
+    def _known(self, partner: PartnerId, now: datetime) -> _Partner:
+        midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        known = self._partners.get(partner)
+        if known is not None and known.sent_since <= now - HOUR and known.midnight == midnight:
+            return known
+        since = {"of_partner": partner, "since": time_text(now - HOUR)}
+        from_midnight = {"of_partner": partner, "since": time_text(midnight)}
+        known = _Partner(
+            sent_since=now - HOUR,
+            sent=[time_of(at) for at, outcome in _SENT.run(self._connection, since) if outcome != NOT_SENT],
+            midnight=midnight,
+            money=[_booking(row) for row in _MONEY_SINCE.run(self._connection, from_midnight)],
+        )
+        self._partners[partner] = known
+        return known
+
+    def _money(self, write: Write, known: _Partner) -> list[Booking]:
+        """The money of the partner's attempts since midnight, and of those for the event ever."""
+        before = {
+            "of_partner": write.key.partner,
+            "of_event": write.key.event,
+            "since": time_text(known.midnight),
+        }
+        earlier = [_booking(row) for row in _MONEY_OF_EVENT.run(self._connection, before)]
+        return [*earlier, *known.money]
+
+    def _halts_at(self, now: datetime) -> tuple[Halt, ...]:
+        if self._halts is None or self._halts[0] > now:
+            self._halts = now, active_halts(self._connection, now)
+        return tuple(one for one in self._halts[1] if one.until is None or one.until > now)
+
+
+def active_halts(connection: Connection, now: datetime) -> tuple[Halt, ...]:
+    """Halts that nobody resumed and that have not run out."""
+    return tuple(
+        Halt(id=number, partner=partner, rule=rule, until=maybe_time(until), because=because, by=by, at=time_of(at))
+        for number, partner, rule, until, because, by, at in _HALTS.run(connection, {"now": time_text(now)})
+    )
+
+
+def _booking(row: tuple[int, str, str, str, str, float]) -> Booking:
+    number, event, action, target, at, amount = row
+    return Booking(
+        write=WriteId(number), event=EventId(event), action=action, target=target, at=time_of(at), amount=amount
+    )
+
 
 PAGE_RECORDS = 500
 PAGE_MEMORIES = 2_000
@@ -50,7 +269,7 @@ SERVICE = "service"
 """In what the daemon says of itself: the service that the ledger belongs to from then on."""
 LARGEST = 2**63 - 1
 """The largest number that SQLite holds: nothing in a ledger has a larger one, and it cannot be asked for."""
-_M, _W, _L = rule_memory.c, writes.c, action_log.c
+_M, _W = rule_memory.c, writes.c
 _PARTNER = Prepared(select(partner_memory.c.body).where(partner_memory.c.partner == given("partner")))
 _RESTORED = Prepared(select(meta.c.restored_at))
 _MEMORIES = Prepared(select(_M.body).where(_M.partner == given("partner")).order_by(_M.event, _M.rule))
@@ -65,7 +284,11 @@ _EPISODE = Prepared(_OF_EVENT.where(_W.rule == given("rule"), _W.episode == give
 _TARGET = Prepared(_OF_EVENT.where(_W.target == given("target")))
 _FIRINGS = Prepared(
     select(_L.rule, _L.event, _L.at)
-    .where(_L.partner == given("partner"), _L.kind == literal_column("'fired'"), _L.at >= given("since"))
+    .where(
+        _L.partner == given("partner"),
+        _L.kind == literal_column("'fired'"),
+        _L.at >= given("since"),
+    )
     .order_by(_L.seq)
 )
 _LAST_SEQ = Prepared(select(func.coalesce(func.max(_L.seq), 0)))
@@ -243,11 +466,11 @@ class LedgerReader:
         return bool(self._store.rows(_REOPENED, {"after": after_seq, "partner": partner}))
 
     def changed(self, partner: PartnerId, after_seq: int) -> frozenset[EventId]:
-        """See `worker.ledger.observing`."""
+        """See `worker.ledger.reading`."""
         return changed(self._store, partner, after_seq)
 
     def changes_told(self, partner: PartnerId, event: EventId, after_seq: int) -> Sequence[ToldChange]:
-        """See `worker.ledger.observing`."""
+        """See `worker.ledger.reading`."""
         return changes_told(self._store, partner, event, after_seq)
 
     def last_values(

@@ -7,35 +7,66 @@ takes the sender's lock (see ``lock``), and never decides what a write's next st
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Self
 
-from sqlalchemy import func, insert, literal_column, or_, select, update
+from sqlalchemy import ColumnElement, Table, and_, exists, func, insert, literal_column, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from worker.ledger.changes import insert_plan, save_memories, save_partner, stored_memory, update_write
-from worker.ledger.codec import json_text, time_text
-from worker.ledger.connections import Connection
-from worker.ledger.journal import Journal
-from worker.ledger.mark import Mark, first_mark, lost, read_mark, stands, write_mark
+from worker.ledger.database import (
+    NOTHING,
+    Connection,
+    Prepared,
+    Store,
+    Turn,
+    create_file,
+    given,
+    memory_store,
+    migrate,
+    reading_store,
+    ready_to_migrate,
+    require_current,
+    revision_of,
+    writing_store,
+)
+from worker.ledger.log import Journal
+from worker.ledger.mark import Mark, compared, first_mark, lost, read_mark, stands, write_mark
 from worker.ledger.places import LedgerPlace, identity, place_of, sync_folder
-from worker.ledger.prepared import Prepared, given
-from worker.ledger.reading import LedgerReader, open_reading
-from worker.ledger.revisions import NOTHING, migrate, ready_to_migrate, require_current, revision_of
-from worker.ledger.sendings import insert_halt, note_task_read, record_attempt, settle_attempt
-from worker.ledger.standing import compared
-from worker.ledger.store import Store, Turn, create_file, reading_store, writing_store
-from worker.ledger.tables import action_log, daemon_status, halts, meta
+from worker.ledger.reading import LedgerReader, Views, active_halts, open_reading
+from worker.ledger.rows import (
+    insert_halt,
+    insert_plan,
+    note_task_read,
+    record_attempt,
+    save_memories,
+    save_partner,
+    settle_attempt,
+    stored_memory,
+    update_write,
+)
+from worker.ledger.tables import (
+    action_log,
+    attempts,
+    daemon_status,
+    halts,
+    json_text,
+    meta,
+    metadata,
+    millis_text,
+    partner_memory,
+    rule_memory,
+    time_text,
+    writes,
+)
 from worker.ledger.trail import save_trail
-from worker.ledger.views import Views, active_halts
 from worker.model.commits import Brake, Commit, DaemonStatus, Halt, MemoryChange, Sending, SendingView
 from worker.model.errors import LedgerUnwritable, NotSafe, SendingUnmarked, StateConflict
-from worker.model.ids import PartnerId, RuleId
+from worker.model.facts import PartnerId, RuleId
 from worker.model.records import WORKER, Record, of_write
-from worker.model.writes import Write
+from worker.model.writes import FINAL, Write
 
 NowClock = Callable[[], datetime]
 
@@ -58,7 +89,7 @@ _MARKED_AFTER = Prepared(
 
 
 class SqlLedger(LedgerReader):
-    """The `Ledger` port on a database. Made by `open`, or in memory by `worker.ledger.memory`."""
+    """The `Ledger` port on a database. Made by `open`, or in memory by `worker.ledger.sql`."""
 
     def __init__(self, store: Store, *, mark: Mark) -> None:
         super().__init__(store)
@@ -380,3 +411,94 @@ def _applied(connection: Connection, commit: Commit) -> tuple[Write, ...]:
     if commit.trail is not None:
         save_trail(connection, commit.trail)
     return tuple(planned)
+
+
+# A ledger in memory, for fast tests and the simulation: the real one's code on a database that ends with the process.
+#
+# Not a second implementation, so nothing can hold here and fail on a disk but the disk itself: no file, no mark, no
+# lock. Never used by the daemon.
+
+
+def in_memory_ledger(now: datetime) -> SqlLedger:
+    """A new, empty ledger, created at ``now``."""
+    store = memory_store()
+    with store.writing() as connection:
+        set_up(connection, now)
+    return SqlLedger(store, mark=first_mark("in-memory"))
+
+
+# A ledger to rehearse on: what deciding and guarding look at, copied into memory, with the real ledger's code on top.
+#
+# `plan` runs the daemon's own cycle over it. The file is opened for reading only, so it cannot be changed by a slip,
+# and what the rehearsal stores ends with the process. Left out is what no decision reads: the old log, writes that
+# ended long ago, and the trail, which a rehearsal does not leave.
+
+RECENT = timedelta(days=2)
+"""Firings and ended writes of this time count for surges, and for what was overtaken."""
+ROWS_AT_ONCE = 1_000
+
+
+class DraftLedger(SqlLedger):
+    """The `Ledger` port in memory; nothing that it is told is kept."""
+
+    def apply(self, commit: Commit) -> tuple[Write, ...]:
+        """One transaction, without the trail."""
+        return super().apply(replace(commit, trail=None))
+
+
+def draft_of(url: str, *, now: datetime, reach: timedelta, folder: Path | None = None) -> DraftLedger:
+    """The copy of a ledger; of none yet, an empty one. ``reach``: how far back first attempts matter.
+
+    Raises `NotSafe` where the daemon would not start on it either: restored, lost, newer or older.
+    """
+    place = place_of(url, folder)
+    store = memory_store()
+    with store.writing() as target:
+        metadata.create_all(target.core)
+    if place.file.exists():
+        _copy(place, store, now=now, reach=reach)
+    elif place.mark.exists():
+        raise lost(place)
+    return DraftLedger(store, mark=first_mark("draft"))
+
+
+def _copy(place: LedgerPlace, store: Store, *, now: datetime, reach: timedelta) -> None:
+    mark = read_mark(place)  # before the ledger: a daemon may go on meanwhile, and a ledger ahead of its mark is fine
+    file = reading_store(place)
+    name = f"the ledger {place.file}"
+    try:
+        with file.reading() as source:
+            revision = revision_of(source, name)
+            if revision == NOTHING:
+                return
+            require_current(revision, name, place=place)
+            compared(source, place, mark)
+            with store.writing() as target:
+                for table, wanted in _wanted(now, reach).items():
+                    _copy_rows(source, target, table, wanted)
+    finally:
+        file.close()
+
+
+def _copy_rows(source: Connection, target: Connection, table: Table, wanted: ColumnElement[bool] | None) -> None:
+    query = select(table) if wanted is None else select(table).where(wanted)
+    for rows in source.execute(query).mappings().partitions(ROWS_AT_ONCE):
+        target.execute(insert(table), [dict(row) for row in rows])
+
+
+def _wanted(now: datetime, reach: timedelta) -> Mapping[Table, ColumnElement[bool] | None]:
+    """Of each table what can matter; None for all of it."""
+    w, a, log, m = writes.c, attempts.c, action_log.c, rule_memory.c
+    recent = time_text(now - RECENT)
+    of_episode = exists().where(m.partner == w.partner, m.event == w.event, m.rule == w.rule, m.episode == w.episode)
+    fired = and_(log.kind == "fired", log.at >= millis_text(now - RECENT))
+    newest = log.seq == select(func.max(action_log.alias("whole").c.seq)).scalar_subquery()
+    return {
+        meta: None,
+        rule_memory: None,
+        partner_memory: None,
+        halts: None,
+        writes: or_(w.state.not_in(sorted(FINAL)), w.changed_at >= recent, of_episode),
+        attempts: or_(a.at >= time_text(now - max(reach, RECENT)), a.amount.is_not(None)),
+        action_log: or_(fired, newest),
+    }

@@ -13,23 +13,39 @@ from pathlib import Path
 
 from sqlalchemy import Update, select, update
 
-from worker.ledger.changes import update_write
-from worker.ledger.codec import decode, encode, json_text, time_text
-from worker.ledger.connections import Connection
-from worker.ledger.journal import Journal, end_of_chain
+from worker.ledger.database import (
+    NOTHING,
+    Connection,
+    Store,
+    migrate,
+    ready_to_migrate,
+    require_current,
+    revision_of,
+    writing_store,
+)
 from worker.ledger.lock import SenderLock
+from worker.ledger.log import Journal, end_of_chain
 from worker.ledger.mark import Mark, write_mark
 from worker.ledger.places import LedgerPlace, place_of
 from worker.ledger.reading import SERVICE, LedgerReader
-from worker.ledger.revisions import NOTHING, migrate, ready_to_migrate, require_current, revision_of
-from worker.ledger.rows import ALL_WRITES, write_of
+from worker.ledger.rows import ALL_WRITES, update_write, write_of
 from worker.ledger.sql import check_mark, create, new_id, stored_revision
-from worker.ledger.store import Store, writing_store
-from worker.ledger.tables import REVISION, REVISIONS, daemon_status, meta, partner_memory, rule_memory, writes
-from worker.model.commits import Move
+from worker.ledger.tables import (
+    REVISION,
+    REVISIONS,
+    daemon_status,
+    decode,
+    encode,
+    json_text,
+    meta,
+    partner_memory,
+    rule_memory,
+    time_text,
+    writes,
+)
+from worker.model.commits import EPISODE_JUMP, Move, PartnerMemory, RuleMemory
 from worker.model.errors import LedgerUnwritable, NotFound, NotSafe
-from worker.model.ids import WriteId
-from worker.model.memory import EPISODE_JUMP, PartnerMemory, RuleMemory
+from worker.model.facts import WriteId
 from worker.model.records import Record
 from worker.model.writes import FINAL, Write
 

@@ -7,25 +7,58 @@ Without that file (a first start) the past is left alone.
 """
 
 import json
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
-from worker.engine.wanted import wanted_of
+from worker.engine.explaining import wanted_of
 from worker.ledger.reading import LedgerReader
-from worker.messages.channel import Channel
-from worker.messages.digest import Digest, Message
-from worker.messages.topics import Item, alarm_item, item_of
+from worker.messages.digest import Digest, Item, Message, alarm_item, item_of
 from worker.model.commits import LogFilter
-from worker.model.errors import WorkerError
-from worker.model.facts import Json
-from worker.model.ids import WriteId
-from worker.model.topics import TOPICS
-from worker.writes.wording import Wanted
+from worker.model.errors import UsageError, WorkerError
+from worker.model.facts import Json, WriteId
+from worker.model.records import TOPICS
+from worker.writes.intents import Wanted
+
+# Hands a message to Apprise, which knows a hundred services; the only importer of it.
+#
+# An address is a secret, because most of them hold one: it is never in an error, and Apprise's own log lines, which may
+# hold it, go nowhere.
+
+
+class Channel(Protocol):
+    """Where messages go. ``send`` says whether it was taken, and may take seconds; it does not raise."""
+
+    def send(self, message: Message) -> bool: ...
+
+
+class AppriseChannel:
+    """One Apprise address. Raises `UsageError` for one that Apprise does not know; ``key`` names it there."""
+
+    def __init__(self, url: str, key: str) -> None:
+        from apprise import Apprise  # noqa: PLC0415 - heavy, and most installations send no messages
+
+        logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
+        self._apprise = Apprise()
+        if not self._apprise.add(url):
+            raise UsageError(
+                f"{key} is no address that Apprise knows", hint="see Apprise's list of notification services"
+            )
+
+    def send(self, message: Message) -> bool:
+        """Whether the service took it; whatever goes wrong is a no."""
+        from apprise import NotifyFormat  # noqa: PLC0415 - as above
+
+        try:
+            return bool(self._apprise.notify(body=message.body, title=message.title, body_format=NotifyFormat.TEXT))
+        except Exception:  # noqa: BLE001 - a message that cannot be sent harms nothing
+            return False
+
 
 LOOK_EVERY_S = 2.0
 ASKING = ("waiting", "needs_human")

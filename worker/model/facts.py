@@ -8,13 +8,42 @@ without a draft has the setup ``{"state": "NONE"}``).
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import repeat
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Literal, TypeAlias, Union
+from typing import Literal, NewType, TypeAlias, Union, overload
 
-from worker.model.ids import EventId, PartnerId
+# Identifiers that must not be mixed up.
+#
+# A partner id, an event id and a rule id are all strings; giving each its own type lets the type checker find the call
+# that hands one for another. They are never parsed here: what a partner id looks like is the business of sign-in.
+
+PartnerId = NewType("PartnerId", str)
+"""Public, stable id of a tenant: ``partner-id-<slug>`` or ``<operator prefix><digits>`` (API section 2.1)."""
+
+EventId = NewType("EventId", str)
+"""``eid``, stable for the life of the event, unique only within one partner (API section 2.1)."""
+
+RuleId = NewType("RuleId", str)
+WriteId = NewType("WriteId", int)
+"""Number of a write in the ledger, counted from 1."""
+
+
+# How a moment is spelled wherever people and programs read it, as ISO 8601 with a Z for UTC.
+
+BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
+"""Earlier than any other."""
+
+
+@overload
+def spelled(at: datetime) -> str: ...
+@overload
+def spelled(at: None) -> None: ...
+def spelled(at: datetime | None) -> str | None:
+    """``2026-03-01T12:00:00Z``; None for no moment. A fraction of a second is kept as it is."""
+    return None if at is None else at.isoformat().replace("+00:00", "Z")
+
 
 Json: TypeAlias = Union[bool, int, float, str, "list[Json]", "dict[str, Json]", None]
 Scalar: TypeAlias = str | int | float
@@ -133,3 +162,167 @@ class Observation:
     def get(self, key: FactKey) -> Fact:
         """The fact, or `UNREAD`."""
         return self.facts.get(key, UNREAD)
+
+
+# The fields that the API document names, with their types and values: one table for decoding, checking and docs.
+#
+# Why in the model: the client takes ill-typed documented fields out of an answer, `check` finds a misspelt field or a
+# value outside its set, and the docs list them, all from here. Fields that are not in a table are passed on untouched
+# and reached with ``event['name']``. Nothing here is guessed: sets of values that the document calls open are marked
+# so.
+
+FieldType = Literal["string", "integer", "number", "boolean", "timestamp", "list", "object"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One documented field. ``values`` is empty where any is allowed; ``open_set`` where the document says "others"."""
+
+    type: FieldType
+    nullable: bool = False
+    values: tuple[str, ...] = ()
+    open_set: bool = False
+    section: str
+    about: str
+
+
+EVENT_FIELDS: Mapping[str, Field] = {
+    "id": Field(type="string", section="2.3", about="event id"),
+    "title": Field(type="string", section="2.3", about="title as the organiser wrote it"),
+    "start_date_time": Field(type="timestamp", section="2.3", about="start, UTC"),
+    "city": Field(type="string", section="2.3", about="city"),
+    "venue_name": Field(type="string", section="2.3", about="venue"),
+    "hall_name": Field(type="string", section="2.3", about="hall within the venue"),
+    "capacity": Field(type="integer", section="2.3", about="seats or admissions"),
+    "category": Field(type="string", section="2.3", about="category"),
+    "special_ad_category": Field(type="string", nullable=True, section="2.3", about="special ad category, or null"),
+    "predicted_sales_share": Field(type="number", section="2.3", about="predicted share sold, a fraction"),
+    "status": Field(
+        type="string",
+        values=("active", "archived", "cancelled"),
+        open_set=True,
+        section="3.1",
+        about="backend lifecycle; values beyond the three are possible",
+    ),
+    "frontend_status": Field(
+        type="string", values=("DEFAULT", "FLAGGED", "HIDDEN", "CANCELLED"), section="3.1", about="state shown to users"
+    ),
+    "campaign_status": Field(
+        type="string",
+        values=("RUNNING", "OPEN", "CLOSED", "IGNORED"),
+        section="3.1",
+        about="roll-up of the campaign product's state",
+    ),
+    "client_campaign_status": Field(
+        type="string", values=("RUNNING", "PAUSED"), section="3.1", about="the user's pause/run toggle of the campaigns"
+    ),
+    "campaign_optimisation_status": Field(
+        type="string", values=("ON", "OFF"), section="3.1", about="automated optimisation"
+    ),
+    "ad_campaign_optimisation_status": Field(
+        type="string", values=("ON", "OFF"), section="3.1", about="automated optimisation of the ad campaigns"
+    ),
+    "campaign_event_series": Field(type="list", section="2.3", about="event ids of the series"),
+    "benchmark": Field(type="object", section="2.3", about="holds prediction.value and prediction.benchmark"),
+}
+
+PARTNER_FIELDS: Mapping[str, Field] = {
+    "id": Field(type="string", section="2.2", about="the partner's id as returned (client_id)"),
+    "name": Field(type="string", section="2.2", about="name"),
+    "domain": Field(type="string", section="2.2", about="domain"),
+    "currency": Field(type="string", section="2.2", about="currency code"),
+    "vertical": Field(type="string", section="2.2", about="vertical"),
+    "demand_prediction": Field(type="boolean", section="2.2", about="forecasting product enabled"),
+    "campaign_recommendations": Field(type="boolean", section="2.2", about="campaign product enabled"),
+    "status": Field(type="string", section="2.2", about="status; values not shown"),
+    "pricing_tier": Field(type="string", section="2.2", about="pricing tier; values not shown"),
+    "campaign_pricing_model": Field(type="string", section="2.2", about="pricing model; values not shown"),
+    "ner_active": Field(type="boolean", section="2.2", about="flag, meaning not shown"),
+}
+
+SETUP_FIELDS: Mapping[str, Field] = {
+    "state": Field(
+        type="string",
+        values=("NONE", "DRAFT", "PUBLISHED"),
+        section="3.1",
+        about="NONE without a setup; which field of the record says so is the assumption setup.state_field",
+    ),
+    "goal": Field(
+        type="string", values=("UTILIZATION", "ROAS", "VISIBILITY", "LINK_CLICKS"), section="2.6", about="goal"
+    ),
+    "total_budget": Field(type="number", section="2.6", about="budget in the partner's currency"),
+}
+
+DEFAULTS_FIELDS: Mapping[str, Field] = {
+    "total_budget": Field(type="number", section="2.5", about="default budget"),
+    "goal": Field(
+        type="string", values=("UTILIZATION", "ROAS", "VISIBILITY", "LINK_CLICKS"), section="2.5", about="default goal"
+    ),
+    "tcs": Field(type="list", section="2.5", about="taste cluster names"),
+    "integration_details": Field(type="list", section="2.5", about="integration details"),
+    "conversion_id": Field(type="string", nullable=True, section="2.5", about="conversion id, or null"),
+    "custom_event_type": Field(type="string", nullable=True, section="2.5", about="custom event type, or null"),
+    "lead_form_id": Field(type="string", nullable=True, section="2.5", about="lead form id, or null"),
+}
+
+BUDGET_RANGE_FIELDS: Mapping[str, Field] = {
+    "upper_limit": Field(type="number", section="2.5", about="highest budget"),
+    "lower_limit": Field(type="number", section="2.5", about="lowest budget"),
+}
+
+CLUSTER_FIELDS: Mapping[str, Field] = {
+    "tc": Field(type="string", section="2.5", about="taste cluster name"),
+    "label": Field(type="string", section="2.5", about="label"),
+    "metric_pred": Field(type="number", section="2.5", about="0 to 5, higher buys likelier"),
+    "reach_estimate": Field(type="number", section="2.5", about="reach"),
+    "size_share": Field(type="number", section="2.5", about="share of the reachable audience"),
+}
+
+SUGGESTED_TC_FIELDS: Mapping[str, Field] = {
+    "tc": Field(type="string", section="2.5", about="taste cluster name"),
+    "tc_run_id": Field(type="integer", section="2.1", about="cluster run; comes as a string in this list"),
+}
+
+GOALS: tuple[str, ...] = ("UTILIZATION", "ROAS", "VISIBILITY", "LINK_CLICKS")
+"""The goal enum (API section 2.5). Lower-case tickets, revenue and reach are no goals."""
+
+PREDICTION_TYPES: tuple[str, ...] = ("capacity", "ticket_count")
+"""Modes of the two lookout_prediction paths (API section 4.2): percentage, absolute values."""
+
+DISTANCE_UNITS: tuple[str, ...] = ("mile", "kilometer")
+"""Units of the radius suggestion (API section 4.4). ``km`` is refused by the service."""
+
+QUERY_VALUES: Mapping[str, tuple[str, ...]] = {
+    "goal": GOALS,
+    "type": PREDICTION_TYPES,
+    "distance_unit": DISTANCE_UNITS,
+    "has_pixel": ("true", "false"),
+}
+"""The query parameters whose values the document lists; anything else is an invalid request (API section 7)."""
+
+RADIUS_FIELDS: Mapping[str, Field] = {
+    "suggested_radius": Field(type="number", section="2.5", about="radius, in the unit that was asked for"),
+    "distance_unit": Field(type="string", section="2.5", about="unit of the radius"),
+    "city_id": Field(type="string", section="2.5", about="the ad platform's id of the city"),
+}
+
+PREDICTION_FIELDS: Mapping[str, Field] = {
+    "value": Field(type="number", section="2.3", about="the prediction; a share is always a fraction here"),
+    "benchmark": Field(type="number", section="2.3", about="what it is compared with, in the same unit"),
+    "unit": Field(
+        type="string",
+        values=("fraction", "percent", "count"),
+        section="2.3",
+        about="how the service gave the two numbers; count where tickets were asked for",
+    ),
+}
+
+RECORDS: Mapping[str, Mapping[str, Field]] = {
+    "event": EVENT_FIELDS,
+    "partner": PARTNER_FIELDS,
+    "setup": SETUP_FIELDS,
+    "defaults": DEFAULTS_FIELDS,
+    "budget_range": BUDGET_RANGE_FIELDS,
+    "lookout_prediction_benchmark": PREDICTION_FIELDS,
+}
+"""The facts that are records, with the fields that the document names."""

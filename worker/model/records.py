@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from worker.model.facts import Json
-from worker.model.ids import EventId, PartnerId, RuleId, WriteId
+from worker.model.facts import EventId, Json, PartnerId, RuleId, WriteId
 from worker.model.writes import Write
 
 WORKER = "worker"
@@ -170,3 +169,27 @@ def of_write(write: Write, *, at: datetime, kind: str, reason: str | None, why: 
         attempt=write.attempt or None,
         action=write.intent.action,
     )
+
+
+# What somebody can ask to be told of: kinds and reasons of the log, what the daemon cries out, and what rules say.
+
+ALARMS: Mapping[str, str] = {
+    "service_unreachable": "the service cannot be reached",
+    "partners_unknown": "who the partners are could not be asked",
+    "partner_denied": "the service refuses a partner",
+    "partner_failing": "no look at a partner has got through for a minute",
+    "partner_lost": "a partner is gone from the sign-in",
+    "partner_held": "a partner is not watched: it is the same as another, or may be",
+    "cycle_failed": "a look ended with an error",
+    "ledger_unwritable": "the ledger cannot be written, so nothing is sent",
+    "defect": "a fault of this program in one write",
+    "page_failed": "the page fell over",
+    "sign_ins_refused": "many wrong passwords or tokens came to the page from one place",
+}
+"""What the daemon cries out beside the log, as its log lines name it."""
+MESSAGE = "notify"
+"""What a rule itself says (the action ``notify``)."""
+HANDED_OVER = "handed over: "
+"""How the reason begins by which a message is confirmed in the log; what follows is its text."""
+TOPICS = frozenset({*KINDS, *REASONS, *ALARMS, MESSAGE})
+"""Everything that ``notify: on`` takes."""

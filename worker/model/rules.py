@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Literal, Protocol, TypeAlias, Union, runtime_checkable
 
-from worker.model.facts import UNREAD, Fact, FactKey, Json, Observation
-from worker.model.ids import PartnerId, RuleId
+from worker.model.facts import UNREAD, Fact, FactKey, Json, Observation, PartnerId, RuleId
 from worker.model.writes import Mode
 
 

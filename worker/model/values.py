@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal
 from math import inf, isfinite
 
-from worker.model.action import BUDGETS, WORDS, Param, ParamType
+from worker.model.actions import BUDGETS, WORDS, Param, ParamType
 from worker.model.facts import Json
 
 MONEY: frozenset[str] = frozenset({"budget", "spend", "bid", "amount", "cost", "price", "cap"})

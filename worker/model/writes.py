@@ -1,7 +1,7 @@
 """A write: the stored decision to make one effect, and everything its life is judged by.
 
 The natural key (partner, event, rule, episode, position, item) can exist once; that is what makes a decision repeatable
-without making its effect repeatable. States and their moves are in `worker.writes.states`; here is only the shape.
+without making its effect repeatable. States and their moves are in `worker.writes.life`; here is only the shape.
 """
 
 from collections.abc import Mapping
@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from worker.model.facts import Json
-from worker.model.ids import EventId, PartnerId, RuleId, WriteId
+from worker.model.facts import EventId, Json, PartnerId, RuleId, WriteId
 
 State = Literal[
     "planned",
@@ -182,3 +181,52 @@ class Write:
     def sent(self) -> bool:
         """An attempt was made that is not proven unsent."""
         return self.counted > 0
+
+
+# What somebody who leafs through the ledger asks for, and the counts that charts are drawn from.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFilter:
+    """Which records to show; everything given must hold. ``before_seq``: only older ones, for leafing back."""
+
+    partner: str | None = None
+    event: str | None = None
+    rule: str | None = None
+    write: int | None = None
+    kind: str | None = None
+    reason: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    before_seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteFilter:
+    """Which writes to show; everything given must hold. ``before_id``: only older ones, for leafing back."""
+
+    state: str | None = None
+    partner: str | None = None
+    event: str | None = None
+    rule: str | None = None
+    before_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcomes:
+    """How many writes came to stand in a state on a day (UTC, ``2026-01-31``)."""
+
+    day: str
+    state: State
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """The writes that were confirmed on a day (UTC), by a read, an answer or a person: how many, and within how many
+    seconds after the look at which their rules fired half of them, and 95 of 100, were."""
+
+    day: str
+    count: int
+    middle_s: float
+    slow_s: float

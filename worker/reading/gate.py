@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Generic, Literal, Protocol, TypeVar
 
 from worker.model.exchange import Clock, Places, Urgency
-from worker.model.ids import PartnerId
+from worker.model.facts import PartnerId
 from worker.reading.pacer import Pacer, Turn
 
 LONGEST_FAILURE_WAIT_S = 10.0

@@ -6,8 +6,7 @@ not know. What a single parameter may be is said in `worker.rules.params`.
 
 from collections.abc import Iterator, Mapping
 
-from worker.model.action import EXTRA, Action, Param
-from worker.model.actions import ACTIONS
+from worker.model.actions import ACTIONS, EXTRA, Action, Param
 from worker.model.rules import Step
 from worker.rules.calls import check_call
 from worker.rules.expressions import Expressions

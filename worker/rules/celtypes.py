@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from worker.model.document import Field
+from worker.model.facts import Field
 
 Kind = Literal["any", "bool", "int", "double", "string", "bytes", "timestamp", "duration", "null", "list", "object"]
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
-from worker.model.facts import Json, Known, Unknown
-from worker.model.moments import spelled
+from worker.model.facts import Json, Known, Unknown, spelled
 from worker.model.rules import Judgement, Scope, Truth
 from worker.rules.cel import CannotEvaluate, Program, compile_source, slice_of
 from worker.rules.contexts import Contexts

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from worker.model.facts import Json, Known, Observation
-from worker.model.moments import spelled
+from worker.model.commits import Evaluation
+from worker.model.facts import Json, Known, Observation, spelled
 from worker.model.rules import Scope, Truth
-from worker.model.trail import Evaluation
 from worker.rules.conditions import CelCondition, Part, PartKind, missing_words, parts
 from worker.rules.registry import LOCAL
 from worker.rules.syntax import Path

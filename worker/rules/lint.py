@@ -2,7 +2,7 @@
 
 A warning never keeps a rule from loading. It is for the person who writes rules: a condition that nothing can make
 true, a fact that is read of every event, a rule that no test has ever seen. What rules do to each other is found by
-`worker.engine.quarrels`, what they cost together by `worker.engine.estimate`. Reading the names in the rule tests is
+`worker.engine.checking`, what they cost together by `worker.engine.checking`. Reading the names in the rule tests is
 all it does to the world.
 """
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 from worker.model.actions import ACTIONS
 from worker.model.errors import InputErrors, Problem
+from worker.model.facts import RuleId
 from worker.model.findings import Code
-from worker.model.ids import RuleId
 from worker.rules.celtypes import Type
 from worker.rules.conditions import CelCondition
 from worker.rules.constants import constant_truth, only_value

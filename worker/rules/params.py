@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
-from worker.model.action import WORDS, Action, Param, ParamType
+from worker.model.actions import WORDS, Action, Param, ParamType
 from worker.model.facts import Json
 from worker.model.rules import Template, computed_in
 from worker.model.values import fault_of, uncounted

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from worker.model.actions import ACTIONS
-from worker.model.document import DISTANCE_UNITS, GOALS, PREDICTION_TYPES
-from worker.model.facts import Json
+from worker.model.facts import DISTANCE_UNITS, GOALS, PREDICTION_TYPES, Json
 from worker.rules.celtypes import ANY
 from worker.rules.factnames import BUILT_IN, CHANGE, ITEM, LOCAL, FactName, Level
 

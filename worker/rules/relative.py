@@ -1,7 +1,7 @@
 """Relative values: computed from a field of the very target that the action writes, as ``setup.total_budget * 1.2`` is.
 
 Each write of such a value is the ground of the next, so a rule that has one must say how often. Which fields were read
-is kept in the step: what was computed from them is sent only while the target still reads so (`worker.guards.target`).
+is kept in the step: what was computed from them is sent only while the target still reads so (`worker.guards.checks`).
 """
 
 from collections.abc import Collection, Mapping

@@ -7,7 +7,7 @@ something stands.
 import re
 from collections.abc import Iterator, Mapping
 
-from worker.model.document import EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS, Field
+from worker.model.facts import EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS, Field
 from worker.rules.celtypes import NUMERIC, Type
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
 from worker.rules.nearest import meant, nearest

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import available_timezones
 
-from worker.model.document import QUERY_VALUES
 from worker.model.errors import Problem
-from worker.model.ids import PartnerId, RuleId
+from worker.model.facts import QUERY_VALUES, PartnerId, RuleId
 from worker.model.rules import Rule, Surge, Watch
 from worker.model.writes import Mode
 from worker.rules.actions import read_do

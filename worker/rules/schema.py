@@ -7,9 +7,8 @@ A schema cannot say everything (conditions, ids over files, which key goes with 
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from worker.model.action import EXTRA, Action, Param
-from worker.model.actions import ACTIONS
-from worker.model.document import EVENT_FIELDS, GOALS, QUERY_VALUES
+from worker.model.actions import ACTIONS, EXTRA, Action, Param
+from worker.model.facts import EVENT_FIELDS, GOALS, QUERY_VALUES
 from worker.rules.calls import HOSTS, METHODS
 from worker.rules.durations import EXAMPLES
 from worker.rules.parameters import DATES

@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, TypeVar, get_args
 
-from worker.model.action import EXTRA
-from worker.model.actions import ACTIONS
+from worker.model.actions import ACTIONS, EXTRA
 from worker.model.errors import InputErrors, Problem
-from worker.model.facts import Json
-from worker.model.ids import EventId, RuleId
+from worker.model.facts import EventId, Json, RuleId
 from worker.model.records import REASONS
 from worker.model.rules import RuleSet
 from worker.model.writes import State

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from worker.model.actions import ACTIONS
-from worker.model.facts import Json
-from worker.model.ids import EventId
+from worker.model.facts import EventId, Json
 from worker.model.rules import Computed, RuleSet
 from worker.rules.conditions import CelCondition, ComputedValue
 from worker.rules.contexts import parse_time

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias, get_args
 
 from worker.model.actions import ACTIONS
-from worker.model.document import (
+from worker.model.facts import (
     BUDGET_RANGE_FIELDS,
     CLUSTER_FIELDS,
     DEFAULTS_FIELDS,

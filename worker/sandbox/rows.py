@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from worker.sandbox import assumed, reads, writes
-from worker.sandbox.call import Call, Result
-from worker.sandbox.delivery import Host, TwinRequest
+from worker.sandbox import reads, writes
+from worker.sandbox import reads as assumed
+from worker.sandbox.reads import Call, Result
+from worker.sandbox.settings import Host, TwinRequest
 
 Who = Literal["anyone", "partner", "admin"]
 ANY_METHOD = "*"

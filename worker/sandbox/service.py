@@ -17,8 +17,6 @@ from dataclasses import replace
 from functools import partial
 
 from worker.sandbox import reads
-from worker.sandbox.books import Books, Seen
-from worker.sandbox.call import Call, Result
 from worker.sandbox.changes import (
     Change,
     ChangeError,
@@ -28,18 +26,25 @@ from worker.sandbox.changes import (
     ResetChange,
     SettingsChange,
     SignOutChange,
+    Step,
     change_event,
     change_partner,
 )
-from worker.sandbox.delivery import Answer, Cut, Delivery, Hang, Json, TwinRequest, json_answer
-from worker.sandbox.faults import UNPROCESSED, Fault, FaultPlan
+from worker.sandbox.faults import UNPROCESSED, Fault, FaultPlan, spoiled
+from worker.sandbox.reads import Call, Result
 from worker.sandbox.rows import Found, find
-from worker.sandbox.sessions import Refusal, Sessions
-from worker.sandbox.settings import Settings, changed_settings
-from worker.sandbox.shaping import spoiled
-from worker.sandbox.story import Step
-from worker.sandbox.watch import Violation, Watch
-from worker.sandbox.world import World
+from worker.sandbox.settings import (
+    Answer,
+    Cut,
+    Delivery,
+    Hang,
+    Json,
+    Settings,
+    TwinRequest,
+    changed_settings,
+    json_answer,
+)
+from worker.sandbox.world import Books, Refusal, Seen, Sessions, Violation, Watch, World
 
 MINUTE_S = 60.0
 SIGN_IN_BUDGET = "sign-in"

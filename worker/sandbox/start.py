@@ -10,16 +10,203 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from worker.sandbox.delivery import Json, Record
-from worker.sandbox.demo import DEMO_EVENTS, demo_story, demo_world
-from worker.sandbox.dialects import DIALECTS
-from worker.sandbox.faults import KINDS, PARAMS, Fault, FaultError, Match, fault_from
+from worker.sandbox.changes import (
+    EventChange,
+    FaultChange,
+    Step,
+    Story,
+    StoryError,
+    check_story,
+    read_story,
+    value_from,
+)
+from worker.sandbox.faults import KINDS, PARAMS, Fault, FaultError, Kind, Match, fault_from
 from worker.sandbox.service import Service
-from worker.sandbox.settings import Settings, SettingsError, changed_settings, nearest
-from worker.sandbox.story import Story, StoryError, check_story, read_story, value_from
+from worker.sandbox.settings import DIALECTS, Json, Record, Settings, SettingsError, changed_settings, nearest
+from worker.sandbox.world import Happening, Tenant, World
+
+# The built-in world and the story that `demo` and `sandbox` tell when nobody hands in another one.
+#
+# Two organisers, some events under the same ids at both. Within a minute events get cancelled, the recommended audience
+# of drafts changes, and the first writes meet the four things that a client has to tell apart: a 429 that hid an
+# effect, a 429 that did not, a connection cut after the effect and one cut before it. Each of these is tied to an event
+# of its own, so that the story does not depend on who comes first.
+#
+# Never random, never tied to today: the first day is an argument.
+
+FIRST_PARTNER = "partner-id-aurora-live"
+SECOND_PARTNER = "partner-id-harbour-hall"
+DEMO_EVENTS = 12
+SHARED_IDS = 2
+FIRST_DAY = datetime(2031, 5, 1, 18, 0, tzinfo=UTC)
+PLACES = (
+    ("Leipzig", "Werk 2", "Halle A"),
+    ("Gent", "Vooruit", "Theaterzaal"),
+    ("Porto", "Casa da Música", "Sala 2"),
+    ("Malmö", "Kajplats", "Stora scenen"),
+)
+TITLES = ("Night of Strings", "Harbour Derby", "Spring Book Fair", "Silent Film Live", "City Jazz", "Choir of Choirs")
+CATEGORIES = ("concert", "sport", "fair", "film")
+AUDIENCES = (
+    "jazz & soul lovers",
+    "families/weekend",
+    "студенты",
+    "late-night crowd",
+    "100% vinyl",
+    "音楽ファン",
+)
+DRAFTS = (2, 4, 7, 10)
+FIRST_RUN = 41
+
+
+def demo_world(events: int = DEMO_EVENTS, first_day: datetime = FIRST_DAY) -> World:
+    """Two partners with this many events between them; the first two ids exist at both."""
+    own = events - events // 3
+    first = tuple(_happening(number, first_day) for number in range(1, own + 1))
+    numbers = [*range(1, min(SHARED_IDS, events - own) + 1)]
+    numbers += range(own + 1, own + 1 + events - own - len(numbers))
+    second = tuple(_happening(number, first_day) for number in numbers)
+    return World(
+        (
+            _tenant(FIRST_PARTNER, "4101", "Aurora Live", "EUR", first),
+            _tenant(SECOND_PARTNER, "4102", "Harbour Hall", "SEK", second),
+        )
+    )
+
+
+def _tenant(partner_id: str, client_id: str, name: str, currency: str, events: tuple[Happening, ...]) -> Tenant:
+    record: dict[str, Json] = {
+        "id": client_id,
+        "name": name,
+        "domain": f"{partner_id.removeprefix('partner-id-')}.example",
+        "currency": currency,
+        "vertical": "live_entertainment",
+        "demand_prediction": True,
+        "campaign_recommendations": True,
+        "status": "active",
+        "pricing_tier": "standard",
+        "campaign_pricing_model": "share_of_spend",
+        "ner_active": False,
+    }
+    return Tenant(
+        partner_id=partner_id,
+        record=record,
+        permissions=("campaigns:read", "campaigns:write", "events:read"),
+        features=("campaign_wizard", "series"),
+        events=events,
+    )
+
+
+def _happening(number: int, first_day: datetime) -> Happening:
+    draft = number in DRAFTS
+    tcs = [AUDIENCES[(number + each) % len(AUDIENCES)] for each in range(2)]
+    run = FIRST_RUN + number
+    setup: Record | None = {"goal": "ROAS", "total_budget": 500.0, "tcs": tcs}
+    campaigns = tuple(_campaign(each + 1, tc, run) for each, tc in enumerate(tcs))
+    return Happening(
+        record=_record(number, first_day),
+        setup=setup,
+        published=not draft,
+        campaigns=() if draft else campaigns,
+        tc_run_id=run,
+        clusters=tuple(_cluster(number, each) for each in range(4)),
+        lower_limit=2.0,
+        upper_limit=500.0,
+    )
+
+
+def _campaign(number: int, tc: str, run: int) -> Record:
+    found = {"campaign_id": f"cmp-{number}", "tc": tc, "tc_run_id": run}
+    return {**found, "status": "ACTIVE", "audience_id": f"aud-{number}"}
+
+
+def _record(number: int, first_day: datetime) -> Record:
+    draft = number in DRAFTS
+    city, venue, hall = PLACES[number % len(PLACES)]
+    share = round(0.35 + (number * 7 % 50) / 100, 2)
+    in_percent = number % 2 == 0
+    prediction = {"value": share * 100 if in_percent else share, "benchmark": 55.0 if in_percent else 0.55}
+    starts = first_day + timedelta(days=number % 60)
+    return {
+        "id": f"e{number}",
+        "title": f"{TITLES[number % len(TITLES)]} {number}",
+        "start_date_time": starts.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "city": city,
+        "venue_name": venue,
+        "hall_name": hall,
+        "capacity": 400 + number % 9 * 150,
+        "category": CATEGORIES[number % len(CATEGORIES)],
+        "special_ad_category": None,
+        "predicted_sales_share": share,
+        "status": "active",
+        "frontend_status": "DEFAULT",
+        "campaign_status": "OPEN" if draft else "RUNNING",
+        "client_campaign_status": "PAUSED" if draft else "RUNNING",
+        "campaign_optimisation_status": "ON",
+        "ad_campaign_optimisation_status": "ON",
+        "campaign_event_series": [],
+        # A fraction for some events and a percentage for others, as the document warns.
+        "benchmark": {"prediction": prediction},
+        # The documented fields are a subset; these two stand for the others.
+        "predicted_sales_total": int(share * 1000),
+        "has_pixel": number % 3 != 0,
+    }
+
+
+def _cluster(number: int, index: int) -> Record:
+    tc = AUDIENCES[(number + index) % len(AUDIENCES)]
+    return {
+        "tc": tc,
+        "label": tc.title(),
+        "metric_pred": round(4.6 - 0.7 * index, 2),
+        "reach_estimate": 12000 + 9000 * index,
+        "size_share": round(0.08 + 0.05 * index, 2),
+    }
+
+
+def demo_story(world: World) -> Story:
+    """About a minute. What would be about events that this world does not have is left out."""
+    steps = [
+        _faulted("answer_after", "PUT", "^/events/e3/client_campaign_status$"),
+        _faulted("answer_before", "PUT", "^/events/e5/client_campaign_status$"),
+        _faulted("cut_after", "POST", "^/setup_processes/e2/boost$"),
+        _faulted("cut_before", "PUT", "^/events/e6/client_campaign_status$"),
+        _set(8.0, "e3", {"status": "cancelled"}),
+        _set(12.0, "e5", {"frontend_status": "CANCELLED"}),
+        _suggested(15.0, "e2"),
+        _set(20.0, "e6", {"status": "cancelled"}),
+        _suggested(26.0, "e4"),
+        _set(32.0, "e9", {"status": "cancelled"}, SECOND_PARTNER),
+        _suggested(38.0, "e7"),
+        _set(44.0, "e1", {"status": "cancelled"}, SECOND_PARTNER),
+        _suggested(50.0, "e10", SECOND_PARTNER),
+        _set(55.0, "e8", {"status": "archived"}),
+    ]
+    return Story(steps=tuple(step for step in steps if _possible(step, world)), name="demo")
+
+
+def _possible(step: Step, world: World) -> bool:
+    change = step.change
+    return not isinstance(change, EventChange) or world.at(change.partner or "", change.event) is not None
+
+
+def _faulted(kind: Kind, method: str, path: str) -> Step:
+    match = Match(method=method, path=path, partner=FIRST_PARTNER)
+    return Step(at_s=0.0, change=FaultChange(fault=Fault(match=match, kind=kind)))
+
+
+def _set(at_s: float, eid: str, changes: Record, partner: str = FIRST_PARTNER) -> Step:
+    return Step(at_s=at_s, change=EventChange(event=eid, partner=partner, set=changes))
+
+
+def _suggested(at_s: float, eid: str, partner: str = FIRST_PARTNER) -> Step:
+    run = FIRST_RUN + 100 + int(eid.removeprefix("e"))
+    clusters = [{"tc": AUDIENCES[5], "tc_run_id": run}, {"tc": AUDIENCES[0], "tc_run_id": run}]
+    return Step(at_s=at_s, change=EventChange(event=eid, partner=partner, parts={"suggested_tcs": clusters}))
+
 
 STANDARD = "standard"
 _OF_FAULT = frozenset({each.name for each in fields(Fault)} - {"match", "kind", "params"})

@@ -9,11 +9,15 @@ Never reads a clock: the moment is an argument. Never answers requests and never
 
 from __future__ import annotations
 
+import base64
+import json
 import math
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from worker.sandbox.delivery import Json, Record
+from worker.sandbox.settings import Answer, Cut, Delivery, Json, Record, Settings, TwinRequest, User, filled
 
 ALWAYS = -math.inf
 HISTORY_S = 3600.0
@@ -178,3 +182,379 @@ def same_cluster(campaign: Record, tc: Json, tc_run_id: Json) -> bool:
 
 def merged(first: Record | None, second: Record) -> Mapping[str, Json]:
     return {**(first or {}), **second}
+
+
+# The books: what was asked of the service, and what really took effect, kept apart from what was answered.
+#
+# A client cannot tell from a 429 whether its write landed. The books can, and they are the judge of every claim about
+# repeated writes. An effect is *repeated* when the very same write takes effect again on its target while nothing else
+# has changed that target since: no other write, no person, no story. An effect that brings other targets along (a
+# publish starts the campaigns) counts as a change of those.
+#
+# Never looks at answers, never forgets an effect, never forgives one.
+
+MAX_REQUESTS_KEPT = 200_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Effect:
+    """One write that took place. `changed` is False when the value was so before."""
+
+    seq: int
+    at_s: float
+    partner: str
+    eid: str
+    operation: str
+    target: str
+    request_id: str
+    identity: str
+    before: Json
+    after: Json
+    changed: bool
+    repeated: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Deed:
+    """What a write did, before it has its place in the books. `frees` are other targets that it changed with it."""
+
+    eid: str
+    operation: str
+    target: str
+    before: Json
+    after: Json
+    frees: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """One request as it came in. `status` None: no whole answer left. `reached` False: no byte left the client."""
+
+    seq: int
+    at_s: float
+    method: str
+    host: str
+    path: str
+    query: tuple[tuple[str, str], ...]
+    partner: str
+    status: int | None
+    fault: str | None
+    request_id: str
+    reached: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outside:
+    """A change that no request made: the world's own doing or a person's."""
+
+    at_s: float
+    by: str
+    partner: str
+    eid: str
+    target: str
+
+
+class Books:
+    """Effects, requests and outside changes, in the order in which they happened."""
+
+    def __init__(self) -> None:
+        self.effects: list[Effect] = []
+        self.outside: list[Outside] = []
+        self.requests: deque[Seen] = deque(maxlen=MAX_REQUESTS_KEPT)
+        self.writes_sent = 0
+        self._seq = 0
+        self._last: dict[tuple[str, str], dict[str, str]] = {}
+
+    @property
+    def repeated(self) -> tuple[Effect, ...]:
+        return tuple(effect for effect in self.effects if effect.repeated)
+
+    def effect(self, deed: Deed, request: TwinRequest, request_id: str, at_s: float) -> Effect:
+        """Enters an effect and judges on the spot whether it is a repetition."""
+        self._seq += 1
+        last = self._last.setdefault((request.partner, deed.eid), {})
+        effect = Effect(
+            seq=self._seq,
+            at_s=at_s,
+            partner=request.partner,
+            eid=deed.eid,
+            operation=deed.operation,
+            target=deed.target,
+            request_id=request_id,
+            identity=request.identity,
+            before=deed.before,
+            after=deed.after,
+            changed=deed.before != deed.after,
+            repeated=last.get(deed.target) == request.identity,
+        )
+        last[deed.target] = request.identity
+        if not effect.repeated:
+            for target in deed.frees:
+                self._free(request.partner, deed.eid, target)
+        self.effects.append(effect)
+        return effect
+
+    def changed_outside(self, by: str, partner: str, eid: str, target: str, at_s: float) -> None:
+        """A person or the story changed a target: the same write may now rightly take effect again."""
+        self.outside.append(Outside(at_s=at_s, by=by, partner=partner, eid=eid, target=target))
+        self._free(partner, eid, target)
+
+    def all_changed(self, at_s: float) -> None:
+        """The weekly reset: nothing is as it was."""
+        self.outside.append(Outside(at_s=at_s, by="world", partner="", eid="", target="*"))
+        self._last.clear()
+
+    def _free(self, partner: str, eid: str, target: str) -> None:
+        # A name that ends in a colon stands for all targets of that kind, as in all campaigns of an event.
+        last = self._last.get((partner, eid), {})
+        for known in [
+            known for known in last if known == target or (target.endswith(":") and known.startswith(target))
+        ]:
+            del last[known]
+
+    def request(self, request: TwinRequest, seen: Seen) -> None:
+        self.requests.append(seen)
+        if seen.reached and not request.is_read and not request.is_sign_in:
+            self.writes_sent += 1
+
+    def summary(self) -> dict[str, Json]:
+        """The judge's short verdict."""
+        return {
+            "writes_sent": self.writes_sent,
+            "effects": len(self.effects),
+            "repeated": len(self.repeated),
+            "effects_by_target": dict(
+                Counter(f"{effect.partner}/{effect.eid}/{effect.target}" for effect in self.effects)
+            ),
+        }
+
+
+# Signing in: who may act for whom, and until when (API section 5).
+#
+# Tokens look like JWTs and their claims can be decoded, but nothing signs them: the twin knows its own tokens by heart
+# and believes no others. They are numbered and not random, so that a run can be repeated to the byte.
+#
+# Never keeps a real credential: the users are settings with made-up passwords.
+
+
+class Refusal(Exception):
+    """The service says no. Its name for it goes into the error body."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Session:
+    user: User
+    expires_at_s: float
+
+
+class Sessions:
+    """The tokens that were given out."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._access: dict[str, Session] = {}
+        self._refresh: dict[str, User] = {}
+
+    def sign_in(self, body: Json, settings: Settings, partners: tuple[str, ...], now_s: float) -> Record:
+        """Username and password for a token object."""
+        if not isinstance(body, Mapping) or not {"username", "password"} <= body.keys():
+            raise Refusal(settings.invalid_status, "error.validation", "username and password are required")
+        for user in settings.users:
+            if (user.username, user.password) == (body["username"], body["password"]):
+                refresh = self._token({"sub": user.username, "use": "refresh"})
+                self._refresh[refresh] = user
+                return self._tokens(user, refresh, settings, partners, now_s)
+        raise Refusal(settings.sign_in_denied_status, "error.auth.invalid_credentials", "wrong username or password")
+
+    def refresh(self, body: Json, settings: Settings, partners: tuple[str, ...], now_s: float) -> Record:
+        """A refresh token, which does not rotate, for a new access token."""
+        given = filled(settings.refresh_body, body) if isinstance(body, Mapping) else None
+        token = (given or {}).get("refresh_token", "")
+        user = self._refresh.get(token)
+        if user is None:
+            raise Refusal(settings.sign_in_denied_status, "error.auth.invalid_refresh", "sign in again")
+        return self._tokens(user, token, settings, partners, now_s)
+
+    def user_of(self, authorization: str | None, now_s: float) -> User | None:
+        """Who carries this header; None when it is missing, made up or expired."""
+        scheme, _, token = (authorization or "").partition(" ")
+        session = self._access.get(token) if scheme == "Bearer" else None
+        return session.user if session is not None and now_s < session.expires_at_s else None
+
+    def revoke_access(self) -> None:
+        """Every access token expires at once; refresh tokens stay."""
+        self._access.clear()
+
+    def revoke_all(self) -> None:
+        """A password reset: refresh tokens are worth nothing either."""
+        self._access.clear()
+        self._refresh.clear()
+
+    def _tokens(
+        self, user: User, refresh: str, settings: Settings, partners: tuple[str, ...], now_s: float
+    ) -> dict[str, Json]:
+        access = self._token({"sub": user.username, "use": "access"})
+        self._access[access] = Session(user=user, expires_at_s=now_s + settings.token_lifetime_s)
+        own = partners if user.partners is None else user.partners
+        groups = [*user.groups[:1], *own, *user.groups[1:]]
+        return {
+            "AccessToken": access,
+            "IdToken": self._token({"sub": user.username, "use": "id", "idp:groups": groups}),
+            "RefreshToken": refresh,
+            "ExpiresIn": int(settings.token_lifetime_s),
+            "TokenType": "Bearer",
+        }
+
+    def _token(self, claims: Record) -> str:
+        self._number += 1
+        head = _encoded({"alg": "none", "typ": "JWT"})
+        return f"{head}.{_encoded({**claims, 'jti': self._number})}."
+
+
+def _encoded(part: Record) -> str:
+    return base64.urlsafe_b64encode(json.dumps(part, separators=(",", ":")).encode()).rstrip(b"=").decode()
+
+
+# The twin as judge of manners: what a polite client must not do, noted while it happens.
+#
+# The document asks clients to leave 3 seconds between reads of the same thing, to read a task only after its PUT and
+# with growing waits, to page modestly, to name token and partner on every call, and to keep quiet when told to
+# (API sections 5, 8). A real service would punish some of it at some time; the twin writes all of it down.
+#
+# Never answers differently because of what it saw. Never judges what is inside the client.
+
+READ_FLOOR_S = 3.0
+FLOOR_TOLERANCE_S = 0.0
+FIRST_TASK_WAIT_S = 2.0
+MAX_TASK_READS = 6
+MAX_LIMIT = 1000
+# Requests that were already under way when the 429 was given are not held against anyone.
+UNDER_WAY_S = 0.05
+
+ViolationKind = Literal[
+    "read_floor",
+    "missing_authorization",
+    "missing_partner",
+    "task_without_put",
+    "task_too_soon",
+    "task_too_often",
+    "limit_too_large",
+    "retry_after",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Violation:
+    kind: ViolationKind
+    at_s: float
+    partner: str
+    method: str
+    path: str
+    detail: str
+
+
+@dataclass(slots=True)
+class _TaskReads:
+    """The reads of one task since its last PUT."""
+
+    last_s: float
+    reads: int = 0
+
+    @property
+    def wait_s(self) -> float:
+        return FIRST_TASK_WAIT_S * 2.0**self.reads
+
+
+class Watch:
+    """Remembers when what was answered, and holds each new request against it."""
+
+    def __init__(self) -> None:
+        self.violations: list[Violation] = []
+        self._read_ended_s: dict[tuple[str, ...], float] = {}
+        self._tasks: dict[tuple[str, ...], _TaskReads] = {}
+        self._quiet: dict[str, tuple[float, float]] = {}
+
+    def arrived(self, request: TwinRequest, at_s: float) -> None:
+        """Judges a request at the moment of its arrival."""
+        if request.is_sign_in:
+            return
+        if request.segments != ("status", ""):
+            self._judge_headers(request, at_s)
+        self._judge_quiet(request, at_s)
+        if request.method != "GET":
+            return
+        self._judge_limit(request, at_s)
+        if _is_task(request):
+            self._judge_task(request, at_s)
+        else:
+            self._judge_floor(request, at_s)
+
+    def left(self, request: TwinRequest, delivery: Delivery, arrived_s: float) -> None:
+        """Notes when the request ended: with its answer, with its cut, or (nobody knows) with its arrival."""
+        ended_s = arrived_s + delivery.delay_s if isinstance(delivery, Answer | Cut) else arrived_s
+        if request.method == "GET":
+            self._read_ended_s[request.resource] = ended_s
+            if _is_task(request) and (task := self._tasks.get(_task_key(request))):
+                task.last_s = ended_s
+                task.reads += 1
+        elif request.method == "PUT" and request.segments[-1:] == ("client_campaign_status",):
+            self._tasks[_task_key(request)] = _TaskReads(last_s=ended_s)
+        if isinstance(delivery, Answer) and delivery.status == 429 and not request.is_sign_in:
+            self._keep_quiet(request, delivery, ended_s)
+
+    def _keep_quiet(self, request: TwinRequest, answer: Answer, ended_s: float) -> None:
+        wait = answer.headers.get("retry-after", "")
+        if wait.isdigit():
+            self._quiet[request.partner] = (ended_s, ended_s + float(wait))
+
+    def _note(self, kind: ViolationKind, request: TwinRequest, at_s: float, detail: str) -> None:
+        self.violations.append(
+            Violation(
+                kind=kind, at_s=at_s, partner=request.partner, method=request.method, path=request.path, detail=detail
+            )
+        )
+
+    def _judge_headers(self, request: TwinRequest, at_s: float) -> None:
+        if not request.headers.get("authorization"):
+            self._note("missing_authorization", request, at_s, "no Authorization header")
+        if not request.partner:
+            self._note("missing_partner", request, at_s, "no X-Preferred-Partner-Id header")
+
+    def _judge_quiet(self, request: TwinRequest, at_s: float) -> None:
+        since_s, until_s = self._quiet.get(request.partner, (0.0, 0.0))
+        if since_s + UNDER_WAY_S < at_s < until_s:
+            self._note("retry_after", request, at_s, f"asked to wait for {until_s - at_s:g} s more")
+
+    def _judge_limit(self, request: TwinRequest, at_s: float) -> None:
+        for key, value in request.query:
+            if key == "limit" and value.isascii() and value.isdigit() and (len(value) > 9 or int(value) > MAX_LIMIT):
+                self._note("limit_too_large", request, at_s, f"limit={value}, at most {MAX_LIMIT}")
+
+    def _judge_floor(self, request: TwinRequest, at_s: float) -> None:
+        ended_s = self._read_ended_s.get(request.resource)
+        # Added and not subtracted: a client that waits until ended + 3 must not fail by a rounding error.
+        if ended_s is not None and at_s < ended_s + READ_FLOOR_S - FLOOR_TOLERANCE_S:
+            self._note("read_floor", request, at_s, f"{at_s - ended_s:g} s after its last answer")
+
+    def _judge_task(self, request: TwinRequest, at_s: float) -> None:
+        task = self._tasks.get(_task_key(request))
+        if task is None:
+            self._note("task_without_put", request, at_s, "no PUT came before")
+        elif task.reads >= MAX_TASK_READS:
+            self._note("task_too_often", request, at_s, f"read {task.reads} times since the PUT already")
+        elif at_s < task.last_s + task.wait_s:
+            self._note("task_too_soon", request, at_s, f"{at_s - task.last_s:g} s, expected {task.wait_s:g} s")
+
+
+def _is_task(request: TwinRequest) -> bool:
+    return request.segments[-2:] == ("client_campaign_status", "task")
+
+
+def _task_key(request: TwinRequest) -> tuple[str, ...]:
+    return (request.partner, *request.segments[:2])

@@ -14,12 +14,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
-from worker.sandbox.books import Deed
-from worker.sandbox.call import Call, Later, Result, is_whole
-from worker.sandbox.delivery import Json, Record
-from worker.sandbox.reads import GOALS, range_for, setup_record
-from worker.sandbox.sessions import Refusal
-from worker.sandbox.world import Happening, Task, merged, same_cluster
+from worker.sandbox.reads import GOALS, Call, Later, Result, is_whole, range_for, setup_record
+from worker.sandbox.settings import Json, Record
+from worker.sandbox.world import Deed, Happening, Refusal, Task, merged, same_cluster
 
 SETUP = "setup"
 CAMPAIGNS = "campaign:"

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from math import ceil, log10
 
-from worker.model.facts import Json
-from worker.model.ids import PartnerId
-from worker.model.leafing import Outcomes, Settled
+from worker.model.facts import Json, PartnerId
+from worker.model.writes import Outcomes, Settled
 from worker.web.views import day_and_time, iso, lasting, tone_of
 
 WIDTH, HEIGHT = 860.0, 230.0

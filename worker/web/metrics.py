@@ -14,8 +14,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from worker.engine.ports import Ledger
-from worker.engine.report import CycleReport
+from worker.engine.ports import CycleReport, Ledger
 from worker.ledger.browsing import LedgerBrowser
 from worker.model.commits import Brake, Commit, Move, Sending
 from worker.model.errors import LedgerUnwritable
@@ -23,8 +22,8 @@ from worker.model.facts import Json
 from worker.model.records import Record
 from worker.model.writes import State, Write
 from worker.web.charts import samples_of
-from worker.web.parts import Measured
-from worker.writes.states import MOVES
+from worker.web.pages import Measured
+from worker.writes.life import MOVES
 
 T = TypeVar("T")
 PREFIX = "campaign_worker_"

@@ -1,24 +1,247 @@
 """What each page asks the ledger, and what it hands to its template."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Protocol
 from urllib.parse import urlencode
 
-from worker.engine.wanted import wanted_of
-from worker.guards.halts import as_of_now
+from worker.engine.explaining import STANDINGS, EventKnown, RuleExplained, explain, wanted_of
+from worker.guards.situation import as_of_now
 from worker.ledger.browsing import LedgerBrowser
-from worker.model.facts import Json
-from worker.model.ids import WriteId
-from worker.model.leafing import RecordFilter, WriteFilter
-from worker.model.writes import State, Write
-from worker.web.charts import budget_used, time_to_confirmed, writes_a_day
-from worker.web.explained import why_of
-from worker.web.filters import log_asked, writes_asked
-from worker.web.parts import PageParts
-from worker.web.samples import Samples
+from worker.model.commits import Evaluation
+from worker.model.errors import WorkerError
+from worker.model.exchange import Clock
+from worker.model.facts import EventId, Json, PartnerId, WriteId
+from worker.model.rules import RuleSet
+from worker.model.writes import Outcomes, RecordFilter, Settled, State, Write, WriteFilter
+from worker.rules.explain import Explained
+from worker.web.charts import Sample, budget_used, samples_of, time_to_confirmed, writes_a_day
+from worker.web.door import Keys
 from worker.web.timeline import timeline
-from worker.web.views import Record, WriteRow, ago, answers, bursts, lasting, row_of, title_of, tone_of, write_row
+from worker.web.views import (
+    Record,
+    RulesShown,
+    WriteRow,
+    ago,
+    answers,
+    bursts,
+    iso,
+    lasting,
+    log_asked,
+    row_of,
+    spelled,
+    title_of,
+    tone_of,
+    write_row,
+    writes_asked,
+)
+
+# What the page is built from: the ledger's reading side, and ports for everything that it may not do itself.
+#
+# Deciding goes through `Decisions`, because only the wiring may open the ledger for writing; the rules in force are
+# asked of the daemon through a function, and so is the sign of life of its loop. The page cannot reach the service:
+# nothing in here could.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """An operator's word: why, who it was, and the most that a write may spend which this operator approves; None: any
+    amount."""
+
+    because: str
+    by: str
+    up_to: float | None = None
+
+
+class NotAllowed(WorkerError):
+    """Somebody is known, and may not do this."""
+
+
+class Decisions(Protocol):
+    """An operator's decisions, as the commands make them. Each returns what it did in words, or raises `WorkerError`
+    with nothing changed."""
+
+    def approve(self, ids: Sequence[int], said: Said) -> tuple[str, ...]: ...
+    def reject(self, ids: Sequence[int], said: Said) -> tuple[str, ...]: ...
+    def resolve(self, ids: Sequence[int], said: Said, *, applied: bool) -> tuple[str, ...]: ...
+    def waiting_of(self, rule: str, *, up_to: int) -> tuple[int, ...]:
+        """The waiting writes of a rule whose number is not above ``up_to``: what a person has seen, and no more."""
+        ...
+
+    def halt(self, said: Said, *, partner: str, rule: str, lasting: timedelta | None) -> tuple[str, ...]:
+        """An empty partner or rule means every one."""
+        ...
+
+    def resume(self, said: Said, *, partner: str, rule: str) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The answer to a scrape."""
+
+    body: bytes
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageParts:
+    """``rules`` are the texts of those ``in_force``. ``entropy`` draws a secret text. ``silence`` tells for how long,
+    in seconds, the daemon's loop has not moved. ``interval`` is the time between two looks. ``measured`` answers
+    Prometheus. ``amiss`` says, as `status` does, what is wrong with the ledger as it lies there; None where nothing
+    is. ``keys`` are those of now; ``refused`` is told of each wrong sign-in: from where, as whom, how manieth."""
+
+    ledger: LedgerBrowser
+    decisions: Decisions
+    rules: Callable[[], RulesShown]
+    in_force: Callable[[], RuleSet]
+    clock: Clock
+    entropy: Callable[[], str]
+    silence: Callable[[], float]
+    interval: timedelta
+    measured: Callable[[], Measured]
+    amiss: Callable[[], str | None]
+    keys: Callable[[], Keys] = Keys
+    refused: Callable[[str, str, int], None] = lambda _place, _name, _count: None
+
+
+# The budget's last hours, kept in memory: one sample a while of what the daemon says of itself in the ledger.
+#
+# Prometheus keeps the long history; this is for those who have none, and it is gone with the process.
+
+EVERY = timedelta(seconds=20)
+KEPT = timedelta(hours=6)
+SAMPLES_MAX = 20_000
+COUNTED_FOR = timedelta(minutes=1)
+Counted = tuple[tuple[Outcomes, ...], tuple[Settled, ...]]
+
+
+class Samples:
+    """A bounded history. One thread takes samples, others look at them."""
+
+    def __init__(self) -> None:
+        self._kept: deque[Sample] = deque(maxlen=SAMPLES_MAX)
+        self._counted: tuple[datetime, Counted] | None = None
+
+    def take(self, ledger: LedgerBrowser, now: datetime) -> None:
+        """Keeps what the ledger says now."""
+        status = ledger.status()
+        if status is None:
+            return
+        self._kept.extend(samples_of(status.body, now))
+        while self._kept and now - self._kept[0].at > KEPT:
+            self._kept.popleft()
+
+    def counted(self, ledger: LedgerBrowser, now: datetime, since: datetime) -> Counted:
+        """The counts of weeks, which change slowly and take a walk over every write: made anew once a minute."""
+        if self._counted is None or now - self._counted[0] >= COUNTED_FOR:
+            self._counted = (now, (ledger.daily(since), ledger.settled(since)))
+        return self._counted[1]
+
+    def all(self) -> Sequence[Sample]:
+        """Every sample, oldest first."""
+        return tuple(self._kept)
+
+
+# Why each rule did or did not fire for an event, as the page shows it: the same as the command ``explain`` says.
+
+TONES = {"true": "good", "false": "quiet", "unknown": "warn"}
+STANDING_TONES = {"fired": "busy", "held": "warn", "true": "good", "unknown": "warn"}
+PARTS_MAX = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartShown:
+    """One part of a condition, with the values it looked at. ``depth`` counts from 0, and is drawn up to 4."""
+
+    depth: int
+    source: str
+    truth: str
+    tone: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """How it was last evaluated otherwise."""
+
+    standing: str
+    tone: str
+    at: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleWhy:
+    """One rule for one event. ``since`` is empty where it was never evaluated. ``before``: its other endings, newest
+    first, so that what holds now does not hide that it fired."""
+
+    rule: str
+    standing: str
+    tone: str
+    since: str
+    at: str
+    why: str
+    reason: str
+    edited: bool
+    parts: tuple[PartShown, ...]
+    before: tuple[Before, ...]
+
+    @property
+    def standings(self) -> tuple[str, ...]:
+        """What it is and was."""
+        return self.standing, *(one.standing for one in self.before)
+
+
+def why_of(ledger: LedgerBrowser, rules: RuleSet, partner: str, event: str) -> tuple[RuleWhy, ...]:
+    """Every rule that was ever looked at for the event; those that had something to do with it come first."""
+    owner, eid = PartnerId(partner), EventId(event)
+    known = EventKnown(
+        partner=owner,
+        event=eid,
+        evaluations=ledger.evaluations([eid], owner),
+        memories=ledger.rule_memories(owner, eid),
+        writes=(),
+        text=ledger.condition_text,
+    )
+    shown = [_shown(one) for one in explain(known, rules) if one.last is not None]
+    return tuple(sorted(shown, key=lambda one: not any(word in ("fired", "held") for word in one.standings)))
+
+
+def _shown(one: RuleExplained) -> RuleWhy:
+    last = one.last.evaluation if one.last is not None else None
+    parts = one.last.parts if one.last is not None else None
+    return RuleWhy(
+        rule=one.rule,
+        standing=STANDINGS[one.standing],
+        tone=STANDING_TONES.get(one.standing, "quiet"),
+        since="" if last is None else iso(last.since),
+        at="" if last is None else iso(last.at),
+        why="" if last is None else last.why,
+        reason="" if last is None else last.reason or "",
+        edited=one.edited,
+        parts=() if parts is None or last is None else tuple(_parts(parts, one, 0))[:PARTS_MAX],
+        before=tuple(_before(other.evaluation) for other in one.others),
+    )
+
+
+def _before(one: Evaluation) -> Before:
+    tone = STANDING_TONES.get(one.ending, "quiet")
+    return Before(standing=STANDINGS[one.ending], tone=tone, at=iso(one.at), why=one.why)
+
+
+def _parts(part: Explained, one: RuleExplained, depth: int) -> Iterator[PartShown]:
+    at = one.last.evaluation.at if one.last is not None else None
+    values = []
+    for seen in part.values:
+        age = "" if at is None or seen.read_at is None else f", {lasting(at - seen.read_at)} old"
+        values.append(f"{seen.path}: {seen.missing or spelled(seen.value)}{age}")
+    truth = part.truth.value
+    yield PartShown(depth=min(depth, 4), source=part.source, truth=truth, tone=TONES[truth], values=tuple(values))
+    for inner in part.parts:
+        yield from _parts(inner, one, depth + 1)
+
 
 RECORDS = 100
 EVENT_RECORDS = 400

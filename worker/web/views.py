@@ -8,14 +8,170 @@ HTML, and everything that came from outside stays plain text.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlencode
 
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json
 from worker.model.records import KINDS, REASONS
-from worker.model.writes import Write
-from worker.writes.wording import Wanted, in_all
+from worker.model.writes import RecordFilter, Write, WriteFilter
+from worker.rules.durations import parse_duration
+from worker.writes.intents import Wanted, in_all
+from worker.writes.life import MOVES
+
+# One rule's text, cut out of its file. Pure.
+#
+# A page shows a rule as it was written, comments included, not as it was understood. So the lines are taken from the
+# line at which the loader found the rule to the next entry of the list.
+
+LINES_MAX = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleShown:
+    """A rule in force. ``text`` is empty where the file has changed since, and so is not what is in force."""
+
+    id: str
+    description: str
+    file: str
+    line: int
+    mode: str
+    enabled: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RulesShown:
+    """The rules in force by id, and whether the files on disk are what is in force."""
+
+    rules: Mapping[str, RuleShown]
+    same_as_files: bool
+
+
+def cut(text: str, line: int) -> str:
+    """The lines of the list entry that contains ``line`` (counted from 1), without its indentation."""
+    lines = text.splitlines()
+    if not 1 <= line <= len(lines):
+        return ""
+    start = line - 1
+    while start > 0 and not f"{lines[start].lstrip()} ".startswith("- "):
+        start -= 1
+    indent = _indent(lines[start])
+    taken = [lines[start]]
+    for one in lines[start + 1 : start + LINES_MAX]:
+        if one.strip() and _indent(one) <= indent:
+            break
+        taken.append(one)
+    while taken and not taken[-1].strip():
+        taken.pop()
+    return "\n".join(one[indent:] if one.strip() else "" for one in taken)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+# Filters that live in the address, so that what one person found can be sent to another. Pure.
+#
+# What cannot be understood is said and left out, never guessed: a page that shows more than was asked for is noticed,
+# and one that silently shows less is believed.
+
+TEXT_MAX = 400
+"""Characters of an id that are looked for; the service's own are far shorter."""
+NUMBER_MAX = 2**62
+LOG_KEYS = ("partner", "event", "rule", "write", "kind", "reason", "since", "until")
+WRITES_KEYS = ("state", "partner", "event", "rule")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The filters of an address: as given, and what of them could not be understood."""
+
+    given: Mapping[str, str]
+    problems: tuple[str, ...] = ()
+
+    def query(self, **changes: object) -> str:
+        """The address's query with changes; an empty value takes a filter out."""
+        merged = {**self.given, **{name: str(value) for name, value in changes.items()}}
+        return urlencode({name: value for name, value in merged.items() if value})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogAsked(Asked):
+    """Which records are asked for."""
+
+    wanted: RecordFilter = field(default_factory=RecordFilter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritesAsked(Asked):
+    """Which writes are asked for."""
+
+    wanted: WriteFilter = field(default_factory=WriteFilter)
+
+
+def log_asked(query: Mapping[str, str], now: datetime) -> LogAsked:
+    """The filters of the log's address. ``since`` and ``until`` are times, or how long ago: ``2h``."""
+    given = {name: query[name].strip()[:TEXT_MAX] for name in LOG_KEYS if query.get(name, "").strip()}
+    problems: list[str] = []
+    for name, known in (("kind", KINDS), ("reason", REASONS)):
+        if name in given and given[name] not in known:
+            problems.append(f"{name}: there is no {name} {given[name]!r}")
+    wanted = RecordFilter(
+        partner=given.get("partner"),
+        event=given.get("event"),
+        rule=given.get("rule"),
+        write=_number(given.get("write"), "write", problems),
+        kind=given.get("kind") if given.get("kind") in KINDS else None,
+        reason=given.get("reason") if given.get("reason") in REASONS else None,
+        since=_moment(given.get("since"), now, "since", problems),
+        until=_moment(given.get("until"), now, "until", problems),
+        before_seq=_number(query.get("before") or None, "before", problems),
+    )
+    return LogAsked(given=given, problems=tuple(problems), wanted=wanted)
+
+
+def writes_asked(query: Mapping[str, str]) -> WritesAsked:
+    """The filters of the address of the list of writes."""
+    given = {name: query[name].strip()[:TEXT_MAX] for name in WRITES_KEYS if query.get(name, "").strip()}
+    problems: list[str] = []
+    state = given.get("state")
+    if state is not None and state not in MOVES:
+        problems.append(f"state: there is no state {state!r}")
+    wanted = WriteFilter(
+        state=state if state in MOVES else None,
+        partner=given.get("partner"),
+        event=given.get("event"),
+        rule=given.get("rule"),
+        before_id=_number(query.get("before") or None, "before", problems),
+    )
+    return WritesAsked(given=given, problems=tuple(problems), wanted=wanted)
+
+
+def _number(text: str | None, name: str, problems: list[str]) -> int | None:
+    if text is None:
+        return None
+    if text.isascii() and text.isdigit() and int(text[:20]) < NUMBER_MAX:
+        return int(text[:20])
+    problems.append(f"{name}: {text!r} is no number")
+    return None
+
+
+def _moment(text: str | None, now: datetime, name: str, problems: list[str]) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        return now - parse_duration(text)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        at = datetime.fromisoformat(text)
+        return at.astimezone(UTC) if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        problems.append(f"{name}: {text!r} is no time; write 2h, 7d or 2026-01-31T12:00")
+        return None
+
 
 Record = Mapping[str, Json]
 
@@ -135,7 +291,7 @@ def row_of(record: Record) -> Row:
     kind = _text(record.get("kind"))
     details = tuple(Detail(name=name, text=spelled(record[name])) for name in DETAILS if record.get(name) is not None)
     return Row(
-        seq=_number(record.get("seq")),
+        seq=_count(record.get("seq")),
         at=_text(record.get("at")),
         kind=kind,
         tone=tone_of(kind),
@@ -144,8 +300,8 @@ def row_of(record: Record) -> Row:
         partner=_text(record.get("partner")),
         event=_text(record.get("event")),
         rule=_text(record.get("rule")),
-        write=_number(record.get("write")),
-        attempt=_number(record.get("attempt")),
+        write=_count(record.get("write")),
+        attempt=_count(record.get("attempt")),
         action=_text(record.get("action")),
         by=_text(record.get("by")),
         request_id=_request_id(record),
@@ -222,12 +378,12 @@ def _answer(earlier: Sequence[Record], record: Record, change: tuple[str, Json, 
         before=_value(before),
         at=_text(record.get("at")),
         ours=ours,
-        write=_number(cause.get("write")),
+        write=_count(cause.get("write")),
         rule=_text(cause.get("rule")),
         because=because,
         asked_by=_text(asked.get("by")),
         let_go=f"approved by {approved['by']}: {_text(approved['why']).removeprefix(LET_GO)}" if approved else "",
-        seq=_number(record.get("seq")),
+        seq=_count(record.get("seq")),
     )
 
 
@@ -339,5 +495,5 @@ def _text(value: Json) -> str:
     return "" if value is None else str(value)
 
 
-def _number(value: Json) -> int:
+def _count(value: Json) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0

@@ -6,16 +6,188 @@ wanted may be such that it could be shown as what was there before. A third valu
 is unknown, or lacks the field, cannot tell; nothing is guessed.
 """
 
+import json
+import re
+import string
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal, TypeAlias, assert_never
 
-from worker.model.actions import ACTIONS
-from worker.model.document import SETUP_FIELDS
-from worker.model.facts import Fact, FactKey, Json, Known, Unknown
+from worker.model.actions import ACTIONS, BUDGETS, Action
+from worker.model.commits import Move
+from worker.model.exchange import Outcome
+from worker.model.facts import SETUP_FIELDS, Fact, FactKey, Json, Known, Unknown
 from worker.model.records import Says
-from worker.model.writes import Intent, Write
-from worker.writes.likeness import alike, folded, plain, same, same_field
-from worker.writes.wishes import members
+from worker.model.values import cents
+from worker.model.writes import UNSETTLED, Intent, Write
+
+# When two values are one, and when they could not be told apart. Pure.
+#
+# A service may keep a text in another normal form or trimmed, and show a number rounded. So what is *the same* is proof
+# that something is there, and what is only *alike* proves nothing: neither that it is there nor that it is not.
+
+_DECIMAL = re.compile(r"\s*[+-]?\d+(\.\d+)?\s*", re.ASCII)
+
+
+def plain(text: str) -> str:
+    """The text in normal form C, without surrounding blanks."""
+    return unicodedata.normalize("NFC", text).strip()
+
+
+def folded(text: str) -> str:
+    """What is left of a text where case, accents, blanks, punctuation at its ends, compatible characters and those that
+    nobody sees do not count."""
+    spelled = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold())
+    seen = "".join(one for one in spelled if unicodedata.category(one) not in ("Cf", "Cc", "Mn") or one.isspace())
+    return " ".join(seen.split()).strip(string.punctuation + " ") or seen
+
+
+def same(one: Json, other: Json) -> bool:
+    """Whether a service that keeps one shows the other, to the letter."""
+    match one, other:
+        case str(), str():
+            return plain(one) == plain(other)
+        case list(), list():
+            return len(one) == len(other) and all(same(*pair) for pair in zip(one, other, strict=True))
+        case dict(), dict():
+            return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
+        case _:
+            return one == other
+
+
+def same_field(name: str, one: Json, other: Json) -> bool:
+    """The same of a field or parameter of this name: budgets are compared in cents."""
+    return same(one, other) or (name in BUDGETS and cents(one) == cents(other))
+
+
+def alike(one: Json, other: Json) -> bool:
+    """Whether a service that rounds, or does not keep to the letter, could show the other for the one: numbers less
+    than 1 apart, also where they are spelled as texts, and texts that are the same once they are folded."""
+    match one, other:
+        case list(), list():
+            return len(one) == len(other) and all(alike(*pair) for pair in zip(one, other, strict=True))
+        case dict(), dict():
+            return one.keys() == other.keys() and all(alike(one[name], other[name]) for name in one)
+        case _:
+            pass
+    numbers = _number(one), _number(other)
+    if numbers[0] is not None and numbers[1] is not None:
+        return abs(numbers[0] - numbers[1]) < 1
+    if isinstance(one, str) and isinstance(other, str):
+        return folded(one) == folded(other)
+    return one == other
+
+
+def _number(value: Json) -> float | None:
+    if isinstance(value, str):
+        return float(value) if _DECIMAL.fullmatch(value) else None
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+# What a rule wants a target to be, in a form that two rules can be compared by.
+#
+# Equal wishes share one write; opposite ones are sorted out by priority (`worker.engine.planning`). Two sets of values
+# are opposite where they differ in a value that both name: one rule's goal and another's budget go together.
+
+EXACT_MAX = 1 << 53
+"""The largest whole number up to which every whole number is a double."""
+RESET = "reset"
+"""The axis of a wish that undoes whatever else is wished of its target."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a rule wants a target to be. ``parts``: the values that it is made of, by name, where it is made of some.
+    A message has no target: it goes with everything, and stands for nobody else's."""
+
+    target: str
+    axis: str
+    value: str
+    stops: bool = False
+    parts: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Stable spelling, stored with the write."""
+        return f"{self.axis}:{self.value}"
+
+    def opposes(self, other: "Wish") -> bool:
+        """Whether both cannot be had: another value on the same axis of the same target, or a reset against anything
+        else."""
+        if not self.target or self.target != other.target or self.text == other.text:
+            return False
+        if self.axis != other.axis:
+            return RESET in (self.axis, other.axis)
+        if self.parts and other.parts:
+            theirs = dict(other.parts)
+            return any(theirs.get(name, value) != value for name, value in self.parts)
+        return self.value != other.value
+
+
+def wish_of(action: str, params: Mapping[str, Json]) -> Wish:
+    """The wish of an action with these parameters."""
+    row = ACTIONS[action]
+    target = target_of(row, params)
+    match row.shown:
+        case "field":
+            value = row.value if row.value is not None else str(params.get("value"))
+            return Wish(target=target, axis="value", value=value, stops=value in row.stops)
+        case "setup" if row.value is not None:
+            return Wish(target=target, axis="state", value=row.value)
+        case "setup" | "campaign" | "series":
+            parts = tuple((name, _spelled(value)) for name, value in sorted(_parts(row, params).items()))
+            return Wish(target=target, axis="values", value=f"{action} {_spelled(dict(params))}", parts=parts)
+        case "confirm":
+            return _call(target, params)
+        case "answer":
+            return Wish(target=target, axis=RESET, value=action)
+        case "handover":
+            return Wish(target=target, axis="message", value=_spelled(params.get("value")))
+    assert_never(row.shown)
+
+
+def _call(target: str, params: Mapping[str, Json]) -> Wish:
+    """Two requests that replace one thing want it to be two things; two that add something each add it."""
+    sent = _spelled({name: params[name] for name in ("host", "query", "body") if name in params})
+    adds = params.get("method") == "POST"
+    return Wish(target=target, axis=f"call {sent}" if adds else "call", value=sent)
+
+
+def target_of(row: Action, params: Mapping[str, Json]) -> str:
+    """What an action with these parameters writes to, within its event."""
+    return re.sub(r"\{(\w+)\}", lambda found: str(params.get(found[1], found[0])), row.target)
+
+
+def members(params: Mapping[str, Json]) -> list[str]:
+    """The events that a series is to gain or to lose, each once and in order."""
+    value = params.get("value")
+    return sorted({str(one) for one in value}) if isinstance(value, list) else []
+
+
+def _parts(row: Action, params: Mapping[str, Json]) -> dict[str, Json]:
+    """The values that it asks for, by what must not be asked to be two things at once."""
+    if row.shown == "campaign":
+        return {"exists": True, **{name: value for name, value in params.items() if name not in ("tc", "tc_run_id")}}
+    if row.shown == "series":
+        return dict.fromkeys(members(params), row.value)
+    return dict(params)
+
+
+def _spelled(value: Json) -> str:
+    return json.dumps(_as_doubles(value), sort_keys=True, ensure_ascii=False)
+
+
+def _as_doubles(value: Json) -> Json:
+    """The value with every number as a double, so that a written 500 and a computed 500.0 are one wish."""
+    if isinstance(value, dict):
+        return {name: _as_doubles(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_as_doubles(part) for part in value]
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > EXACT_MAX:
+        return value
+    return float(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,16 +293,16 @@ def judge(write: Write, fact: Fact) -> Evidence:
     if not readable:
         return Evidence(says="cannot_tell", why=unclear(write.intent, fact))
     if _present(write.intent, value):
-        return Evidence(says="there", value=value, why=f"the target reads {_spelled(value)}, as wanted")
+        return Evidence(says="there", value=value, why=f"the target reads {_told(value)}, as wanted")
     if write.before_known and value == write.before and _tells(write.intent, value):
         doubt = _hidden(write.intent, fact, value, sent=True) or _as_before(write)
         if doubt:
             return Evidence(says="cannot_tell", value=value, why=doubt)
-        return Evidence(says="not_there", value=value, why=f"the target reads {_spelled(value)}, as before")
+        return Evidence(says="not_there", value=value, why=f"the target reads {_told(value)}, as before")
     if _read_in_part(write, value):
         return Evidence(says="cannot_tell", value=value, why="the answer lacks a field that would tell")
     third = "other_value" if ACTIONS[write.intent.action].creates else "third_value"
-    why = f"the target reads {_spelled(value)}: neither {_spelled(write.before)} as before nor what was wanted"
+    why = f"the target reads {_told(value)}: neither {_told(write.before)} as before nor what was wanted"
     return Evidence(says="cannot_tell", value=value, why=why, third=third)
 
 
@@ -278,7 +450,182 @@ def _agree(one: Mapping[str, Json], other: Mapping[str, Json]) -> bool:
     return all(same_field(name, one[name], other[name]) for name in one if name in other)
 
 
-def _spelled(value: Json) -> str:
+def _told(value: Json) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {part}" for name, part in value.items())
     return repr(value)
+
+
+# What `advance` is told and what it answers: the closed set of inputs, the policy it judges by, and the step it gives.
+#
+# Plain shapes without judgement, apart from the function so that those who only hand something in need not know it.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How long and how often to look before anything is concluded; the ``safety`` section for one kind of write.
+
+    ``toggle``: a second send would undo the first, so an unknown outcome is always for a person. ``reads_back``: a read
+    can show the effect. ``ask``: unknown outcomes are put before a person at once.
+    """
+
+    settle: timedelta
+    evidence_reads: int
+    evidence_within: timedelta
+    confirm_within: timedelta
+    max_attempts: int
+    interval: timedelta
+    ask: bool = False
+    toggle: bool = False
+    reads_back: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settling:
+    """What this process knows of an unsettled write; lost on a restart on purpose, so that the row begins anew.
+
+    Times are monotonic seconds. ``ended``: end of the last attempt, or the start of the process. ``absent``: reads in a
+    row that said *not there*. ``looked_at``: when, by the ledger, a process before this one first read the target after
+    the time in which reads should have settled it; None where none did.
+    """
+
+    ended: float
+    absent: int = 0
+    last_read: float | None = None
+    looked_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempted:
+    """One attempt ended. ``denied_before``: the partner's credentials were refused already, and no write was let in
+    since: a refusal of this one is the second in a row."""
+
+    outcome: Outcome
+    denied_before: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """One read of the target, begun at monotonic ``began``, said this; `worker.writes.evidence` makes it from a fact.
+
+    ``overtook``: the write went ahead of an opposite one that was not settled then; it is still ``unsettled``, or it
+    has ``landed`` meanwhile. None where it overtook nothing, or nothing that came to anything.
+    """
+
+    evidence: Evidence
+    began: float
+    overtook: Literal["unsettled", "landed"] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundSending:
+    """The row stood in ``sending`` when the process started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFailed:
+    """The service's task for this write failed."""
+
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A person says whether the write took effect."""
+
+    applied: bool
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unwanted:
+    """The write is not wanted any more: its condition is definitely false, or a newer write takes its place."""
+
+    reason: str
+    why: str
+
+
+Input: TypeAlias = Attempted | Looked | FoundSending | TaskFailed | Verdict | Unwanted
+Then: TypeAlias = Literal["read", "send", "rest"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What follows: the move to record (None: nothing changed), the new settling, and what to do next."""
+
+    move: Move | None
+    settling: Settling | None
+    then: Then
+
+
+# From one read of a target to what `advance` is told of it: the evidence, and all that may speak against it.
+#
+# Every reader goes through here, a round of evidence, the last look before another attempt and a rule test, so that
+# none of them can believe what another one would doubt. *Not there* is the word that lets a write be sent again; so it
+# is weakened to *cannot tell* wherever the absence has another explanation. Presence is never weakened.
+
+SILENT = "the setup answered 404, and the event itself did not answer after it"
+RUNNING = "the service's task for this write still runs"
+COVERED = "an opposite write of ours was sent after it"
+
+
+def needs_event(write: Write, fact: Fact) -> bool:
+    """Whether the event must have answered after this read: a setup that is not there is a 404, and that alone may
+    come from a service that knows nothing of the event (API section 7). So is what a rule's own ``confirm`` found not
+    to be there, and there it may be the very effect."""
+    if isinstance(fact, Known) and isinstance(fact.value, dict) and fact_name(write.intent) == CONFIRM:
+        return fact.value.get("absent") is True
+    if fact_name(write.intent) != "setup" or not isinstance(fact, Known) or not isinstance(fact.value, dict):
+        return False
+    return fact.value.get("state") == "NONE" and judge(write, fact).says == "not_there"
+
+
+def looked(
+    write: Write, fact: Fact, others: Iterable[Write], *, began: float, running: bool, event_answered: bool
+) -> Looked:
+    """What a read of the write's target, begun at monotonic ``began``, says of it.
+
+    ``others``: every write of the target, final ones too. ``running``: the service's task of this write still runs.
+    ``event_answered``: the event answered after this read; asked for only where `needs_event`.
+    """
+    others = tuple(others)
+    evidence = judge(write, fact)
+    if needs_event(write, fact) and not event_answered:
+        evidence = Evidence(says="cannot_tell", value=evidence.value, why=SILENT)
+    if evidence.says == "not_there" and covered(write, others):
+        evidence = Evidence(says="cannot_tell", why=COVERED)
+    if running and evidence.says != "there":
+        evidence = Evidence(says="cannot_tell", value=evidence.value, why=f"{RUNNING}: {evidence.why}")
+    overtook = overtaken(write, others) if write.intent.stops else None
+    return Looked(evidence=evidence, began=began, overtook=overtook)
+
+
+def covered(write: Write, others: Iterable[Write]) -> bool:
+    """An opposite write of our own went after it: what reads show then is that one's doing, and proves nothing."""
+    sent = write.sending_order
+    return any(
+        other.id != write.id
+        and other.sent
+        and other.state != "rejected"
+        and other.intent.wish != write.intent.wish
+        and other.sending_order is not None
+        and sent is not None
+        and other.sending_order >= sent
+        for other in others
+    )
+
+
+def overtaken(write: Write, others: Iterable[Write]) -> Literal["unsettled", "landed"] | None:
+    """Whether the write went ahead of an opposite one, and what is known of that now."""
+    found: Literal["unsettled", "landed"] | None = None
+    own = write.sending_order
+    for other in others:
+        sent = other.sending_order
+        opposite = other.id != write.id and other.intent.wish != write.intent.wish and not other.intent.stops
+        if not opposite or sent is None or own is None or sent > own:
+            continue
+        if other.state in UNSETTLED and not other.absent_proved:
+            return "unsettled"
+        if other.state == "confirmed" and other.change_order > own:
+            found = "landed"
+    return found

@@ -4,21 +4,139 @@ One action is one write, but for ``frontend_status``, whose second call on the e
 own (API section 3.2): it has its own life, its own outcome, and cannot be read back.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import assert_never, cast
+from typing import Final, assert_never, cast
 from urllib.parse import unquote
 
-from worker.model.action import Action
-from worker.model.actions import ACTIONS
+from worker.model.actions import ACTIONS, Action, Param
 from worker.model.endpoints import Host, row_called
-from worker.model.facts import Json
-from worker.model.rules import Rule, Scope, Step
-from worker.model.values import budgets_in, in_cents, money_in
+from worker.model.facts import Json, Known
+from worker.model.rules import Computed, Rule, Scope, Step, Template, computed_in
+from worker.model.values import budgets_in, fault_of, in_cents, money_in
 from worker.model.writes import UNSETTLED, Intent, Write
-from worker.writes.computing import NotComputable, computed_params, each_of, judged
-from worker.writes.evidence import CONFIRM, own_values
-from worker.writes.wishes import Wish, members, wish_of
+from worker.writes.evidence import CONFIRM, EXACT_MAX, Wish, members, own_values, wish_of
+
+# The parameters of a step at its firing: what is written as CEL is computed, and ``each`` is gone through.
+#
+# Everything is computed at once and kept with the write, so that what a person approves is what is sent. What cannot be
+# computed now holds the firing; what was computed and is no value of its parameter is never sent (`judged`).
+
+RUN = "tc_run_id"
+CLIENT = "{client_id}"
+_WITH_RUNS = ("suggested_tcs", "clusters")
+"""Facts in which a cluster stands beside its run."""
+
+
+_ANY = Param(type="any", about="what nobody names")
+
+
+class NotComputable(ValueError):
+    """A value in ``do`` could not be computed at the firing, or is not known; nothing is planned."""
+
+
+def judged(place: str, step: Step, params: Mapping[str, Json]) -> tuple[dict[str, Json], str]:
+    """The parameters without those that were computed and may not be sent, and what is wrong with these; empty where
+    nothing is."""
+    types, faults = ACTIONS[step.action].params, dict[str, str]()
+    for name, value in step.params.items():
+        if any(computed_in(value)) and (fault := fault_of(name, types.get(name, _ANY), params[name])):
+            faults[name] = f"{place}.{name} {fault}"
+    return {name: value for name, value in params.items() if name not in faults}, "; ".join(faults.values())
+
+
+def computed_params(place: str, step: Step, scope: Scope) -> dict[str, Json]:
+    """The parameters of a step, with everything in them computed. ``place`` names the step. Raises `NotComputable`."""
+    params = {name: _value(f"{place}.{name}", value, scope) for name, value in step.params.items()}
+    row = ACTIONS[step.action]
+    if RUN in row.params and (run := _whole(params.get(RUN))) is not None:
+        params[RUN] = run
+    if row.shown == "confirm" and _names_client(params):
+        params["client_id"] = _client_id(place, scope)
+    return params
+
+
+def each_of(place: str, step: Step, scope: Scope) -> dict[str, dict[str, Json]]:
+    """The parameters of one write for each item that the watched list has gained, by the item's name."""
+    added = scope.extra.get("added")
+    if not isinstance(added, list):
+        raise NotComputable(f"{place}: each: nothing is known to have been added")
+    found: dict[str, dict[str, Json]] = {}
+    for given in added:
+        item = _with_run(given, scope)
+        params = computed_params(place, step, replace(scope, extra={**scope.extra, "item": item}))
+        for name, param in ACTIONS[step.action].params.items():
+            if param.of_item and name not in params:
+                params[name] = _part(place, item, name)
+        found.setdefault(f"{params['tc']}:{params[RUN]}", params)
+    return found
+
+
+def _names_client(value: Json) -> bool:
+    if isinstance(value, str):
+        return CLIENT in value
+    if isinstance(value, dict | list):
+        return any(_names_client(part) for part in (value.values() if isinstance(value, dict) else value))
+    return False
+
+
+def _client_id(place: str, scope: Scope) -> str:
+    """The partner's internal id, kept with the write as it was at the firing (API section 2.1)."""
+    fact = scope.fact("partner")
+    found = fact.value.get("id") if isinstance(fact, Known) and isinstance(fact.value, Mapping) else None
+    if found is None:
+        raise NotComputable(f"{place}: {CLIENT} is not known: the partner's record could not be read")
+    return str(found)
+
+
+def _value(place: str, value: Template, scope: Scope) -> Json:
+    if isinstance(value, Computed):
+        try:
+            found = value.value(scope)
+        except ValueError as error:
+            raise NotComputable(f"{place} = {value.source}: {error}") from error
+        if found is None:
+            raise NotComputable(f"{place} = {value.source} is null, which is not known")
+        return found
+    if isinstance(value, dict):
+        return {name: _value(f"{place}.{name}", part, scope) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_value(f"{place}[{index}]", part, scope) for index, part in enumerate(value)]
+    return value
+
+
+def _with_run(item: Json, scope: Scope) -> Json:
+    """A cluster with its run: where only names were compared, the one of the list that the name stands in now."""
+    if not isinstance(item, Mapping) or RUN in item:
+        return item
+    for name in _WITH_RUNS:
+        fact = scope.fact(name)
+        for one in fact.value if isinstance(fact, Known) and isinstance(fact.value, list) else ():
+            if isinstance(one, Mapping) and one.get("tc") == item.get("tc") and RUN in one:
+                return {**item, RUN: one[RUN]}
+    return item
+
+
+def _part(place: str, item: Json, name: str) -> Json:
+    value = item.get(name) if isinstance(item, Mapping) else None
+    if value is None:
+        raise NotComputable(f"{place}: an added item has no {name}")
+    if name != RUN:
+        return value
+    run = _whole(value)
+    if run is None:
+        raise NotComputable(f"{place}.{RUN}: {value!r} is no run of clusters")
+    return run
+
+
+def _whole(value: Json) -> int | None:
+    """A run is an integer that some lists, and some rules, spell as a text; None for anything else."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return int(value) if whole and isinstance(value, int | float) and not isinstance(value, bool) else None
+
 
 COMPUTED_FROM = "computed_from"
 """In an intent's context: the fields of its own target, as they were, that its values are computed from."""
@@ -185,3 +303,113 @@ def _spends(row: Action, wish: Wish, params: Mapping[str, Json]) -> bool:
             return params.get("spends") is not False or money is not None or not _documented(params)
         case _:
             return row.spends == "always"
+
+
+# What a write will do and what it will spend, in words: whoever is asked for a yes must see what the yes is to.
+#
+# It is said here and nowhere else, for commands, page and messages. A boost has no value of its own: it publishes the
+# draft, so what was read last of the draft stands for it. That is read and judged anew before anything is sent.
+
+UNSAID: Final = frozenset({"confirm", "spends", "client_id"})
+"""Parameters of a free call that say nothing of what is sent."""
+OF_DRAFT: Final = ("total_budget", "goal")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """``does``: what is set, and of a boost the draft that it publishes. ``before``: what is there now, or was there
+    before it was sent; empty where nobody has read it. ``amount``: what it spends, in the partner's ``currency`` where
+    that is known; ``unknown``: why a write that spends has no amount."""
+
+    does: str
+    before: str = ""
+    amount: float | None = None
+    currency: str = ""
+    unknown: str = ""
+
+    @property
+    def change(self) -> str:
+        """From what it is to what it shall be."""
+        return f"{self.before} -> {self.does}" if self.before else self.does
+
+    @property
+    def spends(self) -> str:
+        """What it spends, or that nobody can tell; empty where it spends nothing."""
+        if self.amount is not None:
+            return f"spends {_money(self.amount, self.currency)}"
+        return f"amount unknown: {self.unknown}" if self.unknown else ""
+
+    @property
+    def line(self) -> str:
+        """All of it in one line."""
+        return "; ".join(part for part in (self.change, self.spends) if part)
+
+
+def wanted(intent: Intent, item: str, before: Json, currency: str = "") -> Wanted:
+    """What a write of this intent will do and spend. ``before``: its target as evidence compares it, None where nobody
+    has read it; ``item`` tells the writes of one action apart."""
+    row = ACTIONS[intent.action]
+    seen = before if isinstance(before, Mapping) else {}
+    does, known = _sets(intent), ""
+    if reads_back(intent, item):
+        named = {name: seen[name] for name in intent.wanted if name in seen and name != "exists"}
+        plain = row.value is not None and len(named) == 1
+        known = ", ".join(map(_spelled, named.values())) if plain else _named(named)
+        known = known if isinstance(before, Mapping | list | None) else _spelled(before)
+    if row.budget == "draft" and (draft := {name: seen[name] for name in OF_DRAFT if seen.get(name) is not None}):
+        does = f"{does}, draft: {_named(draft)}"
+    if item and item in row.items:
+        does = f"{does} ({item})"
+    amount, unknown = _spent(intent, seen) if intent.spends else (None, "")
+    return Wanted(does=does, before=known, amount=amount, currency=currency, unknown=unknown)
+
+
+def in_all(together: Iterable[Wanted]) -> str:
+    """What several writes spend together; empty where they spend nothing."""
+    sums: dict[str, float] = {}
+    unknown = 0
+    for one in together:
+        if one.amount is not None:
+            sums[one.currency] = sums.get(one.currency, 0.0) + one.amount
+        unknown += bool(one.unknown)
+    known = " + ".join(_money(amount, currency) for currency, amount in sorted(sums.items()))
+    parts = (f"{known} in all" if known else "", f"amount unknown: {unknown} of them" if unknown else "")
+    return "; ".join(part for part in parts if part)
+
+
+def _sets(intent: Intent) -> str:
+    """The value that is set, or the parameters by name."""
+    params = {name: value for name, value in intent.params.items() if name not in UNSAID}
+    if set(params) == {"value"}:
+        return _spelled(params["value"])
+    return _named(params) if params else ", ".join(map(_spelled, intent.wanted.values()))
+
+
+def _spent(intent: Intent, before: Mapping[str, Json]) -> tuple[float | None, str]:
+    """The budget that it commits, or why that cannot be told."""
+    if ACTIONS[intent.action].budget != "draft":
+        amount = amount_of(intent)
+        return amount, "" if amount is not None else "it names no budget of its own"
+    draft = amount_of_draft(before)
+    if draft is not None:
+        return draft, ""
+    if before.get("state") == "NONE":
+        return None, "there is no draft yet"
+    return None, "the draft shows no total_budget" if before else "the draft has not been read yet"
+
+
+def _money(amount: float, currency: str) -> str:
+    return f"{_spelled(round(amount, 2))} {currency}".rstrip()
+
+
+def _named(values: Mapping[str, Json]) -> str:
+    return ", ".join(f"{name} {_spelled(value)}" for name, value in values.items())
+
+
+def _spelled(value: Json) -> str:
+    """Every number of the service's comes as a double; a person reads 500 and not 500.0."""
+    if isinstance(value, float) and value.is_integer() and abs(value) <= EXACT_MAX:
+        return str(int(value))
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return ", ".join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -9,14 +9,15 @@ that all say *not there* does, and presence in any single read settles it for go
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import assert_never
+from typing import Any, assert_never
 
-from worker.model.outcomes import Accepted, NotSent, Refused, Uncertain
+from worker.model.commits import Move, PartnerMemory
+from worker.model.exchange import Accepted, NotSent, Outcome, Refused, Uncertain
+from worker.model.records import Record, of_write
 from worker.model.writes import State, Write
-from worker.writes.denials import CREDENTIALS_HOLD
-from worker.writes.evidence import Evidence
-from worker.writes.inputs import (
+from worker.writes.evidence import (
     Attempted,
+    Evidence,
     FoundSending,
     Input,
     Looked,
@@ -28,7 +29,135 @@ from worker.writes.inputs import (
     Unwanted,
     Verdict,
 )
-from worker.writes.states import IllegalMove, and_then, move, note
+
+# Refusals of our credentials (401, 403), counted for the partner and not for the write. Pure.
+#
+# The first one may be a token that has just ended: the next attempt signs in anew. A second one in a row, by whichever
+# write of the partner, means that a new token does not help, and holds all of its writes, so that nobody hammers a
+# door that is locked and no account gets blocked. Attempts that were under way together were made with the same token
+# and are one refusal. What ends the row is an answer that shows that a write was let in; a 429 or a broken connection
+# shows nothing. The row is part of the partner's memory: it outlives the process.
+
+CREDENTIALS_HOLD = timedelta(minutes=5)
+"""How long the writes are held before the credentials are tried again, by one write alone."""
+
+
+def in_a_row(memory: PartnerMemory, sending: Write) -> bool:
+    """Whether a refusal of this attempt is the second in a row: it was recorded after the first one had come."""
+    sent = sending.last_sent_at
+    return memory.denied_at is not None and sent is not None and sent > memory.denied_at
+
+
+def after_outcome(memory: PartnerMemory, sending: Write, outcome: Outcome, now: datetime) -> PartnerMemory:
+    """The partner's memory after an attempt. ``sending`` is the write as it was recorded for it."""
+    if isinstance(outcome, NotSent) and outcome.cause == "denied":
+        if in_a_row(memory, sending):
+            return replace(memory, denied_until=now + CREDENTIALS_HOLD)
+        first = min(memory.denied_at or now, now)  # one that is still to come was stamped by a clock that was wrong
+        return replace(memory, denied_at=first)
+    if isinstance(outcome, Accepted | Refused) and memory.denied_at is not None:
+        return replace(memory, denied_at=None, denied_until=None)
+    return memory
+
+
+# The state machine of a write: one table and one door.
+#
+# Every change of state in the worker is made by `move`; a pair that the table lacks is a programming error and raises
+# before anything is stored. The one exception has a function of its own, `restored`: what becomes of open writes where
+# a person accepts a restored ledger. The pictures in docs/operating.md and docs/reference.md are drawn from this
+# table.
+
+MOVES: Mapping[State, tuple[State, ...]] = {
+    "planned": ("waiting", "sending", "refused", "skipped", "cancelled", "confirmed"),
+    "waiting": ("planned", "cancelled", "skipped"),
+    "sending": ("applied", "unknown", "rejected", "planned"),
+    "applied": ("confirmed", "unconfirmed", "needs_human", "planned"),
+    "unknown": ("confirmed", "sending", "skipped", "cancelled", "needs_human"),
+    "needs_human": ("confirmed", "planned", "skipped", "cancelled"),
+    "confirmed": (),
+    "unconfirmed": (),
+    "rejected": (),
+    "refused": (),
+    "skipped": (),
+    "shadowed": (),
+    "cancelled": (),
+}
+"""``applied`` goes to ``planned`` only where an overtaken opposite write landed afterwards."""
+
+RESTORED: frozenset[State] = frozenset(state for state, after in MOVES.items() if after)
+"""What leads to ``needs_human`` whatever the table says, once a person accepts a restored ledger: nobody knows what
+became of these writes since the backup. Only `restored` makes this move."""
+
+
+class IllegalMove(Exception):
+    """The table has no such move. A defect of the worker, never of its input."""
+
+
+def move(write: Write, to: State, *, at: datetime, reason: str, why: str, **changes: Any) -> Move:  # noqa: ANN401 - fields of Write
+    """The move of ``write`` to state ``to``, with its record. ``changes`` are further fields of the write; one that
+    begins a hold is recorded as well.
+
+    A hold ends with every change of state. How long a write is held counts from when it could first be sent: an attempt
+    that is proven unsent begins nothing anew. Raises `IllegalMove`.
+    """
+    if to not in MOVES[write.state]:
+        raise IllegalMove(f"a write cannot go from {write.state} to {to}")
+    fields: dict[str, Any] = {"held_by": None, "held_until": None, **changes}
+    if (to == "planned" and write.state != "sending") or (to == "sending" and write.state == "unknown"):
+        fields["due_since"] = at
+    after = replace(write, state=to, changed_at=at, reason=reason, why=why, **fields)
+    records = [of_write(after, at=at, kind=to, reason=reason, why=why)]
+    if after.held_by is not None:
+        records.append(of_write(after, at=at, kind="held", reason=after.held_by, why=why))
+    return Move(before=write, after=after, records=tuple(records))
+
+
+def restored(write: Write, *, at: datetime, moved_to: str = "") -> Move:
+    """The move of a write that was not final in a ledger that a person accepted as restored, or took to another service
+    (``moved_to``). Raises `IllegalMove`."""
+    if write.state not in RESTORED:
+        raise IllegalMove(f"a write that is {write.state} stays so when its ledger is restored")
+    why = f"was {write.state} when the ledger was backed up; what happened to it since is not known"
+    if moved_to:
+        why = f"was {write.state} when the ledger was taken to {moved_to}; what it came to there is not known"
+    after = replace(
+        write,
+        state="needs_human",
+        reason="restored",
+        why=why,
+        changed_at=at,
+        held_by=None,
+        held_until=None,
+        absent_proved=False,
+    )
+    return Move(
+        before=write, after=after, records=(of_write(after, at=at, kind="needs_human", reason="restored", why=why),)
+    )
+
+
+def and_then(first: Move, to: State, *, at: datetime, reason: str, why: str, **changes: Any) -> Move:  # noqa: ANN401 - fields of Write
+    """Two moves made at once, where the first leaves nothing to wait for; each has its record."""
+    second = move(first.after, to, at=at, reason=reason, why=why, **changes)
+    return Move(before=first.before, after=second.after, records=(*first.records, *second.records))
+
+
+def hold(write: Write, *, at: datetime, reason: str, why: str, until: datetime | None = None) -> Move | None:
+    """The write stays where it is and says what holds it; None where it already says so.
+
+    A record is made only when the reason changes, so that a long hold does not fill the log.
+    """
+    if write.held_by == reason and write.held_until == until:
+        return None
+    records: tuple[Record, ...] = ()
+    if write.held_by != reason:
+        records = (of_write(write, at=at, kind="held", reason=reason, why=why),)
+    return Move(before=write, after=replace(write, held_by=reason, held_until=until, why=why), records=records)
+
+
+def note(write: Write, **changes: Any) -> Move:  # noqa: ANN401 - fields of Write
+    """A change of a write's own fields without a change of state and without a record."""
+    return Move(before=write, after=replace(write, **changes))
+
 
 BACKOFF_FIRST = timedelta(seconds=5)
 BACKOFF_MAX = timedelta(seconds=60)
@@ -39,7 +168,7 @@ DENIALS_BEFORE_HOLD = 2
 def advance(write: Write, settling: Settling | None, event: Input, policy: Policy, at: tuple[datetime, float]) -> Step:
     """The write's next step. ``at`` is now, as UTC and as monotonic seconds.
 
-    Raises `worker.writes.states.IllegalMove` for an input that the write's state does not allow.
+    Raises `worker.writes.life.IllegalMove` for an input that the write's state does not allow.
     """
     now, monotonic = at
     _must_take(write, event)

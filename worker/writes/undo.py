@@ -15,8 +15,8 @@ from worker.model.actions import ACTIONS
 from worker.model.facts import Json
 from worker.model.rules import Step
 from worker.model.writes import UNSENT, InOrder, State, Write
+from worker.writes.evidence import members
 from worker.writes.intents import reads_back
-from worker.writes.wishes import members
 
 SENT_IN: frozenset[State] = frozenset(
     {"sending", "applied", "unknown", "needs_human", "confirmed", "unconfirmed", "cancelled"}

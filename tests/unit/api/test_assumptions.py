@@ -2,8 +2,7 @@
 
 import pytest
 
-from worker.api.assumptions import ASSUMPTIONS, SETTLE, Assumptions, assumptions_from, vouched_keys
-from worker.api.shapes import objection
+from worker.api.assumptions import ASSUMPTIONS, SETTLE, Assumptions, assumptions_from, objection, vouched_keys
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json
 

@@ -11,11 +11,10 @@ from hypothesis import given, settings
 
 from tests.unit.api.test_wire import ANY_JSON
 from tests.unit.reading.virtual import VirtualClock, no_chance
-from worker.api import tokens
+from worker.api import auth as tokens
 from worker.api.assumptions import Assumptions, assumptions_from
 from worker.api.auth import AuthAnswer, Credentials, SignIn
-from worker.api.secret import Secret
-from worker.api.wire import Malformed
+from worker.api.wire import Malformed, Secret
 from worker.model.errors import NotSafe, Unreachable, WorkerError
 from worker.model.facts import Json
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.api import breaks, classify
+from worker.api import classify
+from worker.api import classify as breaks
 from worker.api.assumptions import Assumptions, assumptions_from
-from worker.model.outcomes import Accepted, Answered, NotSent, Outcome, Refused, Uncertain
+from worker.model.exchange import Accepted, Answered, NotSent, Outcome, Refused, Uncertain
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 CODE = b'{"error": {"code": "error.unauthorized"}}'

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from worker.api.extent import full, lacking, leaf_of, next_page, said_in_headers
+from worker.api.wire import full, lacking, leaf_of, next_page, said_in_headers
 from worker.model.facts import Json
 
 ABC: list[Json] = ["a", "b", "c"]

@@ -9,10 +9,9 @@ import httpx
 import pytest
 
 from tests.unit.api.world import HALL, Seen, World, answer
-from worker.api.inhand import BEGINNING, GONE, InHand
-from worker.model.exchange import WriteRequest
+from worker.api.exchanges import BEGINNING, GONE, InHand
+from worker.model.exchange import Outcome, Refused, WriteRequest
 from worker.model.facts import Known
-from worker.model.outcomes import Outcome, Refused
 
 PASSWORD = 'pä"ss w&rd/<1>'
 TOKEN = "opaque-0123456789-abcdefghijklmnop-qrstuvwxyz"

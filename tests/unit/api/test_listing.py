@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from worker.api.exchanges import Reply
 from worker.api.listing import PAGES_MAX, listing_of
-from worker.api.replies import Reply
 from worker.api.wire import Malformed
 from worker.model.exchange import Listing
 from worker.model.facts import Json, Trace

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.api.test_wire import ANY_JSON
-from worker.api import decoding, readings
+from worker.api import decoding
+from worker.api import requests as readings
 from worker.api.assumptions import Assumptions, assumptions_from
 from worker.api.decoding import Asking
-from worker.api.readings import READINGS, CustomFact, Question
-from worker.model.facts import Fact, FactKey, Json, Known, Trace, Unknown
-from worker.model.ids import EventId, PartnerId
+from worker.api.requests import READINGS, CustomFact, Question
+from worker.model.facts import EventId, Fact, FactKey, Json, Known, PartnerId, Trace, Unknown
 from worker.rules.registry import BUILT_IN
 
 HALL = PartnerId("partner-id-hall")

@@ -5,16 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.api import addresses
-from worker.api.addresses import exact_url, hosts_from, segment, target_of
+from worker.api import requests as addresses
 from worker.api.assumptions import Assumptions, assumptions_from
-from worker.api.requests import write_request
+from worker.api.requests import exact_url, hosts_from, segment, target_of, write_request
 from worker.model.actions import ACTIONS
 from worker.model.endpoints import ENDPOINTS, endpoint, row_of
 from worker.model.errors import UsageError
 from worker.model.exchange import WriteRequest
-from worker.model.facts import Json
-from worker.model.ids import EventId, PartnerId
+from worker.model.facts import EventId, Json, PartnerId
 from worker.model.writes import Intent
 
 BASE = "https://api.example/api/v3"

@@ -4,11 +4,10 @@ import json
 
 import pytest
 
-from worker.api.rows import Rows
-from worker.api.unchanged import Pages
+from worker.api.decoding import Rows
+from worker.api.exchanges import Pages
 from worker.api.wire import Malformed, parsed
-from worker.model.document import EVENT_FIELDS
-from worker.model.facts import Json
+from worker.model.facts import EVENT_FIELDS, Json
 
 NEEDED = frozenset(EVENT_FIELDS) | {"mood"}
 WHOLE: dict[str, Json] = {

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from worker.api import unchanged
-from worker.api.unchanged import Decoder, Pages
+from worker.api import exchanges
+from worker.api.exchanges import Decoder, Pages
 from worker.api.wire import Malformed, Page, parsed
 from worker.model.facts import Json
 
@@ -40,7 +40,7 @@ def test_what_is_malformed_stays_malformed() -> None:
 
 
 def test_no_more_is_kept_than_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unchanged, "KEPT_MAX", 2)
+    monkeypatch.setattr(exchanges, "UNCHANGED_MAX", 2)
     decoder = Decoder()
     first = decoder.content("/1", b"{}")
     decoder.content("/2", b"{}")

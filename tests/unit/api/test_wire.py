@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from worker.api import wire
 from worker.api.wire import Malformed
-from worker.model.document import EVENT_FIELDS, Field
-from worker.model.facts import Json
+from worker.model.facts import EVENT_FIELDS, Field, Json
 
 ANY_JSON: st.SearchStrategy[Json] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -9,16 +9,15 @@ from datetime import timedelta
 import httpx
 
 from tests.unit.reading.virtual import VirtualClock, no_chance
-from worker.api.addresses import hosts_from
 from worker.api.auth import Credentials
 from worker.api.client import ApiService, ApiSettings
-from worker.api.replies import Reply
-from worker.api.secret import Secret
+from worker.api.exchanges import Reply
+from worker.api.requests import hosts_from
 from worker.api.transport import Transports
+from worker.api.wire import Secret
 from worker.engine.ports import Service
 from worker.model.exchange import Urgency
-from worker.model.facts import Fact, FactKey, Json, Scalar
-from worker.model.ids import EventId, PartnerId
+from worker.model.facts import EventId, Fact, FactKey, Json, PartnerId, Scalar
 from worker.reading.gate import Gate
 from worker.reading.pacer import Pacer
 

@@ -12,12 +12,10 @@ import pytest
 from tests.calling import Called, call, settle_in
 from tests.unit.ledger.examples import ACME, become, key, memory, open_ledger, plan, planned, sent
 from worker.ledger.reading import LedgerReader, open_reading
-from worker.model.commits import Commit, LogFilter
-from worker.model.facts import Json
-from worker.model.ids import EventId, RuleId
-from worker.model.memory import RuleMemory
+from worker.model.commits import Commit, LogFilter, RuleMemory
+from worker.model.facts import EventId, Json, RuleId
 from worker.model.writes import Intent, State, Write
-from worker.writes.wishes import wish_of
+from worker.writes.evidence import wish_of
 
 WHY = ("--because", "the import was wrong")
 NOW = datetime.now(UTC)

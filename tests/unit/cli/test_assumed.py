@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.calling import call, settle_in
-from worker.cli.configs import config_from, engine_settings, unvouched_lines
-from worker.engine.settings import EngineSettings, unvouched_for
+from worker.cli.common import config_from, engine_settings, unvouched_lines
+from worker.engine.looks import EngineSettings, unvouched_for
 from worker.rules.load import load_rules
 
 REAL = 'api: {base_url: "https://api.example/api/v3"}\n'

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.calling import PAUSE, call, settle_in
-from worker.cli.rulesource import FolderSource
+from worker.cli.wiring import FolderSource
 from worker.config.schema import schema
 from worker.model.errors import InputErrors
 from worker.rules.files import files_hash

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.cli.exchanged import exchanged
+from worker.cli.log import exchanged
 from worker.model.facts import Json
 
 CASES: list[tuple[dict[str, Json], list[str], str]] = [

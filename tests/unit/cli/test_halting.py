@@ -16,7 +16,7 @@ from tests.web.scene import scene
 from worker.ledger.lock import SenderLock
 from worker.model.commits import Commit
 from worker.model.facts import Json
-from worker.writes.states import hold
+from worker.writes.life import hold
 
 BECAUSE = ("--because", "looking into it")
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from worker.api.findings import UNSEEN, Finding
 from worker.api.probe import Probed, Resource
-from worker.cli.configs import config_from
+from worker.api.probing import UNSEEN, Finding
+from worker.cli.common import config_from
 from worker.cli.probe import told_as_json, told_as_tables
 from worker.cli.wiring import probe_of
 from worker.config import Config
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import place_of
 from worker.model.errors import NotSafe
-from worker.model.ids import PartnerId
+from worker.model.facts import PartnerId
 
 HALL = PartnerId("partner-id-hall")
 FOUND = Probed(

@@ -6,8 +6,8 @@ from contextlib import redirect_stdout
 
 import pytest
 
-from worker.cli.demo import LOG_NAMES, log_row
 from worker.cli.output import print_table
+from worker.cli.sandbox import LOG_NAMES, log_row
 from worker.model.facts import Json
 
 WHY = "event.status is 'cancelled'; event.frontend_status is 'DEFAULT'; the partner's campaigns are switched on"

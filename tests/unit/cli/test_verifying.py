@@ -13,12 +13,12 @@ import typer
 
 from tests.unit.ledger.examples import NOW, fired
 from worker.cli.app import app
+from worker.cli.log import head_of
 from worker.cli.log import log as log_command
-from worker.cli.verifying import head_of
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Commit
 from worker.model.errors import UsageError
-from worker.model.ids import RuleId
+from worker.model.facts import RuleId
 
 RECORDS = 5
 FORMS = ("jsonl", "csv", "json")

@@ -9,9 +9,8 @@ import pytest
 from tests.builders import an_intent
 from tests.calling import call, settle_in
 from tests.unit.ledger.examples import ACME, E1, NOW, key, open_ledger, plan, planned
-from worker.model.commits import Commit
+from worker.model.commits import OF_PARTNER, Change, Commit, Observed, Trail
 from worker.model.facts import FactKey, Json, Known
-from worker.model.trail import OF_PARTNER, Change, Observed, Trail
 
 DRAFT: dict[str, Json] = {"state": "DRAFT", "goal": "ROAS", "total_budget": 500.0, "campaigns": ["c" * 300]}
 

@@ -6,11 +6,10 @@ from typing import Any
 
 from worker.api.assumptions import assumptions_from
 from worker.api.classify import outcome_of_answer
-from worker.engine.looks import Settings
+from worker.engine.looks import EngineSettings, Settings
 from worker.engine.ruletests import Bench, Ran, run_test
-from worker.engine.settings import EngineSettings
 from worker.guards.situation import Limits
-from worker.model.outcomes import Answered, Outcome
+from worker.model.exchange import Answered, Outcome
 from worker.rules.load import read_rules
 from worker.rules.registry import BUILT_IN_REGISTRY
 from worker.rules.testfile import read_tests

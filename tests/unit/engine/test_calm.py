@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from worker.engine.calm import LOOKED_AT_AGAIN, Calm, horizon
-from worker.model.ids import EventId
+from worker.engine.due import LOOKED_AT_AGAIN, Calm, horizon
+from worker.model.facts import EventId
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 ONE, TWO = EventId("e1"), EventId("e2")

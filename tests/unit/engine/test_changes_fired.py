@@ -3,10 +3,9 @@
 import pytest
 
 from tests.looks import BUDGET_500, E1, HOUR, MINUTE, Story, a_rule, a_story, on_tcs, seen, tcs, told
-from worker.model.facts import FactKey
-from worker.model.ids import RuleId
+from worker.model.facts import FactKey, RuleId
 from worker.model.rules import Rule, Watch
-from worker.writes.states import move
+from worker.writes.life import move
 
 ACTIVE = "event.status == 'active'"
 CLUSTERS = FactKey(name="clusters")

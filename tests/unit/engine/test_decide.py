@@ -8,9 +8,8 @@ import pytest
 from tests.looks import E1, HOUR, MINUTE, PARTNER, START, Story, a_rule, a_set, a_story
 from worker.engine.decide import decide
 from worker.engine.looks import Look, Settings, sendings_reach
-from worker.model.facts import FactKey, Json, Known, Observation
-from worker.model.ids import EventId, RuleId
-from worker.model.memory import PartnerMemory, RuleMemory
+from worker.model.commits import PartnerMemory, RuleMemory
+from worker.model.facts import EventId, FactKey, Json, Known, Observation, RuleId
 from worker.model.rules import Truth
 
 X, Y = "event.city == 'x' || event.city == 'xy'", "event.city == 'y' || event.city == 'xy'"

@@ -9,8 +9,7 @@ import pytest
 from tests.looks import PARTNER, START, Story, a_rule, a_story
 from worker.engine.decide import Decision, decide, decide_apart
 from worker.engine.looks import Look, Settings
-from worker.model.facts import Observation
-from worker.model.ids import EventId, RuleId
+from worker.model.facts import EventId, Observation, RuleId
 from worker.model.rules import Rule, RuleSet
 from worker.rules.cron import CronTimes
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.looks import Story, a_rule, a_set
 from tests.unit.engine.test_decide_properties import TURNS, Turn, begun, played, rules
-from worker.model.ids import RuleId
+from worker.model.facts import RuleId
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
 

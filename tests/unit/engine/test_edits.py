@@ -9,11 +9,11 @@ import pytest
 from tests.looks import E1, HOUR, PARTNER, START, TCS, Story, a_rule, a_set, a_story
 from worker.engine.edits import edits_of, in_one, let_go, reopened, reopened_by
 from worker.engine.looks import Settings
-from worker.model.ids import RuleId, WriteId
-from worker.model.memory import RuleMemory
+from worker.model.commits import RuleMemory
+from worker.model.facts import RuleId, WriteId
 from worker.model.rules import Rule
 from worker.model.writes import State
-from worker.writes.states import move
+from worker.writes.life import move
 
 X, Y = "event.city.contains('x')", "event.city.contains('y')"
 CHANGE: dict[str, Any] = {"on_change": "suggested_tcs", "parameters": {"budget": 500, "goal": "ROAS"}}

@@ -8,7 +8,7 @@ import pytest
 
 from tests.looks import E1, HOUR, INTERVAL, MINUTE, START, Story, a_rule, a_story, approved
 from worker.engine.looks import Settings
-from worker.model.ids import EventId, RuleId
+from worker.model.facts import EventId, RuleId
 from worker.model.writes import State
 
 CANCELLED = "event.status == 'cancelled'"

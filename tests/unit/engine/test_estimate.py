@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from tests.broken_rules.__main__ import settings
-from worker.engine.estimate import Estimate, estimate
+from worker.engine.checking import Estimate, estimate
 from worker.rules.load import read_rules
 from worker.rules.registry import BUILT_IN_REGISTRY, CustomFact, with_custom
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from worker.engine.evaluations import same, too_early, worth_storing
-from worker.model.facts import Fact, FactKey, Known, Unknown
-from worker.model.ids import EventId, PartnerId, RuleId
-from worker.model.trail import Evaluation, SeenFact
+from worker.engine.recording import same, too_early, worth_storing
+from worker.model.commits import Evaluation, SeenFact
+from worker.model.facts import EventId, Fact, FactKey, Known, PartnerId, RuleId, Unknown
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from worker.engine.lasting import AT_MOST_EVERY_S, WORTH_IT, Lasting
+from worker.engine.daemon import AT_MOST_EVERY_S, WORTH_IT, Lasting
 
 
 @pytest.fixture(autouse=True)

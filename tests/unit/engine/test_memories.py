@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.engine import memories as module
-from worker.engine.memories import Memories, Pair
-from worker.model.ids import EventId, PartnerId, RuleId
-from worker.model.memory import Baseline, RuleMemory
+from worker.engine import state as module
+from worker.engine.state import Memories, Pair
+from worker.model.commits import Baseline, RuleMemory
+from worker.model.facts import EventId, PartnerId, RuleId
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 EVENTS, RULES = st.sampled_from(["e1", "e2", "e3"]), st.sampled_from(["r1", "r2"])

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.looks import E1, START, Story, a_rule, a_story
-from worker.engine.overlay import overlaid, with_fields, written_values
+from worker.engine.changes import overlaid, with_fields, written_values
 from worker.model.facts import FactKey, Json, Known, Observation
 from worker.model.rules import Scope
 

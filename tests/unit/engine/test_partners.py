@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from worker.engine.memories import Memories
 from worker.engine.partners import Partners, told_apart
-from worker.engine.state import PartnerState
+from worker.engine.state import Memories, PartnerState
+from worker.model.commits import PartnerMemory
 from worker.model.errors import LedgerUnwritable
-from worker.model.ids import PartnerId, WriteId
-from worker.model.memory import PartnerMemory
+from worker.model.facts import PartnerId, WriteId
 
 HALL, CLUB = PartnerId("partner-id-hall"), PartnerId("partner-id-club")
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.builders import NOW, PARTNER, a_write
 from worker.engine.partners import held_while_gone
-from worker.model.ids import PartnerId, WriteId
+from worker.model.facts import PartnerId, WriteId
 from worker.model.writes import State
 
 OTHER = PartnerId("partner-id-other")

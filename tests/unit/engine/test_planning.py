@@ -8,7 +8,7 @@ import pytest
 
 from tests.looks import BUDGET_500, HOUR, INTERVAL, MINUTE, TCS, Story, a_rule, a_story, tcs
 from worker.engine.looks import Settings, firings_reach, mode_of
-from worker.model.ids import EventId, PartnerId
+from worker.model.facts import EventId, PartnerId
 from worker.model.rules import Rule, Step, Surge
 from worker.model.writes import Mode
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.engine.quarrels import ping_pongs, quarrels
+from worker.engine.checking import ping_pongs, quarrels
 from worker.rules.load import read_rules
 from worker.rules.registry import BUILT_IN_REGISTRY
 

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 
 from tests.builders import NOW, a_write
-from worker.engine.edits import Edited
-from worker.engine.resets import asked_anew, decided_before, reset_objection
-from worker.model.ids import EventId, PartnerId, RuleId
-from worker.model.memory import PartnerMemory
+from worker.engine.edits import Edited, asked_anew, decided_before, reset_objection
+from worker.model.commits import PartnerMemory
+from worker.model.facts import EventId, PartnerId, RuleId
 from worker.model.writes import State, Write
-from worker.writes.states import move, note
+from worker.writes.life import move, note
 
 SECOND = timedelta(seconds=1)
 LATER = NOW + 60 * SECOND

@@ -4,11 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from worker.engine.calm import Calm, Rest
-from worker.engine.screening import Screen, plain
-from worker.model.facts import FactKey, Json, Known, Observation
-from worker.model.ids import EventId, PartnerId, RuleId
-from worker.model.memory import RuleMemory
+from worker.engine.due import Calm, Rest, Screen, plain
+from worker.model.commits import RuleMemory
+from worker.model.facts import EventId, FactKey, Json, Known, Observation, PartnerId, RuleId
 from worker.model.rules import Rule
 from worker.rules.load import read_rules
 

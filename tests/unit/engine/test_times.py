@@ -8,11 +8,10 @@ import pytest
 
 from tests.looks import E1, HOUR, INTERVAL, MINUTE, START, Story, a_rule, a_story, on_tcs, seen
 from worker.engine.due import Glanced, clocked, next_due
+from worker.engine.episodes import momentary
+from worker.engine.factreads import wanted_keys
 from worker.engine.looks import Settings
-from worker.engine.needs import wanted_keys
-from worker.engine.times import momentary
-from worker.model.facts import FactKey, Observation
-from worker.model.ids import EventId, RuleId
+from worker.model.facts import EventId, FactKey, Observation, RuleId
 from worker.model.rules import Rule
 from worker.rules.cron import CronTimes
 

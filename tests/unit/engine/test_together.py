@@ -8,10 +8,9 @@ import pytest
 
 from tests.unit.ledger.examples import NOW, after, intent, key, moved, no_brake, plan, planned, to_sending
 from tests.virtual import VirtualClock, VirtualLoop
+from worker.engine.execute import GROUP, Together
 from worker.engine.ports import Ledger
-from worker.engine.together import GROUP, Together
-from worker.ledger.memory import in_memory_ledger
-from worker.ledger.sql import SqlLedger
+from worker.ledger.sql import SqlLedger, in_memory_ledger
 from worker.model.commits import Brake, Commit, LogFilter, Sending
 from worker.model.errors import LedgerUnwritable, StateConflict
 from worker.model.writes import Write

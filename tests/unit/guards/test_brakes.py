@@ -8,7 +8,7 @@ from tests.builders import EVENT, NOW, PARTNER, RULE, a_write
 from worker.guards.checks import HOUR, brake_in_transaction
 from worker.guards.situation import Limits
 from worker.model.commits import Booking, Halt, SendingView
-from worker.model.ids import EventId, RuleId, WriteId
+from worker.model.facts import EventId, RuleId, WriteId
 from worker.model.writes import Write
 
 LATER = NOW + timedelta(minutes=5)

@@ -26,8 +26,12 @@ from tests.builders import (
 from worker.guards.checks import (
     AFTER_READING,
     BEFORE_READING,
+    as_approved,
     braked,
+    budget_in_range,
+    budget_of,
     condition_holds,
+    created_here,
     credentials,
     first_no,
     halted,
@@ -35,27 +39,19 @@ from worker.guards.checks import (
     held_over,
     product_on,
     put_back,
+    seen_after_all,
     sequence,
     target_free,
+    target_says,
     vouched,
 )
-from worker.guards.halts import as_of_now
-from worker.guards.situation import No, Situation
-from worker.guards.target import (
-    as_approved,
-    budget_in_range,
-    budget_of,
-    created_here,
-    seen_after_all,
-    target_says,
-)
+from worker.guards.situation import No, Situation, as_of_now
 from worker.model.commits import Brake, Halt
-from worker.model.facts import Fact, Json, UnknownCode
-from worker.model.ids import PartnerId, RuleId, WriteId
+from worker.model.facts import Fact, Json, PartnerId, RuleId, UnknownCode, WriteId
 from worker.model.records import REASONS
 from worker.model.rules import Judgement, Truth
 from worker.model.writes import UNSETTLED, State, Write
-from worker.writes.wording import wanted
+from worker.writes.intents import wanted
 
 Way = Literal["hold", "skip", "refuse", "ask", "confirm", "drop"]
 SOON = NOW + timedelta(seconds=1)

@@ -3,11 +3,17 @@
 import pytest
 
 from tests.builders import LIMITS, MISSING_GAP, NOW, a_fact, a_situation, a_write, setup_fact, unreadable
-from worker.guards.checks import brake_in_transaction, target_free
-from worker.guards.target import budget_in_range, created_here, seen_after_all, setup_state, target_says
+from worker.guards.checks import (
+    brake_in_transaction,
+    budget_in_range,
+    created_here,
+    seen_after_all,
+    setup_state,
+    target_free,
+    target_says,
+)
 from worker.model.commits import SendingView
-from worker.model.facts import Fact, Json
-from worker.model.ids import WriteId
+from worker.model.facts import Fact, Json, WriteId
 from worker.writes.intents import holds_back
 
 CLUSTER: dict[str, Json] = {"tc": "rock", "tc_run_id": 7, "budget": 500.0}

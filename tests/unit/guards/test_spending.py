@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.builders import EVENT, NOW
+from worker.guards.checks import spend_brake, spent
 from worker.guards.situation import Limits
-from worker.guards.spending import spend_brake, spent
 from worker.model.commits import Booking
-from worker.model.ids import EventId, WriteId
+from worker.model.facts import EventId, WriteId
 
 YESTERDAY = NOW - timedelta(days=1)
 

@@ -10,10 +10,8 @@ from worker.engine.ports import Ledger
 from worker.ledger.mark import read_mark
 from worker.ledger.places import LedgerPlace
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Brake, Commit, Move, Sending, SendingView
-from worker.model.facts import Json
-from worker.model.ids import EventId, PartnerId, RuleId
-from worker.model.memory import RuleMemory
+from worker.model.commits import Brake, Commit, Move, RuleMemory, Sending, SendingView
+from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.records import Record, of_write
 from worker.model.writes import Intent, Plan, State, Write, WriteKey
 

@@ -10,13 +10,11 @@ import pytest
 from tests.unit.ledger.examples import ACME, NOW, URL, after, become, fired, key, memory, plan, planned, sent
 from worker.ledger.browsing import LedgerBrowser, open_browser
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Commit
+from worker.model.commits import Change, Commit, Observed, Trail
 from worker.model.errors import NotSafe
-from worker.model.facts import FactKey, Known
-from worker.model.ids import EventId, PartnerId
-from worker.model.leafing import Outcomes, RecordFilter, Settled, WriteFilter
+from worker.model.facts import EventId, FactKey, Known, PartnerId
 from worker.model.records import Record
-from worker.model.trail import Change, Observed, Trail
+from worker.model.writes import Outcomes, RecordFilter, Settled, WriteFilter
 
 OTHER = PartnerId("partner-id-other")
 

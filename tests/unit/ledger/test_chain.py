@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.ledger.chain import GENESIS, canonical, hash_of, verify
+from worker.ledger.log import GENESIS, canonical, hash_of, verify
 from worker.model.facts import Json
 
 pytestmark = pytest.mark.timeout(20)  # a hundred examples each: slow under load and coverage, and never waiting

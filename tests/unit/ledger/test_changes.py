@@ -24,10 +24,9 @@ from tests.unit.ledger.examples import (
 )
 from worker.ledger.rows import intent_row, key_row, life_row
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Commit, LogFilter, Move
+from worker.model.commits import Commit, LogFilter, Move, PartnerMemory
 from worker.model.errors import StateConflict
-from worker.model.ids import RuleId, WriteId
-from worker.model.memory import PartnerMemory
+from worker.model.facts import RuleId, WriteId
 from worker.model.writes import Intent, Write, WriteKey
 
 

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.ledger.codec import decode, encode, json_of, json_text, millis_text, time_of, time_text
+from worker.ledger.tables import decode, encode, json_of, json_text, millis_text, time_of, time_text
+from worker.model.commits import Baseline, PartnerMemory, RuleMemory
 from worker.model.errors import LedgerDamaged
-from worker.model.facts import Json
-from worker.model.ids import EventId, PartnerId, RuleId
-from worker.model.memory import Baseline, PartnerMemory, RuleMemory
+from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.writes import Intent
 
 pytestmark = pytest.mark.timeout(20)  # a hundred examples each: slow under load and coverage, and never waiting

@@ -10,11 +10,10 @@ import pytest
 from sqlalchemy import func, select
 
 from tests.unit.ledger.examples import open_ledger, planned
-from worker.ledger.connections import Kept
-from worker.ledger.store import Store, memory_store
+from worker.ledger.database import Kept, Store, memory_store
 from worker.ledger.tables import writes
 from worker.model.errors import LedgerUnwritable
-from worker.model.ids import WriteId
+from worker.model.facts import WriteId
 
 COUNT = select(func.count()).select_from(writes)
 

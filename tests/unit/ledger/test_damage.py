@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.ledger.examples import ACME, E1, NOW, URL, after, fired, memory, open_ledger, place_in, planned, sent
-from worker.ledger.damage import DAMAGED_HINT, readable
 from worker.ledger.mark import SLOT_BYTES
 from worker.ledger.reading import LedgerReader, open_reading
-from worker.model.commits import Commit, DaemonStatus, LogFilter
+from worker.ledger.tables import DAMAGED_HINT, readable
+from worker.model.commits import Commit, DaemonStatus, LogFilter, PartnerMemory
 from worker.model.errors import LedgerDamaged, LedgerUnwritable, NotSafe
-from worker.model.memory import PartnerMemory
 
 Asked = Callable[[LedgerReader], object]
 

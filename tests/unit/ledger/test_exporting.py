@@ -10,12 +10,10 @@ from datetime import timedelta
 import pytest
 
 from tests.unit.ledger.examples import ACME, NOW, fired
-from worker.ledger.chain import GENESIS
-from worker.ledger.exporting import Head, csv_head, csv_lines, json_lines, read_export, verified
-from worker.ledger.memory import in_memory_ledger
+from worker.ledger.log import GENESIS, Head, csv_head, csv_lines, json_lines, read_export, verified
+from worker.ledger.sql import in_memory_ledger
 from worker.model.commits import Commit, LogFilter
-from worker.model.facts import Json
-from worker.model.ids import EventId
+from worker.model.facts import EventId, Json
 from worker.model.records import Record
 
 NASTY: tuple[Json, ...] = (

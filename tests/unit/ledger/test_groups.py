@@ -28,8 +28,7 @@ from tests.unit.ledger.examples import (
     to_sending,
 )
 from worker.ledger.mark import read_mark
-from worker.ledger.memory import in_memory_ledger
-from worker.ledger.sql import SqlLedger
+from worker.ledger.sql import SqlLedger, in_memory_ledger
 from worker.model.commits import Brake, Commit, LogFilter, Sending, SendingView
 from worker.model.errors import SendingUnmarked, StateConflict
 from worker.model.writes import Write

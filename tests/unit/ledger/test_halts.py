@@ -24,7 +24,7 @@ from worker.ledger.mark import SLOT_BYTES, read_mark
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import LogFilter
 from worker.model.errors import NotSafe
-from worker.model.ids import PartnerId, RuleId
+from worker.model.facts import PartnerId, RuleId
 
 
 def test_a_halt_is_seen_by_the_next_sending_of_another_process(ledger: SqlLedger, tmp_path: Path) -> None:

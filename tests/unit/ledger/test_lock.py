@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.ledger.examples import NOW, place_in
-from worker.ledger.holding import exchanged, held_since, holder, said_by_holder
 from worker.ledger.lock import SenderLock
-from worker.ledger.places import LedgerPlace
+from worker.ledger.places import LedgerPlace, exchanged, held_since, holder, said_by_holder
 from worker.model.errors import NotSafe
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -22,14 +22,12 @@ from tests.unit.ledger.examples import (
     planned,
     sent,
 )
-from worker.ledger.chain import hash_of, verify
-from worker.ledger.memory import in_memory_ledger
+from worker.ledger.log import hash_of, verify
 from worker.ledger.reading import FIELDS, PAGE_RECORDS
-from worker.ledger.sql import SqlLedger
+from worker.ledger.sql import SqlLedger, in_memory_ledger
 from worker.model.commits import ChainBreak, Commit, LogFilter
 from worker.model.errors import NotSafe
-from worker.model.facts import Json
-from worker.model.ids import EventId, PartnerId, RuleId
+from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.records import Record
 
 CONTRACT_FIELDS = [

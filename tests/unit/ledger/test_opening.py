@@ -12,12 +12,11 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
 from tests.unit.ledger.examples import NOW, URL, after, fired, memory, open_ledger, place_in, planned, sent
+from worker.ledger.database import MIGRATIONS, make_durable, require_current
 from worker.ledger.mark import SLOT_BYTES, Mark, read_mark, write_mark
 from worker.ledger.places import place_of
 from worker.ledger.reading import LedgerReader
-from worker.ledger.revisions import MIGRATIONS, require_current
 from worker.ledger.sql import SqlLedger
-from worker.ledger.store import make_durable
 from worker.ledger.tables import REVISION, REVISIONS, metadata
 from worker.model.commits import Commit
 from worker.model.errors import LedgerUnwritable, NotSafe, UsageError

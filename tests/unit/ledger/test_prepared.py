@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from tests.unit.ledger.examples import ACME, open_ledger, planned
-from worker.ledger.prepared import Prepared, given
+from worker.ledger.database import Prepared, given
 from worker.ledger.rows import ALL_WRITES, write_of
 from worker.ledger.sql import SqlLedger
 from worker.ledger.tables import writes

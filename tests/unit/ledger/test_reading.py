@@ -29,7 +29,7 @@ from tests.unit.ledger.examples import (
     sent,
 )
 from worker.ledger import reading
-from worker.ledger.holding import holder
+from worker.ledger.places import holder
 from worker.ledger.reading import open_reading
 from worker.ledger.rows import writes_json
 from worker.ledger.sql import SqlLedger
@@ -208,7 +208,7 @@ from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import LogFilter
 from worker.model.errors import NotSafe
-import worker.ledger.memory
+import worker.ledger.sql
 if os.getuid() == 0:
     os.setgid(65534)
     os.setuid(65534)

@@ -12,13 +12,11 @@ from tests.builders import a_policy
 from tests.unit.ledger.examples import NOW, as_stored, key, no_brake, plan
 from tests.unit.writes.course import Course
 from tests.unit.writes.test_properties import LOOKS, OTHERS, ROWS, VERDICTS, Happening, Life
-from worker.ledger.memory import in_memory_ledger
-from worker.ledger.sql import SqlLedger
+from worker.ledger.sql import SqlLedger, in_memory_ledger
 from worker.model.commits import Commit, LogFilter, Sending
 from worker.model.facts import Json
 from worker.model.writes import FINAL, Write
-from worker.writes.life import Input, Policy, Step
-from worker.writes.states import MOVES, move
+from worker.writes.life import MOVES, Input, Policy, Step, move
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -37,7 +37,7 @@ from worker.ledger.mark import read_mark, write_mark
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Brake, LogFilter, Move, SendingView
 from worker.model.errors import LedgerDamaged, LedgerUnwritable, SendingUnmarked, StateConflict
-from worker.model.ids import EventId, RuleId
+from worker.model.facts import EventId, RuleId
 from worker.model.writes import State, Write
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.ledger.examples import NOW, URL, key, open_ledger, plan, planned, sent
-from worker.ledger import standing
+from worker.ledger import mark as standing
 from worker.ledger.mark import Mark, read_mark
 from worker.ledger.places import LedgerPlace
 from worker.ledger.reading import open_reading

@@ -13,14 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.ledger.examples import ACME, E1, NOW, RULE, after, open_ledger, place_in
-from worker.ledger.memory import in_memory_ledger
-from worker.ledger.sql import SqlLedger
+from worker.ledger.sql import SqlLedger, in_memory_ledger
 from worker.ledger.trail import FORGET_AT_ONCE
-from worker.model.commits import Commit
+from worker.model.commits import OF_PARTNER, Change, Commit, Ending, Evaluation, Observed, SeenFact, Trail
 from worker.model.errors import LedgerDamaged
-from worker.model.facts import Fact, FactKey, Json, Known, Unknown
-from worker.model.ids import EventId, PartnerId
-from worker.model.trail import OF_PARTNER, Change, Ending, Evaluation, Observed, SeenFact, Trail
+from worker.model.facts import EventId, Fact, FactKey, Json, Known, PartnerId, Unknown
 
 EVENT = FactKey(name="event")
 SETUP = FactKey(name="setup")

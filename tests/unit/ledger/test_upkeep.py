@@ -30,16 +30,15 @@ from tests.unit.ledger.examples import (
     sent,
 )
 from worker.engine.operators import after_restore
+from worker.ledger.database import MIGRATIONS
 from worker.ledger.lock import SenderLock
 from worker.ledger.mark import read_mark
-from worker.ledger.revisions import MIGRATIONS
 from worker.ledger.sql import SqlLedger
 from worker.ledger.tables import REVISION
 from worker.ledger.upkeep import Accepted, Upgraded, accept_restore, upgrade
-from worker.model.commits import Commit, LogFilter, Move
+from worker.model.commits import EPISODE_JUMP, Baseline, Commit, LogFilter, Move, PartnerMemory
 from worker.model.errors import NotFound, NotSafe
-from worker.model.ids import PartnerId
-from worker.model.memory import EPISODE_JUMP, Baseline, PartnerMemory
+from worker.model.facts import PartnerId
 from worker.model.writes import Write
 
 

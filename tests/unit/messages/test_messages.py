@@ -13,16 +13,26 @@ import pytest
 from tests.unit.ledger.examples import ACME, NOW, become, fired, key, open_ledger, plan, planned
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
-from worker.messages.channel import AppriseChannel
-from worker.messages.digest import GATHER_S, GROUPS_MAX, LINES_MAX, QUIET_S, Digest, Message
-from worker.messages.outbox import Outbox, Sent, Subscriber
-from worker.messages.topics import TEXT_MAX, Item, alarm_item, command_of, item_of, words_of
+from worker.messages.digest import (
+    GATHER_S,
+    GROUPS_MAX,
+    LINES_MAX,
+    QUIET_S,
+    TEXT_MAX,
+    Digest,
+    Item,
+    Message,
+    alarm_item,
+    command_of,
+    item_of,
+    words_of,
+)
+from worker.messages.outbox import AppriseChannel, Outbox, Sent, Subscriber
 from worker.model.commits import Commit
 from worker.model.errors import LedgerUnwritable, UsageError
-from worker.model.ids import EventId, PartnerId, RuleId
-from worker.model.records import Record
-from worker.model.topics import ALARMS, HANDED_OVER, MESSAGE, TOPICS
-from worker.writes.wording import Wanted
+from worker.model.facts import EventId, PartnerId, RuleId
+from worker.model.records import ALARMS, HANDED_OVER, MESSAGE, TOPICS, Record
+from worker.writes.intents import Wanted
 
 ASKED = frozenset({"needs_human", "surge", "halted", "cycle_failed", "notify"})
 

@@ -7,10 +7,8 @@ from typing import get_args
 import pytest
 
 from tests.builders import EVENT, NOW, PARTNER, RULE, a_fact, a_rule, a_step, a_write, an_observation, event_fact
-from worker.model.action import Spends
-from worker.model.actions import ACTIONS
-from worker.model.commits import Commit
-from worker.model.document import EVENT_FIELDS, GOALS, PARTNER_FIELDS, SETUP_FIELDS
+from worker.model.actions import ACTIONS, Spends
+from worker.model.commits import Commit, PartnerMemory, RuleMemory
 from worker.model.endpoints import endpoint
 from worker.model.errors import (
     InputErrors,
@@ -24,9 +22,21 @@ from worker.model.errors import (
     WorkerError,
 )
 from worker.model.exchange import Urgency, WriteRequest
-from worker.model.facts import UNREAD, Fact, FactKey, Json, Known, Trace, known_together
-from worker.model.ids import RuleId, WriteId
-from worker.model.memory import PartnerMemory, RuleMemory
+from worker.model.facts import (
+    EVENT_FIELDS,
+    GOALS,
+    PARTNER_FIELDS,
+    SETUP_FIELDS,
+    UNREAD,
+    Fact,
+    FactKey,
+    Json,
+    Known,
+    RuleId,
+    Trace,
+    WriteId,
+    known_together,
+)
 from worker.model.records import KINDS, REASONS, Record, of_write
 from worker.model.rules import Judgement, RuleSet, Scope, Step, Truth, Watch
 from worker.model.writes import FINAL, State

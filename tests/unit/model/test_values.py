@@ -4,7 +4,7 @@ from math import inf, nan
 
 import pytest
 
-from worker.model.action import Param, ParamType
+from worker.model.actions import Param, ParamType
 from worker.model.facts import Json
 from worker.model.values import budgets_in, cents, fault_of, in_cents, money_in, uncounted, words_in
 

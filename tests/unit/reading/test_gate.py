@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.reading.virtual import VirtualClock, no_chance
 from worker.model.exchange import Places, Urgency
-from worker.model.ids import PartnerId
+from worker.model.facts import PartnerId
 from worker.reading import gate as gates
 from worker.reading.gate import Asked, Gate, Verdict, floor_until
 from worker.reading.pacer import Pacer

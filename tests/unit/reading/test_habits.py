@@ -7,10 +7,8 @@ from statistics import fmean
 import pytest
 
 from tests.unit.reading.test_plan import INTERVAL, SETUP
-from worker.model.facts import FactKey
-from worker.model.ids import EventId
-from worker.reading.habits import Habits
-from worker.reading.plan import Want, choose
+from worker.model.facts import EventId, FactKey
+from worker.reading.plan import Habits, Want, choose
 
 OTHER = FactKey(name="lookout")
 HOUR = 3600.0

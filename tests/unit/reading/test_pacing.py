@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.reading.virtual import VirtualClock, no_chance
 from worker.model.exchange import Urgency
-from worker.model.ids import PartnerId
+from worker.model.facts import PartnerId
 from worker.reading import pacing
 from worker.reading.pacer import LOOK_AFTER, Pacer
 from worker.reading.pacing import Pace

@@ -6,10 +6,8 @@ import pytest
 
 from tests.unit.reading.virtual import BEGIN, VirtualClock, no_chance
 from worker.model.commits import DaemonStatus
-from worker.model.facts import Json
-from worker.model.ids import PartnerId
-from worker.reading.pacer import Pacer
-from worker.reading.patience import Patience
+from worker.model.facts import Json, PartnerId
+from worker.reading.pacer import Pacer, Patience
 
 HALL = PartnerId("partner-id-hall")
 CLUB = PartnerId("partner-id-club")

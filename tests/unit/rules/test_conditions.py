@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from worker.model.facts import FactKey, Json, Known, Observation, Unknown
-from worker.model.ids import EventId, PartnerId
+from worker.model.facts import EventId, FactKey, Json, Known, Observation, PartnerId, Unknown
 from worker.model.rules import Scope, Truth
 from worker.rules.cel import compile_source
 from worker.rules.conditions import computed, condition, leaves, parts

@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from worker.model.facts import Fact, FactKey, Json, Known, Observation, Unknown
-from worker.model.ids import EventId, PartnerId
+from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Unknown
 from worker.model.rules import Rule, Watch
 from worker.rules.evaluate import difference, keys_for, normalised, watch_key
 from worker.rules.load import read_rules

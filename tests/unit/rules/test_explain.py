@@ -4,10 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from worker.model.facts import Fact, FactKey, Json, Known, Unknown
-from worker.model.ids import EventId, PartnerId, RuleId
+from worker.model.commits import Evaluation, SeenFact
+from worker.model.facts import EventId, Fact, FactKey, Json, Known, PartnerId, RuleId, Unknown
 from worker.model.rules import Truth
-from worker.model.trail import Evaluation, SeenFact
 from worker.rules.conditions import condition
 from worker.rules.explain import Explained, SeenValue, explained, scope_of
 

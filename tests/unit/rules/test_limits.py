@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from worker.model.errors import InputErrors
-from worker.model.facts import FactKey, Known, Observation
-from worker.model.ids import EventId, PartnerId
+from worker.model.facts import EventId, FactKey, Known, Observation, PartnerId
 from worker.model.rules import Scope, Truth
 from worker.rules import files, load
 from worker.rules.cel import SOURCE_LENGTH_MAX, BadSyntax, compile_source

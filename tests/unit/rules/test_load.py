@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worker.model.errors import InputErrors
-from worker.model.ids import PartnerId
+from worker.model.facts import PartnerId
 from worker.model.rules import Computed, Rule, RuleSet, Surge, Watch
 from worker.rules import files
 from worker.rules.files import files_hash

@@ -4,10 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from worker.engine.needs import wanted_keys
+from worker.engine.factreads import wanted_keys
 from worker.model.errors import InputErrors
-from worker.model.facts import Fact, FactKey, Json, Known, Observation, Scalar
-from worker.model.ids import EventId, PartnerId
+from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Scalar
 from worker.model.rules import Rule
 from worker.rules.evaluate import keys_for
 from worker.rules.load import read_rules

@@ -3,8 +3,7 @@
 import pytest
 
 from tests.unit.rules.test_conditions import NOW
-from worker.model.facts import FactKey, Json, Known, Observation
-from worker.model.ids import EventId, PartnerId
+from worker.model.facts import EventId, FactKey, Json, Known, Observation, PartnerId
 from worker.model.rules import Scope, Truth
 from worker.rules.cel import CannotEvaluate, compile_source, context_of
 from worker.rules.conditions import condition, leaves, parts

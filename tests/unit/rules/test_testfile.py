@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from worker.model.errors import InputErrors
-from worker.model.facts import Json
-from worker.model.ids import EventId, RuleId
+from worker.model.facts import EventId, Json, RuleId
 from worker.model.rules import Rule, RuleSet, Scope, Step
 from worker.rules.load import read_rules
 from worker.rules.registry import BUILT_IN_REGISTRY, CustomFact, with_custom

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.model.facts import Fact, FactKey, Json, Known, Observation, Unknown
-from worker.model.ids import EventId, PartnerId
+from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Unknown
 from worker.model.rules import Rule, Scope, Truth
 from worker.rules import verdicts
 from worker.rules.conditions import CelCondition, condition

@@ -8,13 +8,11 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl
 
-from worker.sandbox.changes import EventChange
-from worker.sandbox.delivery import Answer, Delivery, Host, TwinRequest
-from worker.sandbox.demo import FIRST_PARTNER, demo_world
+from worker.sandbox.changes import EventChange, Step
 from worker.sandbox.faults import Fault
 from worker.sandbox.service import Service
-from worker.sandbox.settings import Settings
-from worker.sandbox.story import Step
+from worker.sandbox.settings import Answer, Delivery, Host, Settings, TwinRequest
+from worker.sandbox.start import FIRST_PARTNER, demo_world
 from worker.sandbox.world import World
 
 START_S = 1000.0

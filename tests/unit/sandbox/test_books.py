@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit.sandbox.desk import Desk
 from worker.sandbox.changes import ResetChange
-from worker.sandbox.demo import SECOND_PARTNER
 from worker.sandbox.faults import Fault, Match
+from worker.sandbox.start import SECOND_PARTNER
 
 HIDE = "/events/e1/setup_frontend_status?frontend_status=HIDDEN"
 SHOW = "/events/e1/setup_frontend_status?frontend_status=DEFAULT"

@@ -9,10 +9,9 @@ from typing import get_args
 import pytest
 
 from worker.sandbox.changes import PARTNER_PARTS, PARTS
-from worker.sandbox.dialects import DIALECTS
 from worker.sandbox.faults import KINDS, PARAMS
-from worker.sandbox.settings import Settings
-from worker.sandbox.watch import ViolationKind
+from worker.sandbox.settings import DIALECTS, Settings
+from worker.sandbox.world import ViolationKind
 
 TEXT = (Path(__file__).resolve().parents[3] / "docs" / "sandbox.md").read_text("utf-8")
 NAMES = [

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.unit.sandbox.desk import Desk
-from worker.sandbox.delivery import Answer, Cut, Delivery, Hang
-from worker.sandbox.demo import SECOND_PARTNER
 from worker.sandbox.faults import KINDS, Fault, FaultError, Kind, Match, fault_from
+from worker.sandbox.settings import Answer, Cut, Delivery, Hang
+from worker.sandbox.start import SECOND_PARTNER
 
 PAUSE = "/events/e1/client_campaign_status?client_campaign_status=PAUSED"
 

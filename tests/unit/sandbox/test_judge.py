@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.unit.sandbox.desk import Desk
-from worker.sandbox.delivery import Answer
-from worker.sandbox.demo import demo_story, demo_world
+from worker.sandbox.settings import Answer
+from worker.sandbox.start import demo_story, demo_world
 
 MOMENTS = 25
 LOOK_S = 3.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.sandbox.desk import Desk
-from worker.sandbox.demo import SECOND_PARTNER, demo_world
 from worker.sandbox.settings import Settings
+from worker.sandbox.start import SECOND_PARTNER, demo_world
 
 EVENT_FIELDS = {
     "id",

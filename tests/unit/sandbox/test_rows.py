@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tests.unit.sandbox.desk import Desk
-from worker.sandbox.delivery import Answer, Host
 from worker.sandbox.rows import ROWS
+from worker.sandbox.settings import Answer, Host
 
 DRAFT = {"goal": "ROAS", "total_budget": 500}
 CLUSTER = {"eid": "e1", "tc": "late-night crowd", "tc_run_id": 42, "budget": 10}

@@ -10,8 +10,8 @@ import pytest
 
 from tests.unit.sandbox.desk import Desk
 from worker.sandbox.changes import SignOutChange
-from worker.sandbox.demo import FIRST_PARTNER, SECOND_PARTNER
 from worker.sandbox.settings import Settings, User
+from worker.sandbox.start import FIRST_PARTNER, SECOND_PARTNER
 
 
 def claims(token: str) -> dict[str, Any]:

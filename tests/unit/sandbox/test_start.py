@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from worker.sandbox.demo import FIRST_DAY, FIRST_PARTNER
-from worker.sandbox.dialects import DIALECTS
+from worker.sandbox.app import page
+from worker.sandbox.changes import StoryError
 from worker.sandbox.faults import FaultError
-from worker.sandbox.page import page
-from worker.sandbox.settings import Settings, SettingsError, changed_settings
-from worker.sandbox.start import built, fault_of, setting_from, start_from
-from worker.sandbox.story import StoryError
+from worker.sandbox.settings import DIALECTS, Settings, SettingsError, changed_settings
+from worker.sandbox.start import FIRST_DAY, FIRST_PARTNER, built, fault_of, setting_from, start_from
 
 
 @pytest.mark.parametrize(

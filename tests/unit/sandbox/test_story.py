@@ -7,11 +7,18 @@ from pathlib import Path
 import pytest
 
 from tests.unit.sandbox.desk import Desk
-from worker.sandbox.changes import ChangeError, EventChange, ResetChange, change_from
-from worker.sandbox.demo import FIRST_DAY, FIRST_PARTNER, SECOND_PARTNER, demo_story, demo_world
+from worker.sandbox.changes import (
+    ChangeError,
+    EventChange,
+    ResetChange,
+    StoryError,
+    change_from,
+    check_story,
+    read_story,
+    seconds,
+)
 from worker.sandbox.settings import Settings
-from worker.sandbox.start import built
-from worker.sandbox.story import StoryError, check_story, read_story, seconds
+from worker.sandbox.start import FIRST_DAY, FIRST_PARTNER, SECOND_PARTNER, built, demo_story, demo_world
 
 STORY = """\
 settings: {token_lifetime_s: 90}

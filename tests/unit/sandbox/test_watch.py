@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.sandbox.desk import Desk
-from worker.sandbox.demo import SECOND_PARTNER
 from worker.sandbox.faults import Fault, Match
 from worker.sandbox.settings import Settings
+from worker.sandbox.start import SECOND_PARTNER
 
 TASK = "/events/e1/client_campaign_status/task"
 

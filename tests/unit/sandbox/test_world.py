@@ -11,10 +11,19 @@ from hypothesis import strategies as st
 
 from tests.unit.sandbox.desk import START_S, Desk
 from worker.sandbox.changes import ResetChange
-from worker.sandbox.delivery import Answer, Cut, Hang, Host, TwinRequest
-from worker.sandbox.demo import FIRST_PARTNER, demo_world
 from worker.sandbox.service import Service
-from worker.sandbox.settings import Settings, SettingsError, User, changed_settings
+from worker.sandbox.settings import (
+    Answer,
+    Cut,
+    Hang,
+    Host,
+    Settings,
+    SettingsError,
+    TwinRequest,
+    User,
+    changed_settings,
+)
+from worker.sandbox.start import FIRST_PARTNER, demo_world
 from worker.sandbox.world import MAX_VERSIONS
 
 

@@ -5,12 +5,23 @@ from datetime import timedelta
 from typing import Final
 
 from tests.builders import NOW, a_policy
-from worker.model.outcomes import Accepted, Answered, NotSent, Outcome, Refused, Uncertain
+from worker.model.exchange import Accepted, Answered, NotSent, Outcome, Refused, Uncertain
 from worker.model.records import Says
 from worker.model.writes import State, Write
 from worker.writes.evidence import Evidence
-from worker.writes.life import Attempted, FoundSending, Input, Looked, Policy, Settling, Step, Then, Verdict, advance
-from worker.writes.states import move
+from worker.writes.life import (
+    Attempted,
+    FoundSending,
+    Input,
+    Looked,
+    Policy,
+    Settling,
+    Step,
+    Then,
+    Verdict,
+    advance,
+    move,
+)
 
 ACCEPTED: Final = Accepted(answer=Answered(status=204))
 REFUSED: Final = Refused(answer=Answered(status=400), why="bad value")

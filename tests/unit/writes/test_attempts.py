@@ -16,7 +16,7 @@ from tests.unit.writes.course import (
     STALE,
     Course,
 )
-from worker.model.outcomes import NotSent, Outcome, Refused
+from worker.model.exchange import NotSent, Outcome, Refused
 from worker.model.writes import State
 from worker.writes.life import FoundSending, Policy, Then, attempts_left, backoff
 

@@ -8,8 +8,7 @@ import pytest
 from tests.builders import a_fact, a_rule, a_scope, unreadable
 from worker.model.facts import Fact, Json
 from worker.model.rules import Scope, Step, Template
-from worker.writes.computing import NotComputable, computed_params, each_of, judged
-from worker.writes.intents import plan_steps, wishes_of
+from worker.writes.intents import NotComputable, computed_params, each_of, judged, plan_steps, wishes_of
 
 ROCK: dict[str, Json] = {"tc": "rock", "tc_run_id": 7}
 JAZZ: dict[str, Json] = {"tc": "jazz & soul", "tc_run_id": "8"}

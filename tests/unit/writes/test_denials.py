@@ -7,11 +7,10 @@ import pytest
 
 from tests.builders import NOW, PARTNER, a_write
 from tests.unit.writes.course import ACCEPTED, BROKEN, DENIED, LOST, NO_CONNECTION, REFUSED, STALE, Course
-from worker.model.memory import PartnerMemory
-from worker.model.outcomes import Outcome
+from worker.model.commits import PartnerMemory
+from worker.model.exchange import Outcome
 from worker.model.writes import Write
-from worker.writes.denials import CREDENTIALS_HOLD, after_outcome, in_a_row
-from worker.writes.life import Attempted
+from worker.writes.life import CREDENTIALS_HOLD, Attempted, after_outcome, in_a_row
 
 NEW = PartnerMemory(partner=PARTNER)
 

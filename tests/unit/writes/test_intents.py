@@ -9,9 +9,8 @@ from tests.builders import RULE, a_fact, a_rule, a_scope, a_step, an_intent
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json, Known
 from worker.model.rules import Scope, Step
-from worker.writes.computing import NotComputable
-from worker.writes.intents import amount_of, asks_always, plan_steps, reads_back, wishes_of
-from worker.writes.wishes import Wish, wish_of
+from worker.writes.evidence import Wish, wish_of
+from worker.writes.intents import NotComputable, amount_of, asks_always, plan_steps, reads_back, wishes_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.writes.likeness import alike, same, same_field
+from worker.writes.evidence import alike, same, same_field
 
 
 def test_budgets_are_the_same_in_cents_and_everything_else_to_the_letter() -> None:

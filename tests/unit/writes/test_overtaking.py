@@ -7,11 +7,10 @@ from typing import Literal
 import pytest
 
 from tests.builders import NOW, a_policy, a_write, event_fact
-from worker.model.ids import WriteId
+from worker.model.facts import WriteId
 from worker.model.writes import State, Write
-from worker.writes.evidence import Evidence, judge
+from worker.writes.evidence import Evidence, judge, overtaken
 from worker.writes.life import Looked, Settling, advance
-from worker.writes.readback import overtaken
 
 AFTER = NOW + timedelta(seconds=5)
 HERE = (AFTER, 1005.0)

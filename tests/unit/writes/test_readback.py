@@ -6,12 +6,11 @@ from datetime import timedelta
 import pytest
 
 from tests.builders import NOW, a_fact, a_write, event_fact, setup_fact, unreadable
-from worker.model.facts import Fact
-from worker.model.ids import WriteId
+from worker.model.facts import Fact, WriteId
 from worker.model.records import Says
 from worker.model.writes import Write
+from worker.writes.evidence import COVERED, RUNNING, SILENT, looked, needs_event
 from worker.writes.life import Looked
-from worker.writes.readback import COVERED, RUNNING, SILENT, looked, needs_event
 
 LATER = NOW + timedelta(seconds=5)
 CREATE = a_write("create_draft", "unknown", params={"goal": "ROAS", "total_budget": 500.0})

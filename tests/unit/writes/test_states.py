@@ -9,7 +9,7 @@ import pytest
 from tests.builders import NOW, a_write
 from worker.model.records import KINDS
 from worker.model.writes import FINAL, UNSENT, UNSETTLED, State
-from worker.writes.states import MOVES, IllegalMove, and_then, hold, move, note, restored
+from worker.writes.life import MOVES, IllegalMove, and_then, hold, move, note, restored
 
 STATES: tuple[State, ...] = get_args(State)
 LATER = NOW + timedelta(seconds=30)

@@ -9,8 +9,7 @@ import pytest
 
 from tests.builders import NOW, a_write
 from worker.model.actions import ACTIONS
-from worker.model.facts import Json
-from worker.model.ids import RuleId, WriteId
+from worker.model.facts import Json, RuleId, WriteId
 from worker.model.rules import Step
 from worker.model.writes import FINAL, NO_RULE, State, Write
 from worker.writes.undo import Foreign, Undoing, left_now, may_have_effect, put_back_by, undoing

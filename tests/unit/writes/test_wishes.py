@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from worker.model.facts import Json
-from worker.writes.wishes import wish_of
+from worker.writes.evidence import wish_of
 
 PUT: Mapping[str, Json] = {"method": "PUT", "path": "/y"}
 POST: Mapping[str, Json] = {"method": "POST", "path": "/y"}

@@ -4,7 +4,7 @@ import pytest
 
 from tests.builders import an_intent
 from worker.model.facts import Json
-from worker.writes.wording import Wanted, in_all, wanted
+from worker.writes.intents import Wanted, in_all, wanted
 
 DRAFT: dict[str, Json] = {"state": "DRAFT", "goal": "ROAS", "total_budget": 500.0}
 NO_BUDGET = "amount unknown: it names no budget of its own"

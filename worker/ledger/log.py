@@ -1,0 +1,416 @@
+"""The action log as a file for auditors, and the proof that such a file is what was exported. Pure.
+
+An export is JSON lines, a JSON array or CSV; each holds every field, so the chain can be recomputed from any of them on
+a machine that has nothing but the file. What ties the file to the ledger is the chain's head, ``SEQ:HASH``, which is
+noted when the export is made and kept apart from it: who changes a record, leaves one out or cuts off the end cannot
+come to the same head without a gap.
+
+CSV is read by spreadsheets, which take ``=1+1`` for a formula. Text that begins like one gets a ``'`` in front, which
+is taken off again when the file is verified.
+"""
+
+import csv
+import hashlib
+import io
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from json.encoder import encode_basestring
+from operator import attrgetter, itemgetter
+from typing import Self, cast
+
+from sqlalchemy import Row, insert, select
+
+from worker.ledger.database import Connection, Prepared
+from worker.ledger.tables import action_log, millis_text
+from worker.model.commits import ChainBreak
+from worker.model.facts import Json
+from worker.model.records import Record
+
+# The hash chain of the action log, pure: each record's hash covers the record and the hash before it.
+#
+# The hash is of the record as ``log --format jsonl`` prints it, less ``hash`` itself, in canonical JSON: keys sorted,
+# no spaces, UTF-8 instead of escapes, numbers as Python's `json` spells them. So an exported log can be verified
+# without the ledger, with a dozen lines in any language. The chain shows a change, a removal, an insertion or another
+# order; that the end was cut off is shown by the mark, not by the chain. It proves nothing against one who writes the
+# whole log anew.
+
+GENESIS = "0" * 64
+"""``prev`` of the first record."""
+quoted = encode_basestring
+"""A text as `canonical` spells it."""
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
+def canonical(value: Json) -> str:
+    """The one spelling of a JSON value that is hashed and stored."""
+    return _CANONICAL(value)
+
+
+def hash_of(record: Mapping[str, Json]) -> str:
+    """The hash of a record with its ``seq`` and ``prev``; a ``hash`` that it already has is left out."""
+    body = {name: value for name, value in record.items() if name != "hash"}
+    return hash_of_text(canonical(body))
+
+
+def hash_of_text(text: str) -> str:
+    """The hash of a record that is spelled already."""
+    return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()
+
+
+def verify(records: Iterable[Mapping[str, Json]]) -> ChainBreak | None:
+    """The first place where the chain does not hold, reading from the first record on."""
+    prev = GENESIS
+    for seq, record in enumerate(records, start=1):
+        if record.get("seq") != seq:
+            return ChainBreak(seq=seq, why=f"record {seq} is missing: {record.get('seq')} stands in its place")
+        if record.get("prev") != prev:
+            return ChainBreak(seq=seq, why=f"record {seq} does not follow the one before it")
+        if record.get("hash") != _hash_or_none(record):
+            return ChainBreak(seq=seq, why=f"record {seq} was changed after it was written")
+        prev = str(record["hash"])
+    return None
+
+
+def verify_to(records: Iterable[Mapping[str, Json]], marked: int) -> ChainBreak | None:
+    """The first place where a log as it is read does not hold, or ends before the record that its mark had reached.
+
+    A record that cannot be read at all (`ValueError`) is such a place.
+    """
+    reached = _Counted(records)
+    try:
+        found = verify(reached)
+    except ValueError as error:
+        return ChainBreak(seq=reached.count + 1, why=f"a record after seq {reached.count} cannot be read: {error}")
+    if found is None and marked > reached.count:
+        why = f"the log ends at seq {reached.count}, and its mark had reached seq {marked}: the end was cut off"
+        return ChainBreak(seq=reached.count + 1, why=why)
+    return found
+
+
+class _Counted:
+    """An iteration that can be asked how far it came."""
+
+    def __init__(self, records: Iterable[Mapping[str, Json]]) -> None:
+        self._records = records
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Mapping[str, Json]]:
+        for record in self._records:
+            yield record
+            self.count += 1
+
+
+def _hash_or_none(record: Mapping[str, Json]) -> str | None:
+    try:
+        return hash_of(record)
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+# Records into the action log and out again.
+#
+# A `Journal` lives for one transaction: it reads the end of the chain, gives each record its seq, prev and hash, and
+# writes them together. What is hashed, stored and printed is one and the same object, so text that no JSON file could
+# hold (half a surrogate pair, infinity) is replaced before hashing. Records are only ever added.
+
+FIELDS: tuple[str, ...] = (
+    *("seq", "at", "partner", "event", "rule", "episode", "write", "attempt", "action", "kind", "reason", "why"),
+    *("request", "before", "response", "evidence", "facts", "by", "prev", "hash"),
+)
+"""In the order in which they are printed."""
+JSON_FIELDS: tuple[str, ...] = ("request", "before", "response", "evidence", "facts")
+_WORDS = ("partner", "event", "rule", "action", "kind", "reason", "why", "by")
+_NUMBERS = ("episode", "write", "attempt")
+_words, _numbers, _nested = (attrgetter(*names) for names in (_WORDS, _NUMBERS, JSON_FIELDS))
+_MADE = ("at", "prev", *_WORDS, "seq", *_NUMBERS, *JSON_FIELDS)
+"""In the order in which a record is put together: texts, numbers, and what is JSON by itself."""
+_SPELLED = sorted(_MADE)
+_SHAPE = "{" + ",".join(f'"{name}":%s' for name in _SPELLED) + "}"
+_in_shape = itemgetter(*map(_MADE.index, _SPELLED))
+
+_LAST = Prepared(select(action_log.c.seq, action_log.c.hash).order_by(action_log.c.seq.desc()).limit(1))
+_ADD = Prepared(insert(action_log), (*_MADE, "hash"))
+_COLUMNS = tuple(action_log.c[name] for name in FIELDS)
+ALL_RECORDS = select(*_COLUMNS).order_by(action_log.c.seq)
+"""Every record, oldest first; to be narrowed."""
+
+
+class Journal:
+    """The end of the chain within one writing transaction. Nothing is stored before `flush`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.seq, self.hash = end_of_chain(connection)
+        self._rows: list[tuple[object, ...]] = []
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Appends records in their order."""
+        for record in records:
+            values, text = _put_together(record, seq=self.seq + 1, prev=self.hash)
+            self.seq, self.hash = self.seq + 1, hash_of_text(text)
+            self._rows.append((*values, self.hash))
+
+    def flush(self) -> None:
+        """Writes what was added."""
+        if self._rows:
+            _ADD.run_rows(self._connection, self._rows)
+            self._rows = []
+
+
+def end_of_chain(connection: Connection) -> tuple[int, str]:
+    """The last seq and its hash; 0 and `GENESIS` for an empty log."""
+    row = _LAST.run(connection).fetchone()
+    return (0, GENESIS) if row is None else (row[0], row[1])
+
+
+def printed(row: Row[tuple[object, ...]]) -> dict[str, Json]:
+    """A stored record as it is printed. Raises `ValueError` for JSON that this program cannot have written."""
+    if bytes in map(type, row):
+        raise ValueError("a field is not text, though it was written as text")
+    body = dict(zip(FIELDS, cast("tuple[Json, ...]", tuple(row)), strict=True))
+    for name in JSON_FIELDS:
+        text = body[name]
+        if text is None:
+            continue
+        value = cast(Json, json.loads(str(text)))
+        if _text(value) != text:
+            raise ValueError(f"{name} is not spelled as it was written")
+        body[name] = value
+    return body
+
+
+def _put_together(record: Record, *, seq: int, prev: str) -> tuple[tuple[str | int | None, ...], str]:
+    """What is stored of a record, but for its hash, and its spelling as `canonical` would have it.
+
+    What is hashed is made of what is stored: spelling a record anew takes longer than SQLite takes to store it.
+    """
+    words = (millis_text(record.at), prev, *_words(record))
+    if not "".join(filter(None, words)).isascii():
+        words = tuple(cast("str | None", _clean(word)) for word in words)
+    numbers = (seq, *_numbers(record))
+    nested = tuple([None if value is None else canonical(_clean(value)) for value in _nested(record)])
+    spelled = [
+        *["null" if word is None else quoted(word) for word in words],
+        *["null" if number is None else int.__repr__(number) for number in numbers],
+        *["null" if text is None else text for text in nested],
+    ]
+    return (*words, *numbers, *nested), _SHAPE % cast("tuple[str, ...]", _in_shape(spelled))
+
+
+def _text(value: Json) -> str | None:
+    return None if value is None else canonical(value)
+
+
+def _clean(value: object) -> Json:
+    """The value as any JSON reader can take it."""
+    if value is None:
+        return None
+    match value:
+        case str():
+            return value.encode("utf-8", errors="replace").decode("utf-8") if _broken(value) else value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case bool() | int():
+            return value
+        case Mapping():
+            return {str(_clean(str(name))): _clean(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_clean(item) for item in value]
+        case _:
+            raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+def _broken(text: str) -> bool:
+    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
+
+
+NUMBERS = frozenset({"seq", "episode", "write", "attempt"})
+NEVER_NULL = frozenset({"at", "kind", "why", "by", "prev", "hash"})
+_LIKE_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "'")
+_HASH_LENGTH = len(GENESIS)
+CELL_MAX = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The end of a chain: the last record's number and hash; ``0`` and zeros for an empty log."""
+
+    seq: int
+    hash: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The head that ``SEQ:HASH`` spells. Raises `ValueError`."""
+        seq, _, digest = text.strip().partition(":")
+        whole = len(digest) == _HASH_LENGTH and set(digest) <= set("0123456789abcdef")
+        if not (seq.isascii() and seq.isdigit() and whole):
+            raise ValueError("a head is SEQ:HASH, a number and 64 hexadecimal digits")
+        return cls(seq=int(seq), hash=digest)
+
+    def __str__(self) -> str:
+        return f"{self.seq}:{self.hash}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """What an export proves. ``broken``: the first place that was changed, or why the head is not reached.
+
+    ``gaps``: places where records were left out, the first of them record ``missing``, as a narrowed export has them;
+    nothing is then said of what is not there. ``tied``: how many records lead up to the head without a gap, so that
+    whoever changed one would have come to another head. ``after``: how many stand after the head, which is of an
+    earlier moment then and says nothing of them.
+    """
+
+    count: int = 0
+    head: Head | None = None
+    gaps: int = 0
+    missing: int = 0
+    tied: int = 0
+    after: int = 0
+    broken: ChainBreak | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Every record from the first on is there."""
+        return self.broken is None and self.gaps == 0
+
+
+def json_lines(records: Iterable[Mapping[str, Json]]) -> str:
+    """One object a line."""
+    return "".join(json.dumps(one, ensure_ascii=False, separators=(",", ":")) + "\n" for one in records)
+
+
+def csv_head() -> str:
+    """The line that names the columns."""
+    return _lines([list(FIELDS)])
+
+
+def csv_lines(records: Iterable[Mapping[str, Json]]) -> str:
+    """One line a record, nested values as JSON."""
+    return _lines([_cell(name, record.get(name)) for name in FIELDS] for record in records)
+
+
+def read_export(lines: Iterable[str]) -> Iterator[dict[str, Json]]:
+    """The records of an export, of whichever form its first line shows. Raises `ValueError` where it is of none."""
+    source = iter(lines)
+    first = next(source, "")
+    if not first:
+        return
+    if first.lstrip("\ufeff").startswith("seq,"):
+        csv.field_size_limit(CELL_MAX)
+        if next(csv.reader([first.lstrip("\ufeff")])) != list(FIELDS):
+            raise ValueError(f"line 1: the columns of an export are {','.join(FIELDS)}")
+        for number, cells in enumerate(csv.reader(source), start=2):
+            if len(cells) != len(FIELDS):
+                raise ValueError(f"line {number}: {len(cells)} cells instead of {len(FIELDS)}")
+            yield {name: _value(name, cell) for name, cell in zip(FIELDS, cells, strict=True)}
+        return
+    if first.lstrip("\ufeff").startswith("["):
+        yield from _of_array("".join([first.lstrip("\ufeff"), *source]))
+        return
+    yield _record(first, 1)
+    for number, line in enumerate(source, start=2):
+        if line.strip():
+            yield _record(line, number)
+
+
+def verified(records: Iterable[Mapping[str, Json]], against: Head | None = None, *, partial: bool = False) -> Verified:
+    """Recomputes the chain of an export, and finds the head in it. A head of an earlier moment is found too.
+
+    ``partial``: where nothing else is left out, a missing end is a gap as well, and not a log that was cut off.
+    """
+    count, gaps, missing, run, last = 0, 0, 0, 0, Head(seq=0, hash=GENESIS)
+    found = Verified() if against is None or against == last else None
+    for record in records:
+        seq, why = record.get("seq"), _wrong(record, last)
+        if why is None and against is not None and seq == against.seq and record["hash"] != against.hash:
+            why = f"record {seq} has another hash than the head: this is not the log that the head was taken of"
+            return Verified(count=count, head=last, gaps=gaps, broken=ChainBreak(seq=against.seq, why=why))
+        if why is not None or not isinstance(seq, int):
+            return Verified(count=count, head=last, gaps=gaps, broken=ChainBreak(seq=last.seq + 1, why=why or ""))
+        if seq != last.seq + 1:
+            gaps, missing, run = gaps + 1, missing or last.seq + 1, 0
+        count, run, last = count + 1, run + 1, Head(seq=seq, hash=str(record["hash"]))
+        if last == against:
+            found = Verified(count=count, tied=run)
+    if against is not None and found is None and last.seq < against.seq:
+        if not gaps and not partial:
+            why = f"the export ends at record {last.seq} and has no record {against.seq}: its end was cut off"
+            return Verified(count=count, head=last, broken=ChainBreak(seq=last.seq + 1, why=why))
+        gaps, missing = gaps + 1, missing or last.seq + 1
+    tied, after = (0, 0) if found is None or against is None else (found.tied, count - found.count)
+    return Verified(count=count, head=last, gaps=gaps, missing=missing, tied=tied, after=after)
+
+
+def _wrong(record: Mapping[str, Json], last: Head) -> str | None:
+    """Why a record cannot stand after the one before it; None where it can."""
+    seq = record.get("seq")
+    if isinstance(seq, bool) or not isinstance(seq, int) or seq <= last.seq:
+        return f"record {seq} stands after record {last.seq}"
+    if seq == last.seq + 1 and record.get("prev") != last.hash:
+        return f"record {seq} does not follow the one before it"
+    if record.get("hash") != _hash_or_none(record):
+        return f"record {seq} was changed after it was written"
+    return None
+
+
+def _json(text: str) -> object:
+    """A JSON value in which no name stands twice: the chain covers one of the two, and a person may read the other."""
+    return json.loads(text, object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        twice = next(name for at, (name, _) in enumerate(pairs) if name in dict(pairs[:at]))
+        raise ValueError(f"'{twice}' stands twice in one object")
+    return found
+
+
+def _of_array(text: str) -> Iterator[dict[str, Json]]:
+    try:
+        values = cast("list[object]", _json(text))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it begins as a JSON array and is none: {error}") from error
+    for number, value in enumerate(values, start=1):
+        yield _known(value, f"element {number}")
+
+
+def _record(line: str, number: int) -> dict[str, Json]:
+    try:
+        value = _json(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"line {number} is neither JSON nor CSV with a head line: {error}") from error
+    return _known(value, f"line {number}")
+
+
+def _known(value: object, where: str) -> dict[str, Json]:
+    if not isinstance(value, dict) or not {"seq", "hash"} <= set(value):
+        raise ValueError(f"{where} is no record")
+    return cast("dict[str, Json]", value)
+
+
+def _lines(rows: Iterable[Iterable[str]]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue()
+
+
+def _cell(name: str, value: Json) -> str:
+    if value is None:
+        return ""
+    if name in JSON_FIELDS or not isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return "'" + value if value.startswith(_LIKE_FORMULAS) else value
+
+
+def _value(name: str, cell: str) -> Json:
+    if name in JSON_FIELDS or name in NUMBERS:
+        return cast(Json, _json(cell)) if cell else None
+    if not cell and name not in NEVER_NULL:
+        return None
+    return cell.removeprefix("'")
