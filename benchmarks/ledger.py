@@ -40,7 +40,6 @@ from worker.writes.life import Attempted, Policy, advance, move
 HERE = Path(__file__).resolve().parent
 TURNS = int(os.environ.get("TURNS", "15"))
 EACH = int(os.environ.get("EACH", "20"))
-MANY = 100
 RECORD_BYTES = 600
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 POLICY = Policy(
@@ -51,7 +50,7 @@ POLICY = Policy(
     max_attempts=3,
     interval=timedelta(seconds=3),
 )
-AIMS = {"DBOS": 8.0, "procrastinate": 4.0, "append": 0.5, "together": 20.0}
+AIMS = {"DBOS": 8.0, "procrastinate": 4.0, "append": 0.5}
 
 
 @dataclass(slots=True)
@@ -106,25 +105,12 @@ class Ours:
         (planned,) = self._planned(1)
         at = self.times.add("decided", began)
         (sending,) = self._sendings([planned])
-        self.ledger.record_sendings([sending])
+        self.ledger.record_sending(sending)
         at = self.times.add("sending", at)
         self.ledger.apply(Commit(at=self.now, moves=(self._outcome(sending),)))
         self.times.add("outcome", at)
         self.times.add("whole", began)
         self.times.of.setdefault("cpu", []).append((time.process_time() - cpu) * 1000)
-
-    def many(self) -> None:
-        """A hundred intents and outcomes, one commit after the other and then together."""
-        apart, together = (self._sendings(self._planned(MANY)) for _ in range(2))
-        began = time.perf_counter()
-        for one in apart:
-            self.ledger.record_sendings([one])
-        for one in apart:
-            self.ledger.apply(Commit(at=self.now, moves=(self._outcome(one),)))
-        began = self.times.add("apart", began)
-        self.ledger.record_sendings(together)
-        self.ledger.apply(Commit(at=self.now, moves=tuple(self._outcome(one) for one in together)))
-        self.times.add("together", began)
 
     @property
     def now(self) -> datetime:
@@ -195,18 +181,11 @@ def bare(ours: Ours, folder: Path, times: Times) -> None:
     with noting(ours.ledger) as noted:
         for _ in range(EACH):
             ours.one()
-        ours.many()
     ours.times = measured
-    each, rest = noted.transactions[: 3 * EACH], noted.transactions[3 * EACH :]
+    each = noted.transactions[: 3 * EACH]
     for decided, sending, outcome in zip(each[::3], each[1::3], each[2::3], strict=True):
         copy.run([decided])
         times.of.setdefault("bare", []).append(copy.run([sending], marked=True) + copy.run([outcome]))
-    planned, apart, together = rest[:2], rest[2 : 2 + 2 * MANY], rest[2 + 2 * MANY :]
-    copy.run([*planned, *apart])
-    sending, outcome, _ = together
-    both = copy.run([sending], marked=True) + copy.run([outcome])
-    times.of.setdefault("bare together", []).append(both)
-    copy.close()
 
 
 def measure(folder: Path, interpreter: Path) -> Times:
@@ -227,7 +206,6 @@ def measure(folder: Path, interpreter: Path) -> Times:
                 appended(file, times)
             times.of.setdefault("DBOS", []).extend(dbos(EACH))
             times.of.setdefault("procrastinate", []).extend(procrastinate(EACH))
-            ours.many()
             bare(ours, folder, times)
         assert ledger.verify() is None
     os.close(file)
@@ -259,11 +237,6 @@ def report(times: Times) -> None:
     ):
         aim = f" (aim {AIMS[name]:g})" if name in AIMS else ""
         row(what, times.of[name], f"{times.middle(name) / ours:.2f}{aim}")
-    print(f"\nintents and outcomes of {MANY} writes at once; milliseconds for all")
-    ratio = times.middle("apart") / times.middle("together")
-    row("one commit after the other", times.of["apart"])
-    row("together, in two commits", times.of["together"], f"{ratio:.1f} (aim {AIMS['together']:g})")
-    row("the same statements and mark, bare", times.of["bare together"])
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Unknown writes that were proved absent and that nobody asks for any more; and a presence that nothing takes back."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -135,21 +135,21 @@ def test_a_presence_is_not_forgotten_though_the_answer_itself_could_not_be_store
         await here.run(10)
         here.fault("answer_after", "PUT", CAMPAIGN, status=500)
         here.set("e1", status="cancelled")
-        sent, full = here.ledger.record_sendings, False
+        sent, full = here.ledger.record_sending, False
 
-        def record_sendings(group: Sequence[Sending]) -> tuple[Brake | None, ...]:
+        def record_sending(sending: Sending) -> Brake | None:
             nonlocal full
             full = True
-            return sent(group)
+            return sent(sending)
 
-        here.ledger.record_sendings = record_sendings  # type: ignore[method-assign]
+        here.ledger.record_sending = record_sending  # type: ignore[method-assign]
         no_room_while(here, lambda: full)
         await here.until(lambda: here.states() == ["sending"], "it is under way")
         await here.run(4 + later)
         assert here.states() == ["sending"]
         here.set("e1", by="person", client_campaign_status="RUNNING")
         await here.run(9)
-        here.ledger.record_sendings = sent  # type: ignore[method-assign]
+        here.ledger.record_sending = sent  # type: ignore[method-assign]
         full = False
         await here.run(120)
         assert here.only.state == "confirmed", here.story()

@@ -1,4 +1,4 @@
-"""How many files one story passes through: an audience changes, a boost is sent, its answer is lost, reads settle it."""
+"""How many files one story passes through: an audience changes, a boost is sent, its answer is lost, reads tell."""
 
 import sys
 from pathlib import Path
@@ -8,8 +8,8 @@ import worker
 from tests.worlds import BOOST, Town, draft, town, world
 
 FILES_MAX = 64
-"""Files of worker/ in which a function is entered after the first poll; without the commands, and without the twin of the
-service, which is not the worker. It only goes down."""
+"""Files of worker/ in which a function is entered after the first poll; without the commands, and without the twin of
+the service, which is not the worker. It only goes down."""
 HOME = Path(worker.__file__).parent
 NOT_THE_STORY = ("cli", "sandbox")
 

@@ -178,7 +178,7 @@ class Story:
         record = replace(record, request=REQUEST, before="RUNNING")
         amount = 120.5 if write.intent.spends else None
         sending = Sending(move=Move(before=write, after=new, records=(record,)), check=no_brake, amount=amount)
-        assert self._ledger.record_sendings([sending]) == (None,)
+        assert self._ledger.record_sending(sending) is None
         self.committed()
         self.sent = self._ledger.last_seq()
         return new

@@ -6,7 +6,7 @@ is started on the same ledger. Whoever is asked looks at the twin's books and te
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -143,15 +143,15 @@ class MortalLedger(SqlLedger):
             fate.at(after)
         return made
 
-    def record_sendings(self, group: Sequence[Sending]) -> tuple[Brake | None, ...]:
-        """The attempts' record, with a death before and after it."""
+    def record_sending(self, sending: Sending) -> Brake | None:
+        """The attempt's record, with a death before and after it."""
         self.trial.fate.alive()
-        if not any(self.trial.concerns(one.move.after) for one in group):
-            return super().record_sendings(group)
+        if not self.trial.concerns(sending.move.after):
+            return super().record_sending(sending)
         self.trial.fate.at("recording")
-        brakes = super().record_sendings(group)
+        brake = super().record_sending(sending)
         self.trial.fate.at("recorded")
-        return brakes
+        return brake
 
     def _steps(self, commit: Commit) -> list[tuple[Step, Step]]:
         found: list[tuple[Step, Step]] = []

@@ -179,34 +179,16 @@ _ALL: tuple[Mutant, ...] = (
         shown_by=(plain("pause"),),
     ),
     Mutant(
-        name="one of a group before its commit",
-        why="a write that is to be recorded together with others is sent before that commit is on the disk",
+        name="a record that failed",
+        why="a write is sent although its record could not be made",
         applied=flaw(
-            "worker.engine.execute:Together.sending",
+            "worker.engine.execute:Executor._make",
             (
-                "return await told",
-                "return await told if len(self._asked) < 2 else Recorded(sending=ready(), began_s=9e9)",
-            ),
-        ),
-        shown_by=(plain("many at once"),),
-    ),
-    Mutant(
-        name="a group whose commit failed",
-        why="writes are sent although the commit of their group failed",
-        applied=flaw(
-            "worker.engine.execute:Together._record",
-            (
-                "for one in group:\n            _fail(one.told, problem)",
-                "for one, sending in zip(group, sendings): _tell(one.told, Recorded(sending=sending, began_s=began_s))",
+                "except SendingUnmarked as problem:\n",
+                "except SendingUnmarked:\n        brake = None\n    except ValueError as problem:\n",
             ),
         ),
         shown_by=(at("many at once", "mark", "disk full"),),
-    ),
-    Mutant(
-        name="a group counts as none",
-        why="a cap does not see those that are recorded in the same commit",
-        applied=flaw("worker.ledger.reading:Views.recorded", ("insort(known.sent, at)", "pass")),
-        shown_by=(Try(scene="few at once", seed=5), Try(scene="few at once", seed=9)),
     ),
     Mutant(
         name="429 is a no",
@@ -328,7 +310,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="caps count only successes",
         why="attempts whose outcome is unknown cost nothing",
-        applied=flaw("worker.ledger.reading:Views._known", ("outcome != NOT_SENT", "outcome == 'accepted'")),
+        applied=flaw("worker.ledger.reading:view_of", ("outcome != NOT_SENT", "outcome == 'accepted'")),
         shown_by=(at("few an hour", "write", "429 applied"),),
     ),
     Mutant(
@@ -513,7 +495,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="a sending without a record",
         why="the row says sending and the log does not",
-        applied=flaw("worker.ledger.sql:_recorded", ("journal.add(move.records)", "journal.add(())")),
+        applied=flaw("worker.ledger.sql:SqlLedger.record_sending", ("journal.add(move.records)", "journal.add(())")),
         shown_by=(plain("pause"),),
     ),
     Mutant(

@@ -130,14 +130,14 @@ class Ledger(Protocol):
         """One transaction; returns the new writes in the order of ``plans``. `StateConflict` undoes all of it."""
         ...
 
-    def record_sendings(self, group: Sequence[Sending]) -> tuple[Brake | None, ...]:
-        """Records each as ``sending``, in this order and in one transaction, unless its check, called inside of it,
-        names a brake; then nothing is changed of that write. Returns the brakes. All are durable, and the mark beside
-        the ledger is replaced, before this returns. Whatever it raises, none may be sent."""
+    def record_sending(self, sending: Sending) -> Brake | None:
+        """Records the attempt, unless its check, called inside of the transaction, names a brake; then nothing is
+        changed, and the brake is returned. It is durable, and the mark beside the ledger is replaced, before this
+        returns. Whatever it raises, nothing may be sent."""
         ...
 
     def sending_view(self, write: Write, now: datetime) -> SendingView:
-        """What `record_sendings` would show its check now: for a first opinion before anything is read for a write."""
+        """What `record_sending` would show its check now: for a first opinion before anything is read for a write."""
         ...
 
     def partner_memory(self, partner: PartnerId) -> PartnerMemory | None: ...

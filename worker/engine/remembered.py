@@ -188,14 +188,13 @@ class ToldLedger:
             self._tell(replace(record, by=commit.by))
         return made
 
-    def record_sendings(self, group: Sequence[Sending]) -> tuple[Brake | None, ...]:
-        """Stores the attempts, then tells them; one that a brake held tells nothing."""
-        brakes = self._ledger.record_sendings(group)
-        for one, brake in zip(group, brakes, strict=True):
-            if brake is None:
-                for record in one.move.records:
-                    self._tell(record)
-        return brakes
+    def record_sending(self, sending: Sending) -> Brake | None:
+        """Stores the attempt, then tells it; one that a brake held tells nothing."""
+        brake = self._ledger.record_sending(sending)
+        if brake is None:
+            for record in sending.move.records:
+                self._tell(record)
+        return brake
 
     def sending_view(self, write: Write, now: datetime) -> SendingView:
         """See `Ledger`."""

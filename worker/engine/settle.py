@@ -6,7 +6,7 @@ a PUT that has one, with waits that double, a few times, and proves nothing by i
 ledger: another process goes on with the next wait, and takes the task for running until it has read it itself.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
@@ -16,9 +16,9 @@ from worker.engine.parts import Parts, as_judged
 from worker.engine.ports import Urgency
 from worker.engine.state import EVENT, PartnerState, TaskWatch
 from worker.model.actions import ACTIONS
-from worker.model.commits import Commit, LogFilter, Move
+from worker.model.commits import Commit, LogFilter
 from worker.model.errors import LedgerUnwritable, StateConflict
-from worker.model.facts import EventId, Fact, Json, Known, spelled
+from worker.model.facts import Fact, Json, Known, spelled
 from worker.model.records import Record, of_write
 from worker.model.writes import Write
 from worker.writes.evidence import Evidence, fact_key, judge, looked, needs_event
@@ -105,27 +105,15 @@ class Settler:
         return _Weighed(write=write, step=step, record=record)
 
     def glance(self, state: PartnerState, writes: Iterable[Write]) -> None:
-        """Presence in an ordinary look confirms at once, whatever else is being waited for. Never waits itself.
-
-        What one look confirms is one commit; but writes of one target are stored one after the other, because each is
-        judged by what became of the others.
-        """
-        group: dict[tuple[EventId, str], _Weighed] = {}
+        """Presence in an ordinary look confirms at once, whatever else is being waited for. Never waits itself."""
         for write in writes:
             fact = self._seen(state, write)
             if fact is None:
                 continue
             if write.state == "sending":  # its answer is there and could not be stored yet: until then this is kept
                 state.shown[write.id] = fact
-                continue
-            target = (write.key.event, write.intent.target)
-            if target in group:
-                self._store_together(state, tuple(group.values()))
-                group = {}
-            weighed = self._weighed(state, write, fact, None)
-            if isinstance(weighed, _Weighed):
-                group[target] = weighed
-        self._store_together(state, tuple(group.values()))
+            else:
+                self.weigh(state, write, fact, None)
 
     def _seen(self, state: PartnerState, write: Write) -> Fact | None:
         """The look's own read of a write's target, where it shows that the effect is there."""
@@ -220,26 +208,6 @@ class Settler:
         record = of_write(write, at=self._clock.now(), kind="evidence", reason=None, why=evidence.why)
         return replace(record, evidence=_spelled(fact, evidence))
 
-    def _store_together(self, state: PartnerState, group: Sequence["_Weighed"]) -> None:
-        """One commit for all of them, each write's evidence before its move; one by one where one is in the way."""
-        moves = [move for one in group if (move := one.with_evidence) is not None]
-        together = len(moves) == len(group) > 1
-        if together:
-            try:
-                self._ledger.apply(Commit(at=self._clock.now(), moves=tuple(moves)))
-            except StateConflict:
-                together = False
-            except LedgerUnwritable:
-                for one in group:
-                    state.said.pop(one.write.id, None)
-                raise
-        for one in group:
-            if together:
-                _take_over(state, one)
-            else:
-                self._store(state, one)
-            state.shown.pop(one.write.id, None)
-
     def _store(self, state: PartnerState, one: "_Weighed") -> None:
         moves = (one.step.move,) if one.step.move is not None else ()
         records = (one.record,) if one.record is not None else ()
@@ -261,14 +229,6 @@ class _Weighed:
     write: Write
     step: Step
     record: Record | None
-
-    @property
-    def with_evidence(self) -> Move | None:
-        """The move with the evidence in front of its own records; None where nothing moves."""
-        move = self.step.move
-        if move is None or self.record is None:
-            return move
-        return Move(before=move.before, after=move.after, records=(self.record, *move.records))
 
 
 def _take_over(state: PartnerState, one: _Weighed) -> None:

@@ -7,9 +7,7 @@ disk; a ledger that does not exist reads as an empty one. Nothing here writes, l
 
 import os
 import sqlite3
-from bisect import insort
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -73,7 +71,6 @@ from worker.model.commits import (
     Halt,
     History,
     LogFilter,
-    Move,
     Observed,
     PartnerMemory,
     RuleMemory,
@@ -152,97 +149,36 @@ _MONEY_SINCE = Prepared(_MONEY.where(attempts.c.at >= given("since")))
 _MONEY_OF_EVENT = Prepared(_MONEY.where(attempts.c.event == given("of_event"), attempts.c.at < given("since")))
 
 
-@dataclass(slots=True, kw_only=True)
-class _Partner:
-    """What is known of a partner's attempts: each that does more than stop spending since a time, and the money of each
-    since a midnight."""
+def view_of(connection: Connection, write: Write, now: datetime) -> SendingView:
+    """What a brake may look at before ``write`` is recorded as sending at ``now``. Its own attempts count nowhere but
+    among those of the last hour."""
+    midnight = time_text(now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0))
+    partner, event = write.key.partner, write.key.event
+    sent = _SENT.run(connection, {"of_partner": partner, "since": time_text(now - HOUR)})
+    latest = now + HOUR  # what is stamped further ahead was stamped by a clock that was wrong
+    money = [
+        *_MONEY_OF_EVENT.run(connection, {"of_partner": partner, "of_event": event, "since": midnight}),
+        *_MONEY_SINCE.run(connection, {"of_partner": partner, "since": midnight}),
+    ]
+    times = (time_of(at) for at, outcome in sent if outcome != NOT_SENT)
+    return SendingView(
+        halts=active_halts(connection, now),
+        on_target=_on_target(connection, write),
+        sent_last_hour=tuple(at for at in times if now - HOUR < at <= latest),
+        booked=tuple(one for one in map(_booking, money) if one.write != write.id),
+    )
 
-    sent_since: datetime
-    sent: list[datetime]
-    midnight: datetime
-    money: list[Booking]
 
-
-class Views:
-    """The views of the writes of one transaction, in the order in which they are recorded."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._halts: tuple[datetime, tuple[Halt, ...]] | None = None
-        self._partners: dict[PartnerId, _Partner] = {}
-
-    def of(self, write: Write, now: datetime) -> SendingView:
-        """What a brake may look at before ``write`` is recorded as sending at ``now``. Its own attempts count nowhere
-        but among those of the last hour."""
-        known = self._known(write.key.partner, now)
-        latest = now + HOUR  # what is stamped further ahead was stamped by a clock that was wrong
-        return SendingView(
-            halts=self._halts_at(now),
-            on_target=self._on_target(write),
-            sent_last_hour=tuple(at for at in known.sent if now - HOUR < at <= latest),
-            booked=tuple(one for one in self._money(write, known) if one.write != write.id),
-        )
-
-    def recorded(self, move: Move, amount: float | None) -> None:
-        """The attempt of a view is on its way to the disk: it counts for those that come after it in the group."""
-        write = move.after
-        known = self._partners.get(write.key.partner)
-        if known is None:
-            return
-        if move.before.attempt:
-            del self._partners[write.key.partner]  # what its earlier attempts came to may just have been decided
-            return
-        at = write.changed_at
-        if not (write.intent.stops or not write.intent.target):
-            insort(known.sent, at)
-        if amount is not None:
-            key, intent = write.key, write.intent
-            booking = Booking(
-                write=write.id, event=key.event, action=intent.action, target=intent.target, at=at, amount=amount
-            )
-            insort(known.money, booking, key=lambda one: (one.at, one.write))
-
-    def _on_target(self, write: Write) -> tuple[Write, ...]:
-        """Other writes that hold the target, oldest first. Mostly there is none, which their states alone show."""
-        where = {"of_partner": write.key.partner, "of_event": write.key.event, "of_target": write.intent.target}
-        states = _STATES_ON_TARGET.run(self._connection, where).fetchall()
-        for number, state in states:
-            check_state(number, state)
-        if not any(state in UNSETTLED and number != write.id for number, state in states):
-            return ()
-        found = map(write_of, _UNSETTLED_ON_TARGET.run(self._connection, where).fetchall())
-        return tuple(one for one in found if one.id != write.id)
-
-    def _known(self, partner: PartnerId, now: datetime) -> _Partner:
-        midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        known = self._partners.get(partner)
-        if known is not None and known.sent_since <= now - HOUR and known.midnight == midnight:
-            return known
-        since = {"of_partner": partner, "since": time_text(now - HOUR)}
-        from_midnight = {"of_partner": partner, "since": time_text(midnight)}
-        known = _Partner(
-            sent_since=now - HOUR,
-            sent=[time_of(at) for at, outcome in _SENT.run(self._connection, since) if outcome != NOT_SENT],
-            midnight=midnight,
-            money=[_booking(row) for row in _MONEY_SINCE.run(self._connection, from_midnight)],
-        )
-        self._partners[partner] = known
-        return known
-
-    def _money(self, write: Write, known: _Partner) -> list[Booking]:
-        """The money of the partner's attempts since midnight, and of those for the event ever."""
-        before = {
-            "of_partner": write.key.partner,
-            "of_event": write.key.event,
-            "since": time_text(known.midnight),
-        }
-        earlier = [_booking(row) for row in _MONEY_OF_EVENT.run(self._connection, before)]
-        return [*earlier, *known.money]
-
-    def _halts_at(self, now: datetime) -> tuple[Halt, ...]:
-        if self._halts is None or self._halts[0] > now:
-            self._halts = now, active_halts(self._connection, now)
-        return tuple(one for one in self._halts[1] if one.until is None or one.until > now)
+def _on_target(connection: Connection, write: Write) -> tuple[Write, ...]:
+    """Other writes that hold the target, oldest first. Mostly there is none, which their states alone show."""
+    where = {"of_partner": write.key.partner, "of_event": write.key.event, "of_target": write.intent.target}
+    states = _STATES_ON_TARGET.run(connection, where).fetchall()
+    for number, state in states:
+        check_state(number, state)
+    if not any(state in UNSETTLED and number != write.id for number, state in states):
+        return ()
+    found = map(write_of, _UNSETTLED_ON_TARGET.run(connection, where).fetchall())
+    return tuple(one for one in found if one.id != write.id)
 
 
 def active_halts(connection: Connection, now: datetime) -> tuple[Halt, ...]:

@@ -1,6 +1,6 @@
 """The ledger for those who write: the daemon, and operators' commands in short transactions of their own.
 
-One commit is one transaction and one sync, for one write or for many at once. `record_sendings` is the only door to
+One commit is one transaction and one sync, for one write or for many at once. `record_sending` is the only door to
 ``sending``: halts and brakes are read, the rows are stored and the mark is replaced before it returns, and only then
 may a byte leave. Opening refuses a ledger that was restored, is newer or older, or cannot be made durable. It never
 takes the sender's lock (see ``lock``), and never decides what a write's next state is.
@@ -35,7 +35,7 @@ from worker.ledger.database import (
 from worker.ledger.log import Journal
 from worker.ledger.mark import Mark, compared, first_mark, lost, read_mark, stands, write_mark
 from worker.ledger.places import LedgerPlace, identity, place_of, sync_folder
-from worker.ledger.reading import LedgerReader, Views, active_halts, open_reading
+from worker.ledger.reading import LedgerReader, active_halts, open_reading, view_of
 from worker.ledger.rows import (
     insert_halt,
     insert_plan,
@@ -132,38 +132,40 @@ class SqlLedger(LedgerReader):
             return ()
         for move in commit.moves:
             if move.after.state == "sending" and move.before.state != "sending":
-                raise ValueError(f"write {move.before.id}: only record_sendings records sending")
+                raise ValueError(f"write {move.before.id}: only record_sending records sending")
         with self._store.writing() as connection:
             return _applied(connection, commit)
 
-    def record_sendings(self, group: Sequence[Sending]) -> tuple[Brake | None, ...]:
-        """Records ``sending`` of each durably, in this order, unless its check names a brake; then nothing is changed
-        of that write. One transaction, one sync and one mark for all; returns the brakes, None where there was none.
+    def record_sending(self, sending: Sending) -> Brake | None:
+        """Records the attempt durably, unless its check names a brake; then nothing is changed, and it is returned.
 
-        Whatever this raises, nothing of the group may be sent. After `SendingUnmarked` the rows that it names do say
-        ``sending``, because only the mark could not be written: move them back to planned, as not sent, once the ledger
-        can be written. Any other error left all rows as they were, or, after a failing disk and a crash, in
-        ``sending``, where recovery takes them for unknown.
+        Whatever this raises, nothing may be sent. After `SendingUnmarked` the row does say ``sending``, because only
+        the mark could not be written: move it back to planned, as not sent, once the ledger can be written. Any other
+        error left the row as it was, or, after a failing disk and a crash, in ``sending``, where recovery takes it for
+        unknown.
         """
-        for one in group:
-            before, after = one.move.before, one.move.after
-            if after.state != "sending" or after.attempt != before.attempt + 1:
-                raise ValueError(f"write {before.id}: a sending is a move to sending with the next attempt")
+        move, after = sending.move, sending.move.after
+        if after.state != "sending" or after.attempt != move.before.attempt + 1:
+            raise ValueError(f"write {after.id}: a sending is a move to sending with the next attempt")
         self._require_lock()
         with self._store.writing() as connection:
             self._require_marked(connection)
-            views, journal = Views(connection), Journal(connection)
-            brakes = tuple(_recorded(connection, one, views, journal) for one in group)
+            brake = sending.check(view_of(connection, after, after.changed_at))
+            if brake is not None:
+                return brake
+            journal = Journal(connection)
+            journal.add(move.records)
+            update_write(connection, move, journal.seq)
+            settle_attempt(connection, move)
+            record_attempt(connection, after, after.changed_at, sending.amount)
             journal.flush()
-        sent = tuple(one.move.after for one, brake in zip(group, brakes, strict=True) if brake is None)
-        if sent:
-            self._replace_mark(sent, Mark(ledger_id=self._mark.ledger_id, seq=journal.seq, hash=journal.hash))
-        return brakes
+        self._replace_mark(after, Mark(ledger_id=self._mark.ledger_id, seq=journal.seq, hash=journal.hash))
+        return None
 
     def sending_view(self, write: Write, now: datetime) -> SendingView:
-        """What `record_sendings` would show its check now; by the time of the sending it may be otherwise."""
+        """What `record_sending` would show its check now; by the time of the sending it may be otherwise."""
         with self._store.reading() as connection:
-            return Views(connection).of(write, now)
+            return view_of(connection, write, now)
 
     def note_task_read(self, write: Write) -> None:
         """Counts a read of the service's task behind the write's last attempt, before it is made."""
@@ -263,14 +265,14 @@ class SqlLedger(LedgerReader):
             journal.flush()
         return ended
 
-    def _replace_mark(self, sent: tuple[Write, ...], mark: Mark) -> None:
+    def _replace_mark(self, sent: Write, mark: Mark) -> None:
         if self._store.place is None:
             return
         try:
             self._store.require_same()
             write_mark(self._store.place, mark)
         except LedgerUnwritable as error:
-            raise SendingUnmarked(str(error), writes=sent, hint=error.hint) from error
+            raise SendingUnmarked(str(error), write=sent, hint=error.hint) from error
         self._mark, self._seen_to = mark, mark.seq
 
     def _require_lock(self) -> None:
@@ -376,20 +378,6 @@ def check_mark(store: Store, place: LedgerPlace) -> Mark:
             mark = first_mark(ledger_id)
             write_mark(place, mark)
     return mark
-
-
-def _recorded(connection: Connection, one: Sending, views: Views, journal: Journal) -> Brake | None:
-    """One attempt of a group, on its way to the disk unless a brake holds it."""
-    move, after = one.move, one.move.after
-    brake = one.check(views.of(after, after.changed_at))
-    if brake is not None:
-        return brake
-    journal.add(move.records)
-    update_write(connection, move, journal.seq)
-    settle_attempt(connection, move)
-    record_attempt(connection, after, after.changed_at, one.amount)
-    views.recorded(move, one.amount)
-    return None
 
 
 def _applied(connection: Connection, commit: Commit) -> tuple[Write, ...]:

@@ -62,13 +62,12 @@ class LedgerUnwritable(NotSafe):
 class SendingUnmarked(LedgerUnwritable):
     """``sending`` was committed, but the mark beside the ledger could not be replaced: nothing may be sent.
 
-    ``writes`` are the rows as they now stand. Their attempts are proven unsent: they go back to planned at the next
-    commit.
+    ``write`` is the row as it now stands. Its attempt is proven unsent: it goes back to planned at the next commit.
     """
 
-    def __init__(self, message: str, *, writes: tuple[Write, ...], hint: str = "") -> None:
+    def __init__(self, message: str, *, write: Write, hint: str = "") -> None:
         super().__init__(message, hint=hint)
-        self.writes = writes
+        self.write = write
 
 
 class LedgerDamaged(LedgerUnwritable, ValueError):

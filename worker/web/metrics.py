@@ -5,7 +5,7 @@ the operator's own making (partners, rules) and closed sets of words; an event n
 without end.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import TypeVar, cast
 
@@ -151,9 +151,9 @@ class _TimedLedger:
             else self._timed(lambda: self._ledger.apply(commit), commit.moves)
         )
 
-    def record_sendings(self, group: Sequence[Sending]) -> tuple[Brake | None, ...]:
-        """Timed as the one commit that it is, however many attempts it records."""
-        return self._timed(lambda: self._ledger.record_sendings(group), ())
+    def record_sending(self, sending: Sending) -> Brake | None:
+        """Timed."""
+        return self._timed(lambda: self._ledger.record_sending(sending), ())
 
     def _timed(self, work: Callable[[], T], moves: Iterable[Move]) -> T:
         began = self._seconds()

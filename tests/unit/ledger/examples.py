@@ -90,9 +90,8 @@ def to_sending(write: Write, at: datetime) -> Move:
 def record(
     ledger: Ledger, move: Move, check: Callable[[SendingView], Brake | None], *, amount: float | None
 ) -> Brake | None:
-    """One attempt as a group of its own."""
-    (brake,) = ledger.record_sendings([Sending(move=move, check=check, amount=amount)])
-    return brake
+    """One attempt."""
+    return ledger.record_sending(Sending(move=move, check=check, amount=amount))
 
 
 def sent(ledger: SqlLedger, write: Write, at: datetime, amount: float | None = None) -> Write:

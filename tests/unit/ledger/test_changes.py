@@ -128,7 +128,7 @@ def test_memory_of_the_same_episode_is_replaced(ledger: SqlLedger) -> None:
 def test_apply_is_no_door_to_sending(ledger: SqlLedger) -> None:
     (write,) = planned(ledger)
 
-    with pytest.raises(ValueError, match="only record_sendings"):
+    with pytest.raises(ValueError, match="only record_sending"):
         ledger.apply(Commit(at=NOW, moves=(to_sending(write, after(1)),)))
 
 

@@ -48,7 +48,7 @@ class Kept(Life):
     def send(self) -> Course:
         made = move(self.write, "sending", at=NOW, reason="condition", why="sent", attempt=self.write.attempt + 1)
         made = replace(made, after=replace(made.after, before="RUNNING", before_known=True))
-        assert self.ledger.record_sendings([Sending(move=made, check=no_brake, amount=None)]) == (None,)
+        assert self.ledger.record_sending(Sending(move=made, check=no_brake, amount=None)) is None
         self.write = made.after
         return self
 

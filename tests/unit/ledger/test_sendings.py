@@ -101,12 +101,12 @@ def test_a_mark_that_cannot_be_written_says_so_and_the_write_can_go_back_as_not_
     with pytest.raises(SendingUnmarked) as caught:
         record(ledger, to_sending(write, after(1)), no_brake, amount=None)
 
-    (unmarked,) = caught.value.writes
+    unmarked = caught.value.write
     assert as_stored(ledger, unmarked).state == "sending"
     assert caught.value.exit_code == 3
     assert "space" in caught.value.hint
     obstacle.rmdir()
-    back = become(ledger, caught.value.writes[0], "planned", after(2), uncounted=1)
+    back = become(ledger, caught.value.write, "planned", after(2), uncounted=1)
     assert ledger.first_sendings(ACME, NOW) == {}, "an attempt proven unsent counts nowhere"
     assert sent(ledger, back, after(3)).attempt == 2
     ledger.close()

@@ -288,7 +288,7 @@ def test_a_record_about_a_write_that_made_no_attempt_has_no_attempt() -> None:
         (InputErrors(()), 2),
         (NotSafe("x"), 3),
         (LedgerUnwritable("x"), 3),
-        (SendingUnmarked("x", writes=(a_write(state="sending"),)), 3),
+        (SendingUnmarked("x", write=a_write(state="sending")), 3),
     ],
 )
 def test_each_error_has_the_exit_code_of_what_was_known(error: WorkerError, code: int) -> None:
@@ -302,9 +302,9 @@ def test_an_error_says_what_to_do_now() -> None:
 
 def test_a_sending_row_without_its_mark_is_an_unwritable_ledger_that_names_the_row() -> None:
     write = a_write(state="sending")
-    error = SendingUnmarked("the mark cannot be replaced", writes=(write,), hint="free some space")
+    error = SendingUnmarked("the mark cannot be replaced", write=write, hint="free some space")
     assert isinstance(error, LedgerUnwritable)
-    assert (error.writes, error.hint) == ((write,), "free some space")
+    assert (error.write, error.hint) == (write, "free some space")
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,8 @@
-"""Many writes at once: recorded in a few commits, each before its own first byte, and then under way side by side."""
+"""Many writes at once: each is recorded before its own first byte, and all are under way side by side."""
 
 from pathlib import Path
 from typing import Any
 
-from tests.unit.ledger.examples import commits
 from tests.worlds import Town, happening, town, world
 from worker.guards.situation import Limits
 
@@ -15,19 +14,14 @@ def records(here: Town, kind: str) -> list[dict[str, Any]]:
     return [one for one in here.log(kind) if one["write"] is not None]
 
 
-def test_writes_that_are_ready_together_are_recorded_in_one_commit_and_their_answers_in_another(tmp_path: Path) -> None:
+def test_many_writes_at_once_are_each_sent_once_and_confirmed_by_their_own_evidence(tmp_path: Path) -> None:
     async def script(here: Town) -> None:
         await here.run(10)
-        before = commits(tmp_path)
         for event in EVENTS:
             here.set(event, status="cancelled")
         await here.until(lambda: here.states().count("applied") == MANY, "all accepted")
-        assert commits(tmp_path) - before <= 6, "decided, sent, answered, and what a look itself stores"
-        seqs = [one["seq"] for one in records(here, "sending")]
-        assert seqs == list(range(seqs[0], seqs[0] + MANY)), here.story()
-        answered = commits(tmp_path)
+        assert len(records(here, "sending")) == MANY, here.story()
         await here.until(lambda: here.states() == ["confirmed"] * MANY, "all confirmed")
-        assert commits(tmp_path) - answered <= 3, "what one look shows is one commit"
         assert [one["kind"] for one in records(here, "evidence") + records(here, "confirmed")].count("evidence") == MANY
         shown = {one["write"]: one["seq"] for one in records(here, "evidence")}
         assert all(one["seq"] == shown[one["write"]] + 1 for one in records(here, "confirmed")), here.story()
@@ -37,7 +31,7 @@ def test_writes_that_are_ready_together_are_recorded_in_one_commit_and_their_ans
         play(script)
 
 
-def test_a_cap_stops_the_group_where_it_would_stop_one_after_the_other(tmp_path: Path) -> None:
+def test_a_cap_stops_many_at_once_where_it_stops_one_after_the_other(tmp_path: Path) -> None:
     run = "rules:\n  - {id: run-again, when: event.frontend_status == 'FLAGGED', do: [run]}\n"
 
     async def script(here: Town) -> None:
