@@ -14,14 +14,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Protocol, cast
+from typing import Protocol
 
 from worker.api.decoding import Rows
 from worker.api.exchanges import Decode, Pages, Reply
 from worker.api.requests import filled
-from worker.api.wire import Malformed, Page, Record
+from worker.api.wire import Malformed, Page
 from worker.model.exchange import Clock, Listing, PartOfList, TellPart, told_nobody
-from worker.model.facts import EventId, Known, PartnerId, UnknownCode, known_together, spelled
+from worker.model.facts import EventId, Known, PartnerId, UnknownCode, spelled
 
 PAGES_MAX = 500
 """Pages read of one list; at 100 events a page, more than any organiser has."""
@@ -76,9 +76,10 @@ class Assembly:
         if page is None:
             return {}
         before = len(self.events)
-        values = [(record.value, record.gaps) for record in page.records.values()]
-        facts = known_together(values, reply.read_at, reply.trace)
-        shown = dict(zip(cast("Mapping[EventId, Record]", page.records), facts, strict=True))
+        shown = {
+            EventId(eid): Known(value=record.value, gaps=record.gaps, read_at=reply.read_at, trace=reply.trace)
+            for eid, record in page.records.items()
+        }
         self.events |= shown
         again = before + len(shown) - len(self.events)
         self.faults.extend(f"page {number}: {fault}" for fault in page.faults)

@@ -8,7 +8,7 @@ The table says nothing that the document does not: ``open_input`` and ``open_out
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from types import MappingProxyType
 from typing import Literal
 
@@ -16,7 +16,7 @@ Host = Literal["api", "cr", "media"]
 Input = Literal["none", "query", "json", "multipart", "open"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """One method of one row. ``method`` is None where the document does not give it.
 
@@ -25,8 +25,10 @@ class Endpoint:
     ``refused``: the error codes by which a partner's token is turned away here (section 7); empty where it is let in.
     """
 
+    section: str
     method: str | None
     path: str
+    _: KW_ONLY
     host: Host = "api"
     auth: bool = True
     input: Input = "none"
@@ -35,7 +37,6 @@ class Endpoint:
     open_output: bool = False
     unlisted: bool = False
     refused: tuple[str, ...] = ()
-    section: str
 
     @property
     def opened(self) -> bool:
@@ -57,272 +58,123 @@ ADMIN_ONLY = ("error.unauthorized", "error.auth.missing_token")
 """What a partner's token is told at an endpoint for administrators (API section 7)."""
 
 _SERVICE = (
-    Endpoint(method="GET", path="/status/", auth=False, open_output=True, section="4.1"),
-    Endpoint(method="POST", path="/auth", auth=False, input="json", section="4.1"),
-    Endpoint(method="GET", path="/partners/", section="4.1"),
+    Endpoint("4.1", "GET", "/status/", auth=False, open_output=True),
+    Endpoint("4.1", "POST", "/auth", auth=False, input="json"),
+    Endpoint("4.1", "GET", "/partners/"),
+    Endpoint("4.1", "POST", "/partners/", refused=ADMIN_ONLY, input="open", open_input=True, open_output=True),
+    Endpoint("4.1", "PUT", "/partners/", refused=ADMIN_ONLY, input="open", open_input=True, open_output=True),
     Endpoint(
-        method="POST",
-        path="/partners/",
-        refused=ADMIN_ONLY,
-        input="open",
-        open_input=True,
-        open_output=True,
-        section="4.1",
+        "4.1", None, "/auth/users/csv_export", refused=ADMIN_ONLY, input="open", open_input=True, open_output=True
     ),
     Endpoint(
-        method="PUT",
-        path="/partners/",
-        refused=ADMIN_ONLY,
-        input="open",
-        open_input=True,
-        open_output=True,
-        section="4.1",
+        "4.1", "PUT", "/rest_demo_data/{rest}", refused=ADMIN_ONLY, input="open", open_input=True, open_output=True
     ),
-    Endpoint(
-        method=None,
-        path="/auth/users/csv_export",
-        refused=ADMIN_ONLY,
-        input="open",
-        open_input=True,
-        open_output=True,
-        section="4.1",
-    ),
-    Endpoint(
-        method="PUT",
-        path="/rest_demo_data/{rest}",
-        refused=ADMIN_ONLY,
-        input="open",
-        open_input=True,
-        open_output=True,
-        section="4.1",
-    ),
-    Endpoint(method="GET", path="/permissions", section="4.1"),
-    Endpoint(method="GET", path="/features", section="4.1"),
+    Endpoint("4.1", "GET", "/permissions"),
+    Endpoint("4.1", "GET", "/features"),
 )
 
 _EVENTS = (
+    Endpoint("4.2", "GET", "/events/", input="query", query=("limit", "descending"), open_input=True),
+    Endpoint("4.2", "GET", "/events/flagged/", input="open", open_input=True),
+    Endpoint("4.2", "GET", "/events/venues", input="query", query=("city", "venue"), open_output=True),
+    Endpoint("4.2", "GET", "/events/{eid}"),
+    Endpoint("4.2", "GET", "/events/statistics", open_output=True),
     Endpoint(
-        method="GET", path="/events/", input="query", query=("limit", "descending"), open_input=True, section="4.2"
+        "4.2", "GET", "/events/{eid}/lookout_prediction_benchmark", input="query", query=("type",), open_output=True
     ),
-    Endpoint(method="GET", path="/events/flagged/", input="open", open_input=True, section="4.2"),
+    Endpoint("4.2", "GET", "/events/{eid}/lookout_prediction", input="query", query=("type",), open_output=True),
     Endpoint(
-        method="GET", path="/events/venues", input="query", query=("city", "venue"), open_output=True, section="4.2"
-    ),
-    Endpoint(method="GET", path="/events/{eid}", section="4.2"),
-    Endpoint(method="GET", path="/events/statistics", open_output=True, section="4.2"),
-    Endpoint(
-        method="GET",
-        path="/events/{eid}/lookout_prediction_benchmark",
-        input="query",
-        query=("type",),
-        open_output=True,
-        section="4.2",
-    ),
-    Endpoint(
-        method="GET",
-        path="/events/{eid}/lookout_prediction",
-        input="query",
-        query=("type",),
-        open_output=True,
-        section="4.2",
-    ),
-    Endpoint(
-        method="GET",
-        path="/daily_revenue_summary/",
+        "4.2",
+        "GET",
+        "/daily_revenue_summary/",
         input="query",
         query=("event_id", "currency", "start_date", "end_date"),
         open_output=True,
-        section="4.2",
     ),
-    Endpoint(method="GET", path="/events/{eid}/tickets", open_output=True, section="4.2"),
-    Endpoint(method="GET", path="/events/{eid}/series", open_output=True, section="4.2"),
+    Endpoint("4.2", "GET", "/events/{eid}/tickets", open_output=True),
+    Endpoint("4.2", "GET", "/events/{eid}/series", open_output=True),
+    Endpoint("4.2", "POST", "/events/{eid}/series", input="query", query=("event_series",), open_output=True),
+    Endpoint("4.2", "DELETE", "/events/{eid}/series", input="query", query=("event_series",), open_output=True),
+    Endpoint("4.2", "GET", "/events/{eid}/available_events_for_series", open_output=True, unlisted=True),
+    Endpoint("4.2", "PUT", "/events/{eid}/setup_frontend_status", input="open", open_input=True, open_output=True),
     Endpoint(
-        method="POST",
-        path="/events/{eid}/series",
-        input="query",
-        query=("event_series",),
-        open_output=True,
-        section="4.2",
+        "4.2", "PUT", "/events/last_updated_on_fe/{eid}", host="cr", input="open", open_input=True, open_output=True
     ),
     Endpoint(
-        method="DELETE",
-        path="/events/{eid}/series",
-        input="query",
-        query=("event_series",),
-        open_output=True,
-        section="4.2",
-    ),
-    Endpoint(
-        method="GET",
-        path="/events/{eid}/available_events_for_series",
-        open_output=True,
-        unlisted=True,
-        section="4.2",
-    ),
-    Endpoint(
-        method="PUT",
-        path="/events/{eid}/setup_frontend_status",
-        input="open",
-        open_input=True,
-        open_output=True,
-        section="4.2",
-    ),
-    Endpoint(
-        method="PUT",
-        path="/events/last_updated_on_fe/{eid}",
-        host="cr",
-        input="open",
-        open_input=True,
-        open_output=True,
-        section="4.2",
-    ),
-    Endpoint(
-        method="PUT",
-        path="/events/{eid}",
+        "4.2",
+        "PUT",
+        "/events/{eid}",
         host="cr",
         input="query",
         query=("event_type", "partner_product"),
         open_input=True,
         open_output=True,
-        section="4.2",
     ),
 )
 
 _SALES = (
+    Endpoint("4.3", "POST", "/ingest/transaction_summary", input="open", open_input=True, open_output=True),
     Endpoint(
-        method="POST",
-        path="/ingest/transaction_summary",
-        input="open",
-        open_input=True,
-        open_output=True,
-        section="4.3",
+        "4.3", "POST", "/ingest/transaction_summary/from_excel", input="multipart", query=("eid",), open_output=True
     ),
+    Endpoint("4.3", "DELETE", "/daily_revenue_summary", input="query", query=("eid",), open_output=True),
+    Endpoint("4.3", "GET", "/daily_revenue_summary/sales_edit_export", input="open", open_input=True, open_output=True),
     Endpoint(
-        method="POST",
-        path="/ingest/transaction_summary/from_excel",
-        input="multipart",
-        query=("eid",),
-        open_output=True,
-        section="4.3",
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/daily_revenue_summary",
-        input="query",
-        query=("eid",),
-        open_output=True,
-        section="4.3",
-    ),
-    Endpoint(
-        method="GET",
-        path="/daily_revenue_summary/sales_edit_export",
-        input="open",
-        open_input=True,
-        open_output=True,
-        section="4.3",
-    ),
-    Endpoint(
-        method="POST",
-        path="/daily_revenue_summary/sales_edit_export",
-        input="open",
-        open_input=True,
-        open_output=True,
-        section="4.3",
+        "4.3", "POST", "/daily_revenue_summary/sales_edit_export", input="open", open_input=True, open_output=True
     ),
 )
 
 _RECOMMENDATIONS = (
-    Endpoint(method="GET", path="/events/{eid}/clusters", section="4.4"),
-    Endpoint(method="GET", path="/events/{eid}/suggested_tcs", input="query", query=("budget", "goal"), section="4.4"),
+    Endpoint("4.4", "GET", "/events/{eid}/clusters"),
+    Endpoint("4.4", "GET", "/events/{eid}/suggested_tcs", input="query", query=("budget", "goal")),
+    Endpoint("4.4", "GET", "/events/{eid}/campaigns_expected_value", input="query", query=("goal", "budget")),
+    Endpoint("4.4", "GET", "/events/{eid}/default_campaigns_parameters"),
+    Endpoint("4.4", "GET", "/events/{eid}/budget_min_max", input="query", query=("runtime_in_days",)),
     Endpoint(
-        method="GET",
-        path="/events/{eid}/campaigns_expected_value",
-        input="query",
-        query=("goal", "budget"),
-        section="4.4",
-    ),
-    Endpoint(method="GET", path="/events/{eid}/default_campaigns_parameters", section="4.4"),
-    Endpoint(
-        method="GET", path="/events/{eid}/budget_min_max", input="query", query=("runtime_in_days",), section="4.4"
+        "4.4", "GET", "/setup_processes/call_to_action/", input="query", query=("goal", "has_pixel", "lead_form_id")
     ),
     Endpoint(
-        method="GET",
-        path="/setup_processes/call_to_action/",
-        input="query",
-        query=("goal", "has_pixel", "lead_form_id"),
-        section="4.4",
-    ),
-    Endpoint(
-        method="GET",
-        path="/adplatform_targeting/suggested_radius",
-        input="query",
-        query=("location", "distance_unit"),
-        section="4.4",
+        "4.4", "GET", "/adplatform_targeting/suggested_radius", input="query", query=("location", "distance_unit")
     ),
 )
 
 _CAMPAIGNS = (
-    Endpoint(method="GET", path="/setup_processes/{eid}", section="4.5"),
+    Endpoint("4.5", "GET", "/setup_processes/{eid}"),
+    Endpoint("4.5", "POST", "/setup_processes/{eid}", input="json", open_input=True, open_output=True),
+    Endpoint("4.5", "PUT", "/setup_processes/{eid}", input="json", open_input=True, open_output=True),
+    Endpoint("4.5", "POST", "/setup_processes/{eid}/boost", input="open", open_input=True),
+    Endpoint("4.5", "GET", "/setup_processes/event_types", open_output=True),
+    Endpoint("4.5", "POST", "/campaigns_setup", input="json", open_input=True, open_output=True),
+    Endpoint("4.5", "POST", "/campaigns/", input="query", open_input=True, open_output=True),
+    Endpoint("4.5", "GET", "/events/{eid}/campaigns", open_output=True),
+    Endpoint("4.5", "PUT", "/events/{eid}/reset_campaigns_setup", open_output=True),
+    Endpoint("4.5", "PUT", "/events/{eid}/client_campaign_status", input="query", open_input=True, unlisted=True),
+    Endpoint("4.5", "GET", "/events/{eid}/client_campaign_status/task", unlisted=True),
     Endpoint(
-        method="POST", path="/setup_processes/{eid}", input="json", open_input=True, open_output=True, section="4.5"
-    ),
-    Endpoint(
-        method="PUT", path="/setup_processes/{eid}", input="json", open_input=True, open_output=True, section="4.5"
-    ),
-    Endpoint(method="POST", path="/setup_processes/{eid}/boost", input="open", open_input=True, section="4.5"),
-    Endpoint(method="GET", path="/setup_processes/event_types", open_output=True, section="4.5"),
-    Endpoint(method="POST", path="/campaigns_setup", input="json", open_input=True, open_output=True, section="4.5"),
-    Endpoint(method="POST", path="/campaigns/", input="query", open_input=True, open_output=True, section="4.5"),
-    Endpoint(method="GET", path="/events/{eid}/campaigns", open_output=True, section="4.5"),
-    Endpoint(method="PUT", path="/events/{eid}/reset_campaigns_setup", open_output=True, section="4.5"),
-    Endpoint(
-        method="PUT",
-        path="/events/{eid}/client_campaign_status",
-        input="query",
-        open_input=True,
-        unlisted=True,
-        section="4.5",
-    ),
-    Endpoint(method="GET", path="/events/{eid}/client_campaign_status/task", unlisted=True, section="4.5"),
-    Endpoint(
-        method="PUT",
-        path="/events/{eid}/campaign_optimisation_status",
+        "4.5",
+        "PUT",
+        "/events/{eid}/campaign_optimisation_status",
         input="query",
         open_input=True,
         open_output=True,
         unlisted=True,
-        section="4.5",
     ),
     Endpoint(
-        method="PUT",
-        path="/events/{eid}/ad_campaign_optimisation_status",
+        "4.5",
+        "PUT",
+        "/events/{eid}/ad_campaign_optimisation_status",
         input="query",
         open_input=True,
         open_output=True,
         unlisted=True,
-        section="4.5",
     ),
-    Endpoint(method="GET", path="/events/{eid}/attribution_model", open_output=True, unlisted=True, section="4.5"),
-    Endpoint(method="GET", path="/integrations/connect/adplatform/status", open_output=True, section="4.5"),
-    Endpoint(
-        method="GET", path="/integrations/adplatform/events/{eid}/campaign_results", open_output=True, section="4.5"
-    ),
-    Endpoint(
-        method="GET", path="/integrations/adplatform/events/{eid}/adplatform_insights", open_output=True, section="4.5"
-    ),
-    Endpoint(
-        method="GET", path="/campaign_results/", refused=("error.auth.not_authorized",), open_output=True, section="4.5"
-    ),
-    Endpoint(
-        method="POST",
-        path="/media",
-        host="media",
-        input="open",
-        open_input=True,
-        open_output=True,
-        section="4.5",
-    ),
-    Endpoint(method="GET", path="/events/{eid}/statistics", open_output=True, section="4.5"),
+    Endpoint("4.5", "GET", "/events/{eid}/attribution_model", open_output=True, unlisted=True),
+    Endpoint("4.5", "GET", "/integrations/connect/adplatform/status", open_output=True),
+    Endpoint("4.5", "GET", "/integrations/adplatform/events/{eid}/campaign_results", open_output=True),
+    Endpoint("4.5", "GET", "/integrations/adplatform/events/{eid}/adplatform_insights", open_output=True),
+    Endpoint("4.5", "GET", "/campaign_results/", refused=("error.auth.not_authorized",), open_output=True),
+    Endpoint("4.5", "POST", "/media", host="media", input="open", open_input=True, open_output=True),
+    Endpoint("4.5", "GET", "/events/{eid}/statistics", open_output=True),
 )
 
 ENDPOINTS: tuple[Endpoint, ...] = (*_SERVICE, *_EVENTS, *_SALES, *_RECOMMENDATIONS, *_CAMPAIGNS)

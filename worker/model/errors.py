@@ -16,7 +16,7 @@
 from dataclasses import dataclass, field
 from unicodedata import combining, east_asian_width
 
-from worker.model.findings import Code
+from worker.model.findings import CODES, Code
 from worker.model.writes import Write
 
 SOURCE_SHOWN_MAX = 120
@@ -93,6 +93,10 @@ class Problem:
     severity: str = "error"
     code: Code = "value"
     source: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        if self.code not in CODES:
+            raise ValueError(f"{self.code!r} is not a code of a finding")
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}: " if self.line else f"{self.file}: "

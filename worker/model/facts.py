@@ -5,12 +5,9 @@ of its own so that nothing can mistake it for "changed" or "cleared". What is *k
 without a draft has the setup ``{"state": "NONE"}``).
 """
 
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import repeat
-from operator import itemgetter
 from types import MappingProxyType
 from typing import Literal, NewType, TypeAlias, Union, overload
 
@@ -109,28 +106,6 @@ class Known:
     read_at: datetime
     gaps: Mapping[str, str] = field(default_factory=lambda: NO_GAPS)
     trace: Trace | None = field(default=None, compare=False)
-
-
-def known_together(
-    parts: Sequence[tuple[Json, Mapping[str, str]]], read_at: datetime, trace: Trace | None
-) -> list[Known]:
-    """A fact of each value and its gaps, all of one answer. A look makes thousands of them, and the constructor of a
-    frozen record takes four times as long as these loops in C."""
-    facts = list(map(_new, repeat(Known, len(parts))))
-    for put, values in (
-        (_PUT_VALUE, map(itemgetter(0), parts)),
-        (_PUT_GAPS, map(itemgetter(1), parts)),
-        (_PUT_READ_AT, repeat(read_at)),
-        (_PUT_TRACE, repeat(trace)),
-    ):
-        deque(map(put, facts, values), maxlen=0)
-    return facts
-
-
-_new = object.__new__
-_PUT_VALUE, _PUT_READ_AT, _PUT_GAPS, _PUT_TRACE = (
-    getattr(Known, name).__set__ for name in ("value", "read_at", "gaps", "trace")
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """The words themselves: closed lists, stable spellings, and tables that agree with each other."""
 
 from collections.abc import Sequence
-from dataclasses import FrozenInstanceError, dataclass, fields
+from dataclasses import FrozenInstanceError, dataclass
 from typing import get_args
 
 import pytest
@@ -31,11 +31,8 @@ from worker.model.facts import (
     Fact,
     FactKey,
     Json,
-    Known,
     RuleId,
-    Trace,
     WriteId,
-    known_together,
 )
 from worker.model.records import KINDS, REASONS, Record, of_write
 from worker.model.rules import Judgement, RuleSet, Scope, Step, Truth, Watch
@@ -326,14 +323,3 @@ def test_all_mistakes_of_a_text_are_said_at_once() -> None:
     problems = (Problem(file="a", message="one"), Problem(file="b", message="two"))
     assert str(InputErrors(problems)) == "a: one\nb: two"
     assert InputErrors(problems).problems == problems
-
-
-def test_facts_that_are_made_together_are_what_each_would_be_alone() -> None:
-    trace = Trace(get="GET /events/", began=7.0, status=200)
-    parts: list[tuple[Json, dict[str, str]]] = [({"id": "e1"}, {}), ({"id": "e2"}, {"status": "missing"})]
-    together = known_together(parts, NOW, trace)
-    alone = [Known(value=value, gaps=gaps, read_at=NOW, trace=trace) for value, gaps in parts]
-    for one, other in zip(together, alone, strict=True):
-        for each in fields(Known):
-            assert getattr(one, each.name) == getattr(other, each.name)
-    assert known_together([], NOW, None) == []
