@@ -23,7 +23,7 @@ from worker.model.facts import (
     UnknownCode,
     WriteId,
 )
-from worker.model.rules import Judgement, Rule, Scope, Step, Truth
+from worker.model.rules import Judgement, Rule, RuleStep, Scope, Truth
 from worker.model.writes import Intent, State, Write, WriteKey
 from worker.writes.intents import plan_steps
 from worker.writes.life import Policy
@@ -103,13 +103,13 @@ def a_scope(facts: Mapping[str, Fact] | None = None) -> Scope:
     return Scope(observation=observation, keys={key.name: key for key in observation.facts}, now=NOW)
 
 
-def a_step(action: str, params: Mapping[str, Json] | None = None) -> Step:
+def a_step(action: str, params: Mapping[str, Json] | None = None) -> RuleStep:
     """One action of ``do``; create_draft has a goal and a budget of its own."""
     ordinary: Mapping[str, Json] = {"goal": "ROAS", "total_budget": 500.0} if action == "create_draft" else {}
-    return Step(action=action, params={**ordinary, **(params or {})})
+    return RuleStep(action=action, params={**ordinary, **(params or {})})
 
 
-def a_rule(*steps: Step, **changes: Any) -> Rule:  # noqa: ANN401 - fields of Rule
+def a_rule(*steps: RuleStep, **changes: Any) -> Rule:  # noqa: ANN401 - fields of Rule
     """A rule without a condition that does these steps."""
     return replace(Rule(id=RULE, file="rules/r1.yaml", do=steps, do_hash="do-1"), **changes)
 

@@ -16,7 +16,7 @@ from worker.ledger.tables import decode, encode
 from worker.model.commits import Commit, Move, PartnerMemory, RuleMemory
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId, Unknown, WriteId
 from worker.model.records import Record
-from worker.model.rules import Computed, Rule, RuleSet, Step, Watch
+from worker.model.rules import Computed, Rule, RuleSet, RuleStep, Watch
 from worker.model.writes import State, Write
 from worker.rules.cel import compile_source
 from worker.rules.conditions import computed, condition
@@ -50,14 +50,14 @@ def a_rule(rule_id: str, when: str | None = None, *do: str, on_change: str | Ite
     return replace(rule, **keys)
 
 
-def _step(text: str) -> Step:
+def _step(text: str) -> RuleStep:
     action, _, value = text.partition(" ")
     if action in WORDS:
-        return Step(action=action)
+        return RuleStep(action=action)
     if action != "create_draft":
-        return Step(action=action, params={"value": value})
+        return RuleStep(action=action, params={"value": value})
     budget: Json | Computed = computed(compile_source(value[1:])) if value.startswith("=") else float(value)
-    return Step(action=action, params={"goal": "ROAS", "total_budget": budget})
+    return RuleStep(action=action, params={"goal": "ROAS", "total_budget": budget})
 
 
 def tcs(*names: str, run: int | str = 1) -> list[Json]:

@@ -137,7 +137,7 @@ def gives_up(when: str, reason: str) -> Callable[[], AbstractContextManager[None
     """What is still unknown ends as skipped, for this reason, as soon as this is so."""
     gone = f"""    if {when}:
         gone = move(write, "skipped", at=now, reason="{reason}", why="never mind")
-        return Step(move=gone, settling=None, then="rest")
+        return Next(move=gone, settling=None, then="rest")
     young = now"""
     return flaw(f"{LIFE}:_still_unknown", ("    young = now", gone))
 
@@ -160,7 +160,7 @@ TWICE = f"""    try:
     except httpx.TransportError:
         {ONCE.strip()}"""
 AS_IF_NOT_SENT = """back = move(write, "planned", at=now, reason="not_sent", why=why)
-        return Step(move=back, settling=None, then="send")"""
+        return Next(move=back, settling=None, then="send")"""
 LIFE = "worker.writes.life"
 GUARDS = "worker.guards.checks"
 

@@ -32,7 +32,7 @@ from worker.model.facts import Json, WriteId
 from worker.model.writes import UNSENT, UNSETTLED, Write
 from worker.rules.nearest import meant
 from worker.system import utc_now
-from worker.writes.undo import Kept, may_have_effect
+from worker.writes.undo import NotUndone, may_have_effect
 
 # ``approve`` and ``reject``: a person decides what waits.
 
@@ -297,7 +297,7 @@ def _undone(found: Undo, made: Sequence[Write], *, dry_run: bool) -> list[dict[s
     return rows
 
 
-def _kept(kept: Kept) -> dict[str, Json]:
+def _kept(kept: NotUndone) -> dict[str, Json]:
     return _row(kept.write, "cannot be undone" if kept.cannot else "left alone", None, kept.why)
 
 

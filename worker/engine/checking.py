@@ -19,7 +19,7 @@ from worker.model.actions import ACTIONS
 from worker.model.errors import Problem
 from worker.model.facts import Json, RuleId
 from worker.model.findings import Code
-from worker.model.rules import Rule, Step
+from worker.model.rules import Rule, RuleStep
 from worker.reading.plan import facts_per_look, look_s
 from worker.rules.conditions import CelCondition
 from worker.rules.constants import exclude_each_other
@@ -249,10 +249,10 @@ def ping_pongs(loaded: Loaded) -> tuple[Problem, ...]:
     return tuple(found)
 
 
-def _watched_by(watcher: Rule, writer: Rule) -> dict[str, Step]:
+def _watched_by(watcher: Rule, writer: Rule) -> dict[str, RuleStep]:
     """What one rule writes of all that the other looks at, and by which step."""
     watched = decides(watcher)
-    found: dict[str, Step] = {}
+    found: dict[str, RuleStep] = {}
     for step in writer.do:
         row = ACTIONS[step.action]
         for fact, field in (*row.written(step.params), *(("event", name) for name, _ in row.brings)):

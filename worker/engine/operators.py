@@ -18,7 +18,7 @@ from worker.model.rules import Rule, Scope
 from worker.model.writes import NO_RULE, Plan, State, Write, WriteKey
 from worker.writes.intents import plan_steps
 from worker.writes.life import Verdict, advance, move, restored
-from worker.writes.undo import Foreign, Kept, PutBack, undoing, undone_by
+from worker.writes.undo import Foreign, NotUndone, PutBack, undoing, undone_by
 
 WITHOUT_EFFECT: frozenset[State] = frozenset({"rejected", "refused", "skipped", "shadowed", "cancelled"})
 """States that ``again`` reopens: the write ended, and nothing came of it."""
@@ -136,7 +136,7 @@ class Undo:
     plans: list[Plan] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
     undone: list[tuple[PutBack, int]] = field(default_factory=list)
-    kept: list[Kept] = field(default_factory=list)
+    kept: list[NotUndone] = field(default_factory=list)
 
     def commit(self, word: Word) -> Commit:
         """The transaction."""

@@ -31,8 +31,8 @@ from worker.writes.life import (
     Attempted,
     FoundSending,
     Input,
+    Next,
     Settling,
-    Step,
     advance,
     after_outcome,
     attempts_left,
@@ -111,7 +111,7 @@ class Tending:
         fact = self._seen(write, fact_name(write.intent), now)
         return not policy.reads_back or write.absent_proved or judge(write, fact).says == "cannot_tell"
 
-    def _advance(self, write: Write, event: Input, moment: Moment) -> Step:
+    def _advance(self, write: Write, event: Input, moment: Moment) -> Next:
         policy = policy_for(write, self._rules.get(write.key.rule), self._settings)
         step = advance(write, self._settling.get(write.id), event, policy, (moment.now, moment.seconds))
         if step.settling is None:
@@ -179,7 +179,7 @@ class Tending:
         if isinstance(outcome, NotSent) and step.move is not None:
             self._books.not_sent(step.move.after)
 
-    def _attempted(self, write: Write, outcome: Outcome, moment: Moment) -> Step:
+    def _attempted(self, write: Write, outcome: Outcome, moment: Moment) -> Next:
         """What the attempt tells, to the write and to the partner's memory."""
         event = Attempted(outcome=outcome, denied_before=in_a_row(self._memory, write))
         self._memory = after_outcome(self._memory, write, outcome, moment.now)

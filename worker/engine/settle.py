@@ -22,7 +22,7 @@ from worker.model.facts import Fact, Json, Known, spelled
 from worker.model.records import Record, of_write
 from worker.model.writes import Write
 from worker.writes.evidence import Evidence, fact_key, judge, looked, needs_event
-from worker.writes.life import FoundSending, Input, Policy, Settling, Step, TaskFailed, Then, advance
+from worker.writes.life import FoundSending, Input, Next, Policy, Settling, TaskFailed, Then, advance
 
 SAID_AGAIN_S = 60.0
 """What a held write would be sent on is logged again after so long."""
@@ -136,7 +136,7 @@ class Settler:
         step = self._advanced(state, write, FoundSending())
         self._store(state, _Weighed(write=write, step=step, record=None))
 
-    def _advanced(self, state: PartnerState, write: Write, event: Input) -> Step:
+    def _advanced(self, state: PartnerState, write: Write, event: Input) -> Next:
         policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
         now = (self._clock.now(), self._clock.monotonic())
         return advance(write, state.settling.get(write.id), event, policy, now)
@@ -195,7 +195,7 @@ class Settler:
         return own is not None and any(other.sending_order > own for other in others if other.sending_order is not None)
 
     def _evidence_record(
-        self, state: PartnerState, write: Write, fact: Fact, evidence: Evidence, step: Step
+        self, state: PartnerState, write: Write, fact: Fact, evidence: Evidence, step: Next
     ) -> Record | None:
         """One ``evidence`` record where a read says something new, or decides something; what would be sent, if it were
         not held, says it now and then."""
@@ -227,7 +227,7 @@ class _Weighed:
     """What a read means for a write: the step, and the record of the evidence where it says something new."""
 
     write: Write
-    step: Step
+    step: Next
     record: Record | None
 
 

@@ -91,7 +91,7 @@ Template: TypeAlias = Union[Json, Computed, "list[Template]", "dict[str, Templat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class RuleStep:
     """One action of ``do``: its name and its parameters, some of them still to be computed. ``each``: one write for
     every item that the watched list has gained. ``relative``: the fields of its own target that a value is computed
     from."""
@@ -146,7 +146,7 @@ class Rule:
     mode: Mode | None = None
     surge: Surge | None = None
     parameters: Mapping[str, "str | float | int"] = field(default_factory=dict)
-    do: tuple[Step, ...] = ()
+    do: tuple[RuleStep, ...] = ()
     on_unknown: Literal["settle", "ask"] = "settle"
     when_hash: str = ""
     do_hash: str = ""

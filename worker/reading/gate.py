@@ -16,7 +16,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 
 from worker.model.exchange import Clock, Places, Urgency
 from worker.model.facts import PartnerId
-from worker.reading.pacer import Pacer, Turn
+from worker.reading.pacer import Pacer, Waiter
 
 LONGEST_FAILURE_WAIT_S = 10.0
 """A resource that keeps failing is asked at least this often, unless the floor is longer."""
@@ -40,7 +40,7 @@ ReplyT = TypeVar("ReplyT", bound=Reply)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked(Generic[ReplyT]):
+class LastRequest(Generic[ReplyT]):
     """The last request of one resource, in monotonic seconds. ``failures``: in a row, this one included."""
 
     reply: ReplyT | None
@@ -56,10 +56,10 @@ class Flight(Generic[ReplyT]):
     task: "asyncio.Task[ReplyT]"
     urgency: Urgency
     places: Places | None = None
-    turn: Turn | None = None
+    turn: Waiter | None = None
 
 
-def floor_until(asked: Asked[ReplyT], floor_s: float) -> float:
+def floor_until(asked: LastRequest[ReplyT], floor_s: float) -> float:
     """The monotonic second before which the resource is not asked again."""
     if asked.failures == 0:
         return asked.ended + floor_s
@@ -67,7 +67,7 @@ def floor_until(asked: Asked[ReplyT], floor_s: float) -> float:
     return asked.ended + max(floor_s, min(doubled, LONGEST_FAILURE_WAIT_S))
 
 
-def serves(asked: Asked[ReplyT], max_age: timedelta, now: float) -> bool:
+def serves(asked: LastRequest[ReplyT], max_age: timedelta, now: float) -> bool:
     """Whether a stored answer is young enough. Age counts from the request's begin: what came later is not in it."""
     return now - asked.began < max_age.total_seconds()
 
@@ -84,7 +84,7 @@ class Gate(Generic[ReplyT]):
         self._clock = clock
         self._floor_s = floor_s
         self._open_at = clock.monotonic() + (floor_s if quiet_s is None else quiet_s)
-        self._asked: dict[tuple[PartnerId, str], Asked[ReplyT]] = {}
+        self._asked: dict[tuple[PartnerId, str], LastRequest[ReplyT]] = {}
         self._flights: dict[tuple[PartnerId, str], Flight[ReplyT]] = {}
         self._forget_at = MANY
 
@@ -185,7 +185,7 @@ class Gate(Generic[ReplyT]):
         before = self._asked.get(key)
         failed = reply is None or reply.verdict == "failed"
         failures = (before.failures if before is not None else 0) + 1 if failed else 0
-        self._asked[key] = Asked(reply=reply, began=began, ended=now, failures=failures)
+        self._asked[key] = LastRequest(reply=reply, began=began, ended=now, failures=failures)
         if len(self._asked) > self._forget_at:
             self._asked = {known: asked for known, asked in self._asked.items() if now - asked.ended < KEPT_S}
             self._forget_at = max(MANY, 2 * len(self._asked))

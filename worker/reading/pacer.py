@@ -50,11 +50,11 @@ AT_ONCE = 3
 ANSWERS_TAKEN = 0.2
 """How much the newest answer counts in how long answers take."""
 
-Line = list[tuple[Urgency, int, "Turn"]]
+Line = list[tuple[Urgency, int, "Waiter"]]
 
 
 @dataclass(slots=True)
-class Turn:
+class Waiter:
     """One asker in the line. ``saved``: how many requests of the ``needed`` ones it has by now. ``keeps``: granted, its
     ``places`` are kept until they are used or given back; else the request leaves at once."""
 
@@ -67,7 +67,7 @@ class Turn:
 
 
 @dataclass(slots=True)
-class Door:
+class Lane:
     """What is known of one partner. ``left``: when requests left, in monotonic seconds, over the last minute. ``kept``:
     places that were granted and not used yet; until ``alone_until`` nobody else leaves while there are any.
     ``close_since``: since then requests have left closer together than the pace.
@@ -100,7 +100,7 @@ class Door:
             return self.looking or None
         return self.writing
 
-    def crowded_for_s(self, turn: Turn, now: float) -> float:
+    def crowded_for_s(self, turn: Waiter, now: float) -> float:
         """Seconds until the last minute has room for all that the turn asks; 0.0 for now."""
         while self.left and self.left[0] <= now - MINUTE_S:
             self.left.popleft()
@@ -125,7 +125,7 @@ class Door:
 class KeptPlaces:
     """Places of one partner, kept for a pre-flight and its write."""
 
-    def __init__(self, door: Door, places: int, clock: Clock, interval_s: float) -> None:
+    def __init__(self, door: Lane, places: int, clock: Clock, interval_s: float) -> None:
         self._door = door
         self._places = places
         self._clock = clock
@@ -184,7 +184,7 @@ class Pacer:
         self._per_minute = per_minute
         self._clock = clock
         self._chance = chance
-        self._doors: dict[PartnerId, Door] = {}
+        self._doors: dict[PartnerId, Lane] = {}
         self._number = count()
 
     async def turn(self, partner: PartnerId, urgency: Urgency) -> None:
@@ -196,11 +196,11 @@ class Pacer:
         await self.granted(self._stand(partner, urgency, places, keeps=True))
         return KeptPlaces(self._door(partner), places, self._clock, self._interval_s)
 
-    def queue(self, partner: PartnerId, urgency: Urgency) -> Turn:
+    def queue(self, partner: PartnerId, urgency: Urgency) -> Waiter:
         """A place in the line, for those who may have to move forward later: see ``hurry``."""
         return self._stand(partner, urgency, 1)
 
-    async def granted(self, turn: Turn) -> None:
+    async def granted(self, turn: Waiter) -> None:
         """Waits for the turn. A cancelled wait gives its place back."""
         try:
             await turn.granted
@@ -208,13 +208,13 @@ class Pacer:
             turn.granted.cancel()
             raise
 
-    def hurry(self, partner: PartnerId, turn: Turn, urgency: Urgency) -> None:
+    def hurry(self, partner: PartnerId, turn: Waiter, urgency: Urgency) -> None:
         """Somebody more urgent waits for the same answer."""
         if not turn.granted.done() and urgency < turn.urgency:
             turn.urgency = urgency
             heappush(self._door(partner).line_of(urgency), (urgency, next(self._number), turn))
 
-    def serve(self, turn: Turn) -> None:
+    def serve(self, turn: Waiter) -> None:
         """Lets a waiting turn leave: somebody has taken a kept place for the same answer."""
         if not turn.granted.done():
             turn.granted.set_result(None)
@@ -268,16 +268,16 @@ class Pacer:
             walker.cancel()
         await asyncio.gather(*walkers, return_exceptions=True)
 
-    def _door(self, partner: PartnerId) -> Door:
+    def _door(self, partner: PartnerId) -> Lane:
         if partner not in self._doors:
-            self._doors[partner] = Door(pace=fresh(self._per_minute, self._clock.monotonic()))
+            self._doors[partner] = Lane(pace=fresh(self._per_minute, self._clock.monotonic()))
         return self._doors[partner]
 
-    def _stand(self, partner: PartnerId, urgency: Urgency, places: int, *, keeps: bool = False) -> Turn:
+    def _stand(self, partner: PartnerId, urgency: Urgency, places: int, *, keeps: bool = False) -> Waiter:
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         door = self._door(partner)
         needed = door.needed_for(places, self._interval_s)
-        turn = Turn(granted=granted, urgency=urgency, places=places, needed=needed, keeps=keeps)
+        turn = Waiter(granted=granted, urgency=urgency, places=places, needed=needed, keeps=keeps)
         nobody = door.next_line(self._clock.monotonic()) is None
         heappush(door.line_of(urgency), (urgency, next(self._number), turn))
         if nobody:
@@ -286,7 +286,7 @@ class Pacer:
             door.walker = asyncio.ensure_future(self._walk(door))
         return turn
 
-    def _serve_now(self, door: Door) -> float:
+    def _serve_now(self, door: Lane) -> float:
         """Lets leave whoever may leave now; the seconds until the next may, 0.0 where nobody waits any more."""
         while (line := door.next_line(now := self._clock.monotonic())) is not None:
             if door.kept > 0 and now < door.alone_until:
@@ -306,7 +306,7 @@ class Pacer:
             self._grant(door, turn, now)
         return 0.0
 
-    def _save(self, door: Door, line: Line, turn: Turn, now: float) -> None:
+    def _save(self, door: Lane, line: Line, turn: Waiter, now: float) -> None:
         """One request of the budget goes to this turn."""
         door.pace = taken(door.pace, now)
         turn.saved += 1
@@ -315,7 +315,7 @@ class Pacer:
         else:
             door.served += 1
 
-    def _grant(self, door: Door, turn: Turn, now: float) -> None:
+    def _grant(self, door: Lane, turn: Waiter, now: float) -> None:
         if turn.keeps:
             door.kept += turn.places
             if shrunken(door.pace):
@@ -325,7 +325,7 @@ class Pacer:
             door.close_since = float("inf")
         turn.granted.set_result(None)
 
-    async def _walk(self, door: Door) -> None:
+    async def _walk(self, door: Lane) -> None:
         """Serves one partner's lines until both are empty."""
         try:
             while (wait := self._serve_now(door)) > 0.0:

@@ -140,7 +140,7 @@ CHANGES_REMEMBERED = 1000.0
 
 
 @dataclass(slots=True)
-class Seen:
+class Visits:
     """Changes found, and over how many seconds of visits."""
 
     changes: float = 0.0
@@ -161,16 +161,16 @@ class Seen:
 class Habits:
     """What was learnt of the facts of one partner."""
 
-    _of_one: dict[Place, Seen] = field(default_factory=dict)
-    _of_all: dict[str, Seen] = field(default_factory=dict)
+    _of_one: dict[Place, Visits] = field(default_factory=dict)
+    _of_all: dict[str, Visits] = field(default_factory=dict)
 
     def visited(self, place: Place, *, changed: bool, after_s: float) -> None:
         """A fact was read again, so many seconds after it was read last, and said something else or not."""
-        usual = self._of_all.setdefault(place[1].name, Seen())
+        usual = self._of_all.setdefault(place[1].name, Visits())
         usual.add(changed=changed, after_s=after_s)
         if usual.changes > CHANGES_REMEMBERED:
             usual.halve()
-        own = self._of_one.setdefault(place, Seen())
+        own = self._of_one.setdefault(place, Visits())
         own.add(changed=changed, after_s=after_s)
         if own.seconds > SECONDS_REMEMBERED:
             own.halve()
@@ -187,4 +187,4 @@ class Habits:
         return (CHANGES_TAKEN + seen.changes) / (taken_s + seen.seconds)
 
 
-_NOTHING = Seen()
+_NOTHING = Visits()

@@ -7,7 +7,7 @@ not know. What a single parameter may be is said in `worker.rules.params`.
 from collections.abc import Iterator, Mapping
 
 from worker.model.actions import ACTIONS, EXTRA, Action, Param
-from worker.model.rules import Step
+from worker.model.rules import RuleStep
 from worker.rules.calls import check_call
 from worker.rules.expressions import Expressions
 from worker.rules.fields import Form
@@ -20,7 +20,7 @@ STEPS_MAX = 20
 ADDED = "added"
 
 
-def read_do(value: Value, form: Form, expressions: Expressions) -> tuple[Step, ...]:
+def read_do(value: Value, form: Form, expressions: Expressions) -> tuple[RuleStep, ...]:
     """The steps of ``do``; what is wrong is noted in the form."""
     if not isinstance(value, Items):
         name = value.text if isinstance(value, Scalar) else "pause"
@@ -33,7 +33,7 @@ def read_do(value: Value, form: Form, expressions: Expressions) -> tuple[Step, .
     return tuple(step for step in steps if step is not None)
 
 
-def _step(item: Value, form: Form, expressions: Expressions) -> Step | None:
+def _step(item: Value, form: Form, expressions: Expressions) -> RuleStep | None:
     if isinstance(item, Scalar):
         action = _action(item, form)
         if action is None:
@@ -41,7 +41,7 @@ def _step(item: Value, form: Form, expressions: Expressions) -> Step | None:
         if action.shape != "word":
             form.note(item, f"'{action.name}' needs a value", hint=f"write {action.example}")
             return None
-        return Step(action=action.name)
+        return RuleStep(action=action.name)
     if not isinstance(item, Entries) or not item.entries:
         form.note(item, _NO_ACTION, hint=_ONE_EACH)
         return None
@@ -62,13 +62,13 @@ _ONE_EACH = "write each action as an item of its own"
 
 def _with_values(
     action: Action, value: Value, beside: tuple[tuple[Scalar, Value], ...], form: Form, expressions: Expressions
-) -> Step | None:
+) -> RuleStep | None:
     if action.shape == "word":
         form.note(value, f"'{action.name}' takes nothing", hint=f"write {action.example}")
         return None
     if action.bare is not None:
         given = {action.bare: (action.params[action.bare], value)}
-        return Step(action=action.name, params=ParamReader(action, form, expressions).values(given))
+        return RuleStep(action=action.name, params=ParamReader(action, form, expressions).values(given))
     if not isinstance(value, Entries):
         form.note(value, f"'{action.name}' takes a mapping", hint=f"write {action.example}")
         return None
@@ -85,7 +85,7 @@ def _action(name: Scalar, form: Form) -> Action | None:
 
 def _mapping_step(
     action: Action, value: Entries, beside: tuple[tuple[Scalar, Value], ...], form: Form, expressions: Expressions
-) -> Step:
+) -> RuleStep:
     given: dict[str, tuple[Param, Value]] = {}
     each, wrong = False, len(form.problems)
     for key, part, extra in _flat(action, (*value.entries, *beside), form):
@@ -109,7 +109,7 @@ def _mapping_step(
         if said is not None:
             hint = "the service may answer 404; nothing but the paths of its document is known"
             expressions.warn(value, f"'{action.name}': {said}", hint=hint, code="path")
-    return Step(action=action.name, params=params, each=each)
+    return RuleStep(action=action.name, params=params, each=each)
 
 
 _UNNAMED = Param(type="any", about="what the document does not name")

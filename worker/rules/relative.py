@@ -12,7 +12,7 @@ from typing import cast
 from urllib.parse import unquote
 
 from worker.model.actions import ACTIONS
-from worker.model.rules import Rule, Step
+from worker.model.rules import Rule, RuleStep
 from worker.rules.conditions import ComputedValue
 from worker.rules.expressions import Expressions
 from worker.rules.fields import Form
@@ -63,7 +63,7 @@ def _wrong(
     return None
 
 
-def _own_fields(step: Step, value: ComputedValue, path: Path, own: str, items: Collection[str]) -> frozenset[str]:
+def _own_fields(step: RuleStep, value: ComputedValue, path: Path, own: str, items: Collection[str]) -> frozenset[str]:
     """The fields of its own target that a value reads by one path. Where a whole record or list is read, those that
     its text names anywhere, and those that the step writes."""
     path = _as_now(path, own)

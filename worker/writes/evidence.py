@@ -550,7 +550,7 @@ Then: TypeAlias = Literal["read", "send", "rest"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Next:
     """What follows: the move to record (None: nothing changed), the new settling, and what to do next."""
 
     move: Move | None

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from worker.model.actions import ACTIONS, Action, Param
 from worker.model.endpoints import Host, row_called
 from worker.model.facts import Json, Known
-from worker.model.rules import Computed, Rule, Scope, Step, Template, computed_in
+from worker.model.rules import Computed, Rule, RuleStep, Scope, Template, computed_in
 from worker.model.values import budgets_in, fault_of, in_cents, money_in
 from worker.model.writes import UNSETTLED, Intent, Write
 from worker.writes.evidence import CONFIRM, EXACT_MAX, Wish, members, own_values, wish_of
@@ -36,7 +36,7 @@ class NotComputable(ValueError):
     """A value in ``do`` could not be computed at the firing, or is not known; nothing is planned."""
 
 
-def judged(place: str, step: Step, params: Mapping[str, Json]) -> tuple[dict[str, Json], str]:
+def judged(place: str, step: RuleStep, params: Mapping[str, Json]) -> tuple[dict[str, Json], str]:
     """The parameters without those that were computed and may not be sent, and what is wrong with these; empty where
     nothing is."""
     types, faults = ACTIONS[step.action].params, dict[str, str]()
@@ -46,7 +46,7 @@ def judged(place: str, step: Step, params: Mapping[str, Json]) -> tuple[dict[str
     return {name: value for name, value in params.items() if name not in faults}, "; ".join(faults.values())
 
 
-def computed_params(place: str, step: Step, scope: Scope) -> dict[str, Json]:
+def computed_params(place: str, step: RuleStep, scope: Scope) -> dict[str, Json]:
     """The parameters of a step, with everything in them computed. ``place`` names the step. Raises `NotComputable`."""
     params = {name: _value(f"{place}.{name}", value, scope) for name, value in step.params.items()}
     row = ACTIONS[step.action]
@@ -57,7 +57,7 @@ def computed_params(place: str, step: Step, scope: Scope) -> dict[str, Json]:
     return params
 
 
-def each_of(place: str, step: Step, scope: Scope) -> dict[str, dict[str, Json]]:
+def each_of(place: str, step: RuleStep, scope: Scope) -> dict[str, dict[str, Json]]:
     """The parameters of one write for each item that the watched list has gained, by the item's name."""
     added = scope.extra.get("added")
     if not isinstance(added, list):
@@ -183,7 +183,7 @@ def plan_steps(rule: Rule, scope: Scope, context: Mapping[str, Json]) -> tuple[P
     return tuple(planned)
 
 
-def _computed_from(place: str, step: Step, intent: Intent, scope: Scope) -> dict[str, Json]:
+def _computed_from(place: str, step: RuleStep, intent: Intent, scope: Scope) -> dict[str, Json]:
     """What the fields of the write's own target are that its values are computed from. Raises `NotComputable`."""
     own = ACTIONS[step.action].own_fact
     found = own_values(intent, scope.fact(own), step.relative)
@@ -249,7 +249,7 @@ def asks_always(intent: Intent) -> tuple[str, str] | None:
     return None if _documented(intent.params) else ("undocumented", "the service's document names no such request")
 
 
-def _as_written(step: Step) -> dict[str, Json]:
+def _as_written(step: RuleStep) -> dict[str, Json]:
     """The parameters of a step that computes nothing."""
     return in_cents(cast("dict[str, Json]", dict(step.params)))
 

@@ -1,7 +1,7 @@
 """`advance`: the next state of one write, from what just happened to it.
 
 Why one function over a closed set of inputs: the daemon, the operators' commands, the rule tests and the simulation all
-push writes through this door, so that what is proved of it holds for all of them. It never sends; `Step.then` says what
+push writes through this door, so that what is proved of it holds for all of them. It never sends; `Next.then` says what
 the shell shall do next. Time, a restart or a lost lock alone never makes an unknown write sendable: only a row of reads
 that all say *not there* does, and presence in any single read settles it for good.
 """
@@ -21,9 +21,9 @@ from worker.writes.evidence import (
     FoundSending,
     Input,
     Looked,
+    Next,
     Policy,
     Settling,
-    Step,
     TaskFailed,
     Then,
     Unwanted,
@@ -165,7 +165,7 @@ DENIALS_BEFORE_HOLD = 2
 """A refusal of our credentials is answered by signing in anew, once; the second in a row of one write holds it."""
 
 
-def advance(write: Write, settling: Settling | None, event: Input, policy: Policy, at: tuple[datetime, float]) -> Step:
+def advance(write: Write, settling: Settling | None, event: Input, policy: Policy, at: tuple[datetime, float]) -> Next:
     """The write's next step. ``at`` is now, as UTC and as monotonic seconds.
 
     Raises `worker.writes.life.IllegalMove` for an input that the write's state does not allow.
@@ -221,7 +221,7 @@ def backoff(attempts: int) -> timedelta:
     return min(BACKOFF_MAX, BACKOFF_FIRST * (1 << doublings))
 
 
-def _after_attempt(write: Write, event: Attempted, policy: Policy, now: datetime, monotonic: float) -> Step:
+def _after_attempt(write: Write, event: Attempted, policy: Policy, now: datetime, monotonic: float) -> Next:
     outcome = event.outcome
     if isinstance(outcome, Accepted):
         said = outcome.why or f"the service answered {outcome.answer.status}"
@@ -229,15 +229,15 @@ def _after_attempt(write: Write, event: Attempted, policy: Policy, now: datetime
             taken = move(write, "applied", at=now, reason="accepted", why=said, denied=0)
             why = outcome.why or "the service accepted it, and this effect cannot be read back"
             done = and_then(taken, "confirmed", at=now, reason="answer", why=why, confirmed_by="answer")
-            return Step(move=done, settling=None, then="rest")
+            return Next(move=done, settling=None, then="rest")
         taken = move(write, "applied", at=now, reason="accepted", why=f"{said}; the next reads must show it", denied=0)
-        return Step(move=taken, settling=Settling(ended=monotonic), then="read")
+        return Next(move=taken, settling=Settling(ended=monotonic), then="read")
     if isinstance(outcome, Refused):
         why = (
             f"the service answered {outcome.answer.status}: nothing happened{': ' if outcome.why else ''}{outcome.why}"
         )
         done = move(write, "rejected", at=now, reason="refused_by_service", why=why)
-        return Step(move=done, settling=None, then="rest")
+        return Next(move=done, settling=None, then="rest")
     if isinstance(outcome, NotSent) and _may_have_landed(outcome, policy):
         why = f"{outcome.why}, with a token that it had accepted just before: the effect may be there all the same"
         return _became_unknown(write, "ambiguous", why, policy, now, monotonic)
@@ -254,7 +254,7 @@ def _may_have_landed(outcome: NotSent, policy: Policy) -> bool:
     return outcome.cause == "denied" and not policy.reads_back and ago is not None and ago <= policy.interval
 
 
-def _not_sent(write: Write, outcome: NotSent, now: datetime, *, denied_before: bool) -> Step:
+def _not_sent(write: Write, outcome: NotSent, now: datetime, *, denied_before: bool) -> Next:
     denied = write.denied + 1 if outcome.cause == "denied" else 0
     if denied >= DENIALS_BEFORE_HOLD or (denied and denied_before):
         held, until = "credentials", now + CREDENTIALS_HOLD
@@ -274,17 +274,17 @@ def _not_sent(write: Write, outcome: NotSent, now: datetime, *, denied_before: b
         held_by=held,
         held_until=until,
     )
-    return Step(move=back, settling=None, then="send")
+    return Next(move=back, settling=None, then="send")
 
 
-def _became_unknown(write: Write, reason: str, why: str, policy: Policy, now: datetime, monotonic: float) -> Step:
+def _became_unknown(write: Write, reason: str, why: str, policy: Policy, now: datetime, monotonic: float) -> Next:
     since = write.unknown_since or now
     lost = move(write, "unknown", at=now, reason=reason, why=why, unknown_since=since, denied=0)
     asked = _for_a_person(policy)
     if asked is not None:
         code, words = asked
         lost = and_then(lost, "needs_human", at=now, reason=code, why=f"{why}; {words}")
-    return Step(move=lost, settling=Settling(ended=monotonic), then="read")
+    return Next(move=lost, settling=Settling(ended=monotonic), then="read")
 
 
 def _for_a_person(policy: Policy) -> tuple[str, str] | None:
@@ -298,17 +298,17 @@ def _for_a_person(policy: Policy) -> tuple[str, str] | None:
     return None
 
 
-def _after_look(write: Write, settling: Settling, look: Looked, policy: Policy, at: tuple[datetime, float]) -> Step:
+def _after_look(write: Write, settling: Settling, look: Looked, policy: Policy, at: tuple[datetime, float]) -> Next:
     now, _ = at
     if look.began < settling.ended:
-        return Step(move=None, settling=settling, then="read")
+        return Next(move=None, settling=settling, then="read")
     if look.overtook == "unsettled" and (look.evidence.says == "there" or write.state == "applied"):
-        return Step(move=None, settling=replace(settling, absent=0, last_read=look.began), then="read")
+        return Next(move=None, settling=replace(settling, absent=0, last_read=look.began), then="read")
     if look.evidence.says == "there":
         done = move(
             write, "confirmed", at=now, reason="read", why=look.evidence.why, confirmed_by="read", absent_proved=False
         )
-        return Step(move=done, settling=None, then="rest")
+        return Next(move=done, settling=None, then="rest")
     if look.overtook == "landed" and _undone(write, settling, look, policy):
         return _sent_anew(write, look, now)
     counted = _counted(settling, look, policy)
@@ -318,7 +318,7 @@ def _after_look(write: Write, settling: Settling, look: Looked, policy: Policy, 
         return _still_unknown(write, counted, look, policy, at)
     newly = not write.absent_proved and _proved_absent(counted, policy)
     change = note(write, absent_proved=True) if newly else None  # a proof stands: only presence takes it back
-    return Step(move=change, settling=counted, then="read")
+    return Next(move=change, settling=counted, then="read")
 
 
 def _undone(write: Write, settling: Settling, look: Looked, policy: Policy) -> bool:
@@ -336,13 +336,13 @@ def _disagrees(evidence: Evidence) -> bool:
     return evidence.says == "not_there" or evidence.third is not None
 
 
-def _sent_anew(write: Write, look: Looked, now: datetime) -> Step:
+def _sent_anew(write: Write, look: Looked, now: datetime) -> Next:
     """The opposite write that this one had overtaken landed after it: what stops spending is sent once more, which
     does not count against the attempts."""
     why = f"an opposite write that it had overtaken landed after it: {look.evidence.why}"
     extra = write.extra_attempts + 1
     back = move(write, "planned", at=now, reason="overtaken", why=why, extra_attempts=extra, unknown_since=None)
-    return Step(move=back, settling=None, then="send")
+    return Next(move=back, settling=None, then="send")
 
 
 def _counted(settling: Settling, look: Looked, policy: Policy) -> Settling:
@@ -365,35 +365,35 @@ def _proved_absent(settling: Settling, policy: Policy) -> bool:
     return settling.last_read - settling.ended >= policy.settle.total_seconds()
 
 
-def _still_applied(write: Write, settling: Settling, look: Looked, policy: Policy, at: tuple[datetime, float]) -> Step:
+def _still_applied(write: Write, settling: Settling, look: Looked, policy: Policy, at: tuple[datetime, float]) -> Next:
     """Reads that disagree for too long end it; reads that fail say nothing, and end it only much later. Where only the
     wall clock says so, because processes come and go, a person is asked: that clock may be wrong."""
     now, monotonic = at
     limit = policy.confirm_within if _disagrees(look.evidence) else policy.evidence_within
     if look.overtook == "landed":
-        return Step(move=None, settling=settling, then="read")
+        return Next(move=None, settling=settling, then="read")
     if monotonic - settling.ended <= limit.total_seconds():
         if now - write.changed_at <= limit or not _looked_for_long(settling, policy, now):
-            return Step(move=None, settling=settling, then="read")
+            return Next(move=None, settling=settling, then="read")
         why = f"the service accepted it, and over several restarts no read has shown it: {look.evidence.why}"
         up = move(write, "needs_human", at=now, reason="no_evidence", why=why)
-        return Step(move=up, settling=settling, then="read")
+        return Next(move=up, settling=settling, then="read")
     why = f"the service accepted it, and for {limit} no read has shown it: {look.evidence.why}"
     end = move(write, "unconfirmed", at=now, reason="never_confirmed", why=why)
-    return Step(move=end, settling=None, then="rest")
+    return Next(move=end, settling=None, then="rest")
 
 
-def _still_unknown(write: Write, settling: Settling, look: Looked, policy: Policy, at: tuple[datetime, float]) -> Step:
+def _still_unknown(write: Write, settling: Settling, look: Looked, policy: Policy, at: tuple[datetime, float]) -> Next:
     now, monotonic = at
     given_up = _given_up(write, settling, look, policy, at)
     if given_up is not None:
         code, why = given_up
         proved = _proved_absent(settling, policy)
         up = move(write, "needs_human", at=now, reason=code, why=why, absent_proved=proved)
-        return Step(move=up, settling=settling, then="read")
+        return Next(move=up, settling=settling, then="read")
     young = now - (write.unknown_since or now) < policy.evidence_within
     then: Then = "send" if young and may_resend(write, settling, policy, monotonic) else "read"
-    return Step(move=None, settling=settling, then=then)
+    return Next(move=None, settling=settling, then=then)
 
 
 def _given_up(
@@ -432,18 +432,18 @@ def _looked_for_long(settling: Settling, policy: Policy, now: datetime) -> bool:
     return settling.looked_at is not None and now - settling.looked_at >= 2 * policy.settle
 
 
-def _task_failed(write: Write, settling: Settling | None, event: TaskFailed, now: datetime) -> Step:
+def _task_failed(write: Write, settling: Settling | None, event: TaskFailed, now: datetime) -> Next:
     if write.state != "applied":
-        return Step(move=None, settling=settling, then="read")
+        return Next(move=None, settling=settling, then="read")
     why = f"the service accepted it and then reported its task as {event.state}"
     up = move(write, "needs_human", at=now, reason="task_failed", why=why)
-    return Step(move=up, settling=settling, then="read")
+    return Next(move=up, settling=settling, then="read")
 
 
-def _verdict(write: Write, event: Verdict, policy: Policy, now: datetime) -> Step:
+def _verdict(write: Write, event: Verdict, policy: Policy, now: datetime) -> Next:
     if event.applied:
         done = move(write, "confirmed", at=now, reason="person", why=event.because, confirmed_by="person")
-        return Step(move=done, settling=None, then="rest")
+        return Next(move=done, settling=None, then="rest")
     extra = write.counted + 1 - policy.max_attempts
     back = move(
         write,
@@ -455,10 +455,10 @@ def _verdict(write: Write, event: Verdict, policy: Policy, now: datetime) -> Ste
         absent_proved=False,
         unknown_since=None,
     )
-    return Step(move=back, settling=None, then="send")
+    return Next(move=back, settling=None, then="send")
 
 
-def _unwanted(write: Write, settling: Settling | None, event: Unwanted, policy: Policy, now: datetime) -> Step:
+def _unwanted(write: Write, settling: Settling | None, event: Unwanted, policy: Policy, now: datetime) -> Next:
     """An unsent write ends; one that was sent ends only where its last attempt is proved absent."""
     if write.state == "unknown":
         ends = settling is not None and _proved_absent(settling, policy)
@@ -467,9 +467,9 @@ def _unwanted(write: Write, settling: Settling | None, event: Unwanted, policy: 
     else:
         ends = write.state in ("planned", "waiting")
     if not ends:
-        return Step(move=None, settling=settling, then="read")
+        return Next(move=None, settling=settling, then="read")
     end = move(write, "skipped", at=now, reason=event.reason, why=event.why)
-    return Step(move=end, settling=None, then="rest")
+    return Next(move=end, settling=None, then="rest")
 
 
 __all__ = [
@@ -477,9 +477,9 @@ __all__ = [
     "FoundSending",
     "Input",
     "Looked",
+    "Next",
     "Policy",
     "Settling",
-    "Step",
     "TaskFailed",
     "Then",
     "Unwanted",

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json
-from worker.model.rules import Step
+from worker.model.rules import RuleStep
 from worker.model.writes import UNSENT, InOrder, State, Write
 from worker.writes.evidence import members
 from worker.writes.intents import reads_back
@@ -23,11 +23,11 @@ SENT_IN: frozenset[State] = frozenset(
 )
 """States in which a write that was sent may have had an effect; in any other it had none, or was never sent."""
 
-_SETTERS: Mapping[tuple[str, str], Step] = {
-    ("client_campaign_status", "RUNNING"): Step(action="run"),
-    ("client_campaign_status", "PAUSED"): Step(action="pause"),
+_SETTERS: Mapping[tuple[str, str], RuleStep] = {
+    ("client_campaign_status", "RUNNING"): RuleStep(action="run"),
+    ("client_campaign_status", "PAUSED"): RuleStep(action="pause"),
     **{
-        (ACTIONS[action].target, value): Step(action=action, params={"value": value})
+        (ACTIONS[action].target, value): RuleStep(action=action, params={"value": value})
         for action, values in (
             ("optimisation", ("ON", "OFF")),
             ("ad_optimisation", ("ON", "OFF")),
@@ -59,7 +59,7 @@ class PutBack:
     undoes: tuple[Write, ...]
     left: Mapping[str, Json]
     back: Mapping[str, Json]
-    steps: tuple[Step, ...]
+    steps: tuple[RuleStep, ...]
     guarded: bool
 
     def words(self) -> dict[str, str]:
@@ -70,7 +70,7 @@ class PutBack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class NotUndone:
     """A write that is not undone, and why. ``cannot``: the service offers no way; else its target is left alone."""
 
     write: Write
@@ -83,7 +83,7 @@ class Undoing:
     """What becomes of the chosen writes of one target."""
 
     put_back: PutBack | None = None
-    kept: tuple[Kept, ...] = field(default_factory=tuple)
+    kept: tuple[NotUndone, ...] = field(default_factory=tuple)
 
 
 def may_have_effect(write: Write) -> bool:
@@ -102,7 +102,7 @@ def undoing(chosen: Sequence[Write], history: Sequence[Write], foreign: Foreign)
     under_way = next((write for write in history if write.undo and write.state in UNSENT), None)
     if under_way is not None:
         why = f"write {under_way.id} is to put the target back already"
-        return Undoing(kept=(*(Kept(write=write, why=why) for write in whole), *kept))
+        return Undoing(kept=(*(NotUndone(write=write, why=why) for write in whole), *kept))
     chain = _Chain([write for write in history if may_have_effect(write) and _seen(write)], foreign)
     for write in sorted(whole, key=_sent_order, reverse=True):
         chain.take(write, {one.id for one in whole})
@@ -152,17 +152,17 @@ class _Chain:
         self._done: list[Write] = []
         self._left: dict[str, Json] = {}
         self._back: dict[str, Json] = {}
-        self.kept: list[Kept] = []
+        self.kept: list[NotUndone] = []
 
     def take(self, write: Write, chosen: set[int]) -> None:
         """The next older one of the chosen."""
         changed = _changed(write)
         if isinstance(changed, str):
-            self.kept.append(Kept(write=write, why=changed, cannot=True))
+            self.kept.append(NotUndone(write=write, why=changed, cannot=True))
             return
         why = self._against(write, changed, chosen)
         if why is not None:
-            self.kept.append(Kept(write=write, why=why))
+            self.kept.append(NotUndone(write=write, why=why))
             return
         self._done.append(write)
         for name, (before, after) in changed.items():
@@ -173,7 +173,7 @@ class _Chain:
         """The undo, if anything can be undone."""
         back = {name: value for name, value in self._back.items() if value != self._left[name]}
         if not back:
-            self.kept += [Kept(write=write, why="together they left it as it was") for write in self._done]
+            self.kept += [NotUndone(write=write, why="together they left it as it was") for write in self._done]
             return None
         row = ACTIONS[self._done[0].intent.action]
         return PutBack(
@@ -230,7 +230,7 @@ def _changed(write: Write) -> Changes | str:
     return {name: (before[name], value) for name, value in wanted.items()}
 
 
-def _steps(write: Write, back: Mapping[str, Json]) -> Iterator[Step]:
+def _steps(write: Write, back: Mapping[str, Json]) -> Iterator[RuleStep]:
     """The actions that give the fields of this write's target these values."""
     row = ACTIONS[write.intent.action]
     if row.shown == "field":
@@ -239,11 +239,11 @@ def _steps(write: Write, back: Mapping[str, Json]) -> Iterator[Step]:
         for action, into in (("series_remove", False), ("series_add", True)):
             these: list[Json] = [name for name, inside in sorted(back.items()) if inside is into]
             if these:
-                yield Step(action=action, params={"value": these})
+                yield RuleStep(action=action, params={"value": these})
     else:
         place = {name: write.intent.params[name] for name in ("tc", "tc_run_id") if name in write.intent.params}
         named = place if row.shown == "campaign" else {}
-        yield Step(action="edit_cluster" if named else "update_draft", params={**named, **back})
+        yield RuleStep(action="edit_cluster" if named else "update_draft", params={**named, **back})
 
 
 def _seen(write: Write) -> bool:
@@ -251,8 +251,8 @@ def _seen(write: Write) -> bool:
     return write.key.item not in ACTIONS[write.intent.action].unseen
 
 
-def _half_kept(write: Write) -> Kept:
-    return Kept(write=write, why=_BELONGS, cannot=True)
+def _half_kept(write: Write) -> NotUndone:
+    return NotUndone(write=write, why=_BELONGS, cannot=True)
 
 
 def _since(later: Write) -> str:

@@ -9,7 +9,7 @@ import pytest
 from tests.looks import BUDGET_500, HOUR, INTERVAL, MINUTE, TCS, Story, a_rule, a_story, tcs
 from worker.engine.looks import Settings, firings_reach, mode_of
 from worker.model.facts import EventId, PartnerId
-from worker.model.rules import Rule, Step, Surge
+from worker.model.rules import Rule, RuleStep, Surge
 from worker.model.writes import Mode
 
 X, Y = "event.city == 'x' || event.city == 'xy'", "event.city == 'y' || event.city == 'xy'"
@@ -197,8 +197,8 @@ def test_equal_wishes_share_one_write_of_the_highest_priority_then_the_smallest_
 @pytest.mark.parametrize("first", ["each", "plain"])
 def test_an_action_for_each_of_a_list_and_a_plain_one_share_an_equal_wish(first: str) -> None:
     each = on_tcs("each")
-    each = replace(each, do=(Step(action="edit_cluster", params={"budget": 120.0}, each=True),))
-    one = Step(action="edit_cluster", params={"tc": "b", "tc_run_id": 1, "budget": 120.0})
+    each = replace(each, do=(RuleStep(action="edit_cluster", params={"budget": 120.0}, each=True),))
+    one = RuleStep(action="edit_cluster", params={"tc": "b", "tc_run_id": 1, "budget": 120.0})
     story = a_story(each, replace(a_rule("plain", X), do=(one,)), confirming=False)
     story.event(city="")
     story.put(TCS, tcs("a"))

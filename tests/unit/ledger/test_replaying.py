@@ -16,7 +16,7 @@ from worker.ledger.sql import SqlLedger, in_memory_ledger
 from worker.model.commits import Commit, LogFilter, Sending
 from worker.model.facts import Json
 from worker.model.writes import FINAL, Write
-from worker.writes.life import MOVES, Input, Policy, Step, move
+from worker.writes.life import MOVES, Input, Next, Policy, move
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -39,7 +39,7 @@ class Kept(Life):
         super().__init__(policy)
         self.ledger, self.write = ledger, write
 
-    def take(self, event: Input) -> Step:
+    def take(self, event: Input) -> Next:
         step = super().take(event)
         if step.move is not None:
             self.ledger.apply(Commit(at=NOW, moves=(step.move,)))

@@ -35,7 +35,7 @@ from worker.model.facts import (
     WriteId,
 )
 from worker.model.records import KINDS, REASONS, Record, of_write
-from worker.model.rules import Judgement, RuleSet, Scope, Step, Truth, Watch
+from worker.model.rules import Judgement, RuleSet, RuleStep, Scope, Truth, Watch
 from worker.model.writes import FINAL, State
 
 # --- facts ---------------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ class Named:
 
 def test_a_rule_names_the_facts_of_its_condition_its_watches_and_its_computed_values() -> None:
     rule = a_rule(
-        Step(action="create_draft", params={"goal": "ROAS", "total_budget": Named(names=frozenset({"defaults"}))}),
+        RuleStep(action="create_draft", params={"goal": "ROAS", "total_budget": Named(names=frozenset({"defaults"}))}),
         when=Named(names=frozenset({"event", "now"})),
         on_change=(Watch(fact="suggested_tcs", by=("tc",)),),
     )

@@ -11,7 +11,7 @@ from tests.unit.reading.virtual import VirtualClock, no_chance
 from worker.model.exchange import Places, Urgency
 from worker.model.facts import PartnerId
 from worker.reading import gate as gates
-from worker.reading.gate import Asked, Gate, Verdict, floor_until
+from worker.reading.gate import Gate, LastRequest, Verdict, floor_until
 from worker.reading.pacer import Pacer
 
 HALL = PartnerId("partner-id-hall")
@@ -138,13 +138,13 @@ def test_a_stored_answer_serves_who_can_live_with_its_age(max_age_s: float, expe
     ],
 )
 def test_a_resource_that_fails_waits_longer(failures: int, expected_s: float, reason: str) -> None:
-    asked: Asked[Told] = Asked(reply=None, began=0.0, ended=100.0, failures=failures)
+    asked: LastRequest[Told] = LastRequest(reply=None, began=0.0, ended=100.0, failures=failures)
 
     assert floor_until(asked, FLOOR_S) == 100.0 + expected_s, reason
 
 
 def test_a_floor_beyond_ten_seconds_is_kept_by_failures_too() -> None:
-    asked: Asked[Told] = Asked(reply=None, began=0.0, ended=100.0, failures=5)
+    asked: LastRequest[Told] = LastRequest(reply=None, began=0.0, ended=100.0, failures=5)
 
     assert floor_until(asked, 30.0) == 130.0
 

@@ -4,7 +4,7 @@ import pytest
 
 from worker.model.errors import InputErrors
 from worker.model.facts import Json
-from worker.model.rules import Step
+from worker.model.rules import RuleStep
 from worker.rules.load import Loaded, read_rules
 
 HEAD = "rules:\n  - id: a\n    when: event.status == 'x'\n    do:\n      - %s\n"
@@ -14,7 +14,7 @@ def loaded(written: str) -> Loaded:
     return read_rules({"r.yaml": HEAD % written})
 
 
-def step(written: str) -> Step:
+def step(written: str) -> RuleStep:
     return loaded(written).rules.rules[0].do[0]
 
 
@@ -42,7 +42,7 @@ def test_a_request_is_read_with_all_its_parts() -> None:
         "spends": False,
         "confirm": {"get": "/events/{eid}?x=1", "when": "response.city == 'Leipzig'"},
     }
-    assert found == Step(action="write", params=params)
+    assert found == RuleStep(action="write", params=params)
 
 
 def test_confirm_may_stand_beside_the_write() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from worker.model.errors import InputErrors
 from worker.model.facts import Json
-from worker.model.rules import Computed, Step, Template
+from worker.model.rules import Computed, RuleStep, Template
 from worker.rules.load import read_rules
 from worker.rules.registry import with_custom
 
@@ -12,7 +12,7 @@ HEAD = "rules:\n  - id: a\n    when: event.status == 'x'\n    do: [%s]\n"
 WATCHING = "rules:\n  - id: a\n    on_change: suggested_tcs\n    do: [%s]\n"
 
 
-def step(action: str, head: str = HEAD) -> Step:
+def step(action: str, head: str = HEAD) -> RuleStep:
     (rule,) = read_rules({"r.yaml": head % action}).rules.rules
     return rule.do[0]
 
@@ -44,7 +44,7 @@ def mistakes(text: str) -> list[str]:
     ],
 )
 def test_each_action_is_read_with_what_it_takes(written: str, action: str, params: dict[str, Json]) -> None:
-    assert step(written) == Step(action=action, params=params)
+    assert step(written) == RuleStep(action=action, params=params)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from worker.model.errors import InputErrors
 from worker.model.facts import EventId, Json, RuleId
-from worker.model.rules import Rule, RuleSet, Scope, Step
+from worker.model.rules import Rule, RuleSet, RuleStep, Scope
 from worker.rules.load import read_rules
 from worker.rules.registry import BUILT_IN_REGISTRY, CustomFact, with_custom
 from worker.rules.testfile import Answer, Expected, Held, RuleTest, Stands, read_tests
@@ -278,7 +278,7 @@ class _Twice:
 
 
 def test_words_of_any_computed_value_are_known_to_items() -> None:
-    rule = Rule(id=rules().rules[0].id, file="r.yaml", do=(Step(action="boost", params={"x": _Twice()}),))
+    rule = Rule(id=rules().rules[0].id, file="r.yaml", do=(RuleStep(action="boost", params={"x": _Twice()}),))
     text = "tests: [{name: a, given: {clusters: [{heft: 1}]}, steps: [{at: 0s}]}]\n"
     (found,) = read_tests({"t.yaml": text}, RuleSet(rules=(rule,)), BUILT_IN_REGISTRY)
     assert found.given.others == {"clusters": [{"heft": 1}]}

@@ -14,9 +14,9 @@ from worker.writes.life import (
     FoundSending,
     Input,
     Looked,
+    Next,
     Policy,
     Settling,
-    Step,
     Then,
     Verdict,
     advance,
@@ -47,7 +47,7 @@ class Course:
         self.now_s = 1000.0
         self._then: Then = "rest"
 
-    def take(self, event: Input) -> Step:
+    def take(self, event: Input) -> Next:
         """Gives one input, and keeps what follows as the shells do."""
         at = (NOW + timedelta(seconds=self.now_s - 1000.0), self.now_s)
         step = advance(self.write, self.settling, event, self.policy, at)
@@ -77,15 +77,15 @@ class Course:
         self.write = replace(sending.after, before="RUNNING", before_known=True)
         return self
 
-    def attempt(self, outcome: Outcome) -> Step:
+    def attempt(self, outcome: Outcome) -> Next:
         """Sends, and the attempt ends like this."""
         return self.send().answer(outcome)
 
-    def answer(self, outcome: Outcome) -> Step:
+    def answer(self, outcome: Outcome) -> Next:
         """What was sent ends like this, now."""
         return self.take(Attempted(outcome=outcome))
 
-    def look(self, says: Says, *, third: str | None = None, ago: float = 0.0) -> Step:
+    def look(self, says: Says, *, third: str | None = None, ago: float = 0.0) -> Next:
         """A read that began ``ago`` seconds ago and has just said this."""
         return self.take(Looked(evidence=seen(says, third), began=self.now_s - ago))
 
@@ -106,7 +106,7 @@ class Course:
             self.take(FoundSending())
         return self
 
-    def verdict(self, *, applied: bool) -> Step:
+    def verdict(self, *, applied: bool) -> Next:
         """A person resolves it."""
         return self.take(Verdict(applied=applied, because="looked it up"))
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.builders import a_fact, a_rule, a_scope, unreadable
 from worker.model.facts import Fact, Json
-from worker.model.rules import Scope, Step, Template
+from worker.model.rules import RuleStep, Scope, Template
 from worker.writes.intents import NotComputable, computed_params, each_of, judged, plan_steps, wishes_of
 
 ROCK: dict[str, Json] = {"tc": "rock", "tc_run_id": 7}
@@ -35,8 +35,8 @@ class OfItem:
         return item[self.name]
 
 
-def edit(each: bool = True, **params: Any) -> Step:  # noqa: ANN401 - values of any kind
-    return Step(action="edit_cluster", params=params, each=each)
+def edit(each: bool = True, **params: Any) -> RuleStep:  # noqa: ANN401 - values of any kind
+    return RuleStep(action="edit_cluster", params=params, each=each)
 
 
 def after(*added: Json, **facts: Fact) -> Scope:
@@ -46,7 +46,7 @@ def after(*added: Json, **facts: Fact) -> Scope:
 def test_what_is_computed_stands_where_it_was_written() -> None:
     first: list[Template] = [OfItem(name="tc"), 1]
     inside: dict[str, Template] = {"y": first}
-    step = Step(action="update_draft", params={"x": inside, "z": OfItem(name="tc_run_id")})
+    step = RuleStep(action="update_draft", params={"x": inside, "z": OfItem(name="tc_run_id")})
     scope = replace(a_scope(), extra={"item": ROCK})
     assert computed_params("p", step, scope) == {"x": {"y": ["rock", 1]}, "z": 7}
     with pytest.raises(NotComputable, match=r"p\.x\.y\[0\] = item\.tc: item has no field 'tc'"):
@@ -57,7 +57,7 @@ def test_what_is_computed_stands_where_it_was_written() -> None:
 
 def test_only_what_was_computed_is_judged_and_what_is_wrong_is_left_out() -> None:
     bid: list[Template] = [OfItem(name="b")]
-    step = Step(action="edit_cluster", params={"tc": 5, "budget": OfItem(name="a"), "bid": bid, "x": 1})
+    step = RuleStep(action="edit_cluster", params={"tc": 5, "budget": OfItem(name="a"), "bid": bid, "x": 1})
     fit, fault = judged("p", step, {"tc": 5, "budget": "9999", "bid": [float("inf")], "x": 1, "tc_run_id": 7})
     assert fit == {"tc": 5, "x": 1, "tc_run_id": 7}
     assert fault == "p.budget is the text '9999', and must be a number; p.bid is [inf], which is not finite"
@@ -93,7 +93,7 @@ def test_each_added_cluster_is_a_write_with_its_own_values() -> None:
 
 def test_twenty_added_clusters_are_twenty_writes_that_wait_for_none_of_each_other() -> None:
     added: list[Json] = [{"tc": f"cluster {number}", "tc_run_id": number} for number in range(20)]
-    rule = a_rule(Step(action="pause"), edit(budget=5), Step(action="boost"))
+    rule = a_rule(RuleStep(action="pause"), edit(budget=5), RuleStep(action="boost"))
     planned = plan_steps(rule, after(*added), {})
     assert [(one.position, one.intent.order) for one in planned] == [(0, 0), *[(1, 1)] * 20, (2, 2)]
     assert len({one.item for one in planned if one.position == 1}) == 20
@@ -107,7 +107,7 @@ def test_nothing_added_is_nothing_to_write() -> None:
 
 
 def test_a_rule_that_goes_through_what_was_added_stands_for_no_wish_by_its_text() -> None:
-    assert [wish.target for wish in wishes_of(a_rule(Step(action="pause"), edit(budget=5)))] == [
+    assert [wish.target for wish in wishes_of(a_rule(RuleStep(action="pause"), edit(budget=5)))] == [
         "client_campaign_status"
     ]
 
@@ -155,7 +155,7 @@ def test_a_run_is_a_whole_number_however_it_is_spelled() -> None:
 def test_the_partners_internal_id_is_kept_with_a_write_that_names_it(
     params: dict[str, Template], names: bool, reason: str
 ) -> None:
-    step = Step(action="write", params=params)
+    step = RuleStep(action="write", params=params)
     scope = a_scope({"partner": a_fact({"id": 12})})
     assert computed_params("p", step, scope).get("client_id") == ("12" if names else None), reason
     if names:

@@ -8,7 +8,7 @@ import pytest
 from tests.builders import RULE, a_fact, a_rule, a_scope, a_step, an_intent
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json, Known
-from worker.model.rules import Scope, Step
+from worker.model.rules import RuleStep, Scope
 from worker.writes.evidence import Wish, wish_of
 from worker.writes.intents import NotComputable, amount_of, asks_always, plan_steps, reads_back, wishes_of
 
@@ -35,8 +35,8 @@ class Sum:
         return float(str(default)) + self.plus
 
 
-def a_computed_draft(plus: float = 0.0) -> Step:
-    return Step(action="create_draft", params={"goal": "ROAS", "total_budget": Sum(plus=plus)})
+def a_computed_draft(plus: float = 0.0) -> RuleStep:
+    return RuleStep(action="create_draft", params={"goal": "ROAS", "total_budget": Sum(plus=plus)})
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_the_budget_that_a_write_commits(
 
 def test_a_relative_value_is_kept_with_what_it_was_computed_from() -> None:
     """Each write of a firing has the fields of its own target, and the rest of the context as all others."""
-    step = Step(action="update_draft", params={"total_budget": 120.0}, relative=("bid", "total_budget"))
+    step = RuleStep(action="update_draft", params={"total_budget": 120.0}, relative=("bid", "total_budget"))
     facts = {"setup": a_fact({"state": "DRAFT", "total_budget": 100})}
     relative, plain = plan_steps(a_rule(step, a_step("pause")), a_scope(facts), {"written": {}})
     assert relative.intent.context == {"written": {}, "computed_from": {"total_budget": 100, "bid": None}}

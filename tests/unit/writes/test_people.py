@@ -7,7 +7,7 @@ import pytest
 from tests.builders import NOW, a_policy, a_write
 from tests.unit.writes.course import ACCEPTED, DENIED, LOST, NO_CONNECTION, Course, after_lost_attempt
 from worker.model.writes import State
-from worker.writes.life import Settling, Step, Unwanted, Verdict, attempts_left
+from worker.writes.life import Next, Settling, Unwanted, Verdict, attempts_left
 
 UNWANTED = Unwanted(reason="no_longer_holds", why="the condition is false")
 PROOF = Settling(ended=0.0, absent=3, last_read=200.0)
@@ -122,5 +122,5 @@ def test_an_unwanted_write_that_is_not_proved_absent_goes_on_being_settled() -> 
 
 def test_a_verdict_is_about_the_write_not_about_this_process() -> None:
     course = Course(a_write(state="needs_human"), settling=PROOF)
-    step: Step = course.take(Verdict(applied=True, because="seen in the console"))
+    step: Next = course.take(Verdict(applied=True, because="seen in the console"))
     assert step.settling is None

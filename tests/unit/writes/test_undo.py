@@ -10,7 +10,7 @@ import pytest
 from tests.builders import NOW, a_write
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json, RuleId, WriteId
-from worker.model.rules import Step
+from worker.model.rules import RuleStep
 from worker.model.writes import FINAL, NO_RULE, State, Write
 from worker.writes.undo import Foreign, Undoing, left_now, may_have_effect, put_back_by, undoing
 
@@ -42,19 +42,19 @@ def of(chosen: Sequence[Write], history: Sequence[Write] = (), foreign: Foreign 
 @pytest.mark.parametrize(
     ("action", "params", "before", "step"),
     [
-        ("pause", {}, "RUNNING", Step(action="run")),
-        ("run", {}, "PAUSED", Step(action="pause")),
-        ("optimisation", {"value": "OFF"}, "ON", Step(action="optimisation", params={"value": "ON"})),
-        ("ad_optimisation", {"value": "ON"}, "OFF", Step(action="ad_optimisation", params={"value": "OFF"})),
+        ("pause", {}, "RUNNING", RuleStep(action="run")),
+        ("run", {}, "PAUSED", RuleStep(action="pause")),
+        ("optimisation", {"value": "OFF"}, "ON", RuleStep(action="optimisation", params={"value": "ON"})),
+        ("ad_optimisation", {"value": "ON"}, "OFF", RuleStep(action="ad_optimisation", params={"value": "OFF"})),
         (
             "frontend_status",
             {"value": "HIDDEN"},
             "FLAGGED",
-            Step(action="frontend_status", params={"value": "FLAGGED"}),
+            RuleStep(action="frontend_status", params={"value": "FLAGGED"}),
         ),
     ],
 )
-def test_the_value_before_is_put_back(action: str, params: dict[str, Json], before: str, step: Step) -> None:
+def test_the_value_before_is_put_back(action: str, params: dict[str, Json], before: str, step: RuleStep) -> None:
     write = sent(1, action, before, params=params)
     found = of([write]).put_back
     assert found is not None
@@ -103,34 +103,34 @@ def test_every_action_is_either_put_back_or_named(name: str) -> None:
             "update_draft",
             {"total_budget": 750.0, "colour": "red"},
             {"state": "DRAFT", "goal": "ROAS", "total_budget": 500.0, "colour": "blue"},
-            (Step(action="update_draft", params={"total_budget": 500.0, "colour": "blue"}),),
+            (RuleStep(action="update_draft", params={"total_budget": 500.0, "colour": "blue"}),),
             {"total_budget": 750.0, "colour": "red"},
         ),
         (
             "edit_cluster",
             {"tc": "jazz", "tc_run_id": 7, "budget": 120},
             {"exists": True, "budget": 80},
-            (Step(action="edit_cluster", params={"tc": "jazz", "tc_run_id": 7, "budget": 80}),),
+            (RuleStep(action="edit_cluster", params={"tc": "jazz", "tc_run_id": 7, "budget": 80}),),
             {"budget": 120},
         ),
         (
             "series_add",
             {"value": ["e7", "e8"]},
             ["e7"],
-            (Step(action="series_remove", params={"value": _E8}),),
+            (RuleStep(action="series_remove", params={"value": _E8}),),
             {"e8": True},
         ),
         (
             "series_remove",
             {"value": ["e7", "e8"]},
             ["e7"],
-            (Step(action="series_add", params={"value": _E7}),),
+            (RuleStep(action="series_add", params={"value": _E7}),),
             {"e7": False},
         ),
     ],
 )
 def test_records_and_series_are_put_back_field_by_field(
-    action: str, params: dict[str, Json], before: Json, steps: tuple[Step, ...], left: dict[str, Json]
+    action: str, params: dict[str, Json], before: Json, steps: tuple[RuleStep, ...], left: dict[str, Json]
 ) -> None:
     found = of([sent(1, action, before, params=params)]).put_back
     assert found is not None
@@ -174,7 +174,7 @@ def test_a_member_that_came_and_went_is_where_it_was() -> None:
     went = sent(2, "series_remove", ["e7"], params={"value": ["e7"]})
     found = of([came, went]).put_back
     assert found is not None
-    assert found.steps == (Step(action="series_remove", params={"value": _E8}),)
+    assert found.steps == (RuleStep(action="series_remove", params={"value": _E8}),)
     assert of([came, went, sent(3, "series_remove", ["e8"], params={"value": ["e8"]})]).put_back is None
 
 
