@@ -7,7 +7,7 @@ records nothing new and waits for what is in flight.
 
 import asyncio
 import gc
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from worker.engine.cycle import Cycle
-from worker.engine.partners import ASKED_AGAIN, ASKED_AGAIN_MAX, Identities, Partners, Renewed, held_while_gone, said_of
+from worker.engine.partners import Identities, Partners, Renewed, held_while_gone, said_of
 from worker.engine.parts import Parts
 from worker.engine.ports import RELOAD_EVERY, CycleReport
 from worker.engine.state import PartnerState
@@ -141,6 +141,9 @@ class RulesStatus:
 
 
 PARTNERS_EVERY = timedelta(seconds=60)
+SIGN_IN_AGAIN = timedelta(seconds=5)
+SIGN_IN_AGAIN_MAX = timedelta(seconds=60)
+"""How soon a service that cannot be reached is tried again: twice as late each time."""
 DENIED_AGAIN = timedelta(minutes=5)
 """How long a partner for which the service refuses our credentials is left in peace."""
 LATE = 3
@@ -206,10 +209,8 @@ class Daemon:
         self._cycle = Cycle(parts)
         self._rules_status = RulesStatus(hash="", files_hash="", loaded_at=parts.clock.now())
         self._partners = Partners(self._cycle.load, parts.clock.now)
-        self._identities = Identities(parts, self._identified)
-        self._named: tuple[PartnerId, ...] = ()
+        self._identities = Identities(parts)
         self._held: dict[PartnerId, str] = {}
-        self._scheduler: AsyncIOScheduler | None = None
         self._since = parts.clock.now()
         self._failing = Failing()
         self._lasting = Lasting()
@@ -240,9 +241,10 @@ class Daemon:
             beside.append(asyncio.ensure_future(self._end_after(lasting)))
         try:
             self._save_status()
-            await self._quiet(self._settings.interval)
+            await self._or_stop(self._clock.sleep(self._settings.interval.total_seconds()))
             partners = await self._signed_in()
             if partners:
+                await self._or_stop(self._identities.ask(partners))
                 self._watch(scheduler, partners)
                 scheduler.start()
             await self._stop.wait()
@@ -251,7 +253,6 @@ class Daemon:
             self._ended = str(problem)
             raise
         finally:
-            self._identities.stop()
             for task in beside:
                 task.cancel()
             if scheduler.running:
@@ -273,14 +274,8 @@ class Daemon:
         except WorkerError as problem:
             self._reporter.alarm("partners_unknown", error=str(problem), hint=problem.hint)
             return  # who they are stays as it was; their own looks say what else is wrong
-        self._tell_of(self._renew(scheduler, named))
-
-    def _identified(self) -> None:
-        """More is known of who the partners are."""
-        if self._scheduler is not None and not self._stop.is_set():
-            self._tell_of(self._renew(self._scheduler, self._named))
-
-    def _tell_of(self, renewed: Renewed) -> None:
+        await self._identities.ask(named)
+        renewed = self._renew(scheduler, named)
         for partner in renewed.found:
             self._reporter.note("partner_found", partner=partner)
         for partner in renewed.lost:
@@ -289,7 +284,6 @@ class Daemon:
             self._reporter.alarm("ledger_unwritable", error=str(renewed.failed), hint=renewed.failed.hint)
 
     def _renew(self, scheduler: AsyncIOScheduler, named: tuple[PartnerId, ...]) -> Renewed:
-        self._scheduler, self._named = scheduler, named
         try:
             watched, held = self._identities.apart(named, [state.partner for state in self._partners])
         except LedgerUnwritable as problem:
@@ -404,7 +398,7 @@ class Daemon:
 
     async def _signed_in(self) -> tuple[PartnerId, ...]:
         """The partners to watch. A service that cannot be reached is tried on; refused credentials end the start."""
-        wait = ASKED_AGAIN
+        wait = SIGN_IN_AGAIN
         while not self._stop.is_set():
             try:
                 partners = await self._partners_now()
@@ -414,8 +408,8 @@ class Daemon:
                 self._unreachable = str(problem)
                 self._reporter.alarm("service_unreachable", error=str(problem), again_in=wait.total_seconds())
                 self._save_status()
-                await self._quiet(wait)
-                wait = min(ASKED_AGAIN_MAX, wait * 2)
+                await self._or_stop(self._clock.sleep(wait.total_seconds()))
+                wait = min(SIGN_IN_AGAIN_MAX, wait * 2)
                 continue
             self._unreachable = None
             if not partners:
@@ -513,12 +507,12 @@ class Daemon:
         else:
             self._unwritable_since = None
 
-    async def _quiet(self, wait: timedelta) -> None:
-        """Waits, but no longer than until the stop."""
-        sleeping: asyncio.Future[object] = asyncio.ensure_future(self._clock.sleep(wait.total_seconds()))
+    async def _or_stop(self, work: Coroutine[object, object, object]) -> None:
+        """Waits for this, but no longer than until the stop."""
+        working: asyncio.Future[object] = asyncio.ensure_future(work)
         stopping: asyncio.Future[object] = asyncio.ensure_future(self._stop.wait())
-        await asyncio.wait([sleeping, stopping], return_when=asyncio.FIRST_COMPLETED)
-        for one in (sleeping, stopping):
+        await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+        for one in (working, stopping):
             one.cancel()
 
     async def _keep_time(self, scheduler: AsyncIOScheduler) -> None:

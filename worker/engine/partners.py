@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from worker.engine.parts import Parts
 from worker.engine.ports import Urgency
@@ -24,9 +24,8 @@ from worker.model.writes import Write
 from worker.writes.evidence import folded
 from worker.writes.life import hold
 
-ASKED_AGAIN = timedelta(seconds=5)
-ASKED_AGAIN_MAX = timedelta(seconds=60)
-"""How soon a partner whose record cannot be read is asked again who it is: twice as late each time."""
+UNASKED = "has not been read yet"
+"""Why it is not known who a partner is, where nobody has asked."""
 
 
 def held_while_gone(
@@ -53,8 +52,8 @@ def told_apart(
     unreadable: Mapping[PartnerId, str],
 ) -> tuple[list[PartnerId], dict[PartnerId, str]]:
     """Of the partners that are named, in the order in which they come first: those to watch, and why each of the others
-    is held. ``records``: the id in each one's record, as far as it is known; ``unreadable``: why it could not be read,
-    last time. Who is in neither is asked just now, and waits without a word, with those that come after it. Pure.
+    is held. ``records``: the id in each one's record, as far as it is known; ``unreadable``: why that of another could
+    not be read, last time. Pure.
 
     Nobody new is watched beside one of whom it is not known who it is. Where it is known of nobody, the first is
     watched: then at least nothing is done twice, and something is done.
@@ -63,55 +62,63 @@ def told_apart(
     held: dict[PartnerId, str] = {}
     taken: dict[str, PartnerId] = {}
     unsure = next((one for one in order if one in watched and one not in records), None) if len(order) > 1 else None
-    asking = False
     for partner in order:
         record = records.get(partner)
-        asking = asking or (record is None and partner not in unreadable)
         if record in taken:
             held[partner] = f"it is the same partner as {taken[record]}: the record of both has the id {record}"
         elif partner in watched or len(order) == 1:
             chosen.append(partner)
-        elif asking:
-            continue
         elif unsure is not None or record is None:
             of = partner if unsure is None else unsure
-            if of in unreadable:
-                held[partner] = f"it may be the same as another partner: the record of {of} {unreadable[of]}"
+            held[partner] = f"it may be the same as another partner: the record of {of} {unreadable.get(of, UNASKED)}"
             continue
         else:
             chosen.append(partner)
         if record is not None:
             taken.setdefault(record, partner)
-    if not chosen and order and not asking:
+    if not chosen and order:
         chosen = [next(iter(order))]
         held.pop(chosen[0], None)
     return chosen, held
 
 
 class Identities:
-    """Who the named partners are by the service's own word. ``changed`` is called when more is known of one."""
+    """Who the named partners are by the service's own word."""
 
-    def __init__(self, parts: Parts, changed: Callable[[], None]) -> None:
-        self._clock = parts.clock
+    def __init__(self, parts: Parts) -> None:
         self._service = parts.service
         self._ledger = parts.ledger
         self._timeout_s = parts.settings.timeout.total_seconds()
-        self._changed = changed
-        self._named: tuple[PartnerId, ...] = ()
         self._facts: dict[PartnerId, Fact] = {}
         self._records: dict[PartnerId, str] = {}
         self._unreadable: dict[PartnerId, str] = {}
-        self._asking: dict[PartnerId, asyncio.Task[None]] = {}
+
+    async def ask(self, named: Collection[PartnerId]) -> None:
+        """Asks each of several partners of whom it is not known yet, side by side, for no longer than one answer."""
+        unknown = [partner for partner in named if partner not in self._records] if len(named) > 1 else []
+        if not unknown:
+            return
+        reads = {
+            partner: asyncio.ensure_future(self._service.read(partner, None, PARTNER, urgency=Urgency.FACT))
+            for partner in unknown
+        }
+        try:
+            await asyncio.wait(reads.values(), timeout=self._timeout_s)
+        finally:
+            heard = {partner: read.result() for partner, read in reads.items() if read.done()}
+            for read in reads.values():
+                read.cancel()
+        for partner in unknown:
+            if partner in heard:
+                self._note(partner, heard[partner])
+            else:
+                self._unreadable[partner] = f"was not answered within {self._timeout_s:.0f} s"
 
     def apart(
         self, named: tuple[PartnerId, ...], watched: Collection[PartnerId]
     ) -> tuple[list[PartnerId], dict[PartnerId, str]]:
-        """See `told_apart`. Of several, each that is not known yet is asked from now on; who was watched before comes
-        first, also by an earlier process: it has done what the other would do again."""
-        self._named = named
-        for partner in named if len(named) > 1 else ():
-            if partner not in self._records and partner not in self._asking:
-                self._asking[partner] = asyncio.ensure_future(self._ask(partner))
+        """See `told_apart`. Who was watched before comes first, also by an earlier process: it has done what the other
+        would do again."""
         order = sorted(named, key=lambda one: (one not in watched, self._ledger.partner_memory(one) is None, one))
         return told_apart(order, watched, self._records, self._unreadable)
 
@@ -120,38 +127,6 @@ class Identities:
         fact = self._facts.pop(state.partner, None)
         if fact is not None:
             state.observe_shared(PARTNER, fact)
-
-    def stop(self) -> None:
-        """Asks nobody any more."""
-        for task in self._asking.values():
-            task.cancel()
-
-    async def _ask(self, partner: PartnerId) -> None:
-        """Until it is known, or the partner is no longer named."""
-        wait_s = ASKED_AGAIN.total_seconds()
-        try:
-            while partner in self._named:
-                self._note(partner, await self._read(partner))
-                if partner in self._records:
-                    return
-                await self._clock.sleep(wait_s)
-                wait_s = min(2 * wait_s, ASKED_AGAIN_MAX.total_seconds())
-        finally:
-            self._asking.pop(partner, None)
-
-    async def _read(self, partner: PartnerId) -> Fact:
-        """The partner's record. The others do not wait for longer than for one answer until this one is heard."""
-        reading = asyncio.ensure_future(self._service.read(partner, None, PARTNER, urgency=Urgency.FACT))
-        patience = asyncio.ensure_future(self._clock.sleep(self._timeout_s))
-        try:
-            await asyncio.wait([reading, patience], return_when=asyncio.FIRST_COMPLETED)
-            if not reading.done() and partner not in self._unreadable:
-                self._unreadable[partner] = f"was not answered within {self._timeout_s:.0f} s"
-                self._changed()
-            return await reading
-        finally:
-            reading.cancel()
-            patience.cancel()
 
     def _note(self, partner: PartnerId, fact: Fact) -> None:
         record = _id_in(fact)
@@ -167,7 +142,6 @@ class Identities:
         else:
             self._records[partner] = record
             self._unreadable.pop(partner, None)
-        self._changed()
 
 
 def _id_in(record: Fact) -> str | None:
