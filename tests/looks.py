@@ -18,7 +18,6 @@ from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation,
 from worker.model.records import Record
 from worker.model.rules import Computed, Rule, RuleSet, RuleStep, Watch
 from worker.model.writes import State, Write
-from worker.rules.cel import compile_source
 from worker.rules.conditions import computed, condition
 from worker.writes.life import move
 
@@ -56,7 +55,7 @@ def _step(text: str) -> RuleStep:
         return RuleStep(action=action)
     if action != "create_draft":
         return RuleStep(action=action, params={"value": value})
-    budget: Json | Computed = computed(compile_source(value[1:])) if value.startswith("=") else float(value)
+    budget: Json | Computed = computed(value[1:]) if value.startswith("=") else float(value)
     return RuleStep(action=action, params={"goal": "ROAS", "total_budget": budget})
 
 

@@ -18,7 +18,7 @@ import pytest
 ROOT: Final = Path(__file__).resolve().parents[2]
 WORKER: Final = ROOT / "worker"
 
-CODE_LINES_MAX: Final = 33_102
+CODE_LINES_MAX: Final = 33_433
 """Code lines of worker/, without comments, docstrings and blanks. It goes down; a commit that raises it says what for.
 From 34,220: modules that are read together became chapters."""
 FILE_LINES_MAX: Final = 700
@@ -264,7 +264,7 @@ def test_only_one_file_reads_clocks_sleeps_or_draws_randomness() -> None:
     ("packages", "homes", "reason"),
     [
         ({"apscheduler"}, ("worker/engine/daemon.py",), "when to look is decided in one place"),
-        ({"cel", "celpy"}, ("worker/rules/cel.py",), "the traps of two CEL engines are known in one place"),
+        ({"re2"}, ("worker/rules/functions.py",), "patterns are searched in one place, which bounds what they cost"),
         ({"alembic", "sqlalchemy"}, ("worker/ledger/",), "the ledger is a port, and SQL is one adapter's affair"),
         (
             {"httpx"},
@@ -272,7 +272,7 @@ def test_only_one_file_reads_clocks_sleeps_or_draws_randomness() -> None:
             "one client sends, and the tests' transport answers",
         ),
     ],
-    ids=["apscheduler", "cel", "sqlalchemy", "httpx"],
+    ids=["apscheduler", "re2", "sqlalchemy", "httpx"],
 )
 def test_each_of_these_libraries_has_one_importer(packages: set[str], homes: tuple[str, ...], reason: str) -> None:
     found = [

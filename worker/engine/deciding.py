@@ -205,7 +205,7 @@ class Decider:
             if rest is None or event in busy or event in anyway or event in seen.memory.returned:
                 found.looked_at.append(event)
                 continue
-            verdict = screen.verdict(observation, now)
+            verdict = screen.verdict(observation)
             rules = screen.needed(rest.verdict, verdict)
             if rules:
                 found.looked_at.append(event)
@@ -258,7 +258,7 @@ class Decider:
             if event in lively:
                 state.calm.stir(event)
                 continue
-            verdict = screen.verdict(observation, look.now)
+            verdict = screen.verdict(observation)
             lasting = event not in look.memory.returned and screen.settled(verdict, event, state.memories)
             state.calm.keep(event, self._due(found, observation, state, look), verdict if lasting else None)
 

@@ -29,8 +29,8 @@ from worker.engine.looks import DAY, ENFORCE_COOLDOWN
 from worker.model.commits import RuleMemory
 from worker.model.facts import EventId, FactKey, Known, Observation, RuleId
 from worker.model.rules import Rule, Scope, Truth
+from worker.rules.compiled import parse_time
 from worker.rules.conditions import CelCondition, Part, leaves, parts
-from worker.rules.contexts import parse_time
 from worker.rules.evaluate import keys_for
 from worker.rules.parameters import DATES
 from worker.rules.registry import BUILT_IN, CHANGE
@@ -321,9 +321,9 @@ class Screen:
         self.clocks: Mapping[RuleId, Clocked] = {rule.id: clocked(rule) for rule in self.rules}
         self._timed = frozenset(rule.id for rule in self.rules if _timed(rule, self.clocks[rule.id]))
 
-    def verdict(self, observation: Observation, now: datetime) -> Verdict:
+    def verdict(self, observation: Observation) -> Verdict:
         """What the conditions of the plain rules are."""
-        return self._verdicts.of(observation, now)
+        return self._verdicts.of(observation)
 
     def needed(self, before: Verdict, after: Verdict) -> list[Rule]:
         """The rules that a look takes in when the plain conditions were so and are so; none if there is no need."""

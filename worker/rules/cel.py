@@ -1,45 +1,62 @@
-"""The only door to CEL: compiles and runs conditions with one library, and reads their syntax tree with another.
+"""From the text of a condition to its tree: the grammar of CEL, with the place of every part.
 
-The Rust engine evaluates; it is fast and absorbs errors in ``&&`` and ``||`` as the standard says, but gives no tree.
-cel-python's parser gives a tree with places and is used once, at load; it takes a quarter of a second to import, so it
-is imported when the first condition is read. Both must accept a text. What is known of the engine's traps stands here:
-it has no unit ``d`` for durations, so literals are rewritten before it sees them; it takes a double divided by 0.0 for
-infinite, so quotients are rewritten to be errors where they are not finite; an integer and a double compare but do not
-add; a name that is not defined, a missing key and a wrong type are three different exceptions, and one here.
+What JSON and a clock have no use for is no part of it, and says so where it stands: bytes, unsigned numbers, messages.
+Nothing here knows what a name means, and nothing is evaluated.
 """
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
-import cel
-
-from worker.rules.durations import parse_duration
-from worker.rules.placed import placed
 from worker.rules.slips import named, slip
-from worker.rules.syntax import MACROS, LiteralKind, Node, NodeKind, walk
-
-if TYPE_CHECKING:
-    from celpy.celparser import CELParser
-    from lark import Token, Tree
+from worker.rules.syntax import MACROS, LiteralKind, Node, NodeKind
 
 SOURCE_LENGTH_MAX: Final = 4_000
+DEPTH_MAX: Final = 64
+"""Brackets in brackets, and operators on operators: what somebody writes has a few."""
+INT_MIN: Final = -(1 << 63)
+INT_MAX: Final = (1 << 63) - 1
 
-CelValue: TypeAlias = (
-    "bool | int | float | str | bytes | datetime | timedelta | list[CelValue] | dict[str, CelValue] | None"
+TYPE_NAMES: Final = frozenset({"bool", "int", "double", "string", "list", "map", "null_type", "type"})
+"""Names of types: what ``type(x)`` is compared with."""
+_BINDING: Final[Mapping[str, int]] = {
+    "||": 1,
+    "&&": 2,
+    **dict.fromkeys(("<", "<=", ">", ">=", "==", "!=", "in"), 3),
+    **dict.fromkeys(("+", "-"), 4),
+    **dict.fromkeys(("*", "/", "%"), 5),
+}
+_CHAINED: Final = frozenset({1, 2})
+_KINDS: Final[Mapping[int, NodeKind]] = {1: "or", 2: "and", 3: "compare", 4: "arithmetic", 5: "arithmetic"}
+_TOKEN = re.compile(
+    r"""(?P<skipped>[ \t\r\n\f]+|//[^\n]*)
+    |(?P<double>\d*\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)
+    |(?P<int>0x[0-9a-fA-F]+|\d+)
+    |(?P<raw>[rR](?:'''[\s\S]*?'''|\"\"\"[\s\S]*?\"\"\"|'[^'\n\r]*'|"[^"\n\r]*"))
+    |(?P<text>'''(?:\\[\s\S]|[^\\])*?'''|\"\"\"(?:\\[\s\S]|[^\\])*?\"\"\"
+        |'(?!'')(?:\\.|[^'\\\n\r])*'|"(?!"")(?:\\.|[^"\\\n\r])*")
+    |(?P<name>[A-Za-z_][A-Za-z0-9_]*)
+    |(?P<sign>&&|\|\||[=!<>]=|[-+*/%<>!?:.,()\[\]{}])""",
+    re.VERBOSE,
 )
-
-_ENGINE_ERROR = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
+_ESCAPE = re.compile(r"\\(?:[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|([\s\S]?))")
+_ESCAPED: Final[Mapping[str, str]] = {
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+    **{sign: sign for sign in "\\?\"'`"},
+}
+_TEXTS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+_BRACKETS: Final[Mapping[str, str]] = {"(": ")", "[": "]", "{": "}"}
 _QUOTES = "close it with the quote it began with; a pattern is written r'…'"
 _UNEXPECTED = "parts are joined by && or ||, a text stands in quotes, and a list in square brackets"
 _UNFINISHED = "write what is to be compared, or remove the operator at its end"
-_BRACKETS: Mapping[str, str] = {"(": ")", "[": "]", "{": "}"}
-_TEXTS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
-_NOT_FINITE = "a quotient is not a finite number: it is divided by 0"
-_RUN_ERRORS = (LookupError, RuntimeError, TypeError, ValueError, ArithmeticError)
 
 
 class BadSyntax(Exception):
@@ -51,91 +68,257 @@ class BadSyntax(Exception):
         self.hint = hint
 
 
-class CannotEvaluate(Exception):
-    """The engine met an error: something undefined, missing, or of the wrong type."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
-    """Values of names, converted for the engine once and used by many programs."""
-
-    engine: cel.Context = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
-    """A compiled condition: its text, its tree, and the engine's program."""
-
-    source: str
-    tree: Node = field(repr=False)
-    engine: cel.Program = field(repr=False, compare=False)
-
-    def run(self, context: Context) -> object:
-        """The value. Raises `CannotEvaluate`."""
-        try:
-            return self.engine.execute(context.engine)
-        except _RUN_ERRORS as error:
-            raise CannotEvaluate(_words(error)) from None
-
-
-def context_of(values: Mapping[str, CelValue]) -> Context:
-    """The values, ready for the engine. Names that are not given are undefined. Raises `CannotEvaluate`."""
-    try:
-        return Context(engine=cel.Context(variables=dict(values)))
-    except _RUN_ERRORS as error:
-        raise CannotEvaluate(_words(error)) from None
-
-
-@lru_cache(maxsize=1_000)
-def compile_source(source: str) -> Program:
-    """Reads and compiles a text; one that was compiled before is the same program. Raises `BadSyntax`."""
+def parse(source: str) -> Node:
+    """The tree of a condition. Raises `BadSyntax`."""
     if not source.strip():
         raise BadSyntax(0, "the condition is empty", "remove the key, or write what must be true")
     if len(source) > SOURCE_LENGTH_MAX:
         raise BadSyntax(0, f"the condition is longer than {SOURCE_LENGTH_MAX} characters", "split the rule")
-    _compiled(source)
-    tree = _parsed(source)
-    return Program(source=source, tree=tree, engine=_compiled(_for_engine(source, tree)))
+    tree = _Parser(source).whole()
+    if _height(tree) > DEPTH_MAX:
+        raise _too_deep()
+    return tree
 
 
-def slice_of(program: Program, node: Node) -> Program:
-    """The program of one part, to be evaluated by itself. Names that a macro around it binds are undefined there."""
-    return compile_source(program.source[node.start : node.end])
+def _height(tree: Node) -> int:
+    level, height = [tree], 0
+    while level:
+        level, height = [child for node in level for child in node.children], height + 1
+    return height
 
 
-def _compiled(source: str) -> cel.Program:
-    try:
-        return cel.compile(source)
-    except ValueError as error:
-        match = _ENGINE_ERROR.search(str(error))
-        line, column, words = match.groups() if match else ("1", "1", "not a condition that CEL understands")
-        raise _said_plainly(source, _offset(source, int(line), int(column)), words) from None
+def _too_deep() -> BadSyntax:
+    return BadSyntax(0, "the condition is nested too deeply", "split the rule")
 
 
-def _offset(source: str, line: int, column: int) -> int:
-    lines = source.split("\n")
-    before = sum(len(one) + 1 for one in lines[: line - 1])
-    return min(before + column - 1, len(source))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Token:
+    """A word of the text. ``kind`` is a group of `_TOKEN`, ``end`` where the text ends, ``bad`` where nothing fits."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
 
 
-def _said_plainly(source: str, offset: int, words: str) -> BadSyntax:
-    """The engine's grammar talk in a person's words, with the remedy of the usual slips."""
-    words = words.removeprefix("Syntax error: ")
-    if "recursion limit" in words.lower():
-        return BadSyntax(0, "the condition is nested too deeply", "split the rule")
-    rest = source[offset:]
-    word = re.match(r"\w+|&&|\|\||[=!<>]=|\S", rest)
-    found = word.group() if word is not None else rest[:1]
-    hint = slip(source[:offset], found)
-    if not rest.strip():
-        return BadSyntax(len(source.rstrip()), "the condition ends too early", hint or _open_bracket(source))
-    if words.startswith(("token recognition", "mismatched", "extraneous", "no viable", "missing")):
-        if found in {"'", '"'}:
-            return BadSyntax(offset, "this text is not closed, or has an escape that CEL does not know", _QUOTES)
-        return BadSyntax(offset, f"{named(found)} is not expected here", hint or _UNEXPECTED)
-    if words.startswith("invalid int"):
-        return BadSyntax(offset, "this whole number is too large", "give it a decimal point, as in 1000.0")
-    return BadSyntax(offset, words, hint)
+class _Parser:
+    """Reads the tokens one after the other; ``_ended`` is where the last one did, which is where its part ends."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._at = 0
+        self._ended = 0
+        self._depth = 0
+        self._token = self._read()
+
+    def whole(self) -> Node:
+        """The tree of the whole text."""
+        tree = self._choice()
+        if self._token.kind != "end":
+            raise self._unexpected()
+        return tree
+
+    def _read(self) -> _Token:
+        while True:
+            found = _TOKEN.match(self._source, self._at)
+            if found is None:
+                kind = "bad" if self._at < len(self._source) else "end"
+                return _Token(kind=kind, text=self._source[self._at : self._at + 1], start=self._at, end=self._at)
+            self._at = found.end()
+            if found.lastgroup != "skipped":
+                kind = "sign" if found[0] == "in" else str(found.lastgroup)
+                return _Token(kind=kind, text=found[0], start=found.start(), end=found.end())
+
+    def _take(self) -> _Token:
+        taken, self._ended = self._token, self._token.end
+        self._token = self._read()
+        return taken
+
+    def _sees(self, *signs: str) -> bool:
+        return self._token.kind == "sign" and self._token.text in signs
+
+    def _expect(self, sign: str) -> _Token:
+        if not self._sees(sign):
+            raise self._unexpected()
+        return self._take()
+
+    def _made(
+        self, kind: NodeKind, start: int, children: Sequence[Node], at: _Token | None = None, *, method: bool = False
+    ) -> Node:
+        """A node that ends here. ``at``: the token that names it, and to complain about."""
+        place, text = (start, "") if at is None else (at.start, at.text)
+        return Node(
+            kind=kind, start=start, end=self._ended, at=place, text=text, children=tuple(children), method=method
+        )
+
+    def _choice(self) -> Node:
+        self._depth += 1
+        if self._depth > DEPTH_MAX:
+            raise _too_deep()
+        start = self._token.start
+        node = self._operation(1)
+        if self._sees("?"):
+            self._take()
+            yes = self._operation(1)
+            self._expect(":")
+            node = self._made("if", start, [node, yes, self._choice()])
+        self._depth -= 1
+        return node
+
+    def _operation(self, least: int) -> Node:
+        """Operators that bind as tightly as ``least`` or tighter. A chain of && or || is one node with many children,
+        so that depth does not grow with length."""
+        start = self._token.start
+        node = self._unary()
+        while (binding := _BINDING.get(self._token.text, 0) if self._token.kind == "sign" else 0) >= least:
+            operator = self._take()
+            parts = [node, self._operation(binding + 1)]
+            while binding in _CHAINED and self._sees(operator.text):
+                self._take()
+                parts.append(self._operation(binding + 1))
+            node = self._made(_KINDS[binding], start, parts, None if binding in _CHAINED else operator)
+        return node
+
+    def _unary(self) -> Node:
+        signs: list[_Token] = []
+        while self._sees("!", "-"):
+            if signs and signs[-1].text != self._token.text:
+                raise self._unexpected()
+            signs.append(self._take())
+        negative = bool(signs) and signs[-1].text == "-" and self._token.kind in ("int", "double")
+        node = self._member(signs.pop() if negative else None)
+        for sign in reversed(signs):
+            node = self._made("not" if sign.text == "!" else "negate", sign.start, [node])
+        return node
+
+    def _member(self, minus: _Token | None) -> Node:
+        """A value, and what follows it: fields, places and calls. ``minus``: the sign of a number."""
+        start = self._token.start if minus is None else minus.start
+        node = self._primary() if minus is None else self._literal(minus)
+        while self._sees(".", "["):
+            if self._take().text == "[":
+                index = self._choice()
+                self._expect("]")
+                node = self._made("index", start, [node, index])
+                continue
+            name = self._token
+            if name.kind != "name":
+                raise self._unexpected()
+            self._take()
+            node = self._call(start, name, [node]) if self._sees("(") else self._made("select", start, [node], name)
+        return node
+
+    def _primary(self) -> Node:
+        token = self._token
+        if token.kind not in ("sign", "bad", "end"):
+            if token.kind != "name":
+                return self._literal()
+            self._take()
+            if self._sees("("):
+                return self._call(token.start, token, [])
+            return self._word(token) if token.text in _WORDS else self._made("ident", token.start, [], token)
+        if not self._sees("(", "[", "{"):
+            raise self._unexpected()
+        self._take()
+        if token.text == "(":
+            node = self._choice()
+            self._expect(")")
+            return node
+        if token.text == "[":
+            return self._made("list", token.start, self._items("]"))
+        return self._made("map", token.start, self._items("}", pairs=True))
+
+    def _items(self, closing: str, *, pairs: bool = False) -> list[Node]:
+        """What stands between brackets, up to the closing one."""
+        found: list[Node] = []
+        while not self._sees(closing):
+            found.append(self._choice())
+            if pairs:
+                self._expect(":")
+                found.append(self._choice())
+            if not self._sees(","):
+                break
+            self._take()
+        self._expect(closing)
+        return found
+
+    def _call(self, start: int, name: _Token, target: list[Node]) -> Node:
+        self._take()
+        children = [*target, *self._items(")")]
+        if target and name.text in MACROS:
+            if len(children) not in (3, 4 if name.text == "map" else 3) or children[1].kind != "ident":
+                raise BadSyntax(name.start, f"'{name.text}' takes a name and a condition", _as_in(name.text))
+            return self._made("macro", start, children, name, method=True)
+        if name.text == "has" and not target and (len(children) != 1 or children[0].kind != "select"):
+            raise BadSyntax(name.start, "has() takes a field", "write has(event.field)")
+        return self._made("call", start, children, name, method=bool(target))
+
+    def _literal(self, minus: _Token | None = None) -> Node:
+        token = self._take()
+        kind, value = _LITERALS[token.kind](token)
+        text = token.text if minus is None else f"-{token.text}"
+        if minus is not None and isinstance(value, int | float):
+            value = -value
+        if kind == "int" and not INT_MIN <= int(value or 0) <= INT_MAX:
+            raise BadSyntax(token.start, "this whole number is too large", "give it a decimal point, as in 1000.0")
+        start = token.start if minus is None else minus.start
+        return Node(kind="literal", start=start, end=token.end, at=start, text=text, literal=kind, value=value)
+
+    def _word(self, token: _Token) -> Node:
+        kind, value = _WORDS[token.text]
+        return replace(self._made("literal", token.start, [], token), literal=kind, value=value)
+
+    def _unexpected(self) -> BadSyntax:
+        """The word at which the grammar stops, with the remedy of the usual slips."""
+        token, source = self._token, self._source
+        word = re.match(r"\w+|&&|\|\||[=!<>]=|\S", source[token.start :])
+        found = word[0] if word is not None else token.text
+        if token.kind == "end":
+            before = source.rstrip()
+            return BadSyntax(len(before), "the condition ends too early", slip(before, "") or _open_bracket(source))
+        if token.kind == "bad" and found in ("'", '"'):
+            return BadSyntax(token.start, "this text is not closed", _QUOTES)
+        glued = self._ended == token.start and token.start > 0
+        if glued and found in ("u", "U") and source[token.start - 1].isalnum():
+            return BadSyntax(token.start, "numbers without a sign are not known here", "leave the u out")
+        if glued and token.kind in ("text", "raw"):
+            return BadSyntax(self._ended - 1, "bytes are not known here: the service has none", "write a text, '…'")
+        return BadSyntax(
+            token.start, f"{named(found)} is not expected here", slip(source[: token.start], found) or _UNEXPECTED
+        )
+
+
+def _as_in(macro: str) -> str:
+    return f"write list.{macro}(x, …)"
+
+
+def _number_of(token: _Token) -> tuple[LiteralKind, int]:
+    return "int", int(token.text, 16 if token.text[:2] == "0x" else 10)
+
+
+def _double_of(token: _Token) -> tuple[LiteralKind, float]:
+    return "double", float(token.text)
+
+
+def _raw_of(token: _Token) -> tuple[LiteralKind, str]:
+    quotes = 3 if token.text[1:4] in ("'''", '"""') else 1
+    return "string", token.text[1 + quotes : -quotes]
+
+
+def _text_of(token: _Token) -> tuple[LiteralKind, str]:
+    quotes = 3 if token.text[:3] in ("'''", '"""') else 1
+
+    def plain(escape: re.Match[str]) -> str:
+        code = escape[1] or escape[2] or escape[3]
+        number = int(code, 16) if code else int(escape[4], 8) if escape[4] else None
+        if number is not None and number <= sys.maxunicode and not 0xD800 <= number <= 0xDFFF:
+            return chr(number)
+        if number is None and escape[5] in _ESCAPED:
+            return _ESCAPED[escape[5]]
+        place = token.start + quotes + escape.start()
+        raise BadSyntax(place, f"{escape[0]} is no escape that CEL knows", "write \\\\ for a backslash, or r'…'")
+
+    return "string", _ESCAPE.sub(plain, token.text[quotes:-quotes])
 
 
 def _open_bracket(source: str) -> str:
@@ -152,231 +335,15 @@ def _open_bracket(source: str) -> str:
     return f"close the {bracket} before '{source[opened[-1] + 1 :][:20].strip()}' with {_BRACKETS[bracket]}"
 
 
-@lru_cache(maxsize=1)
-def _parser() -> "CELParser":
-    from celpy.celparser import CELParser  # noqa: PLC0415 - a quarter of a second that most commands never need
-
-    return CELParser()
-
-
-def _parsed(source: str) -> Node:
-    from celpy.celparser import CELParseError  # noqa: PLC0415 - as above
-
-    try:
-        return _Reader(source).node(placed(_parser().parse(source), source))
-    except CELParseError as error:
-        offset = _offset(source, error.line, error.column) if error.line and error.column else 0
-        raise BadSyntax(offset, "this cannot be read here", "write it more simply") from None
-    except RecursionError:
-        raise BadSyntax(0, "the condition is nested too deeply", "split the rule") from None
-
-
-def _for_engine(source: str, tree: Node) -> str:
-    """The source with each literal of ``duration('7d')`` in a unit that the engine knows, and each quotient that is not
-    finite as an error: only of a finite number is the difference from itself 0."""
-    edits: list[tuple[int, int, str]] = []
-    for node in walk(tree):
-        if node.kind == "call" and node.text == "duration" and not node.method and len(node.children) == 1:
-            argument = node.children[0]
-            if argument.literal == "string":
-                edits.append((argument.start, argument.end, _engine_duration(str(argument.value))))
-        if node.kind == "arithmetic" and node.text == "/":
-            edits.append((node.end, node.end, f"].map(q, q - q == 0.0 ? q : {{}}['{_NOT_FINITE}'])[0]"))
-            edits.append((node.start, node.start, "["))
-    for start, end, spelled in sorted(edits, key=lambda edit: edit[:2], reverse=True):
-        source = source[:start] + spelled + source[end:]
-    return source
-
-
-def _engine_duration(text: str) -> str:
-    sign, spelled = ("-", text[1:]) if text.startswith("-") else ("", text)
-    try:
-        return f"'{sign}{round(parse_duration(spelled).total_seconds() * 1000)}ms'"
-    except ValueError:
-        return repr(text)  # the static check has said it already, with its place
-
-
-def _words(error: Exception) -> str:
-    if isinstance(error, KeyError):
-        return _NOT_FINITE if _NOT_FINITE in error.args else f"there is no field {error}"
-    return str(error).split(". ", 1)[0].split("\n", 1)[0].removesuffix(".")
-
-
-_OPERATORS: Final[Mapping[str, str]] = {
-    "relation_lt": "<",
-    "relation_le": "<=",
-    "relation_gt": ">",
-    "relation_ge": ">=",
-    "relation_eq": "==",
-    "relation_ne": "!=",
-    "relation_in": "in",
-    "addition_add": "+",
-    "addition_sub": "-",
-    "multiplication_mul": "*",
-    "multiplication_div": "/",
-    "multiplication_mod": "%",
+_LITERALS: Final[Mapping[str, Callable[[_Token], tuple[LiteralKind, "int | float | str"]]]] = {
+    "int": _number_of,
+    "double": _double_of,
+    "raw": _raw_of,
+    "text": _text_of,
 }
-_LITERALS: Final[Mapping[str, LiteralKind]] = {
-    "INT_LIT": "int",
-    "UINT_LIT": "uint",
-    "FLOAT_LIT": "double",
-    "STRING_LIT": "string",
-    "MLSTRING_LIT": "string",
-    "BYTES_LIT": "bytes",
-    "BOOL_LIT": "bool",
-    "NULL_LIT": "null",
+_WORDS: Final[Mapping[str, tuple[LiteralKind, "bool | str | None"]]] = {
+    "true": ("bool", True),
+    "false": ("bool", False),
+    "null": ("null", None),
+    **{name: ("type", name) for name in TYPE_NAMES},
 }
-
-_LEVELS: Final = frozenset(
-    {
-        "expr",
-        "conditionalor",
-        "conditionaland",
-        "relation",
-        "addition",
-        "multiplication",
-        "unary",
-        "member",
-        "primary",
-        "paren_expr",
-    }
-)
-
-
-class _Reader:
-    """From the parser's tree, one level of precedence a node, to ours."""
-
-    def __init__(self, source: str) -> None:
-        self._source = source
-        self._by_rule: Mapping[str, Callable[[Tree[Token]], Node]] = {
-            "expr": self._choice,
-            "conditionalor": self._junction,
-            "conditionaland": self._junction,
-            "relation": self._binary,
-            "addition": self._binary,
-            "multiplication": self._binary,
-            "unary": self._unary,
-            "member_dot": self._select,
-            "member_dot_arg": self._method,
-            "member_index": self._index,
-            "member_object": self._collection,
-            "dot_ident_arg": self._call,
-            "ident_arg": self._call,
-            "dot_ident": self._ident,
-            "ident": self._ident,
-            "list_lit": self._collection,
-            "map_lit": self._collection,
-            "literal": self._literal,
-        }
-
-    def node(self, tree: "Tree[Token]") -> Node:
-        """The node of a subtree; levels without an operator of their own vanish."""
-        while tree.data in _LEVELS and len(tree.children) == 1:
-            tree = _subtree(tree.children[0])
-        return self._by_rule[str(tree.data)](tree)
-
-    def _choice(self, tree: "Tree[Token]") -> Node:
-        return self._made("if", tree, tree.children)
-
-    def _junction(self, tree: "Tree[Token]") -> Node:
-        """A chain of one operator becomes one node with many children, so that depth does not grow with length."""
-        rule, chain = tree.data, []
-        top = tree
-        while tree.data == rule and len(tree.children) == 2:
-            chain.append(_subtree(tree.children[1]))
-            tree = _subtree(tree.children[0])
-        return self._made("or" if rule == "conditionalor" else "and", top, [tree, *reversed(chain)])
-
-    def _binary(self, tree: "Tree[Token]") -> Node:
-        operator, right = _subtree(tree.children[0]), _subtree(tree.children[1])
-        left = _subtree(operator.children[0])
-        symbol = _OPERATORS[str(operator.data)]
-        at = max(self._source.find(symbol, left.meta.end_pos, right.meta.start_pos), left.meta.end_pos)
-        return Node(
-            kind="compare" if tree.data == "relation" else "arithmetic",
-            start=tree.meta.start_pos,
-            end=tree.meta.end_pos,
-            at=at,
-            text=symbol,
-            children=(self.node(left), self.node(right)),
-        )
-
-    def _unary(self, tree: "Tree[Token]") -> Node:
-        kind = _subtree(tree.children[0]).data
-        return self._made("not" if kind == "unary_not" else "negate", tree, tree.children[1:])
-
-    def _select(self, tree: "Tree[Token]") -> Node:
-        name = _token(tree.children[1])
-        return self._made("select", tree, tree.children[:1], name=name)
-
-    def _method(self, tree: "Tree[Token]") -> Node:
-        name = _token(tree.children[1])
-        made = self._made("call", tree, [tree.children[0], *self._arguments(tree.children[2:])], name=name)
-        macro = name.value in MACROS and len(made.children) >= 3 and made.children[1].kind == "ident"
-        return Node(
-            kind="macro" if macro else "call",
-            start=made.start,
-            end=made.end,
-            at=made.at,
-            text=made.text,
-            children=made.children,
-            method=True,
-        )
-
-    def _index(self, tree: "Tree[Token]") -> Node:
-        return self._made("index", tree, tree.children)
-
-    def _call(self, tree: "Tree[Token]") -> Node:
-        return self._made("call", tree, self._arguments(tree.children[1:]), name=_token(tree.children[0]))
-
-    def _ident(self, tree: "Tree[Token]") -> Node:
-        return self._made("ident", tree, [], name=_token(tree.children[0]))
-
-    def _collection(self, tree: "Tree[Token]") -> Node:
-        kinds: Mapping[str, NodeKind] = {"list_lit": "list", "map_lit": "map", "member_object": "message"}
-        return self._made(kinds[str(tree.data)], tree, self._arguments(tree.children))
-
-    def _literal(self, tree: "Tree[Token]") -> Node:
-        token = _token(tree.children[0])
-        value = cel.compile(token.value).execute()
-        return Node(
-            kind="literal",
-            start=tree.meta.start_pos,
-            end=tree.meta.end_pos,
-            at=tree.meta.start_pos,
-            text=token.value,
-            literal=_LITERALS[token.type],
-            value=None if isinstance(value, bytes) else value,
-        )
-
-    def _arguments(self, children: "list[Tree[Token] | Token]") -> "list[Tree[Token] | Token]":
-        """What stands between the brackets: the grammar wraps it, and leaves the wrapper out where there is nothing."""
-        found: list[Tree[Token] | Token] = []
-        for child in (one for one in children if not isinstance(one, str)):
-            found.extend(child.children if child.data in {"exprlist", "mapinits", "fieldinits"} else [child])
-        return [child for child in found if not isinstance(child, str)]
-
-    def _made(
-        self, kind: NodeKind, tree: "Tree[Token]", children: "list[Tree[Token] | Token]", name: "Token | None" = None
-    ) -> Node:
-        start = tree.meta.start_pos
-        return Node(
-            kind=kind,
-            start=start,
-            end=tree.meta.end_pos,
-            at=start if name is None or name.start_pos is None else name.start_pos,
-            text="" if name is None else name.value,
-            children=tuple(self.node(_subtree(child)) for child in children),
-        )
-
-
-def _subtree(child: "Tree[Token] | Token") -> "Tree[Token]":
-    if isinstance(child, str):
-        raise TypeError(f"the parser gave a word where it promised a part: {child!r}")
-    return child
-
-
-def _token(child: "Tree[Token] | Token") -> "Token":
-    if not isinstance(child, str):
-        raise TypeError(f"the parser gave a part where it promised a word: {child.data!r}")
-    return child

@@ -10,7 +10,7 @@ from typing import Literal
 
 from worker.model.facts import Field
 
-Kind = Literal["any", "bool", "int", "double", "string", "bytes", "timestamp", "duration", "null", "list", "object"]
+Kind = Literal["any", "bool", "int", "double", "string", "timestamp", "duration", "null", "list", "object", "type"]
 
 WORDS: Mapping[Kind, str] = {
     "any": "anything",
@@ -18,15 +18,15 @@ WORDS: Mapping[Kind, str] = {
     "int": "a whole number",
     "double": "a number",
     "string": "a text",
-    "bytes": "bytes",
     "timestamp": "a time",
     "duration": "a duration",
     "null": "null",
     "list": "a list",
     "object": "a record",
+    "type": "a type",
 }
 NUMERIC: frozenset[Kind] = frozenset({"int", "double"})
-ORDERED: frozenset[Kind] = frozenset({"int", "double", "string", "timestamp", "duration", "bool", "bytes"})
+ORDERED: frozenset[Kind] = frozenset({"int", "double", "string", "timestamp", "duration", "bool"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +54,12 @@ BOOL = Type(kind="bool")
 INT = Type(kind="int")
 DOUBLE = Type(kind="double")
 STRING = Type(kind="string")
-BYTES = Type(kind="bytes")
 TIMESTAMP = Type(kind="timestamp")
 DURATION = Type(kind="duration")
 NULL = Type(kind="null")
 LIST = Type(kind="list", items=ANY)
 OBJECT = Type(kind="object")
+TYPE = Type(kind="type")
 
 _OF_FIELD: Mapping[str, Kind] = {
     "string": "string",

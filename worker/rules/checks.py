@@ -13,22 +13,20 @@ from worker.model.findings import Code
 from worker.rules.celtypes import (
     ANY,
     BOOL,
-    BYTES,
     DOUBLE,
-    DURATION,
     INT,
     NULL,
     NUMERIC,
     STRING,
-    TIMESTAMP,
+    TYPE,
     WORDS,
     Kind,
     Type,
     comparable,
     ordered,
 )
-from worker.rules.durations import duration_meant, parse_duration
-from worker.rules.functions import FUNCTIONS
+from worker.rules.durations import duration_meant
+from worker.rules.functions import ARITHMETIC, EPOCH, FUNCTIONS, CannotEvaluate, Function, Run, TooCostly, Value
 from worker.rules.remedies import (
     compared,
     macro_usage,
@@ -49,12 +47,11 @@ from worker.rules.syntax import Node, NodeKind, path_of
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _LITERAL_TYPES: Mapping[str, Type] = {
     "int": INT,
-    "uint": INT,
     "double": DOUBLE,
     "string": STRING,
-    "bytes": BYTES,
     "bool": BOOL,
     "null": NULL,
+    "type": TYPE,
 }
 
 
@@ -93,7 +90,6 @@ class _Check:
             "macro": self._macro,
             "list": self._list,
             "map": self._record,
-            "message": self._record,
             "and": self._logic,
             "or": self._logic,
             "not": self._logic,
@@ -116,8 +112,11 @@ class _Check:
         return _LITERAL_TYPES[node.literal]
 
     def _record(self, node: Node, bound: Mapping[str, Type]) -> Type:
-        for child in node.children:
-            self.type_of(child, bound)
+        for index, child in enumerate(node.children):
+            found = self.type_of(child, bound)
+            if index % 2 == 0 and found.kind not in ("string", "any"):
+                message = f"a field of a record has a text for its name, and this is {found.words}"
+                self.find(child.start, message, "write {'name': …}")
         return Type(kind="object")
 
     def _name(self, node: Node, bound: Mapping[str, Type]) -> Type:
@@ -233,22 +232,24 @@ class _Check:
 
     def _arithmetic(self, node: Node, bound: Mapping[str, Type]) -> Type:
         left, right = (self.type_of(child, bound) for child in node.children)
+        divisor = node.children[1]
+        if node.text in ("/", "%") and divisor.literal in ("int", "double") and not divisor.value:
+            self.find(divisor.start, "what is divided by 0 is unknown", "divide by another number", code="zero")
         if "any" in (left.kind, right.kind):
             self._any_with_integer(node, left, right)
             return ANY
-        kinds, symbol = {left.kind, right.kind}, node.text
-        if kinds == {"int", "double"}:
+        if {left.kind, right.kind} == {"int", "double"}:
             self._mixed(node, left)
             return DOUBLE
-        if len(kinds) == 1 and left.kind in NUMERIC:
-            if symbol == "%" and left.kind == "double":
-                self.find(node.at, "'%' takes whole numbers only", "write int(…) around both sides")
-            return replace(left, values=())
-        result = _TIMES.get((left.kind, symbol, right.kind))
-        if result is None:
-            self.find(node.at, f"{pair(node, (left, right))} cannot be combined by '{symbol}'", remedy((left, right)))
-            return ANY
-        return result
+        row = ARITHMETIC.get((node.text, left.kind, right.kind))
+        if row is not None:
+            return row[0]
+        if node.text == "%" and left.kind == right.kind == "double":
+            self.find(node.at, "'%' takes whole numbers only", "write int(…) around both sides")
+        else:
+            told = f"{pair(node, (left, right))} cannot be combined by '{node.text}'"
+            self.find(node.at, told, remedy((left, right)))
+        return ANY
 
     def _any_with_integer(self, node: Node, left: Type, right: Type) -> None:
         """What is not documented may be a number, and every number from the service is a double."""
@@ -285,28 +286,39 @@ class _Check:
             self.find(node.at, message, hint, code="function")
             return ANY
         callable_so = function.method if node.method else function.plain
-        if not callable_so or len(types) != len(function.takes):
+        if not callable_so or not function.takes_so_many(len(types)):
             self.find(node.at, f"'{node.text}' is not called so", f"write {usage(function)}", code="function")
-        else:
-            for child, found, wanted in zip(node.children, types, function.takes, strict=True):
-                if found.kind != "any" and found.kind not in wanted:
-                    takes = " or ".join(WORDS[kind] for kind in KINDS if kind in wanted)
-                    self.find(child.start, f"'{node.text}' does not take {found.words}", f"it takes {takes}")
-            self._literal_argument(node)
+            return function.gives
+        before = len(self.findings)
+        for child, found, wanted in zip(node.children, types, function.takes, strict=False):
+            if found.kind != "any" and found.kind not in wanted:
+                takes = " or ".join(WORDS[kind] for kind in KINDS if kind in wanted)
+                hint = "write x in list" if (node.text, found.kind) == ("contains", "list") else f"it takes {takes}"
+                self.find(child.start, f"'{node.text}' does not take {found.words}", hint)
+        if len(self.findings) == before:
+            self._written_out(node, function)
         return function.gives
 
-    def _literal_argument(self, node: Node) -> None:
-        if node.text != "duration":
-            return
-        argument = node.children[0]
-        if argument.literal != "string":
-            self.find(argument.start, "duration takes a text in quotes", "write duration('7d')", code="value")
-            return
+    def _written_out(self, node: Node, function: Function) -> None:
+        """What a call makes of arguments that are written out is known now: an error is one each time."""
+        first, last = node.children[0], node.children[-1]
+        if node.text == "duration" and first.literal != "string":
+            self.find(first.start, "duration takes a text in quotes", "write duration('7d')", code="value")
+        elif node.text == "matches" and last.literal == "string":
+            self._tried(last, function, ["", last.value], "write a pattern of RE2, as in r'(?i)open.air'")
+        elif function.optional and len(node.children) > 1 and last.literal == "string":
+            self._tried(last, function, [EPOCH, last.value], "")
+        elif all(child.kind == "literal" for child in node.children):
+            written = str(first.value).removeprefix("-")
+            hint = f"write {duration_meant(written)}" if node.text == "duration" else ""
+            self._tried(first, function, [one.value for one in node.children], hint)
+
+    def _tried(self, place: Node, function: Function, values: list[Value], hint: str) -> None:
         try:
-            parse_duration(str(argument.value).removeprefix("-"))
-        except ValueError as error:
-            wrong, written = str(error).partition("; ")[0], str(argument.value).removeprefix("-")
-            self.find(argument.start, wrong, f"write {duration_meant(written)}", code="value")
+            function.call(Run({}), values)
+        except (CannotEvaluate, TooCostly) as error:
+            said, _, told = str(error).partition("; ")
+            self.find(place.start, said, hint or told or f"write {usage(function)}", code="value")
 
     def _has(self, node: Node, bound: Mapping[str, Type]) -> Type:
         for child in node.children:
@@ -337,16 +349,3 @@ class _Check:
         if node.text == "filter":
             return over
         return Type(kind="list", items=replace(results[-1], values=())) if node.text == "map" else BOOL
-
-
-_TIMES: Mapping[tuple[str, str, str], Type] = {
-    ("timestamp", "-", "timestamp"): DURATION,
-    ("timestamp", "+", "duration"): TIMESTAMP,
-    ("duration", "+", "timestamp"): TIMESTAMP,
-    ("timestamp", "-", "duration"): TIMESTAMP,
-    ("duration", "+", "duration"): DURATION,
-    ("duration", "-", "duration"): DURATION,
-    ("string", "+", "string"): STRING,
-    ("bytes", "+", "bytes"): BYTES,
-    ("list", "+", "list"): Type(kind="list", items=ANY),
-}

@@ -1,69 +1,76 @@
 """Compiled conditions and computed values: facts in, a judgement out, with words that a person can check.
 
-The engine says true, false or an error; here an error becomes *unknown*, and the words name the fact that is missing
-and why, because "unknown" alone helps nobody. It evaluates and never waits, reads or remembers (but for the contexts
-that are shared between the conditions of one event).
+The closures of `worker.rules.compiled` say true, false or an error; here an error becomes *unknown*, and the words name
+the fact that is missing and why, because "unknown" alone helps nobody. It evaluates and never waits or reads.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from worker.model.facts import Json, Known, Unknown, spelled
 from worker.model.rules import Judgement, Scope, Truth
-from worker.rules.cel import CannotEvaluate, Program, compile_source, slice_of
-from worker.rules.contexts import Contexts
+from worker.rules.cel import parse
+from worker.rules.compiled import Closure, compiled
 from worker.rules.durations import duration_text
+from worker.rules.functions import CannotEvaluate, Run, TooCostly, Value
 from worker.rules.registry import LOCAL
-from worker.rules.syntax import Node, Path, free_paths, names_of
+from worker.rules.syntax import Node, Path, free_paths
 
 PartKind: TypeAlias = Literal["and", "or", "not", "leaf"]
 _KINDS: Mapping[str, PartKind] = {"and": "and", "or": "or", "not": "not"}
 SHOWN_LENGTH_MAX = 60
 SHOWN_PATHS_MAX = 6
+ERRORS = (CannotEvaluate, TooCostly, RecursionError)
+_TRUTHS: Mapping[object, Truth] = {True: Truth.TRUE, False: Truth.FALSE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CelCondition:
-    """A compiled ``when``. Two are equal if their texts are."""
+class Expression:
+    """A text that was compiled. Two are equal if their texts are. ``names`` are those of facts and of `now`."""
 
-    program: Program
-    contexts: Contexts = field(compare=False, repr=False)
-    names: frozenset[str]
-    paths: tuple[Path, ...]
+    source: str
+    tree: Node = field(compare=False, repr=False)
+    paths: tuple[Path, ...] = field(compare=False, repr=False)
+    names: frozenset[str] = field(compare=False)
+    closure: Closure = field(compare=False, repr=False)
 
-    @property
-    def source(self) -> str:
-        """The text as written."""
-        return self.program.source
+    def run(self, scope: Scope) -> Value:
+        """Its value. Raises what stands in `ERRORS`."""
+        return self.closure(Run(values_of(scope, self.names)))
 
-    @property
-    def tree(self) -> Node:
-        """The syntax tree, with places."""
-        return self.program.tree
+
+class CelCondition(Expression):
+    """A ``when``."""
+
+    __slots__ = ()
 
     def judge(self, scope: Scope) -> Judgement:
         """True, false or unknown, and why."""
-        truth, error = self._evaluated(scope)
-        if truth is Truth.UNKNOWN:
-            return self._unknown(scope, error)
+        try:
+            value = self.run(scope)
+        except ERRORS as error:
+            return self._unknown(scope, _words(error), costly=isinstance(error, TooCostly))
+        if not isinstance(value, bool):
+            return self._unknown(scope, f"the result is {_short(value)}, neither true nor false")
         why = "; ".join(_shown(path, scope) for path in self.paths[:SHOWN_PATHS_MAX])
-        return Judgement(truth=truth, why=why or f"'{self.source}' is constant")
+        return Judgement(truth=_TRUTHS[value], why=why or f"'{self.source}' is constant")
 
     def truth(self, scope: Scope) -> Truth:
         """The same without the words, which take longer than the judging."""
-        return self._evaluated(scope)[0]
-
-    def _evaluated(self, scope: Scope) -> tuple[Truth, str]:
         try:
-            value = self.program.run(self.contexts.of(scope))
-        except CannotEvaluate as error:
-            return Truth.UNKNOWN, str(error)
-        if value is True or value is False:
-            return (Truth.TRUE if value else Truth.FALSE), ""
-        return Truth.UNKNOWN, f"the result is {_short(value)}, neither true nor false"
+            value = self.run(scope)
+        except ERRORS:
+            return Truth.UNKNOWN
+        return _TRUTHS[value] if value is True or value is False else Truth.UNKNOWN
+
+    def _unknown(self, scope: Scope, error: str, *, costly: bool = False) -> Judgement:
+        missing = {path.text: why for path in self.paths if (why := missing_words(path, scope)) is not None}
+        if costly or not missing:
+            return Judgement(truth=Truth.UNKNOWN, why="; ".join((error, *self._gaps(scope))))
+        return Judgement(truth=Truth.UNKNOWN, why="; ".join(dict.fromkeys(missing.values())), unknown=tuple(missing))
 
     def _gaps(self, scope: Scope) -> Iterator[str]:
         """Fields missing in the items of a list: no path leads there, but they may be what the error is about."""
@@ -72,38 +79,20 @@ class CelCondition:
             if isinstance(fact, Known):
                 yield from (f"{place} is unknown: {why}" for place, why in sorted(fact.gaps.items()))
 
-    def _unknown(self, scope: Scope, error: str) -> Judgement:
-        missing = {path.text: why for path in self.paths if (why := missing_words(path, scope)) is not None}
-        why = "; ".join(dict.fromkeys(missing.values())) or "; ".join((error, *self._gaps(scope)))
-        return Judgement(truth=Truth.UNKNOWN, why=why, unknown=tuple(missing))
 
+class ComputedValue(Expression):
+    """A value of ``do`` that begins with ``=``; its text is the one without it."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComputedValue:
-    """A value of ``do`` that begins with ``=``."""
-
-    program: Program
-    contexts: Contexts = field(compare=False, repr=False)
-    names: frozenset[str]
-    paths: tuple[Path, ...]
-
-    @property
-    def source(self) -> str:
-        """The text as written, without the ``=``."""
-        return self.program.source
-
-    @property
-    def tree(self) -> Node:
-        """The syntax tree, with places."""
-        return self.program.tree
+    __slots__ = ()
 
     def value(self, scope: Scope) -> Json:
         """The value as JSON. Raises `ValueError` with the reason."""
+        run = Run(values_of(scope, self.names))
         try:
-            return _json(self.program.run(self.contexts.of(scope)))
-        except CannotEvaluate as error:
+            return _json(run, self.closure(run))
+        except ERRORS as error:
             missing = [why for path in self.paths if (why := missing_words(path, scope)) is not None]
-            raise ValueError("; ".join(dict.fromkeys(missing)) or str(error)) from None
+            raise ValueError("; ".join(dict.fromkeys(missing)) or _words(error)) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,32 +106,38 @@ class Part:
     parts: "tuple[Part, ...]" = ()
 
 
-def condition(source: str, contexts: Contexts | None = None) -> CelCondition:
+def condition(source: str) -> CelCondition:
     """Compiles a condition without static checks. Raises `BadSyntax`."""
-    return of_program(compile_source(source), contexts)
+    return condition_of(source, parse(source))
 
 
-def of_program(program: Program, contexts: Contexts | None = None) -> CelCondition:
-    """The condition of a compiled text."""
-    paths, shared = _registered(program, contexts)
-    return CelCondition(program=program, contexts=shared, names=names_of(program.tree), paths=paths)
+def condition_of(source: str, tree: Node) -> CelCondition:
+    """The condition of a tree, which may be a part of another."""
+    paths = tuple(dict.fromkeys(free_paths(tree)))
+    names = frozenset(path.name for path in paths)
+    return CelCondition(source=source, tree=tree, paths=paths, names=names, closure=compiled(tree))
 
 
-def computed(program: Program, contexts: Contexts | None = None) -> ComputedValue:
-    """The computed value of a compiled text."""
-    paths, shared = _registered(program, contexts)
-    return ComputedValue(program=program, contexts=shared, names=names_of(program.tree), paths=paths)
+def computed(source: str) -> ComputedValue:
+    """Compiles a computed value without static checks. Raises `BadSyntax`."""
+    return computed_of(condition(source))
+
+
+def computed_of(one: CelCondition) -> ComputedValue:
+    """The same text as a value."""
+    return ComputedValue(source=one.source, tree=one.tree, paths=one.paths, names=one.names, closure=one.closure)
 
 
 def parts(whole: CelCondition) -> Part:
-    """The tree of ``&&``, ``||``, ``!`` and what they combine, each part with a program of its own."""
-    return _part(whole, whole.tree)
+    """The tree of ``&&``, ``||``, ``!`` and what they combine, each part with a condition of its own."""
+    return _part(whole.source, whole.tree)
 
 
-def _part(whole: CelCondition, node: Node) -> Part:
-    own = of_program(slice_of(whole.program, node), whole.contexts)
-    below = tuple(_part(whole, child) for child in node.children) if node.kind in _KINDS else ()
-    return Part(kind=_KINDS.get(node.kind, "leaf"), source=own.source, offset=node.start, condition=own, parts=below)
+def _part(text: str, node: Node) -> Part:
+    source = text[node.start : node.end]
+    below = tuple(_part(text, child) for child in node.children) if node.kind in _KINDS else ()
+    kind = _KINDS.get(node.kind, "leaf")
+    return Part(kind=kind, source=source, offset=node.start, condition=condition_of(source, node), parts=below)
 
 
 def leaves(part: Part) -> Iterator[Part]:
@@ -153,11 +148,21 @@ def leaves(part: Part) -> Iterator[Part]:
         yield from leaves(one)
 
 
-def _registered(program: Program, contexts: Contexts | None) -> tuple[tuple[Path, ...], Contexts]:
-    paths = tuple(dict.fromkeys(free_paths(program.tree)))
-    shared = contexts if contexts is not None else Contexts()
-    shared.register(paths)
-    return paths, shared
+def values_of(scope: Scope, names: "frozenset[str] | Sequence[str]") -> dict[str, Any]:
+    """What these names stand for. Unknown facts are left out: a part that takes hold of one has no value."""
+    values: dict[str, Any] = {"now": scope.now}
+    for name in names:
+        if name in scope.extra:
+            values[name] = scope.extra[name]
+        elif (key := scope.keys.get(name)) is not None:
+            fact = scope.observation.facts.get(key)
+            if isinstance(fact, Known):
+                values[name] = fact.value
+    return values
+
+
+def _words(error: Exception) -> str:
+    return "values are nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def missing_words(path: Path, scope: Scope) -> str | None:
@@ -223,7 +228,8 @@ def _short(value: object) -> str:
     return text if len(text) <= SHOWN_LENGTH_MAX else text[: SHOWN_LENGTH_MAX - 1] + "…"
 
 
-def _json(value: object) -> Json:
+def _json(run: Run, value: object) -> Json:
+    run.spend(1)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, datetime):
@@ -231,7 +237,7 @@ def _json(value: object) -> Json:
     if isinstance(value, timedelta):
         return duration_text(value)
     if isinstance(value, list):
-        return [_json(item) for item in value]
+        return [_json(run, item) for item in value]
     if isinstance(value, dict):
-        return {str(name): _json(part) for name, part in value.items()}
+        return {str(name): _json(run, part) for name, part in value.items()}
     raise CannotEvaluate(f"the result is {_short(value)}, which no request can carry")

@@ -13,7 +13,7 @@ from itertools import product
 from typing import TypeAlias
 
 from worker.rules.celtypes import Type
-from worker.rules.contexts import parse_time
+from worker.rules.compiled import parse_time
 from worker.rules.durations import parse_duration
 from worker.rules.syntax import Node, path_of
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from worker.model.errors import Problem
 from worker.model.findings import Code
 from worker.model.rules import Watch
-from worker.rules.cel import BadSyntax, Program, compile_source
+from worker.rules.cel import BadSyntax
 from worker.rules.celtypes import ANY, DOUBLE, Type
 from worker.rules.checks import check_condition
-from worker.rules.conditions import CelCondition, ComputedValue, computed, of_program
-from worker.rules.contexts import Contexts
+from worker.rules.conditions import CelCondition, ComputedValue, computed_of, condition
 from worker.rules.evaluate import BY_DEFAULT
 from worker.rules.fields import Form
 from worker.rules.quotients import by_zero, nonzero, text_of
@@ -26,9 +25,8 @@ _ONLY_RESPONSE = "here only `response` is known: what the GET beside it answers"
 class Expressions:
     """Compiles the conditions and computed values of one rule. ``warnings`` are kept apart from the form's errors."""
 
-    def __init__(self, form: Form, registry: Registry, contexts: Contexts, watches: tuple[Watch, ...]) -> None:
+    def __init__(self, form: Form, registry: Registry, watches: tuple[Watch, ...]) -> None:
         self._form = form
-        self._contexts = contexts
         self._watches = watches
         self._names = names_in(registry, watches)
         self.assumed = registry.assumed
@@ -38,16 +36,14 @@ class Expressions:
 
     def condition(self, value: Scalar) -> CelCondition | None:
         """A ``when``."""
-        program = self._program(value, 0, boolean=True)
-        if program is None:
-            return None
-        self._nonzero = nonzero(program.source, program.tree)
-        return of_program(program, self._contexts)
+        found = self._checked(value, 0, boolean=True)
+        if found is not None:
+            self._nonzero = nonzero(found.source, found.tree)
+        return found
 
     def of_response(self, value: Scalar) -> CelCondition | None:
         """A condition on the answer of a GET, which it knows as ``response`` and nothing else."""
-        program = self._program(value, 0, boolean=True, names=_RESPONSE)
-        return None if program is None else of_program(program, self._contexts)
+        return self._checked(value, 0, boolean=True, names=_RESPONSE)
 
     @property
     def list_watched(self) -> bool:
@@ -60,10 +56,10 @@ class Expressions:
 
     def computed(self, value: Scalar, *, item: bool = False) -> ComputedValue | None:
         """A value that begins with ``=``. ``item``: it stands in an action with ``each``."""
-        program = self._program(value, 1, boolean=False, item=item)
-        if program is None:
+        checked = self._checked(value, 1, boolean=False, item=item)
+        if checked is None:
             return None
-        found = computed(program, self._contexts)
+        found = computed_of(checked)
         self._places.append((found, value))
         return found
 
@@ -75,7 +71,7 @@ class Expressions:
         """Notes what is probably not meant so."""
         self.warnings.append(value.document.problem(value.start, message, hint=hint, code=code, severity="warning"))
 
-    def _program(
+    def _checked(
         self,
         value: Scalar,
         skip: int,
@@ -83,15 +79,16 @@ class Expressions:
         boolean: bool,
         item: bool = False,
         names: Mapping[str, Type] | None = None,
-    ) -> Program | None:
+    ) -> CelCondition | None:
+        """What is written, compiled, after everything that is wrong in it was noted."""
         source = value.text[skip:].rstrip()
         try:
-            program = compile_source(source)
+            found = condition(source)
         except BadSyntax as error:
             self._form.note(value, str(error), hint=error.hint, code="syntax", offset=error.offset + skip)
             return None
         before = len(self._form.problems)
-        for finding in check_condition(program.tree, self._names if names is None else names, boolean=boolean):
+        for finding in check_condition(found.tree, self._names if names is None else names, boolean=boolean):
             if finding.severity == "error":
                 hint = finding.hint if names is None or finding.code != "fact" else _ONLY_RESPONSE
                 self._form.note(value, finding.message, hint=hint, code=finding.code, offset=finding.offset + skip)
@@ -102,35 +99,33 @@ class Expressions:
                         index, finding.message, hint=finding.hint, code=finding.code, severity="warning"
                     )
                 )
-        self._warn_of_zero(program, value, skip, item=item)
-        self._change_names(program, value, skip)
+        self._warn_of_zero(found, value, skip, item=item)
+        self._change_names(found, value, skip)
         if not item:
-            self._note_names(program, value, skip, _OF_ITEMS)
-        return program if len(self._form.problems) == before else None
+            self._note_names(found, value, skip, _OF_ITEMS)
+        return found if len(self._form.problems) == before else None
 
-    def _warn_of_zero(self, program: Program, value: Scalar, skip: int, *, item: bool) -> None:
+    def _warn_of_zero(self, found: CelCondition, value: Scalar, skip: int, *, item: bool) -> None:
         """A division by what may be 0. Where a value is computed, ``when`` was true; where it is computed for each item
         that was added, some were."""
         safe = self._nonzero | ({"size(added)", "added.size()"} if item else frozenset[str]())
-        for divisor in by_zero(program.source, program.tree, safe):
-            text = text_of(program.source, divisor)
+        for divisor in by_zero(found.source, found.tree, safe):
+            text = text_of(found.source, divisor)
             said, hint = f"{text} may be 0, and what is divided by 0 is unknown", f"ask first: {text} > 0.0 && …"
-            if divisor.literal:
-                said, hint = "what is divided by 0 is unknown", "divide by another number"
-            elif divisor.kind == "call":
+            if divisor.kind == "call":
                 hint = f"ask first: {text} > 0 && …"
             elif skip:
                 hint = f"ask for it in `when`: {text} > 0.0 && …"
             index = value.index_of(divisor.start + skip)
             self.warnings.append(value.document.problem(index, said, hint=hint, code="zero", severity="warning"))
 
-    def _change_names(self, program: Program, value: Scalar, skip: int) -> None:
+    def _change_names(self, found: CelCondition, value: Scalar, skip: int) -> None:
         """``previous``, ``added`` and ``removed`` mean nothing where no change is watched."""
         if not self._watches:
-            self._note_names(program, value, skip, _OF_CHANGES)
+            self._note_names(found, value, skip, _OF_CHANGES)
 
-    def _note_names(self, program: Program, value: Scalar, skip: int, misplaced: "_Misplaced") -> None:
-        for node in walk(program.tree) if names_of(program.tree) & misplaced.names else ():
+    def _note_names(self, found: CelCondition, value: Scalar, skip: int, misplaced: "_Misplaced") -> None:
+        for node in walk(found.tree) if names_of(found.tree) & misplaced.names else ():
             if node.kind == "ident" and node.text in misplaced.names:
                 message = f"'{node.text}' exists only in {misplaced.where}"
                 self._form.note(value, message, hint=misplaced.hint, code="fact", offset=node.at + skip)

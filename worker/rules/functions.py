@@ -1,101 +1,504 @@
-"""The functions that a condition can call: what they take and what they give.
+"""What conditions can do with values: one table of operators and one of functions, for `check` and for evaluation.
 
-The list is what the engine has, found by calling it, less what is of no use here; `check` refuses every other name,
-because the engine would only say so at run time, as one more unknown.
+Each row says which kinds it takes, what it gives, and how. Values are Python's: a text is a str, a number a float, a
+whole number an int of 64 bits, a time a datetime, a type the class itself. What cannot be done raises `CannotEvaluate`;
+what takes more steps than one evaluation has raises `TooCostly`.
 """
 
-from collections.abc import Mapping
+import operator
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from math import isfinite, trunc
+from types import NoneType
+from typing import Any, Final, TypeAlias
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import re2  # linear in its text, whatever the pattern
+
+from worker.rules.cel import INT_MAX, INT_MIN
 from worker.rules.celtypes import (
     ANY,
     BOOL,
-    BYTES,
     DOUBLE,
     DURATION,
     INT,
+    LIST,
     STRING,
     TIMESTAMP,
+    TYPE,
+    WORDS,
     Kind,
     Type,
 )
+from worker.rules.durations import parse_duration
+
+STEPS_MAX: Final = 250_000
+"""What one evaluation may take. A step is a part of a condition looked at once, an item, or 32 characters: a tenth of
+a microsecond or two. So no condition holds the worker for longer than some 30 ms, or makes more than some MB."""
+TEXT_STEP: Final = 32
+PATTERN_MAX: Final = 1_000
+"""How large a regular expression may be, compiled."""
+SPAN_MAX: Final = timedelta(microseconds=INT_MAX // 1000)
+"""The longest duration of the standard: 64 bits of nanoseconds."""
+
+Value: TypeAlias = "bool | int | float | str | datetime | timedelta | type | list[Value] | dict[str, Value] | None"
+
+KIND_OF: Final[Mapping[type, Kind]] = {
+    bool: "bool",
+    int: "int",
+    float: "double",
+    str: "string",
+    datetime: "timestamp",
+    timedelta: "duration",
+    NoneType: "null",
+    list: "list",
+    dict: "object",
+    type: "type",
+}
+TYPES: Final[Mapping[str, type]] = {
+    "bool": bool,
+    "int": int,
+    "double": float,
+    "string": str,
+    "list": list,
+    "map": dict,
+    "null_type": NoneType,
+    "type": type,
+}
+_ORDERED: Final = frozenset({bool, int, float, str, datetime, timedelta})
+_NUMBERS: Final = frozenset({int, float})
+_PLAIN: Final = _ORDERED | {NoneType, type}
+
+
+class CannotEvaluate(Exception):
+    """A part has no value: something is missing, or of the wrong kind. `&&` and `||` can do without it."""
+
+
+class TooCostly(Exception):
+    """The evaluation took all the steps it has; nothing absorbs that."""
+
+    def __init__(self) -> None:
+        super().__init__(f"it takes more than {STEPS_MAX:,} steps over these lists and texts")
+
+
+class Run:
+    """One evaluation: what stands under each name, JSON or a value, and the steps that are left."""
+
+    __slots__ = ("left", "values")
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values = values
+        self.left = STEPS_MAX
+
+    def spend(self, steps: int) -> None:
+        """Takes note of work. Raises `TooCostly`."""
+        self.left -= steps
+        if self.left < 0:
+            raise TooCostly
+
+
+def words_of(value: object) -> str:
+    """What kind of value it is, for a message."""
+    return WORDS[KIND_OF[value.__class__]]
+
+
+# --- comparing ---
+
+
+def equal(run: Run, left: Value, right: Value) -> bool:
+    """Whether two values are the same: of one kind, or two numbers."""
+    kind, other = left.__class__, right.__class__
+    if kind in _NUMBERS and other in _NUMBERS:
+        return left == right
+    if kind is not other:
+        return False
+    if kind in _PLAIN:
+        return left == right
+    if isinstance(left, list) and isinstance(right, list):
+        run.spend(len(left))
+        return len(left) == len(right) and all(equal(run, *pair) for pair in zip(left, right, strict=True))
+    if isinstance(left, dict) and isinstance(right, dict):
+        run.spend(len(left))
+        return left.keys() == right.keys() and all(equal(run, left[name], right[name]) for name in left)
+    return False
+
+
+def compare(name: str, left: Value, right: Value) -> bool:
+    """How two values lie to one another."""
+    kind, other = left.__class__, right.__class__
+    if kind is other and kind in _ORDERED:
+        return bool(COMPARED[name](left, right))
+    if kind in _NUMBERS and other in _NUMBERS:  # a whole number beside a double is one
+        return bool(COMPARED[name](float(left), float(right)))  # type: ignore[arg-type] # they are numbers
+    raise CannotEvaluate(f"{words_of(left)} and {words_of(right)} have no order")
+
+
+COMPARED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def member(run: Run, item: Value, container: Value) -> bool:
+    """Whether a list has an item, or a record a field."""
+    if isinstance(container, list):
+        run.spend(len(container))
+        return any(equal(run, item, one) for one in container)
+    if isinstance(container, dict):
+        return isinstance(item, str) and item in container
+    raise CannotEvaluate(f"'in' takes a list on its right, and this is {words_of(container)}")
+
+
+def item_of(container: Value, key: Value) -> Value:
+    """What stands in a list at a place, or in a record under a name."""
+    if isinstance(container, dict) and isinstance(key, str):
+        if key not in container:
+            raise CannotEvaluate(f"there is no field '{key}'")
+        return container[key]
+    if isinstance(container, list) and key.__class__ in _NUMBERS:
+        place = trunc(key) if isfinite(key) else -1  # type: ignore[arg-type] # a number, as was just asked
+        if place != key or not 0 <= place < len(container):
+            raise CannotEvaluate(f"a list of {len(container)} has no place {key}")
+        return container[place]
+    raise CannotEvaluate(f"{words_of(container)} has no [{words_of(key)}]")
+
+
+# --- arithmetic ---
+
+
+def _whole(number: int) -> int:
+    if not INT_MIN <= number <= INT_MAX:
+        raise CannotEvaluate("a whole number is too large")
+    return number
+
+
+def _divided(left: int, right: int) -> int:
+    if right == 0:
+        raise CannotEvaluate("it is divided by 0")
+    quotient = abs(left) // abs(right)
+    return _whole(quotient if (left < 0) is (right < 0) else -quotient)
+
+
+def _rest(left: int, right: int) -> int:
+    if right == 0:
+        raise CannotEvaluate("it is divided by 0")
+    return left - right * _divided(left, right) if right != -1 else 0
+
+
+def _quotient(left: float, right: float) -> float:
+    """A quotient that is no finite number is an error, unlike in the standard: nobody means infinite."""
+    found = left / right if right else float("nan")
+    if not isfinite(found):
+        raise CannotEvaluate("a quotient is not a finite number: it is divided by 0")
+    return found
+
+
+def _span(duration: timedelta) -> timedelta:
+    if abs(duration) > SPAN_MAX:
+        raise CannotEvaluate("a duration is longer than 292 years")
+    return duration
+
+
+def _times(add: Callable[[datetime, timedelta], datetime]) -> Callable[[datetime, timedelta], datetime]:
+    def moved(moment: datetime, duration: timedelta) -> datetime:
+        try:
+            return add(moment, duration)
+        except OverflowError:
+            raise CannotEvaluate("a time lies beyond the years 1 to 9999") from None
+
+    return moved
+
+
+_later, _earlier = _times(operator.add), _times(operator.sub)
+
+ARITHMETIC: Final[Mapping[tuple[str, Kind, Kind], tuple[Type, Callable[..., Value]]]] = {
+    ("+", "int", "int"): (INT, lambda a, b: _whole(a + b)),
+    ("-", "int", "int"): (INT, lambda a, b: _whole(a - b)),
+    ("*", "int", "int"): (INT, lambda a, b: _whole(a * b)),
+    ("/", "int", "int"): (INT, _divided),
+    ("%", "int", "int"): (INT, _rest),
+    ("+", "double", "double"): (DOUBLE, operator.add),
+    ("-", "double", "double"): (DOUBLE, operator.sub),
+    ("*", "double", "double"): (DOUBLE, operator.mul),
+    ("/", "double", "double"): (DOUBLE, _quotient),
+    ("+", "string", "string"): (STRING, operator.add),
+    ("+", "list", "list"): (LIST, operator.add),
+    ("-", "timestamp", "timestamp"): (DURATION, lambda a, b: _span(a - b)),
+    ("+", "timestamp", "duration"): (TIMESTAMP, _later),
+    ("+", "duration", "timestamp"): (TIMESTAMP, lambda a, b: _later(b, a)),
+    ("-", "timestamp", "duration"): (TIMESTAMP, _earlier),
+    ("+", "duration", "duration"): (DURATION, lambda a, b: _span(a + b)),
+    ("-", "duration", "duration"): (DURATION, lambda a, b: _span(a - b)),
+}
+_CLASS_OF: Final = {kind: class_ for class_, kind in KIND_OF.items()}
+_BY_CLASS: Final = {
+    (name, _CLASS_OF[left], _CLASS_OF[right]): how for (name, left, right), (_, how) in ARITHMETIC.items()
+}
+
+
+def combined(run: Run, name: str, left: Value, right: Value) -> Value:
+    """The value of ``left + right`` and its like."""
+    how = _BY_CLASS.get((name, left.__class__, right.__class__))
+    if how is None:
+        raise CannotEvaluate(f"{words_of(left)} and {words_of(right)} cannot be combined by '{name}'")
+    found = how(left, right)
+    if isinstance(found, str | list):
+        run.spend(len(found))
+    return found
+
+
+def negated(value: Value) -> Value:
+    """The number with the other sign."""
+    if value.__class__ is int:
+        return _whole(-value)
+    if isinstance(value, float):
+        return -value
+    raise CannotEvaluate(f"'-' takes a number, and this is {words_of(value)}")
+
+
+# --- functions ---
+
+
+def _integer(value: Value) -> Value:
+    if isinstance(value, datetime):
+        return (value - EPOCH) // timedelta(seconds=1)
+    if isinstance(value, str):
+        if not re.fullmatch(r"-?[0-9]{1,19}", value):
+            raise CannotEvaluate(f"'{value[:40]}' is not a whole number")
+        return _whole(int(value))
+    if isinstance(value, float):
+        # The largest and the smallest are themselves out of reach: a double that spells them may have been rounded.
+        if not abs(value) < INT_MAX:
+            raise CannotEvaluate("a number is too large for a whole number")
+        return int(value)
+    return value
+
+
+def _double(value: "str | float") -> Value:
+    if isinstance(value, str) and not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", value):
+        raise CannotEvaluate(f"'{value[:40]}' is not a number")
+    return float(value)
+
+
+def _string(value: Value) -> Value:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _shortest(value)
+    if isinstance(value, timedelta):
+        seconds, micros = divmod(abs(value) // timedelta(microseconds=1), 1_000_000)
+        sign = "-" if value < timedelta(0) else ""
+        return f"{sign}{f'{seconds}.{micros:06}'.rstrip('0').rstrip('.') if micros else seconds}s"
+    if isinstance(value, datetime):
+        text = value.astimezone(UTC).isoformat().removesuffix("+00:00")
+        return (text.rstrip("0") if "." in text else text) + "Z"
+    return str(value)
+
+
+def _shortest(number: float) -> str:
+    """As the standard's own implementation: no .0, and an exponent from 21 digits on."""
+    text = repr(number)
+    mantissa, _, exponent = text.partition("e")
+    if exponent and 0 < int(exponent) < 21:
+        return f"{number:.0f}"
+    return text if exponent else mantissa.removesuffix(".0")
+
+
+def _timestamp(value: Value) -> Value:
+    if isinstance(value, datetime):
+        return value
+    try:
+        if isinstance(value, str) and _RFC_3339.fullmatch(value):
+            return datetime.fromisoformat(value).astimezone(UTC)
+        if isinstance(value, int):
+            return EPOCH + timedelta(seconds=value)
+    except (ValueError, OverflowError):
+        pass
+    raise CannotEvaluate(
+        f"'{str(value)[:40]}' is no time; write it as 2026-01-31T00:00:00Z, to the microsecond at most"
+    )
+
+
+def _duration(value: "str | timedelta") -> Value:
+    if isinstance(value, timedelta):
+        return value
+    sign, text = (-1, value[1:]) if value.startswith("-") else (1, value)
+    try:
+        return sign * parse_duration(text)
+    except ValueError as error:
+        raise CannotEvaluate(str(error)) from None
+
+
+@lru_cache(maxsize=64)
+def _pattern(text: str) -> "re2._Regexp[str]":
+    options = re2.Options()
+    options.max_mem, options.log_errors = 1 << 18, False
+    try:
+        pattern = re2.compile(text, options)
+    except (re2.error, UnicodeError) as error:
+        why = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else "it cannot be read"
+        raise CannotEvaluate(f"this pattern is not one that RE2 knows: {why}") from None
+    if pattern.programsize > PATTERN_MAX:
+        raise CannotEvaluate("this pattern is too large")
+    return pattern
+
+
+def _matches(text: str, pattern: str) -> Value:
+    try:
+        return _pattern(pattern).search(text) is not None
+    except UnicodeError:
+        raise CannotEvaluate("a text is not Unicode") from None
+
+
+@lru_cache(maxsize=64)
+def _zone(text: str) -> tzinfo:
+    offset = re.fullmatch(r"([+-]?)([0-9]{2}):([0-9]{2})", text)
+    try:
+        if offset is not None:
+            away = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
+            return timezone(-away if offset[1] == "-" else away)
+        return ZoneInfo(text)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise CannotEvaluate(f"'{text[:40]}' is no time zone; write 'Europe/Berlin' or '+02:00'") from None
+
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_Parts: TypeAlias = Callable[[datetime], int]
+
+
+def _search(text: str, pattern: str) -> int:
+    return 1 + len(text) * int(_pattern(pattern).programsize) // TEXT_STEP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """One function. ``target``: kinds it can be called on as a method, empty where it cannot; ``takes``: the kinds of
-    its arguments when called by itself (a method's first argument is its target). ``plain``: callable without one."""
+    """One function. ``takes``: the kinds of its arguments; a method's first one is its target. ``plain``: callable
+    without one. ``optional``: how many of the last can be left out. ``steps``: what a call takes
+    beside being made and its texts being read."""
 
     name: str
     takes: tuple[frozenset[Kind], ...]
     gives: Type
+    about: str
+    how: Callable[..., Value]
     method: bool = False
     plain: bool = True
-    about: str
+    optional: int = 0
+    steps: Callable[..., int] | None = None
+
+    def takes_so_many(self, arguments: int) -> bool:
+        """Whether it can be called with this many."""
+        return len(self.takes) - self.optional <= arguments <= len(self.takes)
+
+    def call(self, run: Run, values: list[Value]) -> Value:
+        """The value of a call."""
+        for value, kinds in zip(values, self.takes, strict=False):
+            if KIND_OF[value.__class__] not in kinds:
+                raise CannotEvaluate(f"'{self.name}' does not take {words_of(value)}")
+            if value.__class__ is str:
+                run.spend(len(value) // TEXT_STEP)
+        if self.steps is not None:
+            run.spend(self.steps(*values))
+        return self.how(*values)
 
 
 _TEXT: frozenset[Kind] = frozenset({"string"})
-_SIZED: frozenset[Kind] = frozenset({"string", "bytes", "list", "object"})
+_SIZED: frozenset[Kind] = frozenset({"string", "list", "object"})
 _NUMBER: frozenset[Kind] = frozenset({"int", "double", "string"})
 _TIME: frozenset[Kind] = frozenset({"timestamp"})
 _SPAN: frozenset[Kind] = frozenset({"timestamp", "duration"})
-_EVERY: frozenset[Kind] = frozenset(
-    {"bool", "int", "double", "string", "bytes", "timestamp", "duration", "null", "list", "object"}
-)
+_EVERY: frozenset[Kind] = frozenset(KIND_OF.values())
 
 
-def _getter(name: str, kinds: frozenset[Kind], about: str) -> Function:
-    return Function(name=name, takes=(kinds,), gives=INT, method=True, plain=False, about=about)
+def _of_texts(name: str, about: str, how: Callable[[str, str], Value]) -> Function:
+    return Function(name=name, takes=(_TEXT, _TEXT), gives=BOOL, about=about, how=how, method=True, plain=False)
+
+
+def _getter(name: str, about: str, part: _Parts, unit: timedelta | None = None) -> Function:
+    """A part of a time, in UTC or in a zone; ``unit``: also how many of these a duration has."""
+
+    def how(value: "datetime | timedelta", zone: str | None = None) -> Value:
+        if isinstance(value, timedelta):
+            if zone is not None or unit is None:
+                raise CannotEvaluate(f"'{name}' takes no time zone for a duration")
+            count = abs(value) // unit * (-1 if value < timedelta(0) else 1)
+            return count if unit > timedelta(milliseconds=1) else abs(count) % 1000
+        try:
+            return part(value if zone is None else value.astimezone(_zone(zone)))
+        except OverflowError:
+            raise CannotEvaluate("a time lies beyond the years 1 to 9999") from None
+
+    takes = (_TIME if unit is None else _SPAN, _TEXT)
+    return Function(name=name, takes=takes, gives=INT, about=about, how=how, method=True, plain=False, optional=1)
 
 
 FUNCTIONS: Mapping[str, Function] = {
     one.name: one
     for one in (
-        Function(name="size", takes=(_SIZED,), gives=INT, method=True, about="length of a list, record or text"),
         Function(
-            name="contains",
-            takes=(_TEXT | {"list"}, _EVERY),
-            gives=BOOL,
-            method=True,
-            plain=False,
-            about="whether a text or list contains something",
+            name="size", takes=(_SIZED,), gives=INT, how=len, method=True, about="how long a list, record or text is"
         ),
-        Function(
-            name="startsWith", takes=(_TEXT, _TEXT), gives=BOOL, method=True, plain=False, about="how a text begins"
-        ),
-        Function(name="endsWith", takes=(_TEXT, _TEXT), gives=BOOL, method=True, plain=False, about="how a text ends"),
+        _of_texts("contains", "whether a text has another in it; for lists write x in list", lambda a, b: b in a),
+        _of_texts("startsWith", "how a text begins", str.startswith),
+        _of_texts("endsWith", "how a text ends", str.endswith),
         Function(
             name="matches",
             takes=(_TEXT, _TEXT),
             gives=BOOL,
+            how=_matches,
             method=True,
             plain=False,
-            about="whether a regular expression is found",
+            steps=_search,
+            about="whether a regular expression (RE2) is found",
         ),
-        Function(name="duration", takes=(_TEXT,), gives=DURATION, about="a duration: duration('7d'); text only"),
-        Function(name="timestamp", takes=(_TEXT,), gives=TIMESTAMP, about="a time: timestamp('2026-01-31T00:00:00Z')"),
-        Function(name="int", takes=(_NUMBER,), gives=INT, about="a whole number, cut off"),
-        Function(name="uint", takes=(_NUMBER,), gives=INT, about="an unsigned whole number"),
-        Function(name="double", takes=(_NUMBER,), gives=DOUBLE, about="a number that arithmetic takes"),
+        Function(
+            name="duration",
+            takes=(_TEXT | {"duration"},),
+            gives=DURATION,
+            how=_duration,
+            about="duration('7d'); text only",
+        ),
+        Function(
+            name="timestamp",
+            takes=(_TEXT | {"int", "timestamp"},),
+            gives=TIMESTAMP,
+            how=_timestamp,
+            about="a time: timestamp('2026-01-31T00:00:00Z'), or from seconds since 1970",
+        ),
+        Function(name="int", takes=(_NUMBER | _TIME,), gives=INT, how=_integer, about="a whole number, cut off"),
+        Function(name="double", takes=(_NUMBER,), gives=DOUBLE, how=_double, about="a number that arithmetic takes"),
         Function(
             name="string",
-            takes=(frozenset({"string", "bytes", "int", "double", "timestamp", "duration"}),),
+            takes=(frozenset({"string", "bool", "int", "double", "timestamp", "duration"}),),
             gives=STRING,
+            how=_string,
             about="as text",
         ),
-        Function(name="bytes", takes=(_TEXT,), gives=BYTES, about="as bytes"),
-        Function(name="type", takes=(_EVERY,), gives=STRING, about="the name of the type"),
-        Function(name="dyn", takes=(_EVERY,), gives=ANY, about="the same value, without type checks"),
-        _getter("getFullYear", _TIME, "the year, UTC"),
-        _getter("getMonth", _TIME, "the month, UTC, January is 0"),
-        _getter("getDate", _TIME, "the day of the month, UTC, from 1"),
-        _getter("getDayOfMonth", _TIME, "the day of the month, UTC, from 0"),
-        _getter("getDayOfYear", _TIME, "the day of the year, UTC, from 0"),
-        _getter("getDayOfWeek", _TIME, "the day of the week, UTC, Sunday is 0"),
-        _getter("getHours", _SPAN, "the hour, UTC; of a duration all its hours"),
-        _getter("getMinutes", _SPAN, "the minute; of a duration all its minutes"),
-        _getter("getSeconds", _SPAN, "the second; of a duration all its seconds"),
-        _getter("getMilliseconds", _SPAN, "the millisecond; of a duration all its milliseconds"),
+        Function(
+            name="type", takes=(_EVERY,), gives=TYPE, how=lambda x: x.__class__, about="its type: type(x) == string"
+        ),
+        Function(name="dyn", takes=(_EVERY,), gives=ANY, how=lambda x: x, about="the same value, without type checks"),
+        _getter("getFullYear", "the year", lambda at: at.year),
+        _getter("getMonth", "the month, January is 0", lambda at: at.month - 1),
+        _getter("getDate", "the day of the month, from 1", lambda at: at.day),
+        _getter("getDayOfMonth", "the day of the month, from 0", lambda at: at.day - 1),
+        _getter("getDayOfYear", "the day of the year, from 0", lambda at: at.timetuple().tm_yday - 1),
+        _getter("getDayOfWeek", "the day of the week, Sunday is 0", lambda at: at.isoweekday() % 7),
+        _getter("getHours", "the hour; of a duration all its hours", lambda at: at.hour, timedelta(hours=1)),
+        _getter("getMinutes", "the minute; of a duration all its minutes", lambda at: at.minute, timedelta(minutes=1)),
+        _getter("getSeconds", "the second; of a duration all its seconds", lambda at: at.second, timedelta(seconds=1)),
+        _getter(
+            "getMilliseconds",
+            "the millisecond within the second",
+            lambda at: at.microsecond // 1000,
+            timedelta(milliseconds=1),
+        ),
     )
 }
 

@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 
 from worker.model.facts import FactKey, Json, Known, Observation, Scalar
 from worker.model.rules import Rule
-from worker.rules.contexts import parse_time
+from worker.rules.compiled import parse_time
 from worker.rules.registry import BUILT_IN, FROM_FACTS
 
 DATES: frozenset[str] = frozenset({"start_date", "end_date"})

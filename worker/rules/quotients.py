@@ -13,8 +13,8 @@ _NOTHING: frozenset[str] = frozenset()
 
 
 def by_zero(source: str, node: Node, safe: frozenset[str] = _NOTHING) -> Iterator[Node]:
-    """The divisors of a text that may be 0: fields and sizes of which nothing around them says that they are not, and 0
-    itself. ``safe``: the texts of those that are known not to be."""
+    """The divisors of a text that may be 0: fields and sizes of which nothing around them says that they are not.
+    ``safe``: the texts of those that are known not to be."""
     if node.kind in ("and", "or"):
         for child in node.children:
             others = [one for one in node.children if one is not child]
@@ -27,7 +27,7 @@ def by_zero(source: str, node: Node, safe: frozenset[str] = _NOTHING) -> Iterato
         yield from by_zero(source, no, safe | nonzero(source, test, where=False))
     else:
         divisor = bare(node.children[1]) if node.kind == "arithmetic" and node.text == "/" else None
-        if divisor is not None and (divisor.value == 0 or (_may_be(divisor) and text_of(source, divisor) not in safe)):
+        if divisor is not None and _may_be(divisor) and text_of(source, divisor) not in safe:
             yield divisor
         for child in node.children:
             yield from by_zero(source, child, safe)

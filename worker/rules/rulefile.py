@@ -19,7 +19,6 @@ from worker.model.writes import Mode
 from worker.rules.actions import read_do
 from worker.rules.celtypes import Type
 from worker.rules.conditions import CelCondition
-from worker.rules.contexts import Contexts
 from worker.rules.cron import CronTimes, cron_error
 from worker.rules.expressions import Expressions
 from worker.rules.fields import Form, present
@@ -66,7 +65,6 @@ class RuleReader:
         self.form = Form()
         self.ids: list[Scalar] = []
         self._registry = registry
-        self._contexts = Contexts()
 
     def file(self, value: Value) -> list[Written]:
         """The rules of one file."""
@@ -94,7 +92,7 @@ class RuleReader:
         keys = self._keys(item)
         rule_id = self._id(item, keys)
         watches = self._watches(keys["on_change"]) if "on_change" in keys else ()
-        expressions = Expressions(self.form, self._registry, self._contexts, watches)
+        expressions = Expressions(self.form, self._registry, watches)
         when = self._when(keys, expressions)
         if not {"when", "on_change"} & (keys.keys() | meant_keys(item)):
             hint = "say for which events it is meant: when: event.status == 'cancelled'"

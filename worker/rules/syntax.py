@@ -17,7 +17,6 @@ NodeKind = Literal[
     "macro",
     "list",
     "map",
-    "message",
     "not",
     "negate",
     "and",
@@ -27,7 +26,7 @@ NodeKind = Literal[
     "arithmetic",
 ]
 
-LiteralKind = Literal["", "int", "uint", "double", "string", "bytes", "bool", "null"]
+LiteralKind = Literal["", "int", "double", "string", "bool", "null", "type"]
 
 MACROS: frozenset[str] = frozenset({"all", "exists", "exists_one", "map", "filter"})
 

@@ -12,8 +12,8 @@ from datetime import datetime
 from worker.model.actions import ACTIONS
 from worker.model.facts import EventId, Json
 from worker.model.rules import Computed, RuleSet
+from worker.rules.compiled import parse_time
 from worker.rules.conditions import CelCondition, ComputedValue
-from worker.rules.contexts import parse_time
 from worker.rules.fields import Form
 from worker.rules.nearest import instead, meant, nearest
 from worker.rules.registry import LOCAL, Registry

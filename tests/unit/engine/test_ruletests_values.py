@@ -39,11 +39,11 @@ steps:
 
 
 def test_a_value_that_is_not_known_is_held() -> None:
-    do = '{update_draft: {extra: {bid: "=event.capacity / 0.0"}}}'
+    do = '{update_draft: {extra: {bid: "=event.capacity / event.predicted_sales_share"}}}'
     passes(
         a_bench(f"{{id: r, when: \"event.status == 'cancelled'\", do: [{do}]}}"),
         """
-given: {event: {id: e1, status: cancelled, capacity: 400}, setup: {state: DRAFT}}
+given: {event: {id: e1, status: cancelled, capacity: 400, predicted_sales_share: 0}, setup: {state: DRAFT}}
 steps:
   - {at: 0s, expect: [], held: [{rule: r, reason: fact_unknown}], sent: 0}
   - {at: 1d, expect: [], sent: 0}

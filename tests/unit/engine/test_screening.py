@@ -37,17 +37,17 @@ def ids(found: list[Rule]) -> list[str]:
 
 def test_what_changes_no_truth_asks_for_rules_of_other_kinds_and_those_that_may_stand_in_their_way() -> None:
     screen = Screen(rules())
-    before = screen.verdict(event(), NOW)
+    before = screen.verdict(event())
 
-    assert ids(screen.needed(before, screen.verdict(event(predicted_sales_share=0.8), NOW))) == ["changed", "setup"]
+    assert ids(screen.needed(before, screen.verdict(event(predicted_sales_share=0.8)))) == ["changed", "setup"]
     plain_ones = Screen(rule for rule in rules() if plain(rule))
-    assert plain_ones.needed(before, plain_ones.verdict(event(status="sold out"), NOW)) == []
+    assert plain_ones.needed(before, plain_ones.verdict(event(status="sold out"))) == []
 
 
 def test_where_a_truth_changes_all_are_asked_that_are_or_were_anything_but_false() -> None:
     screen = Screen(rules())
-    before = screen.verdict(event(), NOW)
-    after = screen.verdict(event(status="cancelled"), NOW)
+    before = screen.verdict(event())
+    after = screen.verdict(event(status="cancelled"))
 
     assert ids(screen.needed(before, after)) == ["cancelled", "changed", "setup"], "setup was never read: unknown"
     assert ids(screen.needed(after, before)) == ["cancelled", "changed", "setup"]
@@ -64,11 +64,11 @@ def test_where_a_truth_changes_all_are_asked_that_are_or_were_anything_but_false
 )
 def test_a_rule_that_is_true_and_has_not_fired_waits_for_something(memory: RuleMemory | None, settled: bool) -> None:
     screen = Screen(rules())
-    verdict = screen.verdict(event(status="cancelled"), NOW)
+    verdict = screen.verdict(event(status="cancelled"))
     memories = {} if memory is None else {(E1, memory.rule): memory}
 
     assert screen.settled(verdict, E1, memories) is settled
-    assert screen.settled(screen.verdict(event(), NOW), E1, memories), "of one that is false nothing is asked"
+    assert screen.settled(screen.verdict(event()), E1, memories), "of one that is false nothing is asked"
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,12 @@
-"""Three-valued truth over the Rust engine, and words that a person can check."""
+"""Three-valued truth, and words that a person can check."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
 from worker.model.facts import EventId, FactKey, Json, Known, Observation, PartnerId, Unknown
 from worker.model.rules import Scope, Truth
-from worker.rules.cel import compile_source
 from worker.rules.conditions import computed, condition, leaves, parts
-from worker.rules.contexts import KEPT_MAX, Contexts
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EVENT: dict[str, Json] = {
@@ -52,7 +50,7 @@ def scope(event: dict[str, Json] | Unknown = EVENT, **more: Json) -> Scope:
         ("added.size() > 0", Truth.UNKNOWN, "added is unknown: no watched value has changed"),
         ("event.capacity", Truth.UNKNOWN, "the result is 100.0, neither true nor false"),
         ("event.capacity / 0.0 > 1.0", Truth.UNKNOWN, "a quotient is not a finite number: it is divided by 0"),
-        ("1 / 0 == 1", Truth.UNKNOWN, "division by zero in CEL expression; event.city is unknown"),
+        ("1 / 0 == 1", Truth.UNKNOWN, "it is divided by 0"),
         ("1 == 1", Truth.TRUE, "'1 == 1' is constant"),
     ],
 )
@@ -60,7 +58,7 @@ def test_a_condition_is_true_false_or_unknown_and_says_why(source: str, truth: T
     judgement = condition(source).judge(scope())
     assert condition(source).truth(scope()) is truth, "the same without words"
     assert judgement.truth is truth
-    assert judgement.why.startswith(why) or why in judgement.why or source == "1 / 0 == 1"
+    assert why in judgement.why
 
 
 def test_an_unreadable_fact_is_named_with_its_reason() -> None:
@@ -111,21 +109,22 @@ def test_a_time_that_is_none_is_unknown_and_not_a_text() -> None:
     ],
 )
 def test_a_computed_value_is_json(source: str, value: Json) -> None:
-    assert computed(compile_source(source)).value(scope()) == value
+    assert computed(source).value(scope()) == value
 
 
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
         ("defaults.total_budget * 2.0", "defaults is unknown: its parameters are not known yet"),
-        ("event.capacity * 2", "Unsupported operation: float \\* int"),
-        ("b'a'", "which no request can carry"),
+        ("event.capacity * 2", "a number and a whole number cannot be combined by '\\*'"),
+        ("type(event.city)", "event.city is unknown"),
+        ("type(event.status)", "which no request can carry"),
         ("event.city", "event.city is unknown: it is missing"),
     ],
 )
 def test_a_value_that_cannot_be_computed_says_why(source: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        computed(compile_source(source)).value(scope())
+        computed(source).value(scope())
 
 
 def test_the_parts_of_a_condition_are_judged_one_by_one() -> None:
@@ -140,46 +139,9 @@ def test_the_parts_of_a_condition_are_judged_one_by_one() -> None:
     assert whole.parts[0].condition.names == {"event"}
 
 
-def test_contexts_are_shared_only_for_the_same_observation_keys_and_moment() -> None:
-    contexts = Contexts()
-    first = scope()
-    again = Scope(observation=first.observation, keys=dict(first.keys), now=NOW)
-    later = Scope(observation=first.observation, keys=first.keys, now=NOW + timedelta(seconds=3))
-    assert contexts.of(first) is contexts.of(again), "equal keys will do"
-    assert contexts.of(first) is not contexts.of(later), "now is part of what a condition sees"
-    assert contexts.of(first) is not contexts.of(scope()), "an equal observation is another one"
-    changed = Scope(observation=first.observation, keys=first.keys, now=NOW, extra={"added": []})
-    assert contexts.of(changed) is not contexts.of(changed), "what changed belongs to one rule"
-
-
-def test_few_contexts_are_kept() -> None:
-    contexts, one = Contexts(), scope()
-    seen = [
-        contexts.of(Scope(observation=one.observation, keys=one.keys, now=NOW + timedelta(seconds=number)))
-        for number in range(KEPT_MAX * 2)
-    ]
-    assert len({id(context) for context in seen}) > 1
-
-
-def test_only_what_some_condition_names_is_converted() -> None:
-    contexts = Contexts()
-    narrow = condition("event.status == 'active'", contexts)
-    assert list(contexts.of(scope()).engine.variables["event"]) == ["status"]
-    whole = condition("'capacity' in event", contexts)
-    assert set(contexts.of(scope()).engine.variables["event"]) == set(EVENT)
-    condition("event.status == 'again'", contexts)
-    assert whole.judge(scope()).truth is Truth.TRUE, "a later, narrower condition takes nothing away"
-    assert narrow.judge(scope()).truth is Truth.TRUE
-
-
 def test_conditions_are_equal_if_their_texts_are() -> None:
     assert condition("event.status == 'a'") == condition("event.status == 'a'")
     assert condition("event.status == 'a'") != condition("event.status == 'b'")
-
-
-def test_a_value_that_the_engine_cannot_hold_is_unknown() -> None:
-    judgement = condition("event.status == 'a'").judge(scope({"status": "\ud800"}))
-    assert judgement.truth is Truth.UNKNOWN
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from lark import Token, Tree
 
 from tests.builders import a_fact, an_observation
 from worker.model.errors import InputErrors
 from worker.model.facts import FactKey
 from worker.model.rules import Rule
-from worker.rules import cel
 from worker.rules.conditions import condition
 from worker.rules.evaluate import keys_for
 from worker.rules.files import read_files
@@ -57,10 +55,3 @@ def test_a_file_that_cannot_be_read_is_named() -> None:
 
 def test_anything_may_be_in_a_list_of_anything() -> None:
     assert rule_of("\"'vip' in event['tags']\"").when is not None
-
-
-def test_a_parser_that_breaks_its_promise_is_not_believed() -> None:
-    with pytest.raises(TypeError, match="promised a part"):
-        cel._subtree(Token("IDENT", "x"))
-    with pytest.raises(TypeError, match="promised a word"):
-        cel._token(Tree("expr", []))

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.rules.test_conditions import NOW
 from worker.model.facts import EventId, FactKey, Json, Known, Observation, PartnerId
 from worker.model.rules import Scope, Truth
-from worker.rules.cel import CannotEvaluate, compile_source, context_of
+from worker.rules.cel import parse
 from worker.rules.conditions import condition, leaves, parts
 from worker.rules.load import read_rules
 from worker.rules.quotients import by_zero, text_of
@@ -48,7 +48,7 @@ def scope() -> Scope:
 def test_a_quotient_that_is_not_finite_is_unknown(source: str) -> None:
     judgement = condition(source).judge(scope())
     assert judgement.truth is Truth.UNKNOWN
-    assert "a quotient is not a finite number" in judgement.why or source == "1 / 0 == 1"
+    assert "divided by 0" in judgement.why
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,7 @@ def test_the_part_with_the_quotient_is_unknown_by_itself_as_explain_shows_it() -
 
 
 def test_a_field_that_is_missing_is_still_said_to_be() -> None:
-    with pytest.raises(CannotEvaluate, match="there is no field 'y'"):
-        compile_source("m.y / 2.0").run(context_of({"m": {}}))
+    assert condition("f.m.y / 2.0 > 1.0").judge(scope()).why == "f.m has no field 'y'"
 
 
 @pytest.mark.parametrize(
@@ -108,12 +107,11 @@ def test_a_field_that_is_missing_is_still_said_to_be() -> None:
         ("size(b) > 0 && a.x / double(size(b)) > 4.0", []),
         ("a.x / b['y'] / a.z > 4.0", ["a.z", "b['y']"]),
         ("c.exists(i, a.x / i > 4.0)", ["i"]),
-        ("a.x / 0.0 > 4.0", ["0.0"]),
         ("a.x / 2.0 > 4.0 && a.x * b.y > 4.0 && a.x / (b.y + 1.0) > 2.0", []),
     ],
 )
 def test_a_divisor_that_may_be_zero_is_found(source: str, warned: list[str]) -> None:
-    tree = compile_source(source).tree
+    tree = parse(source)
     assert [text_of(source, one) for one in by_zero(source, tree)] == warned
 
 
@@ -134,10 +132,6 @@ def test_a_divisor_that_may_be_zero_is_found(source: str, warned: list[str]) -> 
         ),
         ("when: event.capacity > 0.0, do: [{update_draft: {total_budget: '=5.0 / event.capacity'}}]", []),
         ("on_change: clusters, do: [{edit_cluster: {each: added, budget: '=5.0 / double(size(added))'}}]", []),
-        (
-            "when: event.status == 'x', do: [{update_draft: {extra: {bid: '=event.capacity / 0.0'}}}]",
-            ["what is divided by 0 is unknown"],
-        ),
     ],
 )
 def test_check_warns_of_a_division_at_its_place_with_the_way_out(rule: str, warnings: list[str]) -> None:
