@@ -109,33 +109,6 @@ def test_a_service_whose_pages_cannot_be_found_is_refuted_without_a_line() -> No
     assert "page, page_number" in found.seen
 
 
-BY_CHANGE = {"events.changed_since": {"updated_since": "{value}"}}
-
-
-@pytest.mark.parametrize(
-    ("twin", "says", "seen"),
-    [
-        ({"changed_since_parameter": "updated_since"}, "confirmed", "nothing has changed since tomorrow"),
-        ({}, "refuted", "1 events have changed since tomorrow: the parameter is not heard"),
-    ],
-)
-def test_whether_the_list_can_be_asked_for_what_changed(twin: dict[str, str], says: str, seen: str) -> None:
-    found = finding(probe(meeting_in("standard", told(BY_CHANGE), **twin), told(BY_CHANGE)), "events.changed_since")
-
-    assert (found.says, found.seen) == (says, seen)
-    assert found.value == (BY_CHANGE["events.changed_since"] if says == "confirmed" else None)
-
-
-def test_a_list_that_refuses_to_be_asked_for_what_changed_refutes_it() -> None:
-    never = {"events.changed_since": {"updated_since": "since {value}"}}
-    meeting = meeting_in("standard", told(never), changed_since_parameter="updated_since")
-
-    found = finding(probe(meeting, told(never)), "events.changed_since")
-
-    assert (found.says, found.value) == ("refuted", None)
-    assert "422" in found.seen
-
-
 def test_a_status_that_may_hide_an_effect_is_never_proposed_as_a_denial() -> None:
     found = finding(probe(meeting_in("standard", denied_token_status=409)), "auth.denied")
 
@@ -149,7 +122,7 @@ def test_what_cannot_be_read_is_unseen_and_says_so() -> None:
     found = probe(meeting)
 
     assert says(found, "refuted") == {}
-    assert set(says(found, "confirmed")) == {"auth.refresh", "events.changed_since"}, "neither needs anything of it"
+    assert set(says(found, "confirmed")) == {"auth.refresh"}, "it needs nothing of it"
     assert all(one.why for one in found.resources)
 
 

@@ -29,10 +29,7 @@ EVENT: Final = EventId("e1")
 OWN: Final[Mapping[tuple[str, str], tuple[str, tuple[str, ...]]]] = {
     ("GET", "/status/"): ("`probe`", ()),
     ("POST", "/auth"): ("signing in", ("auth.refresh", "auth.denied")),
-    ("GET", "/events/"): (
-        "the list of events, every cycle: the fact `event`",
-        ("events.page_parameter", "events.changed_since"),
-    ),
+    ("GET", "/events/"): ("the list of events, every cycle: the fact `event`", ("events.page_parameter",)),
     ("GET", "/events/{eid}/client_campaign_status/task"): (
         "after a PUT, at most 6 times",
         ("task.succeeded", "task.failed"),

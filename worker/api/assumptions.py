@@ -188,16 +188,6 @@ TABLE: tuple[Assumption, ...] = (
         seen_by="read",
     ),
     Assumption(
-        key="events.changed_since",
-        shape="query_or_null",
-        default=None,
-        origin="section 4.6, gap 2: other filters of the list",
-        about="null: every look reads the whole list; else the query parameter by which it shows only events that have "
-        "changed since a moment, as {updated_since: '{value}'}; {value} is UTC, as in 2031-05-01T18:00:00Z",
-        needed_by=("reading only what changed",),
-        seen_by="read",
-    ),
-    Assumption(
         key="auth.refresh",
         shape="refresh",
         default=None,
@@ -502,9 +492,6 @@ def _together(values: Mapping[str, Json]) -> list[Objection]:
             key = f"{name}.query"
             hint = f"write {{value}} where the value goes, or {name}.semantics: toggle"
             wrong.append(Objection(key=key, message=f"{key}: does not carry {{value}}", hint=hint))
-    key = "events.changed_since"
-    if values[key] is not None and not _carries_value(values[key]):
-        wrong.append(Objection(key=key, message=f"{key}: does not carry {{value}}", hint=ASSUMPTIONS[key].about))
     for name in ("frontend_status", "last_updated_on_fe"):
         if not _carries_value(found.values[f"{name}.query"]) and not _carries_value(found.values[f"{name}.body"]):
             message = f"{name}.query: neither it nor {name}.body carries {{value}}"

@@ -148,7 +148,6 @@ class ApiService:
             clock=clock,
             page_size=settings.page_size,
             page_parameter=settings.assumptions.text("events.page_parameter"),
-            since=settings.assumptions.template("events.changed_since"),
         )
         self._shut: dict[tuple[PartnerId, str], float] = {}
         self._accepted: dict[PartnerId, tuple[Secret, float]] = {}
@@ -167,7 +166,7 @@ class ApiService:
         """The list of events (`worker.api.listing`). ``told``: hears what some pages showed while others are still to
         be asked. ``needed``: the fields of an event that somebody looks at, None for all."""
         found = await self._lists.listing(partner, told, needed)
-        return replace(found, why=self.scrubbed(found.why), doubt=self.scrubbed(found.doubt))
+        return replace(found, why=self.scrubbed(found.why))
 
     async def _list_page(self, partner: PartnerId, query: Query, decode: Decode | None) -> Reply:
         ask = Ask(path=_LIST.path, query=query, decode=decode)

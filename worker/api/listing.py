@@ -11,17 +11,16 @@ give does not hide the events of the others; where it asks for patience or refus
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import Protocol
 
 from worker.api.decoding import Rows
 from worker.api.exchanges import Decode, Pages, Reply
-from worker.api.requests import filled
 from worker.api.wire import Malformed, Page
 from worker.model.exchange import Clock, Listing, PartOfList, TellPart, told_nobody
-from worker.model.facts import EventId, Known, PartnerId, UnknownCode, spelled
+from worker.model.facts import EventId, Known, PartnerId, UnknownCode
 
 PAGES_MAX = 500
 """Pages read of one list; at 100 events a page, more than any organiser has."""
@@ -147,23 +146,6 @@ class Assembly:
         return page.ids == self.first.ids or (page.page is not None and page.page == self.first.page)
 
 
-# The lists of events of all partners: whole ones, and between them only what changed where the service can say that.
-#
-# Whether the list can be filtered by change is not shown (API section 4.6, gap 2). Where the operator vouches for it
-# (``events.changed_since``), a look asks for what has changed since the last one, and some while before it: clocks
-# differ, and an answer may be a little old. What it shows is laid over what is known; the rest is as it was, by the
-# service's own word. That word is checked: every few minutes the whole list is read, which also shows what has
-# vanished. What that finds changed must stand in the next short answer. If it does not, or if the service refuses to
-# be asked so, this process reads whole lists from then on, and says so.
-
-BEFORE = timedelta(minutes=5)
-"""How long before the last look what has changed is asked for."""
-WHOLE_EVERY_S = 300.0
-"""How often the whole list is read nevertheless."""
-WHOLE_SHARE = 20.0
-"""Reading whole lists takes at most one part in so many of the time, however long they are."""
-SHOWN = 3
-
 Query = tuple[tuple[str, str], ...]
 Needed = frozenset[str] | None
 """The fields of an event that somebody looks at; None for all."""
@@ -175,119 +157,29 @@ class AskList(Protocol):
     def __call__(self, partner: PartnerId, query: Query, decode: Decode | None, /) -> Awaitable[Reply]: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Last:
-    """The list as it is known. ``missed``: what the last whole list found changed, which the next short answer has to
-    show too. ``whole_at``: the monotonic second from which the whole list is due; ``needed``: the fields that it is
-    known in, None for all."""
-
-    events: Mapping[EventId, Known]
-    began_at: datetime
-    whole_at: float
-    missed: frozenset[EventId] = frozenset()
-    needed: Needed = None
-
-
 @dataclass(slots=True)
 class Lists:
-    """Reads lists. One instance serves all partners. ``since``: how to ask for what changed, None where nobody vouches
-    for that; ``page_parameter``: see `worker.api.listing`."""
+    """Reads lists. One instance serves all partners. ``page_parameter``: see `worker.api.listing`."""
 
     ask: AskList
     clock: Clock
     page_size: int
     page_parameter: str
-    since: Mapping[str, str] | None
     _pages: dict[PartnerId, Pages] = field(default_factory=dict)
-    _last: dict[PartnerId, Last] = field(default_factory=dict)
-    _whole_only: set[PartnerId] = field(default_factory=set)
 
     async def listing(self, partner: PartnerId, told: TellPart = told_nobody, needed: Needed = None) -> Listing:
-        """The list of events. ``told``: hears what some pages of a whole one showed while others are to be asked.
-        ``needed``: the fields of an event that somebody looks at; others may be left out."""
-        if self.since is None or partner in self._whole_only:
-            return await self._whole(partner, told, needed)
-        last = self._last.get(partner)
-        if last is not None and last.needed != needed:
-            last = None  # what is known in other fields cannot be compared, nor gone on with if this one fails
-            del self._last[partner]
-        if last is None or self.clock.monotonic() >= last.whole_at:
-            return await self._again_whole(partner, last, told, needed)
-        listing, refused = await self._changed(partner, self.since, last)
-        unseen = sorted(last.missed - listing.events.keys()) if listing.complete else []
-        if not refused and not unseen:
-            merged = {**last.events, **listing.events}
-            if listing.complete:
-                self._last[partner] = replace(last, events=merged, began_at=listing.began_at, missed=frozenset())
-            else:
-                self._last[partner] = replace(last, whole_at=float("-inf"))
-            return replace(listing, events=merged)
-        self._whole_only.add(partner)
-        del self._last[partner]
-        why = refused or (
-            f"what has changed is not all in it: {len(unseen)} events, as {', '.join(unseen[:SHOWN])}, had changed"
-        )
-        doubt = f"events.changed_since does not hold, and whole lists are read from now on: {why}"
-        return replace(await self._whole(partner, told, needed), doubt=doubt)
-
-    async def _whole(self, partner: PartnerId, told: TellPart, needed: Needed) -> Listing:
+        """The list of events. ``told``: hears what some pages showed while others are to be asked. ``needed``: the
+        fields of an event that somebody looks at; others may be left out."""
         pages = self._pages.setdefault(partner, Pages())
-        return await listing_of(self._asker(partner, (), pages.rows, needed), self.clock.now, pages, told)
+        return await listing_of(self._asker(partner, pages.rows, needed), self.clock.now, pages, told)
 
-    async def _again_whole(self, partner: PartnerId, last: Last | None, told: TellPart, needed: Needed) -> Listing:
-        began = self.clock.monotonic()
-        listing = await self._whole(partner, told, needed)
-        if listing.complete:
-            ended = self.clock.monotonic()
-            self._last[partner] = Last(
-                events=listing.events,
-                began_at=listing.began_at,
-                whole_at=ended + max(WHOLE_EVERY_S, (ended - began) * WHOLE_SHARE),
-                missed=_others(last.events, listing.events) if last is not None else frozenset(),
-                needed=needed,
-            )
-        return replace(listing, pages=1)
-
-    async def _changed(self, partner: PartnerId, since: Mapping[str, str], last: Last) -> tuple[Listing, str]:
-        """What has changed, and why the service refuses to say; empty where it does not refuse."""
-        asked = filled(since, {"value": moment_asked(last.began_at - BEFORE)})
-        refusals: list[str] = []
-        ask = self._asker(partner, asked, Rows(), last.needed)
-
-        async def watched(number: int) -> Reply:
-            reply = await ask(number)
-            if _refuses(reply):
-                refusals.append(f"the service answers {reply.status} to ?{'&'.join(name for name, _ in asked)}=")
-            return reply
-
-        return await listing_of(watched, self.clock.now), "".join(refusals[:1])
-
-    def _asker(self, partner: PartnerId, more: Query, rows: Rows, needed: Needed) -> Callable[[int], Awaitable[Reply]]:
+    def _asker(self, partner: PartnerId, rows: Rows, needed: Needed) -> Callable[[int], Awaitable[Reply]]:
         """Asks for one page. The first needs no parameter whose name would have to be assumed."""
         limit = ("limit", str(self.page_size))
 
         def ask(number: int) -> Awaitable[Reply]:
             page = () if number == 1 else ((self.page_parameter, str(number)),)
             decode = None if needed is None else partial(rows.read, number, needed)
-            return self.ask(partner, (limit, *page, *more), decode)
+            return self.ask(partner, (limit, *page), decode)
 
         return ask
-
-
-def moment_asked(moment: datetime) -> str:
-    """A moment as it stands in a request: UTC, to the second, rounded down."""
-    return spelled(moment.astimezone(UTC).replace(microsecond=0))
-
-
-def _others(before: Mapping[EventId, Known], now: Mapping[EventId, Known]) -> frozenset[EventId]:
-    """Events that say something else. New ones are none: a service may not call them changed."""
-    return frozenset(
-        event
-        for event, fact in now.items()
-        if (old := before.get(event)) is not None and old is not fact and old.value != fact.value
-    )
-
-
-def _refuses(reply: Reply) -> bool:
-    """Whether the service does not want to be asked so; refusing us, or asking for patience, is something else."""
-    return reply.verdict == "answered" and not reply.ok and not reply.denied

@@ -13,7 +13,6 @@ from typing import Any
 from worker.api.assumptions import Assumptions
 from worker.api.client import ApiService
 from worker.api.exchanges import Reply
-from worker.api.listing import moment_asked
 from worker.api.probing import (
     PAGE_PARAMETERS,
     UNSEEN,
@@ -27,7 +26,7 @@ from worker.api.probing import (
     is_second,
     page_of,
 )
-from worker.api.requests import READINGS, filled, path_of
+from worker.api.requests import READINGS, path_of
 from worker.api.wire import Secret, number_from
 from worker.model.errors import NotFound, NotSafe
 from worker.model.exchange import Clock, Urgency
@@ -160,12 +159,7 @@ class _Probe:
                 pages[name] = await self.service.raw(self.partner, "/events/", query=(limit, (name, "2")))
                 if is_second(page, page_of(pages[name])):
                     break
-        since = self.assumptions.template("events.changed_since")
-        future = None
-        if since is not None:
-            query = filled(since, {"value": moment_asked(self.clock.now() + timedelta(days=1))})
-            future = await self.service.raw(self.partner, "/events/", query=(limit, *query))
-        return {"first": first, "pages": pages, "future": future}
+        return {"first": first, "pages": pages}
 
     async def _setups(self, events: Iterable[Mapping[str, Json]]) -> tuple[Setup, ...]:
         """Setups beside the campaigns of their events, until there is one with campaigns and one without."""

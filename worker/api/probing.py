@@ -63,13 +63,12 @@ class Setup:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sights:
     """All that one probe has seen. ``pages``: answers for page 2 by the parameter that asked for it, in the order of
-    asking. ``future``: what the list says has changed since a moment that is still to come. ``refreshed``: None where
-    it was not tried, empty where it worked, else why not. ``benchmarks``: with ``type: capacity``. ``made_up``: our own
-    record asked for with a token that is none. ``refusing``: a path that is documented to turn partners away."""
+    asking. ``refreshed``: None where it was not tried, empty where it worked, else why not. ``benchmarks``: with
+    ``type: capacity``. ``made_up``: our own record asked for with a token that is none. ``refusing``: a path that is
+    documented to turn partners away."""
 
     first: Reply | None = None
     pages: Mapping[str, Reply] = field(default_factory=dict)
-    future: Reply | None = None
     setups: tuple[Setup, ...] = ()
     adplatform: Reply | None = None
     benchmarks: tuple[Reply, ...] = ()
@@ -258,25 +257,6 @@ def _page_parameter(sights: Sights, value: Json, _assumptions: Assumptions) -> F
     return Finding(key=key, says="refuted", seen=f"no page 2 by any of: {tried}", known=False)
 
 
-def _changed_since(sights: Sights, value: Json, _assumptions: Assumptions) -> Finding:
-    """A service that hears the parameter has nothing to show of what changed since tomorrow; one that ignores it shows
-    all. Whether it names every change, a look cannot see: the daemon checks that as long as it runs."""
-    key = "events.changed_since"
-    if value is None:
-        return Finding(key=key, says="confirmed", seen="whole lists are read, which needs no filter", value=None)
-    whole, future = page_of(sights.first), page_of(sights.future)
-    if whole is None or not whole.total:
-        return Finding(key=key, says=UNSEEN, seen="there is no event that could have changed", value=value)
-    if future is None:
-        answered = "it was not tried" if sights.future is None else sights.future.why or "the answer is no list"
-        says: Says = UNSEEN if sights.future is None or sights.future.verdict != "answered" else "refuted"
-        return Finding(key=key, says=says, seen=answered, value=value if says == UNSEEN else None)
-    if future.total == 0 and not future.ids:
-        return Finding(key=key, says="confirmed", seen="nothing has changed since tomorrow", value=value)
-    seen = f"{len(future.ids)} events have changed since tomorrow: the parameter is not heard"
-    return Finding(key=key, says="refuted", seen=seen, value=None)
-
-
 def page_of(reply: Reply | None) -> Page | None:
     """One page of the list; None where it is none."""
     try:
@@ -457,7 +437,6 @@ def _short(value: Json) -> str:
 
 _JUDGES: Mapping[str, Judge] = {
     "events.page_parameter": _page_parameter,
-    "events.changed_since": _changed_since,
     "auth.refresh": _refresh,
     "auth.denied": _denied,
     "campaigns.items": _campaign_items,

@@ -97,7 +97,6 @@ def engine_settings(config: Config) -> EngineSettings:
         max_attempts=safety.max_attempts,
         ask=safety.on_unknown == "ask",
         ask_spending=not config.local and "safety.settle" not in vouched,
-        by_change=assumptions.template("events.changed_since") is not None,
         toggles=frozenset(name for name, row in ACTIONS.items() if row.semantics and assumptions.flips(row.semantics)),
         unvouched=unvouched,
         unvouched_facts=unvouched_facts,

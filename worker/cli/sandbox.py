@@ -35,7 +35,7 @@ from worker.sandbox.app import DEFAULT_PORT, SandboxError, Time, run_sandbox
 from worker.sandbox.changes import MAX_EVENTS, StoryError
 from worker.sandbox.faults import FaultError
 from worker.sandbox.service import Service
-from worker.sandbox.settings import DIALECTS, SettingsError, changed_settings
+from worker.sandbox.settings import DIALECTS, SettingsError
 from worker.sandbox.start import DEMO_EVENTS, FIRST_DAY, STANDARD, built, start_from
 from worker.system import SystemClock
 
@@ -74,8 +74,6 @@ def sandbox(
     try:
         start = start_from(dialect, [*limits, *(settings or ())], faults or ())
         service = built(story, events, FIRST_DAY, start)
-        zero = clock.now().timestamp() - clock.monotonic()
-        service.settings = changed_settings(service.settings, {"unix_time_of_zero": zero})
         tell_dialect(dialect)
         run_sandbox(time=Time(clock=clock.monotonic, sleep=clock.sleep), service=service, port=port)
     except (StoryError, SettingsError, FaultError) as error:

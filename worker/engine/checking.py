@@ -70,7 +70,6 @@ class Estimate:
 
     events: int
     pages: int
-    by_change: bool
     interval: timedelta
     budget: int
     listing: float
@@ -93,8 +92,7 @@ class Estimate:
             f"requests a minute and partner, taken that it has {self.events} events (--events N) and all of them pass "
             f"what narrows a fact: {self.needed:.0f} wanted, {self.budget} in the budget"
         )
-        of_it = "what changed of " if self.by_change else ""
-        found = [head, f"{self.listing:8.0f}  {of_it}the list of events: {_counted(self.pages, 'page')} every {every}"]
+        found = [head, f"{self.listing:8.0f}  the list of events: {_counted(self.pages, 'page')} every {every}"]
         found.append(f"{self.shared:8.0f}  facts of the partner")
         for one in self.reads:
             tail = "narrowed by the rest of the condition" if one.narrowed else "of every event"
@@ -153,7 +151,7 @@ def estimate(rules: Iterable[Rule], registry: Registry, settings: EngineSettings
     enabled = [rule for rule in rules if rule.enabled]
     interval = settings.interval
     cycles = _MINUTE / interval
-    pages = 1 if settings.by_change else settings.pages(events)
+    pages = settings.pages(events)
     reads = _reads(enabled, registry)
     room = facts_per_look(settings.requests_per_minute, interval, pages)
     every = timedelta(seconds=look_s(settings.requests_per_minute, interval, pages + room))
@@ -165,7 +163,6 @@ def estimate(rules: Iterable[Rule], registry: Registry, settings: EngineSettings
     return Estimate(
         events=events,
         pages=pages,
-        by_change=settings.by_change,
         interval=interval,
         budget=settings.requests_per_minute,
         listing=pages * cycles,

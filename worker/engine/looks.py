@@ -305,8 +305,7 @@ class EngineSettings:
     which a rule leans on that decides with it. Both are empty against sandbox and loopback.
     ``toggles``: actions whose write flips the field instead of setting it. ``ask_spending``: unknown outcomes of writes
     that spend go to a person at once, because ``safety.settle`` is not vouched for. ``requests_per_minute``: the budget
-    per partner, from which it is estimated how often facts can be read. ``page_size``: events on one page of the list;
-    ``by_change``: most looks ask only for what changed of it.
+    per partner, from which it is estimated how often facts can be read. ``page_size``: events on one page of the list.
     ``shared``: the facts that are the whole partner's, the config's own among them; one read serves all events.
     ``observations_kept``: how long changes of facts are kept for `backtest`. ``pairs_at_once``: a look that has more
     rules to judge for events than this lets everything else go on between portions of so many.
@@ -329,7 +328,6 @@ class EngineSettings:
     unvouched_facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     requests_per_minute: int = 300
     page_size: int = 100
-    by_change: bool = False
     only_partners: frozenset[PartnerId] | None = None
     shared: frozenset[str] = BUILT_IN_REGISTRY.shared
     observations_kept: timedelta = timedelta(days=7)

@@ -292,9 +292,7 @@ class Observer:
         memory = self._gap(state.memory, course.began)
         in_sight = _taken_in(state, course, listing)
         room = self._room(state, listing, course)
-        records = _doubts(state, listing, now)
-        memory, replaced = self._replaced(state, memory, now)
-        records.extend(replaced)
+        memory, records = self._replaced(state, memory, now)
         if listing.complete:
             memory, reset = self._reset(state, memory, in_sight, now)
             records.extend(reset)
@@ -551,12 +549,6 @@ def _lost(state: PartnerState, memory: PartnerMemory, in_sight: set[EventId], no
 def _recent(at: datetime | None, now: datetime) -> bool:
     """A reset goes on for a while: its later waves belong to it."""
     return at is not None and now - at < timedelta(minutes=10)
-
-
-def _doubts(state: PartnerState, listing: Listing, now: datetime) -> list[Record]:
-    if not listing.doubt:
-        return []
-    return [Record(at=now, kind="observed", reason="not_as_assumed", why=listing.doubt, partner=state.partner)]
 
 
 def _worth_storing(old: PartnerMemory, new: PartnerMemory) -> bool:

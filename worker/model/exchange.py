@@ -51,8 +51,7 @@ class Listing:
     """One pass over ``GET /events/``. Well-formed items of any page are facts; absence needs ``complete``.
 
     ``code``: what kind of failure it was where a page could not be had at all; ``why`` says everything in words.
-    ``pages``: how many requests a look at this list takes as a rule. ``doubt``: what was found against an assumption
-    that the list was read by, said once.
+    ``pages``: how many requests the list takes.
     """
 
     events: Mapping[EventId, Known]
@@ -62,7 +61,6 @@ class Listing:
     began_at: datetime
     ended_at: datetime
     pages: int = 1
-    doubt: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,6 @@ REASONS: Mapping[str, str] = {
     "spend": "the budget allowed for sending is used up",
     "gap": "first look after a long silence",
     "reset": "most events vanished at once and came back",
-    "not_as_assumed": "the service showed that an assumption does not hold",
     "restored": "the ledger was restored, or taken to another service",
     "delete": "a DELETE always waits for a person",
     "undocumented": "a request that the service's document does not name always waits for a person",

@@ -12,7 +12,6 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import TypeVar
 
 from worker.sandbox.settings import Json, Record, Settings, TwinRequest, filled
@@ -229,9 +228,6 @@ def events(call: Call, moved: Callable[[list[str], int, int], list[str]] | None 
         limit = settings.max_page_limit
     page = call.whole(settings.page_parameter, 1)
     found = list(call.world.order(call.partner, call.as_of_s))
-    since_s = _changed_since_s(call)
-    if since_s is not None:
-        found = [eid for eid in found if call.world.changed_at_s(call.partner, eid, call.as_of_s) >= since_s]
     if (call.one("descending") or "false").lower() == "true":
         found.reverse()
     if moved is not None:
@@ -251,20 +247,6 @@ def _page(found: Sequence[T], page: int, limit: int, record: Callable[[T], Json]
         "prevPage": page - 1 if page > 1 else None,
         "items": [record(one) for one in found[(page - 1) * limit : page * limit]],
     }
-
-
-def _changed_since_s(call: Call) -> float | None:
-    """The second since which an event must have changed to be listed; None where all are asked for. That the list can
-    be filtered so is not shown (API section 4.6, gap 2); it is off unless a setting names the parameter."""
-    name = call.settings.changed_since_parameter
-    since = call.one(name) if name is not None else None
-    if since is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(since)
-    except ValueError:
-        raise call.invalid(f"{name} is a time, as in 2031-05-01T18:00:00Z") from None
-    return moment.timestamp() - call.settings.unix_time_of_zero
 
 
 def flagged(call: Call) -> Result:

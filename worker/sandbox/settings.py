@@ -168,8 +168,6 @@ class Settings:
     default_page_limit: int = 50
     max_page_limit: int = 1000
     over_limit: Literal["clamp", "refuse"] = "clamp"
-    changed_since_parameter: str | None = None
-    unix_time_of_zero: float = 0.0
 
     # Status writes (API section 3.2)
     client_campaign_status_query: Mapping[str, str] = field(default_factory=lambda: _one("client_campaign_status"))

@@ -141,16 +141,6 @@ class World:
             self._order[partner] = order
         return order
 
-    def changed_at_s(self, partner: str, eid: str, as_of_s: float | None = None) -> float:
-        """The second at which the event's record last became another one."""
-        versions = [one for one in self._versions[partner][eid] if as_of_s is None or one.at_s <= as_of_s]
-        found = [
-            after.at_s
-            for before, after in zip([None, *versions], versions, strict=False)
-            if before is None or _record_of(before) != _record_of(after)
-        ]
-        return found[-1] if found else ALWAYS
-
     def listing(self, partner: str, as_of_s: float | None = None) -> list[Happening]:
         """Every event of the partner, in order."""
         return [found for eid in self.order(partner, as_of_s) if (found := self.at(partner, eid, as_of_s))]
@@ -165,10 +155,6 @@ class World:
             for each in seed.events if result != "empty" else ():
                 renamed = f"{each.eid}-r{self._generation}" if result == "new_ids" else each.eid
                 self.put(partner, renamed, each.with_fields({"id": renamed}), at_s)
-
-
-def _record_of(version: Version) -> Record | None:
-    return version.happening.record if version.happening is not None else None
 
 
 def _place(happening: Happening | None) -> tuple[str, str]:

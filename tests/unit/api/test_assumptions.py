@@ -8,7 +8,6 @@ from worker.model.facts import Json
 
 KEYS = {
     "events.page_parameter",
-    "events.changed_since",
     "auth.refresh",
     "auth.denied",
     "client_campaign_status.query",
