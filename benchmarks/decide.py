@@ -155,7 +155,7 @@ class Worker:
         return took, sum(one.kind == "fired" for one in decision.commit.records)
 
     def listed_of(self, one: Record) -> Record:
-        """An event as the client hands it over: with the fields that are needed (`worker.api.decoding`)."""
+        """An event as the client hands it over: with the fields that are needed (`worker.api.listing`)."""
         needed = self.in_use.needed
         return one if needed is None else {name: value for name, value in one.items() if name in needed}
 

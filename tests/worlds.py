@@ -17,12 +17,11 @@ from typing import Any
 
 from tests.virtual import EPOCH, VirtualClock, VirtualLoop, run_virtually
 from worker.api.assumptions import assumptions_from
-from worker.api.auth import Credentials
+from worker.api.auth import Account
 from worker.api.client import ApiService, ApiSettings
-from worker.api.exchanges import Reply
-from worker.api.requests import CustomFact, hosts_from
+from worker.api.exchanges import ReadResponse
+from worker.api.requests import hosts_from
 from worker.api.transport import Transports
-from worker.api.wire import Secret
 from worker.engine.cycle import Cycle
 from worker.engine.looks import EngineSettings
 from worker.engine.looks import Settings as Deciding
@@ -33,8 +32,8 @@ from worker.engine.state import PartnerState
 from worker.guards.situation import Limits
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import LogFilter
-from worker.model.exchange import Message
-from worker.model.facts import PartnerId
+from worker.model.exchange import Message, SecretValue
+from worker.model.facts import CustomFact, PartnerId
 from worker.model.records import Record
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
@@ -89,7 +88,7 @@ class Running:
     states: dict[PartnerId, PartnerState]
     ledger: SqlLedger
     service: ApiService
-    gate: Gate[Reply]
+    gate: Gate[ReadResponse]
     pacer: Pacer
     defects: list[tuple[Write, Exception]] = field(default_factory=list)
 
@@ -175,11 +174,11 @@ class Town:
     def ledger_url(self) -> str:
         return f"sqlite:///{self.folder / 'worker.db'}"
 
-    def client(self, twin: Service) -> tuple[ApiService, Gate[Reply], Pacer]:
+    def client(self, twin: Service) -> tuple[ApiService, Gate[ReadResponse], Pacer]:
         """The client of a new process, with a gate and a pace of its own."""
         chance = Random(7).random
         pacer = Pacer(per_minute=self.settings.requests_per_minute, clock=self.clock, chance=chance)
-        gate: Gate[Reply] = Gate(pacer=pacer, clock=self.clock, floor_s=self.settings.interval.total_seconds())
+        gate: Gate[ReadResponse] = Gate(pacer=pacer, clock=self.clock, floor_s=self.settings.interval.total_seconds())
 
         def transport() -> TwinTransport:
             return self.wire(twin)
@@ -193,7 +192,7 @@ class Town:
                 facts=self.facts,
                 transports=Transports(reads=transport, writes=transport),
             ),
-            credentials=Credentials(username=Secret("sandbox"), password=Secret("sandbox")),
+            account=Account(username=SecretValue("sandbox"), password=SecretValue("sandbox")),
             gate=gate,
             pacing=pacer,
             clock=self.clock,

@@ -19,7 +19,7 @@ import httpx
 
 from tests.unit.api.world import BrokenBody
 from tests.unit.sandbox.desk import Desk
-from worker.api.requests import READINGS, question_for
+from worker.api.facts import FACT_SOURCES, request_for_fact
 from worker.model.facts import (
     CLUSTER_FIELDS,
     RADIUS_FIELDS,
@@ -80,12 +80,12 @@ class Raw(httpx.AsyncByteStream):
 
 def key_of(name: str) -> FactKey:
     """The fact with all its parameters."""
-    return FactKey(name=name, params=tuple(sorted((one, PARAMS[one]) for one in READINGS[name].params)))
+    return FactKey(name=name, params=tuple(sorted((one, PARAMS[one]) for one in FACT_SOURCES[name].params)))
 
 
 def path_of(name: str) -> str:
     """The path that the fact is read from."""
-    question = question_for(READINGS, PartnerId("p"), E1, key_of(name))
+    question = request_for_fact(FACT_SOURCES, PartnerId("p"), E1, key_of(name))
     assert not isinstance(question, str)
     return question.path
 
@@ -93,7 +93,7 @@ def path_of(name: str) -> str:
 @cache
 def good(name: str) -> str:
     """The well-formed answer, as the twin gives it."""
-    question = question_for(READINGS, PartnerId("p"), E1, key_of(name))
+    question = request_for_fact(FACT_SOURCES, PartnerId("p"), E1, key_of(name))
     assert not isinstance(question, str)
     target = httpx.URL("http://twin" + question.path, params=question.query).raw_path.decode()
     return json.dumps(Desk().read(target))

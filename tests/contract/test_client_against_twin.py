@@ -12,15 +12,15 @@ import pytest
 
 from tests.unit.reading.virtual import VirtualClock, no_chance
 from worker.api.assumptions import Assumptions, assumptions_from
-from worker.api.auth import Credentials
+from worker.api.auth import Account
 from worker.api.client import ApiService, ApiSettings
-from worker.api.exchanges import Reply
-from worker.api.requests import READINGS, CustomFact, hosts_from
+from worker.api.exchanges import ReadResponse
+from worker.api.facts import FACT_SOURCES
+from worker.api.requests import hosts_from
 from worker.api.transport import Transports
-from worker.api.wire import Secret
 from worker.engine.ports import Service as Port
-from worker.model.exchange import Accepted, Listing, NotSent, Outcome, TaskState, Uncertain, Urgency
-from worker.model.facts import EventId, Fact, FactKey, Known, PartnerId, Scalar, Unknown
+from worker.model.exchange import Accepted, Listing, NotSent, Outcome, SecretValue, TaskState, Uncertain, Urgency
+from worker.model.facts import CustomFact, EventId, Fact, FactKey, Known, PartnerId, Scalar, Unknown
 from worker.model.writes import Intent
 from worker.reading.gate import Gate
 from worker.reading.pacer import Pacer
@@ -42,7 +42,7 @@ PARAMS: Mapping[str, tuple[tuple[str, Scalar], ...]] = {
     "call_to_action": (("goal", "ROAS"), ("has_pixel", "true"), ("lead_form_id", "")),
     "suggested_radius": (("distance_unit", "kilometer"), ("location", "Gent")),
 }
-FACTS = tuple(READINGS)
+FACTS = tuple(FACT_SOURCES)
 
 
 class Meeting:
@@ -61,7 +61,7 @@ class Meeting:
         world = demo_world(12, datetime(2030, 5, 1, tzinfo=UTC))
         self.twin = Service(world, settings=settings, faults=faults, origin_s=0.0)
         self.pacer = Pacer(per_minute=600, clock=self.clock, chance=no_chance)
-        self.gate: Gate[Reply] = Gate(pacer=self.pacer, clock=self.clock, floor_s=3.0)
+        self.gate: Gate[ReadResponse] = Gate(pacer=self.pacer, clock=self.clock, floor_s=3.0)
         transports = Transports(reads=self.transport, writes=self.transport)
         api = ApiService(
             settings=ApiSettings(
@@ -71,7 +71,7 @@ class Meeting:
                 facts=facts or {},
                 transports=transports,
             ),
-            credentials=Credentials(username=Secret("sandbox"), password=Secret("sandbox")),
+            account=Account(username=SecretValue("sandbox"), password=SecretValue("sandbox")),
             gate=self.gate,
             pacing=self.pacer,
             clock=self.clock,

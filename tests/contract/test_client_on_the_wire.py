@@ -20,15 +20,14 @@ import pytest
 
 from tests.unit.reading.virtual import VirtualClock
 from worker.api.assumptions import Assumptions
-from worker.api.exchanges import Ask, Exchanges, Reply
+from worker.api.exchanges import Exchanges, ReadResponse
 from worker.api.requests import Hosts
-from worker.api.transport import Sending, Transports, Wire, trust
-from worker.api.wire import Secret
-from worker.model.exchange import Accepted, NotSent, Outcome, Uncertain, WriteRequest
+from worker.api.transport import Transports, Wire, request_of, trust
+from worker.model.exchange import Accepted, NotSent, Outcome, SecretValue, Uncertain, WriteRequest
 from worker.model.facts import PartnerId
 
 HALL = PartnerId("partner-id-hall")
-TOKEN = Secret("access-1")
+TOKEN = SecretValue("access-1")
 LATE = 1e9
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -189,7 +188,7 @@ def test_the_fence_is_armed_before_the_last_check_and_only_until_the_kernel_has_
         wire = Wire(transports=Transports(fence=fence), timeout_s=5.0)
         async with await asyncio.start_server(server.accept, "127.0.0.1", 0) as listening:
             url = httpx.URL(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/a")
-            await wire.write(Sending(method="PUT", url=url), late)
+            await wire.write(request_of("PUT", url, {}), late)
             seen.append("answered")
             await asyncio.gather(*server.served)
 
@@ -200,7 +199,7 @@ def test_the_fence_is_armed_before_the_last_check_and_only_until_the_kernel_has_
 
 MANY_WRITES = """
 import asyncio, httpx, signal, sys
-from worker.api.transport import Sending, Stale, Transports, Wire
+from worker.api.transport import Stale, Transports, Wire, request_of
 armed = lambda: signal.getitimer(signal.ITIMER_REAL)[0]
 within = []
 def late():
@@ -208,12 +207,12 @@ def late():
     return len(within) > 600
 async def main():
     wire = Wire(transports=Transports(), timeout_s=20.0)
-    sending = Sending(method="PUT", url=httpx.URL(sys.argv[1]), content=b"x" * 2000)
+    write = lambda: wire.write(request_of("PUT", httpx.URL(sys.argv[1]), {}, "x" * 2000), late)
     for _ in range(30):
-        await asyncio.gather(*(wire.write(sending, late) for _ in range(10)))
+        await asyncio.gather(*(write() for _ in range(10)))
         assert armed() == 0.0
     try:
-        await wire.write(sending, late)
+        await write()
     except Stale:
         assert armed() == 0.0
         assert sum(left > 1.5 for left in within) == 300, within
@@ -301,11 +300,11 @@ def test_an_answer_is_unpacked_once_and_within_bounds(answer: bytes, says: str) 
     assert most < 40_000_000, "bytes, whatever the answer makes of itself"
 
 
-async def read_from(server: Server, *paths: str) -> list[Reply]:
+async def read_from(server: Server, *paths: str) -> list[ReadResponse]:
     listening = await asyncio.start_server(server.accept, "127.0.0.1", 0)
     made = exchanges(listening.sockets[0].getsockname()[1])
     async with listening:
-        replies = [await made.read(HALL, TOKEN, Ask(path=path)) for path in paths]
+        replies = [await made.read(HALL, TOKEN, path) for path in paths]
         await asyncio.gather(*server.served)
     return replies
 
@@ -329,18 +328,18 @@ def test_a_read_goes_where_new_connections_go_and_not_where_the_last_one_went() 
         Server(b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"new"', keep=True),
     )
 
-    async def story() -> list[Reply]:
+    async def story() -> list[ReadResponse]:
         front = await asyncio.start_server(old.accept, "127.0.0.1", 0)
         port = front.sockets[0].getsockname()[1]
         made = exchanges(port)
-        replies = [await made.read(HALL, TOKEN, Ask(path="/events/e1"))]
+        replies = [await made.read(HALL, TOKEN, "/events/e1")]
         front.close()
         async with await asyncio.start_server(new.accept, "127.0.0.1", port, reuse_address=True):
-            replies.append(await made.read(HALL, TOKEN, Ask(path="/events/e1")))
+            replies.append(await made.read(HALL, TOKEN, "/events/e1"))
             await asyncio.wait([*old.served, *new.served], timeout=1)
         return replies
 
-    assert [reply.content for reply in asyncio.run(story())] == ["old", "new"]
+    assert [reply.json() for reply in asyncio.run(story())] == ["old", "new"]
 
 
 def test_an_answer_that_comes_twice_is_never_the_next_resources_answer() -> None:
@@ -363,7 +362,7 @@ def test_an_answer_that_comes_twice_is_never_the_next_resources_answer() -> None
 
     replies = asyncio.run(read_from(Twice(b""), "/events/a", "/events/b", "/events/c"))
 
-    assert [reply.content for reply in replies] == [f"/api/v3/events/{name}" for name in "abc"]
+    assert [reply.json() for reply in replies] == [f"/api/v3/events/{name}" for name in "abc"]
 
 
 def certified(folder: Path, name: str) -> Path:
@@ -388,11 +387,11 @@ def test_a_bundle_of_certificates_that_is_replaced_changes_nothing_under_way(
     serving.load_cert_chain(ours)
     server = Server(OK)
 
-    async def story() -> list[Reply | Outcome]:
+    async def story() -> list[ReadResponse | Outcome]:
         listening = await asyncio.start_server(server.accept, "127.0.0.1", 0, ssl=serving)
         made = exchanges(listening.sockets[0].getsockname()[1], scheme="https")
         async with listening:
-            found: list[Reply | Outcome] = [await made.read(HALL, TOKEN, Ask(path="/events/e1"))]
+            found: list[ReadResponse | Outcome] = [await made.read(HALL, TOKEN, "/events/e1")]
             bundle.write_text("garbage", encoding="utf-8")
             found.append(await made.write(HALL, TOKEN, WriteRequest(host="api", method="PUT", path="/a"), LATE))
             trust.cache_clear()  # as if this process had just begun
@@ -406,7 +405,7 @@ def test_a_bundle_of_certificates_that_is_replaced_changes_nothing_under_way(
     finally:
         trust.cache_clear()
 
-    assert isinstance(read, Reply)
+    assert isinstance(read, ReadResponse)
     assert read.ok
     assert isinstance(sent, Accepted)
     assert isinstance(not_sent, NotSent), "what fails before the hand-over is known not to have been sent"

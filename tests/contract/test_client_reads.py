@@ -10,10 +10,9 @@ import pytest
 from tests.unit.api.world import CLUB, E1, FLOOR_S, HALL, Answer, Behaviour, World, answer, broken, event, page
 from worker.api import transport
 from worker.api.assumptions import Assumptions, assumptions_from
-from worker.api.requests import CustomFact
 from worker.model.errors import NotSafe, Unreachable, UsageError
 from worker.model.exchange import TaskState
-from worker.model.facts import EventId, Fact, Json, Known, PartnerId, Scalar, Unknown
+from worker.model.facts import CustomFact, EventId, Fact, Json, Known, PartnerId, Scalar, Unknown
 
 TASK = "/events/e1/client_campaign_status/task"
 

@@ -11,12 +11,12 @@ import pytest
 from tests.contract.test_client_against_twin import FIRST, Meeting
 from tests.reference import coverage
 from worker.api.assumptions import ASSUMPTIONS, Assumptions
+from worker.api.facts import FACT_SOURCES
 from worker.api.probe import probed
-from worker.api.requests import READINGS, CustomFact
 from worker.model.actions import ACTIONS
 from worker.model.endpoints import ENDPOINTS, Endpoint, row_of
 from worker.model.exchange import Accepted, Outcome, Urgency
-from worker.model.facts import EventId, Fact, FactKey, Known, Unknown
+from worker.model.facts import CustomFact, EventId, Fact, FactKey, Known, Unknown
 from worker.sandbox.rows import ROWS, Found, find
 from worker.sandbox.service import Service
 from worker.sandbox.settings import HOSTS, TwinRequest
@@ -70,7 +70,7 @@ def test_every_fact_is_read_from_the_row_that_the_page_says() -> None:
     meeting = Meeting()
 
     async def story() -> None:
-        for name in READINGS:
+        for name in FACT_SOURCES:
             before = rows_asked(meeting.twin)
             assert isinstance(await meeting.read(name), Known), name
             new = rows_asked(meeting.twin) - before
@@ -80,7 +80,7 @@ def test_every_fact_is_read_from_the_row_that_the_page_says() -> None:
 
     said = {row for row in ENDPOINTS if coverage.facts_of(row)}
     assert rows_asked(meeting.twin) == said
-    assert set(re.findall(r"fact `(\w+)`", TEXT)) == set(READINGS)
+    assert set(re.findall(r"fact `(\w+)`", TEXT)) == set(FACT_SOURCES)
 
 
 @pytest.mark.parametrize("action", sorted(ACTIONS))

@@ -20,14 +20,14 @@ import pytest
 from tests.contract.malformed import E1, Answer, answers, complaint, good, key_of, path_of
 from tests.unit.api.world import HALL, World, answer, id_token
 from worker.api.assumptions import assumptions_from
-from worker.api.requests import READINGS, CustomFact
+from worker.api.facts import FACT_SOURCES
 from worker.model.errors import WorkerError
 from worker.model.exchange import Listing, Urgency
-from worker.model.facts import RECORDS, Fact, FactKey, Json, Known, Observation, PartnerId
+from worker.model.facts import RECORDS, CustomFact, Fact, FactKey, Json, Known, Observation, PartnerId
 from worker.model.rules import Scope, Truth
 from worker.rules.conditions import condition
 
-FACTS = tuple(READINGS)
+FACTS = tuple(FACT_SOURCES)
 TASK = "/events/e1/client_campaign_status/task"
 SHORT, LONG = 5, 30
 """Cases of each fact, in tens."""
@@ -264,10 +264,10 @@ def check_refreshes(seed: int, cases: int) -> Counter[str]:
         world.rules["/auth/refresh"] = lambda _, one=one: one.make()  # type: ignore[misc]
         said = world.clock.run(world.api.refreshed())
         where = f"refresh, seed {seed}, case {number} ({one.kind})"
-        assert "access-9" not in (said or ""), f"{where}: {said}"
+        assert "access-9" not in said, f"{where}: {said}"
         whole = one.content[0] if one.content is not None and isinstance(one.content[0], dict) else {}
-        assert said is not None or isinstance(whole.get("AccessToken"), str), f"{where}: taken for a token"
-        seen[f"{one.kind}, {'refused' if said is not None else 'signed in'}"] += 1
+        assert said or isinstance(whole.get("AccessToken"), str), f"{where}: taken for a token"
+        seen[f"{one.kind}, {'refused' if said else 'signed in'}"] += 1
     return seen
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.contract.test_client_against_twin import FIRST, Meeting
 from worker.api.assumptions import ASSUMPTIONS, Assumptions, assumptions_from
+from worker.api.findings import AssumptionFinding
 from worker.api.probe import Probed, probed
-from worker.api.probing import Finding
 from worker.model.errors import NotFound
 from worker.model.facts import Json
 from worker.sandbox.faults import Fault, Match
@@ -87,7 +87,7 @@ def test_a_probe_writes_nothing_and_keeps_its_manners(dialect: str) -> None:
     assert sum(seen.path == "/auth" for seen in requests) == 1
 
 
-def finding(found: Probed, key: str) -> Finding:
+def finding(found: Probed, key: str) -> AssumptionFinding:
     return next(one for one in found.findings if one.key == key)
 
 

@@ -64,10 +64,10 @@ while True:
 CLIENT = (
     """
 import asyncio, json, sys, time
+from worker.model.exchange import SecretValue
 from worker.api.requests import Hosts
 from worker.api.assumptions import Assumptions
 from worker.api.exchanges import Exchanges
-from worker.api.wire import Secret
 from worker.api.transport import Transports, Wire
 from worker.model.exchange import WriteRequest
 from worker.system import SystemClock
@@ -77,7 +77,7 @@ async def attempt(made, clock, number):
     path, body = f"/{number}", {"goal": "ROAS"}
     say(what="begun", path=path)
     request = WriteRequest(host="api", method="POST", path=path, body=body)
-    outcome = await made.write("hall", Secret("a"), request, clock.monotonic() + TIMEOUT)
+    outcome = await made.write("hall", SecretValue("a"), request, clock.monotonic() + TIMEOUT)
     say(what="ended", path=path, outcome=type(outcome).__name__, why=getattr(outcome, "why", ""))
 async def main():
     clock = SystemClock()

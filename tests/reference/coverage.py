@@ -13,7 +13,8 @@ from typing import Final
 
 from tests.reference.spelling import table
 from worker.api.assumptions import ASSUMPTIONS, Assumptions
-from worker.api.requests import READINGS, write_request
+from worker.api.facts import FACT_SOURCES
+from worker.api.requests import write_request
 from worker.model.actions import ACTIONS, EVERY_WRITE
 from worker.model.endpoints import ENDPOINTS, Endpoint, row_of
 from worker.model.facts import EventId, Observation, PartnerId
@@ -85,7 +86,7 @@ def text() -> str:
 def facts_of(row: Endpoint) -> list[str]:
     """The facts that are read from a row."""
     return [
-        name for name, one in READINGS.items() if row.method == "GET" and one.path == row.path and row.host == "api"
+        name for name, one in FACT_SOURCES.items() if row.method == "GET" and one.path == row.path and row.host == "api"
     ]
 
 

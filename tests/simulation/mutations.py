@@ -115,9 +115,9 @@ def _kept_connections() -> Iterator[None]:
         async def __aexit__(self, *_: object) -> None:
             """It is kept."""
 
-    async def read(self: transport.Wire, sending: transport.Sending) -> transport.Whole:
+    async def read(self: transport.Wire, request: httpx.Request) -> transport.Whole:
         made = self._transports.reads
-        return await self._whole(lambda: Kept(made), sending, transport.READ_BYTES_MAX)  # type: ignore[arg-type,return-value]
+        return await self._whole(lambda: Kept(made), request, transport.READ_BYTES_MAX)  # type: ignore[arg-type,return-value]
 
     with patch.object(transport.Wire, "read", read), patch.dict(transport.ALWAYS, {"Connection": "keep-alive"}):
         yield
@@ -154,7 +154,7 @@ _ALL_UNKNOWN = """unsettled = ('unknown', 'needs_human')
     busy = tuple(one for one in everybody if one.id != write.id and one.state in unsettled)"""
 HIDDEN = at("pause", "write", "429 applied")
 CLEAN = at("pause", "write", "429 clean")
-ONCE = "    return await self._whole(self._transports.writes, handed, WRITE_BYTES_MAX)"
+ONCE = "    return await self._whole(self._transports.writes, request, WRITE_BYTES_MAX)"
 TWICE = f"""    try:
         {ONCE.strip()}
     except httpx.TransportError:
@@ -330,7 +330,7 @@ _ALL: tuple[Mutant, ...] = (
         why="a list that is not computed yet is taken for one that lost its items",
         applied=several(
             flaw("worker.rules.evaluate:normalised", ("if watch.fact in BY_DEFAULT and not value:", "if False:")),
-            flaw("worker.api.decoding:suggested_tcs_fact", ("if not value:", "if False:")),
+            flaw("worker.api.facts:_suggested_tcs", ("if not value:", "if False:")),
         ),
         shown_by=(plain("not computed"),),
     ),
@@ -680,7 +680,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="anybody's setup",
         why="the setup of another event is taken for the one that was asked for",
-        applied=flaw("worker.api.decoding:setup_fact", ("    if whose is not None and", "    if False and")),
+        applied=flaw("worker.api.facts:_setup", ("    if whose is not None and", "    if False and")),
         shown_by=(at("boost", "read", "another object", 10),),
     ),
     Mutant(
@@ -982,7 +982,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="a part is the whole",
         why="what stands on another page of a list is taken not to be there",
-        applied=flaw("worker.api.wire:lacking", ("first, last = ", "return ''\n    first, last = ")),
+        applied=flaw("worker.api.listing:lacking", ("first, last = ", "return ''\n    first, last = ")),
         shown_by=(at("cluster on page three", "write", "429 applied"),),
     ),
     Mutant(

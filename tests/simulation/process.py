@@ -17,12 +17,11 @@ from tests.simulation.kernel import socket_of
 from tests.simulation.loop import SimLoop
 from tests.simulation.wire import Around, SimTransport
 from worker.api.assumptions import Assumptions
-from worker.api.auth import Credentials
+from worker.api.auth import Account
 from worker.api.client import ApiService, ApiSettings
-from worker.api.exchanges import Reply
+from worker.api.exchanges import ReadResponse
 from worker.api.requests import hosts_from
 from worker.api.transport import Transports
-from worker.api.wire import Secret
 from worker.engine.daemon import Daemon
 from worker.engine.looks import EngineSettings
 from worker.engine.parts import Parts
@@ -32,7 +31,7 @@ from worker.ledger.places import place_of
 from worker.ledger.reading import SERVICE
 from worker.ledger.sql import SqlLedger
 from worker.model.errors import WorkerError
-from worker.model.exchange import Message
+from worker.model.exchange import Message, SecretValue
 from worker.model.facts import Json, PartnerId
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
@@ -215,7 +214,9 @@ class Process:
         with self.lock, SqlLedger.open(self.disk.url, clock_now=self.clock.now) as ledger:
             chance = Random(self.seed).random
             pacer = Pacer(per_minute=self.settings.requests_per_minute, clock=self.clock, chance=chance)
-            gate: Gate[Reply] = Gate(pacer=pacer, clock=self.clock, floor_s=self.settings.interval.total_seconds())
+            gate: Gate[ReadResponse] = Gate(
+                pacer=pacer, clock=self.clock, floor_s=self.settings.interval.total_seconds()
+            )
             service = self._client(gate, pacer, chance)
             self.reports = Reports(
                 tell=lambda text: self.tell(f"{self.name} {text}"), defects=self.defects, moment=self.around.loop.time
@@ -244,7 +245,7 @@ class Process:
             await gate.aclose()
             await pacer.aclose()
 
-    def _client(self, gate: Gate[Reply], pacer: Pacer, chance: Callable[[], float]) -> ApiService:
+    def _client(self, gate: Gate[ReadResponse], pacer: Pacer, chance: Callable[[], float]) -> ApiService:
         def transport() -> SimTransport:
             return SimTransport(self.around, self.clock.sleep, socket_of(self.settings.timeout.total_seconds()))
 
@@ -256,7 +257,7 @@ class Process:
                 assumptions=self.assumed,
                 transports=Transports(reads=transport, writes=transport, fence=self.around.timers.fence),
             ),
-            credentials=Credentials(username=Secret("sandbox"), password=Secret("sandbox")),
+            account=Account(username=SecretValue("sandbox"), password=SecretValue("sandbox")),
             gate=gate,
             pacing=pacer,
             clock=self.clock,

@@ -13,8 +13,8 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 
+from worker.api.answers import Malformed, parsed, strings_in
 from worker.api.assumptions import Assumptions
-from worker.api.wire import Malformed, parsed, strings_in
 from worker.model.exchange import Accepted, Answered, NotSent, Outcome, Refused, Uncertain
 
 REFUSALS = frozenset({400, 404, 405, 410, 413, 415, 422})

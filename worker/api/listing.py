@@ -1,26 +1,21 @@
-"""The list of events from its pages: which events it shows, and whether an event's absence from it means anything.
+"""Lists, page by page: what they show, and whether something's absence from them means anything.
 
-The name of the parameter that selects a page is not shown (API section 4.6), and a service ignores what it does not
-know: it would answer the first page for ever, and every event beyond it would seem to have vanished. So a list is
-complete only if its pages say so themselves: their numbers, their total, and no event twice. A well-formed item is a
-fact for its event whatever the rest of the list is like; only absence needs a whole list.
-
-The pages may change while they are read. That makes a list incomplete, never wrong. One page that the service cannot
-give does not hide the events of the others; where it asks for patience or refuses us, the rest is not asked for.
+A well-formed item is a fact whatever the rest of its list is like; only absence needs a whole list. The pages may
+change while they are read. That makes a list incomplete, never wrong.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
-from typing import Protocol
+from hashlib import sha256
+from types import MappingProxyType
 
-from worker.api.decoding import Rows
-from worker.api.exchanges import Decode, Pages, Reply
-from worker.api.wire import Malformed, Page
+from worker.api.answers import EventPage, Malformed, integer_from, page_from, run_id_from
+from worker.api.exchanges import ReadResponse
 from worker.model.exchange import Clock, Listing, PartOfList, TellPart, told_nobody
-from worker.model.facts import EventId, Known, PartnerId, UnknownCode
+from worker.model.facts import EventId, Json, Known, PartnerId, UnknownCode
 
 PAGES_MAX = 500
 """Pages read of one list; at 100 events a page, more than any organiser has."""
@@ -28,67 +23,106 @@ PAGES_AT_ONCE = 4
 FAULTS_SHOWN = 3
 PAGING = "see the assumption events.page_parameter"
 
-AskPage = Callable[[int], Awaitable[Reply]]
+Query = tuple[tuple[str, str], ...]
 
 
-async def listing_of(
-    ask: AskPage, now: Callable[[], datetime], pages_before: Pages | None = None, told: TellPart = told_nobody
-) -> Listing:
-    """Reads page after page. The second is read alone, unless the last list was whole: if it is the first again, no
-    other is worth a request.
+@dataclass(slots=True, kw_only=True)
+class EventLists:
+    """Reads the lists of events. One instance serves all partners.
 
-    ``pages_before``: the pages of the same list as they were last; the events of one that is the same are the same
-    objects again. ``told``: hears what some pages showed while others are still to be asked.
+    The name of the parameter that selects a page is not shown (API section 4.6), and a service ignores what it does not
+    know: it would answer the first page for ever, and every event beyond it would seem to have vanished. So a list is
+    complete only if its pages say so themselves: their numbers, their total, and no event twice. One page that the
+    service cannot give does not hide the events of the others; where it asks for patience or refuses us, the rest is
+    not asked for.
+
+    A page that is byte for byte what it was is not read again: most looks find nothing new.
     """
-    began_at = now()
-    found = Assembly(before=pages_before or Pages())
-    known = found.before.whole
-    number, pages = 1, max(1, known)
-    while number <= pages and found.worth_going_on:
-        alone = number <= 2 and not known
-        batch = range(number, number + 1 if alone else min(number + PAGES_AT_ONCE, pages + 1))
-        shown: dict[EventId, Known] = {}
-        for page, reply in zip(batch, await asyncio.gather(*(ask(page) for page in batch)), strict=True):
-            shown |= found.add(page, reply)
-        number, pages = batch.stop, found.pages_expected()
-        if number <= pages and found.worth_going_on:
-            await told(PartOfList(events=shown, pages=len(batch), of_pages=pages))
-    listing = found.listing(began_at, now())
-    found.before.whole = pages if listing.complete else 0
-    return listing
+
+    ask: Callable[[PartnerId, Query], Awaitable[ReadResponse]]
+    clock: Clock
+    page_size: int
+    page_parameter: str
+    _pages: dict[PartnerId, dict[int, tuple[bytes, object, EventPage]]] = field(default_factory=dict)
+    _whole: dict[PartnerId, int] = field(default_factory=dict)
+
+    async def listing(
+        self, partner: PartnerId, told: TellPart = told_nobody, needed: frozenset[str] | None = None
+    ) -> Listing:
+        """The list of events. The second page is read alone, unless the last list was whole: if it is the first again,
+        no other is worth a request.
+
+        ``told``: hears what some pages showed while others are still to be asked. ``needed``: the fields of an event
+        that somebody looks at, None for all; others may be left out.
+        """
+        began_at = self.clock.now()
+        found, known = Assembly(), self._whole.get(partner, 0)
+        number, pages = 1, max(1, known)
+        while number <= pages and found.worth_going_on:
+            at_once = PAGES_AT_ONCE if known or number > 2 else 1
+            batch = range(number, min(number + at_once, pages + 1))
+            replies = await asyncio.gather(*(self.ask(partner, self._query(page)) for page in batch))
+            shown: dict[EventId, Known] = {}
+            for page, reply in zip(batch, replies, strict=True):
+                if (read := self._page(partner, page, reply, needed, found)) is not None:
+                    shown |= found.add(page, read, reply)
+            number, pages = batch.stop, found.pages_expected()
+            if number <= pages and found.worth_going_on:
+                await told(PartOfList(events=shown, pages=len(batch), of_pages=pages))
+        listing = found.listing(began_at, self.clock.now())
+        self._whole[partner] = pages if listing.complete else 0
+        return listing
+
+    def _query(self, number: int) -> Query:
+        """The first page needs no parameter whose name would have to be assumed."""
+        limit = ("limit", str(self.page_size))
+        return (limit,) if number == 1 else (limit, (self.page_parameter, str(number)))
+
+    def _page(
+        self, partner: PartnerId, number: int, reply: ReadResponse, needed: frozenset[str] | None, found: "Assembly"
+    ) -> EventPage | None:
+        """What the answer says; None, and a fault of the list, where it is no page."""
+        if not reply.ok:
+            found.failed(number, reply.why or f"status {reply.status}", "denied" if reply.denied else "unreadable")
+            found.worth_going_on = reply.verdict == "failed" and reply.status is not None
+            return None
+        known, digest = self._pages.setdefault(partner, {}), sha256(reply.body).digest()
+        if (last := known.get(number)) is not None and last[:2] == (digest, needed):
+            return last[2]
+        try:
+            page = page_from(reply.json(), needed)
+        except Malformed as error:
+            found.failed(number, str(error), "malformed")
+            return None
+        known[number] = (digest, needed, page)
+        return page
 
 
 @dataclass(slots=True)
 class Assembly:
-    """The list as far as its pages are known. Pages come in order."""
+    """A list of events as far as its pages are known. Pages come in order."""
 
-    before: Pages
     events: dict[EventId, Known] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     code: UnknownCode | None = None
-    first: Page | None = None
+    first: EventPage | None = None
     worth_going_on: bool = True
 
-    def add(self, number: int, reply: Reply) -> Mapping[EventId, Known]:
-        """Takes one page's answer, whatever it is. The events that it shows."""
-        page = self._page(number, reply)
-        if page is None:
-            return {}
-        before = len(self.events)
+    def add(self, number: int, page: EventPage, reply: ReadResponse) -> Mapping[EventId, Known]:
+        """Takes one page. The events that it shows."""
         shown = {
-            EventId(eid): Known(value=record.value, gaps=record.gaps, read_at=reply.read_at, trace=reply.trace)
+            EventId(eid): Known(value=record.value, read_at=reply.read_at, gaps=record.gaps, trace=reply.trace)
             for eid, record in page.records.items()
         }
+        repeated = len(page.ids) - len(shown) + len(shown.keys() & self.events.keys())
         self.events |= shown
-        again = before + len(shown) - len(self.events)
         self.faults.extend(f"page {number}: {fault}" for fault in page.faults)
         if self.first is None:
             self.first = page
-        if self._is_first_again(number, page):
+        elif self._is_first_again(page, self.first):
             self.faults.append(f"page {number} answered as page {page.page or 1}; {PAGING}")
             self.worth_going_on = False
             return shown
-        repeated = len(page.ids) - len(page.records) + again
         if repeated:
             self.faults.append(f"page {number}: {repeated} events stand in the list twice")
         if page.page != number:
@@ -96,6 +130,15 @@ class Assembly:
         if (page.total, page.limit) != (self.first.total, self.first.limit):
             self.faults.append(f"page {number}: the list changed while it was read")
         return shown
+
+    def failed(self, number: int, why: str, code: UnknownCode) -> None:
+        """A page could not be had."""
+        self.faults.append(f"page {number}: {why}")
+        self.code = self.code or code
+
+    def _is_first_again(self, page: EventPage, first: EventPage) -> bool:
+        same_number = page.page is not None and page.page == first.page
+        return bool(first.ids) and (same_number or page.ids == first.ids)
 
     def pages_expected(self) -> int:
         """How many pages there are by the first one's own word; the limit may be less than was asked for."""
@@ -123,63 +166,139 @@ class Assembly:
             pages=self.pages_expected(),
         )
 
-    def _page(self, number: int, reply: Reply) -> Page | None:
-        try:
-            if not reply.ok:
-                self._failed(number, reply.why or f"status {reply.status}", "denied" if reply.denied else "unreadable")
-                self.worth_going_on = reply.verdict == "failed" and reply.status is not None
-                return None
-            if isinstance(reply.content, Malformed):
-                raise reply.content
-            return self.before.page(number, reply.content)
-        except Malformed as error:
-            self._failed(number, str(error), "malformed")
-            return None
 
-    def _failed(self, number: int, why: str, code: UnknownCode) -> None:
-        self.faults.append(f"page {number}: {why}")
-        self.code = self.code or code
+# Whether a list is whole, by its own word, and the rest of it (docs/decisions/0011).
+#
+# Only a whole list says what is not in it. The document shows pages for the list of events (API section 2.4), and of
+# the campaigns of an event nothing at all (section 4.5). So whatever an answer says of more than it holds is heard:
+# the document's envelope, what other services write in its place, and their headers. The rest is asked for, page by
+# page; where it cannot be had the list is no fact, and what was read of it only shows what is there.
+#
+# What says nothing is taken for whole, as a list without an envelope mostly is; but one as long as a page may be is
+# marked (`Trace.full`), and proves no absence.
 
-    def _is_first_again(self, number: int, page: Page) -> bool:
-        if number == 1 or self.first is None or not self.first.ids:
-            return False
-        return page.ids == self.first.ids or (page.page is not None and page.page == self.first.page)
-
-
-Query = tuple[tuple[str, str], ...]
-Needed = frozenset[str] | None
-"""The fields of an event that somebody looks at; None for all."""
-
-
-class AskList(Protocol):
-    """One request for the list of a partner's events. ``decode``: how its answer is read; None for as a whole."""
-
-    def __call__(self, partner: PartnerId, query: Query, decode: Decode | None, /) -> Awaitable[Reply]: ...
+CAMPAIGN_PAGES_MAX = 50
+"""Pages read of the campaigns of one event."""
+_TOTAL = re.compile(
+    r"total(count|items|results|elements|records|rows|hits|size)?|(odata|item|record|result)?count|hits"
+)
+_PAGES = re.compile(r"pages|totalpages|pages?total|(num)?pagecount|numpages|lastpage")
+_NEXT = re.compile(r"(odata)?next\w*|has(next|more)\w*|more\w*|cursor|after|(is)?truncated|partial|continuation\w*")
+_LAST = re.compile(r"(is)?last")
+_LIMIT = re.compile(r"limit|pagesize|perpage")
+_WRAPPERS = re.compile(r"data|results?|meta(data)?|pagination|paging|page(info|able)?|links|cursors")
+"""What lists say of themselves and where, each name in lower case and without what is no letter or digit; ``last``
+says that there is no next page."""
+_DEEP = 3
+"""Records within records beside a list in which such words are looked for."""
+_ROUND = (10, 25)
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(slots=True)
-class Lists:
-    """Reads lists. One instance serves all partners. ``page_parameter``: see `worker.api.listing`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """One answer of a list: its items, and what it says of all of them. None where it does not say; ``more``: what it
+    names as the next page, False where it says that there is none."""
 
-    ask: AskList
-    clock: Clock
-    page_size: int
-    page_parameter: str
-    _pages: dict[PartnerId, Pages] = field(default_factory=dict)
+    items: list[Json]
+    total: int | None = None
+    pages: int | None = None
+    limit: int | None = None
+    more: Json = None
 
-    async def listing(self, partner: PartnerId, told: TellPart = told_nobody, needed: Needed = None) -> Listing:
-        """The list of events. ``told``: hears what some pages showed while others are to be asked. ``needed``: the
-        fields of an event that somebody looks at; others may be left out."""
-        pages = self._pages.setdefault(partner, Pages())
-        return await listing_of(self._asker(partner, pages.rows, needed), self.clock.now, pages, told)
 
-    def _asker(self, partner: PartnerId, rows: Rows, needed: Needed) -> Callable[[int], Awaitable[Reply]]:
-        """Asks for one page. The first needs no parameter whose name would have to be assumed."""
-        limit = ("limit", str(self.page_size))
+def leaf_of(items: list[Json], value: Json, headers: Mapping[str, str] = NO_HEADERS) -> Leaf:
+    """One answer, in which these items were found."""
+    said = [*_in_headers(headers), *_beside(value, items)]
+    named = [part or False for name, part in said if _NEXT.fullmatch(name)]
+    named += [not part for name, part in said if _LAST.fullmatch(name) and isinstance(part, bool)]
+    return Leaf(
+        items=items,
+        total=_largest(said, _TOTAL),
+        pages=_largest(said, _PAGES),
+        limit=_largest(said, _LIMIT),
+        more=next((part for part in named if part), False if named else None),
+    )
 
-        def ask(number: int) -> Awaitable[Reply]:
-            page = () if number == 1 else ((self.page_parameter, str(number)),)
-            decode = None if needed is None else partial(rows.read, number, needed)
-            return self.ask(partner, (limit, *page), decode)
 
-        return ask
+def lacking(leaves: Sequence[Leaf]) -> str:
+    """What these pages, which are the first of a list, lack of it by their own word; empty where they lack nothing."""
+    first, last = leaves[0], leaves[-1]
+    held = sum(len(leaf.items) for leaf in leaves)
+    if first.total is not None and held < first.total:
+        return f"it holds {held} of {first.total}"
+    if first.pages is not None and len(leaves) < first.pages:
+        return f"it is {len(leaves)} of {first.pages} pages"
+    if last.more:
+        return "it names a next page"
+    if (first.pages is not None or any(leaf.more for leaf in leaves)) and not all(leaf.items for leaf in leaves[1:]):
+        return "a page that it told of is empty"
+    if len(leaves) > 1 and (last.total != first.total or _twice(leaves)):
+        return "it changed while it was read"
+    if first.total is None and first.pages is None and last.more is None and last.limit is not None:
+        return f"it is as long as its limit of {last.limit}" if len(last.items) >= last.limit else ""
+    return ""
+
+
+def must_be_whole(leaf: Leaf, what: str) -> None:
+    """Raises `Malformed` for an answer that holds a part of what it is to tell."""
+    if lacks := lacking([leaf]):
+        raise Malformed(f"{what} is not whole: {lacks}")
+
+
+def next_page(leaves: Sequence[Leaf]) -> int:
+    """The number of the page after these."""
+    named = integer_from(leaves[-1].more)
+    return named if named is not None else len(leaves) + 1
+
+
+def full(leaf: Leaf) -> bool:
+    """Whether a list that says nothing of its extent is as long as a page often is: then it may have been cut off."""
+    if (leaf.total, leaf.pages, leaf.limit, leaf.more) != (None, None, None, None):
+        return False
+    return len(leaf.items) >= min(_ROUND) and any(len(leaf.items) % one == 0 for one in _ROUND)
+
+
+def _in_headers(headers: Mapping[str, str]) -> Iterator[tuple[str, Json]]:
+    """What headers say of a list's extent, by the same names: the relation ``next`` of a Link, totals, a next page, and
+    the range that an answer is of."""
+    if re.search(r"""rel\s*=\s*["']?[^"',;]*\bnext\b""", headers.get("link", ""), re.IGNORECASE):
+        yield "next", True
+    for name, text in headers.items():
+        bare = _bare(name).removeprefix("x")
+        if _TOTAL.fullmatch(bare) or _PAGES.fullmatch(bare) or bare == "nextpage":
+            yield bare, text
+    if "content-range" in headers:
+        yield "total", headers["content-range"].rpartition("/")[2].strip()
+
+
+def _beside(value: Json, items: list[Json], deep: int = _DEEP) -> Iterator[tuple[str, Json]]:
+    """What an answer says beside its list, wherever it stands."""
+    if isinstance(value, dict) and deep:
+        for name, part in value.items():
+            yield _bare(name), part
+            if part is not items and _WRAPPERS.fullmatch(_bare(name)):
+                yield from _beside(part, items, deep - 1)
+
+
+def _bare(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).lower()
+
+
+def _largest(said: Sequence[tuple[str, Json]], names: re.Pattern[str]) -> int | None:
+    numbers = [number for name, part in said if names.fullmatch(name) and (number := run_id_from(part)) is not None]
+    return max(numbers, default=None)
+
+
+def _twice(leaves: Sequence[Leaf]) -> bool:
+    """Whether an item of one page stands on another too: something went from page to page, and another was missed."""
+    return any(item in other.items for at, leaf in enumerate(leaves) for item in leaf.items for other in leaves[:at])
+
+
+def lists_in(value: Json, deep: int = _DEEP) -> Iterator[list[Json]]:
+    """The lists of an answer that are not items of another."""
+    if isinstance(value, list):
+        yield value
+    elif isinstance(value, dict) and deep:
+        for part in value.values():
+            yield from lists_in(part, deep - 1)

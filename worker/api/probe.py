@@ -5,19 +5,22 @@ PUT only (API section 8). How many events it looks into is bounded: it stops onc
 setup. Where one partner cannot show everything, the next one is asked for what is missing.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
-from typing import Any
 
+from worker.api.answers import number_from
 from worker.api.assumptions import Assumptions
 from worker.api.client import ApiService
-from worker.api.exchanges import Reply
-from worker.api.probing import (
+from worker.api.exchanges import ReadResponse
+from worker.api.facts import FACT_SOURCES
+from worker.api.findings import (
+    ONLY_A_WRITE,
     PAGE_PARAMETERS,
     UNSEEN,
-    Finding,
-    Setup,
+    AssumptionFinding,
+    SetupSeen,
     Sights,
     campaigns_path,
     content_of,
@@ -26,11 +29,10 @@ from worker.api.probing import (
     is_second,
     page_of,
 )
-from worker.api.requests import READINGS, path_of
-from worker.api.wire import Secret, number_from
+from worker.api.requests import path_of
 from worker.model.errors import NotFound, NotSafe
-from worker.model.exchange import Clock, Urgency
-from worker.model.facts import GOALS, EventId, Fact, FactKey, Json, Known, PartnerId, Scalar, Trace
+from worker.model.exchange import Clock, SecretValue, Urgency
+from worker.model.facts import GOALS, NO_GAPS, EventId, Fact, FactKey, Json, Known, PartnerId, Scalar, Trace
 
 EVENTS_MAX = 12
 """Events whose setup and campaigns are read, until a draft and a published one are met."""
@@ -42,8 +44,26 @@ KEPT = timedelta(seconds=60)
 """An answer of this very probe is asked for once."""
 ANY_BUDGET = 100.0
 NO_PARTNER = "its token names no partner-id-<slug> group; set operator_prefix, or list partners"
-_NO_GAPS: Mapping[str, str] = {}
-_MADE_UP = Secret("made-up-by-the-probe")
+PROXY_HEADERS = (
+    "via",
+    "age",
+    "x-cache",
+    "x-cache-status",
+    "x-varnish",
+    "x-served-by",
+    "cf-ray",
+    "x-amz-cf-id",
+    "x-azure-ref",
+    "x-envoy-upstream-service-time",
+)
+"""Headers that proxies, caches and balancers add; the service's document knows none of them."""
+PROXIES = re.compile(
+    r"nginx|openresty|envoy|haproxy|varnish|traefik|caddy|squid|cloudfront|cloudflare|akamai|awselb", re.IGNORECASE
+)
+"""Names in ``Server`` of what rather stands before a service than is one."""
+_MADE_UP = SecretValue("made-up-by-the-probe")
+
+EventRecord = Mapping[str, Json]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +84,7 @@ class Probed:
 
     partners: tuple[PartnerId, ...]
     resources: tuple[Resource, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[AssumptionFinding, ...]
     proxied: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -77,31 +97,29 @@ async def probed(service: ApiService, clock: Clock, assumptions: Assumptions, *,
     if only and PartnerId(only) not in partners:
         raise NotFound(f"the sign-in does not name {only}", hint=f"it names: {', '.join(partners)}")
     asked = (PartnerId(only),) if only else partners[:PARTNERS_MAX]
+    refreshed = await service.refreshed() if isinstance(assumptions.values["auth.refresh"], dict) else None
     resources: list[Resource] = []
     proxied: dict[str, str] = {}
-    found: tuple[Finding, ...] = findings(Sights(), assumptions, settle)
-    refreshed: str | None = None
-    if isinstance(assumptions.values["auth.refresh"], dict):
-        refreshed = await service.refreshed() or ""
+    found = findings(Sights(), assumptions, settle)
     for partner in asked:
-        probe = _Probe(service=service, clock=clock, assumptions=assumptions, partner=partner)
+        probe = PartnerProbe(service=service, clock=clock, assumptions=assumptions, partner=partner)
         sights = replace(await probe.look(), refreshed=refreshed)
         resources += probe.resources
         proxied |= probe.proxied
         found = _better(found, findings(sights, assumptions, settle))
-        if not any(one.says == UNSEEN and one.seen != "only a write shows it" for one in found[:-1]):
+        if not any(one.says == UNSEEN and one.seen != ONLY_A_WRITE for one in found[:-1]):
             break
     return Probed(partners=partners, resources=tuple(resources), findings=found, proxied=proxied)
 
 
-def _better(old: tuple[Finding, ...], new: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def _better(old: tuple[AssumptionFinding, ...], new: tuple[AssumptionFinding, ...]) -> tuple[AssumptionFinding, ...]:
     """What either saw; where both saw something, a refutation is worth more than a confirmation."""
     rank = {UNSEEN: 0, "confirmed": 1, "refuted": 2}
     return tuple(max(one, other, key=lambda it: rank[it.says]) for one, other in zip(old, new, strict=True))
 
 
 @dataclass(slots=True, kw_only=True)
-class _Probe:
+class PartnerProbe:
     """One partner's probe."""
 
     service: ApiService
@@ -113,83 +131,92 @@ class _Probe:
 
     async def look(self) -> Sights:
         """Everything that one partner shows."""
-        status = await self.service.raw(self.partner, "/status/")
+        status = await self._get("/status/", fresh=True)
         self._note("status", status.trace, "" if status.ok else status.why)
-        listed = await self.service.raw(self.partner, "/events/", query=(("limit", "100"),), max_age=KEPT)
-        self.proxied = {**status.proxied, **listed.proxied}
-        wrong = "" if page_of(listed) is not None else listed.why or "the answer is no page of events"
-        self._note("events", listed.trace, wrong)
-        events = mixed(_records(listed))
+        listed = await self._get("/events/", ("limit", "100"))
+        page = page_of(listed)
+        self._note("events", listed.trace, "" if page is not None else listed.why or "the answer is no page of events")
+        for reply in (status, listed):
+            self._note_proxy(reply)
+        events = mixed([] if page is None else [record.value for record in page.records.values()])
         await self._facts(events[0] if events else None)
+        first, pages = await self._pages()
+        paths = [path_of("/events/{eid}/lookout_prediction_benchmark", eid=str(event["id"])) for event in events]
         return Sights(
-            **await self._pages(),
+            first=first,
+            pages=pages,
             setups=await self._setups(events),
-            benchmarks=await self._benchmarks(events[:BENCHMARKS_MAX]),
-            adplatform=await self.service.raw(self.partner, "/integrations/connect/adplatform/status", max_age=KEPT),
-            refusing=await self.service.raw(self.partner, "/campaign_results/"),
+            benchmarks=tuple([await self._get(path, ("type", "capacity")) for path in paths[:BENCHMARKS_MAX]]),
+            adplatform=await self._get("/integrations/connect/adplatform/status"),
+            refusing=await self._get("/campaign_results/", fresh=True),
             # Last of all: the gate keeps the refusal as the last answer of the partner's record.
             made_up=await self.service.raw(self.partner, "/partners/", token=_MADE_UP),
         )
 
-    async def _facts(self, event: Mapping[str, Json] | None) -> None:
+    async def _get(self, path: str, *query: tuple[str, str], fresh: bool = False) -> ReadResponse:
+        age = timedelta(0) if fresh else KEPT
+        return await self.service.raw(self.partner, path, query=query, max_age=age)
+
+    async def _facts(self, event: EventRecord | None) -> None:
         """One of each fact, with the parameters that a rule without any would ask with."""
         partner, defaults = await self._read("partner", event, {}), None
         if event is not None:
             defaults = await self._read("defaults", event, {})
         params = parameters(_record(partner), _record(defaults), event or {}, self.clock.now().date())
-        for name, reading in READINGS.items():
-            if name not in ("partner", "defaults") and (event is not None or not reading.per_event):
-                await self._read(name, event, {one: params[one] for one in reading.params})
+        for name, source in FACT_SOURCES.items():
+            if name not in ("partner", "defaults") and (event is not None or not source.per_event):
+                await self._read(name, event, {one: params[one] for one in source.params})
 
-    async def _read(self, name: str, event: Mapping[str, Json] | None, params: Mapping[str, Scalar]) -> Fact:
+    async def _read(self, name: str, event: EventRecord | None, params: Mapping[str, Scalar]) -> Fact:
         eid = EventId(str(event["id"])) if event is not None else None
         key = FactKey(name=name, params=tuple(sorted(params.items())))
         fact = await self.service.read(self.partner, eid, key, urgency=Urgency.FACT, max_age=KEPT)
         why = "" if isinstance(fact, Known) else f"{fact.code}: {fact.why}"
-        self._note(name, fact.trace, why, fact.gaps if isinstance(fact, Known) else {})
+        self._note(name, fact.trace, why, fact.gaps if isinstance(fact, Known) else NO_GAPS)
         return fact
 
-    async def _pages(self) -> dict[str, Any]:
+    async def _pages(self) -> tuple[ReadResponse, dict[str, ReadResponse]]:
         """The smallest page, and the second one by the name in force; then by other names, until one answers it."""
         limit = ("limit", "1")
-        first = await self.service.raw(self.partner, "/events/", query=(limit,))
-        page, pages = page_of(first), dict[str, Reply]()
+        first = await self._get("/events/", limit, fresh=True)
+        page, pages = page_of(first), dict[str, ReadResponse]()
         if page is not None and page.total is not None and page.limit is not None and page.total > page.limit:
             for name in dict.fromkeys((self.assumptions.text("events.page_parameter"), *PAGE_PARAMETERS)):
-                pages[name] = await self.service.raw(self.partner, "/events/", query=(limit, (name, "2")))
+                pages[name] = await self._get("/events/", limit, (name, "2"), fresh=True)
                 if is_second(page, page_of(pages[name])):
                     break
-        return {"first": first, "pages": pages}
+        return first, pages
 
-    async def _setups(self, events: Iterable[Mapping[str, Json]]) -> tuple[Setup, ...]:
+    async def _setups(self, events: Iterable[EventRecord]) -> tuple[SetupSeen, ...]:
         """Setups beside the campaigns of their events, until there is one with campaigns and one without."""
-        found: list[Setup] = []
+        found: list[SetupSeen] = []
         for event in list(events)[:EVENTS_MAX]:
             eid = EventId(str(event["id"]))
-            campaigns = await self.service.raw(self.partner, path_of("/events/{eid}/campaigns", eid=eid), max_age=KEPT)
-            setup = await self.service.raw(self.partner, path_of("/setup_processes/{eid}", eid=eid), max_age=KEPT)
-            found.append(Setup(event=eid, setup=setup, campaigns=campaigns))
+            campaigns = await self._get(path_of("/events/{eid}/campaigns", eid=eid))
+            setup = await self._get(path_of("/setup_processes/{eid}", eid=eid))
+            found.append(SetupSeen(event=eid, setup=setup, campaigns=campaigns))
             path = campaigns_path(Sights(setups=tuple(found)), self.assumptions)
             running = [one for one in found if has_campaigns(one, path)]
             if running and any(content_of(one.setup) is not None for one in found if one not in running):
                 break
         return tuple(found)
 
-    async def _benchmarks(self, events: Iterable[Mapping[str, Json]]) -> tuple[Reply, ...]:
-        paths = [path_of("/events/{eid}/lookout_prediction_benchmark", eid=str(event["id"])) for event in events]
-        kind = (("type", "capacity"),)
-        return tuple([await self.service.raw(self.partner, path, query=kind, max_age=KEPT) for path in paths])
-
-    def _note(self, name: str, trace: Trace | None, why: str, gaps: Mapping[str, str] = _NO_GAPS) -> None:
+    def _note(self, name: str, trace: Trace | None, why: str, gaps: Mapping[str, str] = NO_GAPS) -> None:
         get, status = (trace.get, trace.status) if trace is not None else ("", None)
         self.resources.append(
             Resource(name=name, partner=self.partner, get=get, status=status, why=why, gaps=dict(gaps))
         )
 
+    def _note_proxy(self, reply: ReadResponse) -> None:
+        named = [name for name in PROXY_HEADERS if name in reply.headers]
+        if PROXIES.search(reply.headers.get("server", "")):
+            named.append("server")
+        self.proxied |= {name: self.service.header(reply, name) for name in named}
 
-def mixed(events: Iterable[Mapping[str, Json]]) -> list[Mapping[str, Json]]:
+
+def mixed(events: Iterable[EventRecord]) -> list[EventRecord]:
     """The events in an order that soon shows each kind of them: one of every campaign state, then the next of each."""
-    kinds: dict[tuple[str, ...], list[Mapping[str, Json]]] = {}
+    kinds: dict[tuple[str, ...], list[EventRecord]] = {}
     for event in events:
         names = ("status", "campaign_status", "client_campaign_status")
         kinds.setdefault(tuple(str(event.get(name)) for name in names), []).append(event)
@@ -197,9 +224,7 @@ def mixed(events: Iterable[Mapping[str, Json]]) -> list[Mapping[str, Json]]:
     return [kind[number] for number in range(rounds) for kind in kinds.values() if number < len(kind)]
 
 
-def parameters(
-    partner: Mapping[str, Json], defaults: Mapping[str, Json], event: Mapping[str, Json], today: date
-) -> dict[str, Scalar]:
+def parameters(partner: EventRecord, defaults: EventRecord, event: EventRecord, today: date) -> dict[str, Scalar]:
     """Every parameter that some fact takes, from what is known, else as good as any."""
     budget, goal = number_from(defaults.get("total_budget")), defaults.get("goal")
     currency, city = partner.get("currency"), event.get("city")
@@ -218,10 +243,5 @@ def parameters(
     }
 
 
-def _records(reply: Reply) -> list[dict[str, Json]]:
-    page = page_of(reply)
-    return [] if page is None else [record.value for record in page.records.values()]
-
-
-def _record(fact: Fact | None) -> Mapping[str, Json]:
+def _record(fact: Fact | None) -> EventRecord:
     return fact.value if isinstance(fact, Known) and isinstance(fact.value, dict) else {}

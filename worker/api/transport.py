@@ -4,6 +4,14 @@ A library that repeats a request or follows a redirect by itself would break the
 here is left to it: requests go straight to a transport, past the client that would keep cookies, follow redirects, and
 take proxies or credentials from the environment. Bodies are bounded and so is the time that one request may take.
 
+Nothing is kept from one request to the next. A kept connection may lead to a place that the service has left, and what
+comes on it may be the answer to something else; the one gate hands each answer to whoever asks, evidence included, so
+each must be good enough for evidence. A write, moreover, must not meet a connection that died unseen.
+
+A write's *last byte* is bounded. The whole request goes to the kernel in one call, within a fence: a timer of the
+kernel's that ends the process where it is stopped between the last check and that call. What the kernel has taken it
+sends for one time-out at most, and it discards what is left when the connection is closed, or its process has died.
+
 It judges nothing: what an answer means is said elsewhere.
 """
 
@@ -16,9 +24,9 @@ import struct
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Literal, cast
+from typing import cast
 
 import h11
 import httpx
@@ -26,16 +34,6 @@ import httpx
 from worker.api.classify import Unreadable
 from worker.model.errors import NotSafe
 from worker.model.facts import Json
-
-# One request on a connection of its own, from the name to the last byte of the answer, and what its last byte may do.
-#
-# Nothing is kept from one request to the next. A kept connection may lead to a place that the service has left, and
-# what comes on it may be the answer to something else; the one gate hands each answer to whoever asks, evidence
-# included, so each must be good enough for evidence. A write, moreover, must not meet a connection that died unseen.
-#
-# A write's *last byte* is bounded. The whole request goes to the kernel in one call, within a fence: a timer of the
-# kernel's that ends the process where it is stopped between the last check and that call. What the kernel has taken it
-# sends for one time-out at most, and it discards what is left when the connection is closed, or its process has died.
 
 WINDOW_S = 2.0
 """The longest from the last check until the kernel has the request; it takes microseconds. With `api.timeout` before
@@ -50,7 +48,31 @@ PORTS = {"http": 80, "https": 443}
 HAND_OVER = "hand_over"
 """The request's extension that a write carries: within it, the bytes go to the kernel. Entering it may say no."""
 
+READ_BYTES_MAX = 8 * 1024 * 1024
+WRITE_BYTES_MAX = 1024 * 1024
+VALUES_MAX = 100_000
+"""Commas and brackets of an answer. A page of 1,000 events has half as many; what has more takes memory by the gigabyte
+and holds up everything else while it is read."""
+UNPACKS = zlib.MAX_WBITS | 16
+"""How zlib is asked for gzip."""
+WHOLE_REQUEST = 3.0
+"""A request may take this many time-outs in all: each part of a dripping answer would be in time for ever."""
+ALWAYS = {
+    "Accept": "application/json",
+    "Accept-Encoding": "gzip",
+    "Cache-Control": "no-cache",
+    "Connection": "close",
+    "User-Agent": "campaign-worker",
+}
+"""No answer from a store between: any of them may become evidence."""
+
+PARTNER_HEADER = "X-Preferred-Partner-Id"
+
 Fence = Callable[[], AbstractContextManager[None]]
+TransportFactory = Callable[[], httpx.AsyncBaseTransport]
+Counted = Callable[[str, str, str], None]
+"""Told of each request on the wire: read, write or sign_in, for which partner (empty where it is for none), and the
+status, ``none`` where there was no answer. It must not raise."""
 
 
 @contextmanager
@@ -164,13 +186,20 @@ class _Answer(httpx.AsyncByteStream):
         await self._line.close()
 
     async def _event(self) -> object:
-        with _in_words_of_httpx():
+        """What comes next of it; what goes wrong is raised as the rest of the client knows it."""
+        try:
             while (event := self._talk.next_event()) is h11.NEED_DATA:
                 async with asyncio.timeout(self._timeout_s):
                     part = await self._line.reader.read(PART_BYTES)
                 if not part and self._talk.their_state is h11.SEND_RESPONSE:
-                    raise h11.RemoteProtocolError("Server disconnected without sending a response.")
+                    raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
                 self._talk.receive_data(part)
+        except TimeoutError as error:
+            raise httpx.ReadTimeout(str(error)) from error
+        except OSError as error:
+            raise httpx.ReadError(str(error)) from error
+        except h11.RemoteProtocolError as error:
+            raise httpx.RemoteProtocolError(str(error)) from error
         return event
 
 
@@ -214,39 +243,8 @@ def _discard(tcp: socket.socket, timeout_s: float) -> None:
         tcp.setsockopt(socket.IPPROTO_TCP, option, max(1, round(timeout_s * 1000)))
 
 
-@contextmanager
-def _in_words_of_httpx() -> Iterator[None]:
-    """The errors of reading as the rest of the client knows them."""
-    try:
-        yield
-    except TimeoutError as error:
-        raise httpx.ReadTimeout(str(error)) from error
-    except OSError as error:
-        raise httpx.ReadError(str(error)) from error
-    except h11.RemoteProtocolError as error:
-        raise httpx.RemoteProtocolError(str(error)) from error
-
-
-READ_BYTES_MAX = 8 * 1024 * 1024
-WRITE_BYTES_MAX = 1024 * 1024
-VALUES_MAX = 100_000
-"""Commas and brackets of an answer. A page of 1,000 events has half as many; what has more takes memory by the gigabyte
-and holds up everything else while it is read."""
-UNPACKS = zlib.MAX_WBITS | 16
-"""How zlib is asked for gzip."""
-WHOLE_REQUEST = 3.0
-"""A request may take this many time-outs in all: each part of a dripping answer would be in time for ever."""
-AGENT = "campaign-worker"
-ALWAYS = {
-    "Accept": "application/json",
-    "Accept-Encoding": "gzip",
-    "Cache-Control": "no-cache",
-    "Connection": "close",
-    "User-Agent": AGENT,
-}
-"""No answer from a store between: any of them may become evidence."""
-
-TransportFactory = Callable[[], httpx.AsyncBaseTransport]
+def counted_by_nobody(_kind: str, _partner: str, _status: str) -> None:
+    """Where nobody draws curves of them."""
 
 
 class Stale(Exception):
@@ -260,17 +258,7 @@ class Transports:
     reads: TransportFactory = OneConnection
     writes: TransportFactory = OneConnection
     fence: Fence = kernel_fence
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sending:
-    """One request as bytes and headers."""
-
-    method: str
-    url: httpx.URL
-    headers: dict[str, str] = field(default_factory=dict, repr=False)
-    content: bytes | None = field(default=None, repr=False)
-    extensions: Mapping[str, object] = field(default_factory=dict, repr=False)
+    counted: Counted = counted_by_nobody
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,12 +271,13 @@ class Whole:
     broken: Exception | None = None
 
 
-def json_content(body: Json) -> tuple[dict[str, str], bytes | None]:
-    """Headers and bytes of a JSON body; none for None. The same body gives the same bytes."""
+def request_of(method: str, url: httpx.URL, headers: Mapping[str, str], body: Json = None) -> httpx.Request:
+    """A request, with a JSON body unless that is None. The same body gives the same bytes."""
     if body is None:
-        return {}, None
-    content = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
-    return {"Content-Type": "application/json"}, content
+        return httpx.Request(method, url, headers={**ALWAYS, **headers})
+    text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    typed = {**ALWAYS, **headers, "Content-Type": "application/json"}
+    return httpx.Request(method, url, headers=typed, content=text.encode("utf-8", "replace"))
 
 
 class Wire:
@@ -297,13 +286,12 @@ class Wire:
     def __init__(self, *, transports: Transports, timeout_s: float) -> None:
         self._transports = transports
         self._timeout_s = timeout_s
-        self._timeout = httpx.Timeout(timeout_s).as_dict()
 
-    async def read(self, sending: Sending) -> Whole:
+    async def read(self, request: httpx.Request) -> Whole:
         """One request that changes nothing: reads and sign-in."""
-        return await self._whole(self._transports.reads, sending, READ_BYTES_MAX)
+        return await self._whole(self._transports.reads, request, READ_BYTES_MAX)
 
-    async def write(self, sending: Sending, late: Callable[[], bool]) -> Whole:
+    async def write(self, request: httpx.Request, late: Callable[[], bool]) -> Whole:
         """One request that may change something. Raises `Stale` where ``late`` says so before the first byte: making
         the connection may have taken long, or the process may have been stopped in it."""
 
@@ -316,20 +304,21 @@ class Wire:
 
         if late():
             raise Stale
-        headers = {**sending.headers, "Accept-Encoding": "identity"}
-        handed = replace(sending, headers=headers, extensions={HAND_OVER: hand_over})
-        return await self._whole(self._transports.writes, handed, WRITE_BYTES_MAX)
+        request.headers["Accept-Encoding"] = "identity"
+        request.extensions = {HAND_OVER: hand_over}
+        return await self._whole(self._transports.writes, request, WRITE_BYTES_MAX)
 
-    async def _whole(self, made: TransportFactory, sending: Sending, bytes_max: int) -> Whole:
-        request = httpx.Request(
-            sending.method,
-            sending.url,
-            headers={**ALWAYS, **sending.headers},
-            content=sending.content,
-            extensions={"timeout": self._timeout, **sending.extensions},
-        )
+    async def _whole(self, made: TransportFactory, request: httpx.Request, bytes_max: int) -> Whole:
+        request.extensions = {**request.extensions, "timeout": httpx.Timeout(self._timeout_s).as_dict()}
+        kind = "write" if HAND_OVER in request.extensions else "sign_in" if request.method == "POST" else "read"
+        partner = request.headers.get(PARTNER_HEADER, "")
         async with made() as transport, asyncio.timeout(self._timeout_s * WHOLE_REQUEST):
-            response = await transport.handle_async_request(request)
+            try:
+                response = await transport.handle_async_request(request)
+            except BaseException:
+                self._transports.counted(kind, partner, "none")
+                raise
+            self._transports.counted(kind, partner, str(response.status_code))
             response.request = request
             try:
                 content, broken = await _content(response, bytes_max)
@@ -359,47 +348,3 @@ async def _content(response: httpx.Response, bytes_max: int) -> tuple[bytes, Exc
     if sum(map(content.count, b",[{")) > VALUES_MAX:
         return b"", Unreadable(f"an answer of more than {VALUES_MAX:,} values: ask for smaller pages (poll.page_size)")
     return bytes(content), None
-
-
-# Counts requests where they leave, for those who draw curves of them: what kind, for whom, and what was answered.
-#
-# It stands around the transport, below everything that could repeat or redirect, so that what is counted is what was on
-# the wire. It changes nothing and judges nothing; what it is told to tell must not raise.
-
-Kind = Literal["read", "write", "sign_in"]
-Counted = Callable[[Kind, str, str], None]
-"""Told of the kind, the partner (empty where it is for none) and the status, ``none`` where there was no answer."""
-PARTNER_HEADER = "X-Preferred-Partner-Id"
-
-
-class CountingTransport(httpx.AsyncBaseTransport):
-    """Passes each request on and tells of it."""
-
-    def __init__(self, inner: httpx.AsyncBaseTransport, kind: Kind, counted: Counted) -> None:
-        self._inner = inner
-        self._kind: Kind = kind
-        self._counted = counted
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """One request."""
-        kind: Kind = "sign_in" if request.method == "POST" and self._kind == "read" else self._kind
-        partner = request.headers.get(PARTNER_HEADER, "")
-        try:
-            response = await self._inner.handle_async_request(request)
-        except BaseException:
-            self._counted(kind, partner, "none")
-            raise
-        self._counted(kind, partner, str(response.status_code))
-        return response
-
-    async def aclose(self) -> None:
-        """Closes what it stands around."""
-        await self._inner.aclose()
-
-
-def counting(counted: Counted) -> Transports:
-    """The network's transports, counted."""
-    return Transports(
-        reads=lambda: CountingTransport(OneConnection(), "read", counted),
-        writes=lambda: CountingTransport(OneConnection(), "write", counted),
-    )

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from worker.api.findings import AssumptionFinding
 from worker.api.probe import Probed, Resource
-from worker.api.probing import Finding
 from worker.cli.app import app, invocation
 from worker.cli.common import assumptions_of, config_of
 from worker.cli.output import Format, print_json, print_table, say
@@ -70,7 +70,7 @@ def _resource(one: Resource) -> dict[str, Json]:
     }
 
 
-def _assumption(one: Finding, config: Config) -> dict[str, Json]:
+def _assumption(one: AssumptionFinding, config: Config) -> dict[str, Json]:
     values = assumptions_of(config).values
     return {
         "key": one.key,

@@ -11,13 +11,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from worker.api.auth import Credentials
+from worker.api.auth import Account
 from worker.api.client import ApiService, ApiSettings
-from worker.api.exchanges import Reply
+from worker.api.exchanges import ReadResponse
 from worker.api.probe import Probed, probed
-from worker.api.requests import CustomFact, hosts_from
-from worker.api.transport import Transports, counting
-from worker.api.wire import Secret
+from worker.api.requests import hosts_from
+from worker.api.transport import Transports
 from worker.cli.common import assumptions_of, engine_settings, in_force, ledger_url
 from worker.config import Config, resolve
 from worker.config.addresses import service_of
@@ -34,7 +33,7 @@ from worker.ledger.reading import SERVICE, LedgerReader, open_reading
 from worker.ledger.sql import SqlLedger, draft_of
 from worker.logs import logger
 from worker.model.errors import NotFound, NotSafe
-from worker.model.exchange import Message
+from worker.model.exchange import Message, SecretValue
 from worker.model.facts import Json, PartnerId
 from worker.model.rules import RuleSet
 from worker.reading.gate import Gate
@@ -257,18 +256,18 @@ async def rehearsing(config: Config, rules: RuleSet) -> AsyncIterator[tuple[tupl
 
 
 async def _client(
-    stack: AsyncExitStack, config: Config, clock: SystemClock, settings: ApiSettings, secrets: Credentials
+    stack: AsyncExitStack, config: Config, clock: SystemClock, settings: ApiSettings, secrets: Account
 ) -> tuple[ApiService, Pacer]:
     """The client with its gate and its pace, closed with the stack."""
     random = new_random()
     interval_s = config.poll.interval.total_seconds()
     pacer = Pacer(per_minute=config.requests.per_minute, clock=clock, chance=random.random, interval_s=interval_s)
     stack.push_async_callback(pacer.aclose)
-    gate: Gate[Reply] = Gate(pacer=pacer, clock=clock, floor_s=interval_s)
+    gate: Gate[ReadResponse] = Gate(pacer=pacer, clock=clock, floor_s=interval_s)
     stack.push_async_callback(gate.aclose)
     service = ApiService(
         settings=settings,
-        credentials=secrets,
+        account=secrets,
         gate=gate,
         pacing=pacer,
         clock=clock,
@@ -291,11 +290,10 @@ def _nowhere() -> "Address":
     return NOWHERE
 
 
-def _credentials(config: Config, *, embedded: bool) -> Credentials:
+def _credentials(config: Config, *, embedded: bool) -> Account:
     if embedded:
-        return Credentials(username=Secret(SANDBOX_USER), password=Secret(SANDBOX_USER))
-    username, password = (resolve(secret, os.environ) for secret in (config.username, config.password))
-    return Credentials(username=Secret(username.reveal()), password=Secret(password.reveal()))
+        return Account(username=SecretValue(SANDBOX_USER), password=SecretValue(SANDBOX_USER))
+    return Account(username=resolve(config.username, os.environ), password=resolve(config.password, os.environ))
 
 
 def _api_settings(config: Config, address: "Address | None", meter: "Meter | None") -> ApiSettings:
@@ -310,6 +308,6 @@ def _api_settings(config: Config, address: "Address | None", meter: "Meter | Non
         partners=config.partners,
         operator_prefix=config.operator_prefix,
         assumptions=assumptions_of(config),
-        facts={name: CustomFact(name=name, get=fact.get, value=fact.value) for name, fact in config.facts.items()},
-        transports=Transports() if meter is None else counting(meter.request),
+        facts=config.facts,
+        transports=Transports() if meter is None else Transports(counted=meter.request),
     )

@@ -4,6 +4,6 @@ It never reads the environment by itself: secrets are resolved in a step of thei
 """
 
 from worker.config.load import Assumed, Config, SignIn, WebPage, load_config, read_config
-from worker.config.secrets import Secret, SecretValue, resolve
+from worker.config.secrets import Secret, resolve
 
-__all__ = ["Assumed", "Config", "Secret", "SecretValue", "SignIn", "WebPage", "load_config", "read_config", "resolve"]
+__all__ = ["Assumed", "Config", "Secret", "SignIn", "WebPage", "load_config", "read_config", "resolve"]

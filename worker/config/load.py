@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 from worker.config.addresses import embedded, host_and_port, is_local, ledger_error, media_of
 from worker.config.crosschecks import Wrong, crosscheck
 from worker.config.places import Places, given, pydantic_problem
-from worker.config.secrets import Secret, SecretValue
+from worker.config.secrets import Secret
 from worker.config.sections import (
     Api,
     ConfigText,
@@ -32,6 +32,7 @@ from worker.config.sections import (
     WebUser,
 )
 from worker.model.errors import InputErrors, Problem
+from worker.model.exchange import SecretValue
 from worker.model.facts import Json, PartnerId
 from worker.model.writes import Mode
 from worker.rules.registry import CustomFact, Registry, with_custom
@@ -286,7 +287,7 @@ def _web(text: Web, folder: Path) -> WebPage:
 
 def _secret(key: str, source: SecretText | str, folder: Path) -> Secret:
     if isinstance(source, str):
-        return Secret(key=key, literal=SecretValue(_text=source))
+        return Secret(key=key, literal=SecretValue(source))
     return Secret(key=key, env=source.env, file=None if source.file is None else folder / source.file)
 
 

@@ -5,26 +5,13 @@ run without it. A value never shows itself: not in a repr, not in an error.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from worker.model.errors import UsageError
+from worker.model.exchange import SecretValue
 
 SECRET_BYTES_MAX = 100_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretValue:
-    """A secret in the clear; ``reveal`` is the only way to it."""
-
-    _text: str = field(repr=False)
-
-    def reveal(self) -> str:
-        """The secret itself, for the one request that carries it."""
-        return self._text
-
-    def __str__(self) -> str:
-        return "(secret)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +33,10 @@ def resolve(secret: Secret, environment: Mapping[str, str]) -> SecretValue:
         if not text:
             message = f"{secret.key}: the environment variable {secret.env} is not set"
             raise UsageError(message, hint=f"export {secret.env}=…, or name another one in the config")
-        return SecretValue(_text=text)
+        return SecretValue(text)
     if secret.file is None:
         raise UsageError(f"{secret.key}: the config names neither a variable nor a file")
-    return SecretValue(_text=_read(secret.key, secret.file))
+    return SecretValue(_read(secret.key, secret.file))
 
 
 def _read(key: str, file: Path) -> str:

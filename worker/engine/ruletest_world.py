@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache
 
-from worker.api.wire import ill_typed, number_from, run_id_from
+from worker.api.answers import ill_typed, number_from, run_id_from
 from worker.engine.due import Clocked, Glanced, next_due
 from worker.engine.whose import NO_SETUP, effect_of
 from worker.model.commits import Booking, Move, RuleMemory, SendingView

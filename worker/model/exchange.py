@@ -5,7 +5,7 @@ not know each other.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import IntEnum
 from typing import Literal, Protocol, TypeAlias
@@ -19,6 +19,21 @@ class Clock(Protocol):
     def now(self) -> datetime: ...
     def monotonic(self) -> float: ...
     async def sleep(self, seconds: float) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SecretValue:
+    """A password or token in the clear. It never shows itself: ``reveal`` is the only way to it, and is called where a
+    request is made and nowhere else."""
+
+    _text: str = field(repr=False)
+
+    def reveal(self) -> str:
+        """The secret itself."""
+        return self._text
+
+    def __str__(self) -> str:
+        return "(secret)"
 
 
 class Urgency(IntEnum):

@@ -79,6 +79,16 @@ Place = tuple[EventId, FactKey]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CustomFact:
+    """A fact of the config: what to GET, with {eid}, {partner_id} and {client_id} filled in, and the JMESPath to its
+    value. ``{eid}`` in the path makes it per event."""
+
+    name: str
+    get: str
+    value: str = "@"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """Where a fact came from, for the log: path and query asked, status answered, the service's request id.
 

@@ -1,7 +1,7 @@
 """The facts that a rule can name: what each is, where it is read, what it costs, which product it belongs to.
 
 One table for `check`, the schemas, the docs and the reading planner. How an answer becomes a fact is the client's
-business (`worker.api.requests`); here is what a rule may say of it. It never reads anything.
+business (`worker.api.facts`); here is what a rule may say of it. It never reads anything.
 """
 
 from collections.abc import Mapping

@@ -9,19 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from worker.model.actions import ACTIONS
-from worker.model.facts import DISTANCE_UNITS, GOALS, PREDICTION_TYPES, Json
+from worker.model.facts import DISTANCE_UNITS, GOALS, PREDICTION_TYPES, CustomFact, Json
 from worker.rules.celtypes import ANY
 from worker.rules.factnames import BUILT_IN, CHANGE, ITEM, LOCAL, FactName, Level
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CustomFact:
-    """A fact of the config: what to GET, and the JMESPath to its value. ``{eid}`` in the path makes it per event."""
-
-    name: str
-    get: str
-    value: str = "@"
-
 
 EACH = "each"
 """The key of an action that makes one write for each item of a list."""

@@ -201,7 +201,7 @@ class Evidence:
 
 
 NULL_GAP = "null"
-"""How the reason of a gap begins where a documented field was null (`worker.api.wire` writes it so)."""
+"""How the reason of a gap begins where a documented field was null (`worker.api.answers` writes it so)."""
 ABSENT: Mapping[str, Json] = {"exists": False}
 """What is read of a campaign that is not there."""
 SERIES = "campaign_event_series"

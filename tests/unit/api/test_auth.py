@@ -9,13 +9,14 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, settings
 
-from tests.unit.api.test_wire import ANY_JSON
+from tests.unit.api.test_answers import ANY_JSON
 from tests.unit.reading.virtual import VirtualClock, no_chance
 from worker.api import auth as tokens
+from worker.api.answers import Malformed
 from worker.api.assumptions import Assumptions, assumptions_from
-from worker.api.auth import AuthAnswer, Credentials, SignIn
-from worker.api.wire import Malformed, Secret
+from worker.api.auth import Account, AuthAnswer, Authenticator
 from worker.model.errors import NotSafe, Unreachable, WorkerError
+from worker.model.exchange import SecretValue
 from worker.model.facts import Json
 
 LIFETIME_S = 3600
@@ -45,9 +46,9 @@ class Door:
         self.clock = VirtualClock()
         self.answer = answer
         self.posts: list[tuple[float, str, Json]] = []
-        self.sign_in = SignIn(
+        self.sign_in = Authenticator(
             post=self.post,
-            credentials=Credentials(username=Secret("me"), password=Secret("s3cret")),
+            account=Account(username=SecretValue("me"), password=SecretValue("s3cret")),
             clock=self.clock,
             chance=no_chance,
             assumptions=assumptions or Assumptions(),
@@ -272,25 +273,10 @@ def test_a_refresh_that_fails_is_followed_by_a_sign_in() -> None:
     assert door.times()[2] - door.times()[1] == 5.0
 
 
-def test_credentials_that_cannot_be_read_are_a_clear_error() -> None:
-    door = Door()
-
-    def missing() -> str:
-        raise FileNotFoundError("s3cret")
-
-    door.sign_in._credentials = Credentials(username=Secret("me"), password=Secret(missing))
-
-    error = door.clock.run(door.error())
-
-    assert isinstance(error, NotSafe)
-    assert "cannot be read" in str(error)
-    assert door.posts == []
-
-
 def test_a_lifetime_that_is_left_out_is_the_documented_one() -> None:
     body = {"AccessToken": "a"}
 
-    assert tokens.tokens_from(json.dumps(body).encode()).lifetime == timedelta(seconds=3600)
+    assert tokens.tokens_from(json.dumps(body).encode(), 0.0).lifetime_s == 3600
 
 
 @settings(deadline=None, max_examples=50)
@@ -298,7 +284,7 @@ def test_a_lifetime_that_is_left_out_is_the_documented_one() -> None:
 def test_any_answer_is_tokens_or_malformed(value: Json) -> None:
     for content in (value, {"AccessToken": value, "ExpiresIn": value, "IdToken": value}):
         try:
-            found = tokens.tokens_from(json.dumps(content).encode())
+            found = tokens.tokens_from(json.dumps(content).encode(), 0.0)
         except Malformed:
             continue
         try:
@@ -319,7 +305,7 @@ def test_any_answer_is_tokens_or_malformed(value: Json) -> None:
 )
 def test_groups_that_are_no_list_of_texts_are_a_clear_error(claims: Json, reason: str) -> None:
     with pytest.raises(NotSafe) as caught:
-        tokens.groups_in(Secret(jwt(claims)))
+        tokens.groups_in(SecretValue(jwt(claims)))
     assert "idp:groups" in str(caught.value), reason
     assert "partners:" in caught.value.hint
 
@@ -327,13 +313,13 @@ def test_groups_that_are_no_list_of_texts_are_a_clear_error(claims: Json, reason
 @pytest.mark.parametrize("identity", ["", "one", "a.b", "a.%%%.c", "a." + "é" * 5 + ".c", "..", "a.e30"])
 def test_an_identity_that_cannot_be_decoded_is_a_clear_error(identity: str) -> None:
     with pytest.raises(NotSafe):
-        tokens.groups_in(Secret(identity))
+        tokens.groups_in(SecretValue(identity))
 
 
 @pytest.mark.parametrize("padding", [True, False])
 def test_groups_are_read_with_and_without_padding_in_any_script(padding: bool) -> None:
     for name in ("partner-id-a", "partner-id-ab", "ÿþ>?", "東京"):
-        assert tokens.groups_in(Secret(jwt({"idp:groups": [name]}, padding=padding))) == (name,)
+        assert tokens.groups_in(SecretValue(jwt({"idp:groups": [name]}, padding=padding))) == (name,)
 
 
 @pytest.mark.parametrize(
@@ -367,10 +353,9 @@ def test_without_a_prefix_only_slugs_are_partners_each_once() -> None:
 
 
 def test_a_secret_never_shows_itself() -> None:
-    secret = Secret("s3cret")
-    shown = (
-        f"{secret} {secret!r} {Credentials(username=secret, password=secret)} {tokens.tokens_from(signed_in().content)}"
-    )
+    secret = SecretValue("s3cret")
+    account = Account(username=secret, password=secret)
+    shown = f"{secret} {secret!r} {account} {tokens.tokens_from(signed_in().content, 0.0)}"
 
     assert secret.reveal() == "s3cret"
     assert "s3cret" not in shown

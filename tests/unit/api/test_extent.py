@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from worker.api.wire import full, lacking, leaf_of, next_page, said_in_headers
+from worker.api.listing import full, lacking, leaf_of, next_page
 from worker.model.facts import Json
 
 ABC: list[Json] = ["a", "b", "c"]
 
 
 def leaf(value: Any, **headers: str) -> Any:  # noqa: ANN401  # JSON of any shape
-    return leaf_of(ABC, value, said_in_headers({name.replace("_", "-"): text for name, text in headers.items()}))
+    return leaf_of(ABC, value, {name.replace("_", "-"): text for name, text in headers.items()})
 
 
 @pytest.mark.parametrize(

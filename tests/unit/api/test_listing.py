@@ -1,49 +1,55 @@
 """The list of events: any well-formed item is a fact, and absence means something only in a whole list."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
 
-from worker.api.exchanges import Reply
-from worker.api.listing import PAGES_MAX, listing_of
-from worker.api.wire import Malformed
+from tests.unit.reading.virtual import VirtualClock
+from worker.api.exchanges import ReadResponse
+from worker.api.listing import PAGES_MAX, EventLists, Query
 from worker.model.exchange import Listing
-from worker.model.facts import Json, Trace
+from worker.model.facts import EVENT_FIELDS, EventId, Json, PartnerId, Trace
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 LIMIT = 2
+HALL = PartnerId("partner-id-hall")
 
 
-def reply(content: Json | Malformed, status: int | None = 200, **changes: bool) -> Reply:
+def reply(content: Json, status: int | None = 200, *, denied: bool = False) -> ReadResponse:
     trace = Trace(get="/events/", status=status)
     why = "" if status == 200 else f"the service answered {status}"
-    return Reply(status=status, read_at=NOW, trace=trace, content=content, why=why, **changes)  # type: ignore[arg-type]
+    body = json.dumps(content).encode()
+    return ReadResponse(status=status, read_at=NOW, trace=trace, body=body, why=why, denied=denied)
 
 
 def envelope(ids: list[Json], page: Json, total: Json, limit: Json = LIMIT) -> dict[str, Json]:
     return {"total": total, "limit": limit, "page": page, "items": [{"id": eid} for eid in ids]}
 
 
-def pages_of(ids: list[str], limit: int = LIMIT) -> Callable[[int], Reply]:
+def pages_of(ids: list[str], limit: int = LIMIT) -> Callable[[int], ReadResponse]:
     """A service that pages well."""
 
-    def page(number: int) -> Reply:
+    def page(number: int) -> ReadResponse:
         part: list[Json] = list(ids[(number - 1) * limit : number * limit])
         return reply(envelope(part, number, len(ids), limit))
 
     return page
 
 
-def listed(service: Callable[[int], Reply]) -> tuple[Listing, list[int]]:
+def lists(service: Callable[[int], ReadResponse], asked: list[int]) -> EventLists:
+    async def ask(_partner: PartnerId, query: Query) -> ReadResponse:
+        asked.append(int(dict(query).get("page", "1")))
+        return service(asked[-1])
+
+    return EventLists(ask=ask, clock=VirtualClock(), page_size=LIMIT, page_parameter="page")
+
+
+def listed(service: Callable[[int], ReadResponse]) -> tuple[Listing, list[int]]:
     asked: list[int] = []
-
-    async def ask(number: int) -> Reply:
-        asked.append(number)
-        return service(number)
-
-    return asyncio.run(listing_of(ask, lambda: NOW)), asked
+    return asyncio.run(lists(service, asked).listing(HALL)), asked
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 11, 20])
@@ -112,7 +118,7 @@ def test_a_list_with_any_doubt_is_incomplete_and_its_events_are_facts_all_the_sa
     ("answer", "code", "goes_on", "reason"),
     [
         (reply(None, 500), "unreadable", True, "one broken record must not hide all events behind it"),
-        (reply(Malformed("the answer is not JSON")), "malformed", True, "the same"),
+        (reply("no page"), "malformed", True, "the same"),
         (reply([]), "malformed", True, "the same"),
         (reply({"total": 1}), "malformed", True, "the same"),
         (reply(None, None), "unreadable", False, "the service is not there"),
@@ -122,7 +128,7 @@ def test_a_list_with_any_doubt_is_incomplete_and_its_events_are_facts_all_the_sa
 )
 @pytest.mark.parametrize("failing", [1, 2, 3])
 def test_a_page_that_cannot_be_read_leaves_the_others_facts(
-    answer: Reply, code: str, goes_on: bool, reason: str, failing: int
+    answer: ReadResponse, code: str, goes_on: bool, reason: str, failing: int
 ) -> None:
     good = pages_of([f"e{number}" for number in range(8)])
 
@@ -140,7 +146,7 @@ def test_a_page_that_cannot_be_read_leaves_the_others_facts(
 
 
 def test_a_list_without_end_is_cut() -> None:
-    def endless(number: int) -> Reply:
+    def endless(number: int) -> ReadResponse:
         return reply(envelope([f"e{number}"], number, 10**9, 1))
 
     found, asked = listed(endless)
@@ -154,3 +160,32 @@ def test_many_faults_are_told_briefly() -> None:
     found, _ = listed(lambda _: reply({"total": 20, "limit": 20, "page": 1, "items": [None] * 20}))
 
     assert "and 17 more" in found.why
+
+
+WHOLE: dict[str, Json] = {"id": "e1", "status": "active", "capacity": 400, "mood": "good", "unheard_of": [1]}
+
+
+def items(made: EventLists, needed: frozenset[str] | None = None) -> Json:
+    return asyncio.run(made.listing(HALL, needed=needed)).events[EventId("e1")].value
+
+
+def test_an_item_has_the_fields_that_are_needed_as_soon_as_they_are() -> None:
+    made = lists(lambda _: reply({"total": 1, "limit": 100, "page": 1, "items": [WHOLE]}), [])
+    needed = frozenset(EVENT_FIELDS) | {"mood"}
+
+    assert items(made, needed) == {name: value for name, value in WHOLE.items() if name != "unheard_of"}
+    assert items(made, needed | {"unheard_of"}) == WHOLE
+    assert items(made) == WHOLE
+
+
+def test_a_page_that_is_what_it_was_is_not_read_again_and_another_one_is_never_old() -> None:
+    said: list[Json] = ["good"]
+    made = lists(lambda _: reply({"total": 1, "limit": 100, "page": 1, "items": [{**WHOLE, "mood": said[0]}]}), [])
+
+    before = items(made)
+    assert items(made) is before
+    others: tuple[Json, ...] = (1, True, 1.0, "1", None, [1], [True], {"x": 0}, {"x": -0.0})
+    for said[0] in others:
+        now = items(made)
+        assert isinstance(now, dict)
+        assert repr(now["mood"]) == repr(said[0])

@@ -9,14 +9,13 @@ from datetime import timedelta
 import httpx
 
 from tests.unit.reading.virtual import VirtualClock, no_chance
-from worker.api.auth import Credentials
+from worker.api.auth import Account
 from worker.api.client import ApiService, ApiSettings
-from worker.api.exchanges import Reply
+from worker.api.exchanges import ReadResponse
 from worker.api.requests import hosts_from
 from worker.api.transport import Transports
-from worker.api.wire import Secret
 from worker.engine.ports import Service
-from worker.model.exchange import Urgency
+from worker.model.exchange import SecretValue, Urgency
 from worker.model.facts import EventId, Fact, FactKey, Json, PartnerId, Scalar
 from worker.reading.gate import Gate
 from worker.reading.pacer import Pacer
@@ -98,11 +97,11 @@ class World:
         self.rules: dict[str, Behaviour] = {"/auth": self.signed_in}
         self.made = 0
         self.pacer = Pacer(per_minute=per_minute, clock=self.clock, chance=no_chance)
-        self.gate: Gate[Reply] = Gate(pacer=self.pacer, clock=self.clock, floor_s=FLOOR_S, quiet_s=quiet_s)
+        self.gate: Gate[ReadResponse] = Gate(pacer=self.pacer, clock=self.clock, floor_s=FLOOR_S, quiet_s=quiet_s)
         settings = ApiSettings(hosts=hosts_from(API, CR), transports=Transports(reads=self.reads, writes=self.writes))
         self.api = ApiService(
             settings=replace(settings, **changes),  # type: ignore[arg-type]  # fields of ApiSettings
-            credentials=Credentials(username=Secret("me"), password=Secret("s3cret")),
+            account=Account(username=SecretValue("me"), password=SecretValue("s3cret")),
             gate=self.gate,
             pacing=self.pacer,
             clock=self.clock,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from worker.api.findings import UNSEEN, AssumptionFinding
 from worker.api.probe import Probed, Resource
-from worker.api.probing import UNSEEN, Finding
 from worker.cli.common import config_from
 from worker.cli.probe import told_as_json, told_as_tables
 from worker.cli.wiring import probe_of
@@ -27,10 +27,10 @@ FOUND = Probed(
         Resource(name="tickets", partner=HALL, get="/events/e1/tickets", status=500, why="the service answered 500"),
     ),
     findings=(
-        Finding(key="setup.draft", says="refuted", seen="draft on e1", value=["draft"]),
-        Finding(key="events.page_parameter", says="refuted", seen="no page 2", known=False),
-        Finding(key="boost.body", says=UNSEEN, seen="only a write shows it", value=None),
-        Finding(key="safety.settle", says=UNSEEN, seen="only an effect shows it", value="2m"),
+        AssumptionFinding(key="setup.draft", says="refuted", seen="draft on e1", value=["draft"]),
+        AssumptionFinding(key="events.page_parameter", says="refuted", seen="no page 2", known=False),
+        AssumptionFinding(key="boost.body", says=UNSEEN, seen="only a write shows it", value=None),
+        AssumptionFinding(key="safety.settle", says=UNSEEN, seen="only an effect shows it", value="2m"),
     ),
 )
 

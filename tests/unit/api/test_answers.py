@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.api import wire
-from worker.api.wire import Malformed
+from worker.api import answers
+from worker.api.answers import Malformed
 from worker.model.facts import EVENT_FIELDS, Field, Json
 
 ANY_JSON: st.SearchStrategy[Json] = st.recursive(
@@ -37,23 +37,23 @@ ANY_JSON: st.SearchStrategy[Json] = st.recursive(
 def test_what_is_no_json_is_malformed(content: bytes, reason: str) -> None:
     found: object = reason
     with pytest.raises(Malformed):
-        found = wire.parsed(content)
+        found = answers.parsed(content)
     assert found == reason
 
 
 def test_a_byte_order_mark_is_no_fault() -> None:
-    assert wire.parsed(b'\xef\xbb\xbf{"a": 1}') == {"a": 1}
+    assert answers.parsed(b'\xef\xbb\xbf{"a": 1}') == {"a": 1}
 
 
 def test_half_characters_that_no_store_can_keep_are_replaced() -> None:
-    assert wire.parsed(b'{"title": "a\\ud800b"}') == {"title": "a\ufffdb"}
+    assert answers.parsed(b'{"title": "a\\ud800b"}') == {"title": "a\ufffdb"}
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_json_or_malformed(content: bytes) -> None:
     with suppress(Malformed):
-        wire.parsed(content)
+        answers.parsed(content)
 
 
 @pytest.mark.parametrize(
@@ -90,18 +90,18 @@ def test_any_bytes_are_json_or_malformed(content: bytes) -> None:
 def test_a_value_has_the_documented_type_or_not(type_: str, value: Json, fits: bool, reason: str) -> None:
     field = Field(type=type_, section="2.3", about="")  # type: ignore[arg-type]  # a row of a table
 
-    assert (wire.ill_typed(value, field) is None) is fits, reason
+    assert (answers.ill_typed(value, field) is None) is fits, reason
 
 
 def test_null_is_a_value_only_where_the_document_allows_it() -> None:
-    assert wire.ill_typed(None, Field(type="string", nullable=True, section="2.3", about="")) is None
-    fault = wire.ill_typed(None, Field(type="string", section="2.3", about=""))
+    assert answers.ill_typed(None, Field(type="string", nullable=True, section="2.3", about="")) is None
+    fault = answers.ill_typed(None, Field(type="string", section="2.3", about=""))
     assert fault is not None
     assert fault.startswith("null"), "evidence tells a null from a missing field by this word"
 
 
 def test_missing_and_ill_typed_fields_are_taken_out_and_named() -> None:
-    eid, record = wire.event_from({"id": "e1", "status": "active", "capacity": "many", "more": {"a": [1]}})
+    eid, record = answers.event_from({"id": "e1", "status": "active", "capacity": "many", "more": {"a": [1]}})
 
     assert eid == "e1"
     assert record.value == {"id": "e1", "status": "active", "more": {"a": [1]}}
@@ -111,7 +111,7 @@ def test_missing_and_ill_typed_fields_are_taken_out_and_named() -> None:
 
 
 def test_a_status_that_the_document_does_not_list_is_kept() -> None:
-    _, record = wire.event_from({"id": "e1", "status": "postponed", "campaign_status": "SOMETHING"})
+    _, record = answers.event_from({"id": "e1", "status": "postponed", "campaign_status": "SOMETHING"})
 
     assert record.value["status"] == "postponed"
     assert record.value["campaign_status"] == "SOMETHING"
@@ -120,11 +120,11 @@ def test_a_status_that_the_document_does_not_list_is_kept() -> None:
 @pytest.mark.parametrize("eid", [None, 7, "", "  ", ["e1"]])
 def test_an_event_without_a_usable_id_is_malformed(eid: Json) -> None:
     with pytest.raises(Malformed):
-        wire.event_from({"id": eid, "status": "active"})
+        answers.event_from({"id": eid, "status": "active"})
 
 
 def test_ill_formed_items_of_a_page_are_left_out_and_named() -> None:
-    page = wire.page_from({"total": 3, "limit": 100, "page": 1, "items": [{"id": "e1"}, None, {"id": 5}]})
+    page = answers.page_from({"total": 3, "limit": 100, "page": 1, "items": [{"id": "e1"}, None, {"id": 5}]})
 
     assert page.ids == ("e1",)
     assert [fault.split(":")[0] for fault in page.faults] == ["item 2", "item 3"]
@@ -135,7 +135,7 @@ def test_ill_formed_items_of_a_page_are_left_out_and_named() -> None:
 def test_a_page_that_does_not_count_keeps_its_events(field: str, value: Json) -> None:
     content: dict[str, Json] = {"total": 1, "limit": 100, "page": 1, "items": [{"id": "e1"}]}
 
-    page = wire.page_from({**content, field: value})
+    page = answers.page_from({**content, field: value})
 
     assert page.ids == ("e1",)
     assert page.faults
@@ -148,7 +148,7 @@ def test_any_json_is_a_page_or_malformed(value: Json) -> None:
     shapes: list[Json] = [value, {"items": value}, {"items": items, "total": value, "limit": value}]
     for content in shapes:
         with suppress(Malformed):
-            wire.page_from(content)
+            answers.page_from(content)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_any_json_is_a_page_or_malformed(value: Json) -> None:
     ],
 )
 def test_a_number_in_a_text(value: Json, expected: float | None, reason: str) -> None:
-    assert wire.decimal_from(value) == expected, reason
+    assert answers.decimal_from(value) == expected, reason
 
 
 @pytest.mark.parametrize(
@@ -185,11 +185,11 @@ def test_a_number_in_a_text(value: Json, expected: float | None, reason: str) ->
     ],
 )
 def test_a_cluster_run_is_one_number_however_it_is_spelled(value: Json, expected: int | None) -> None:
-    assert wire.run_id_from(value) == expected
+    assert answers.run_id_from(value) == expected
 
 
 def test_a_moment_without_a_zone_is_read() -> None:
-    assert wire.moment_from("2030-05-01T19:00:00Z") == datetime(2030, 5, 1, 19, tzinfo=UTC)
+    assert answers.moment_from("2030-05-01T19:00:00Z") == datetime(2030, 5, 1, 19, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_moment_without_a_zone_is_read() -> None:
 def test_an_expression_that_does_not_fit_finds_nothing_or_is_malformed(path: str, value: Json) -> None:
     found: Json = None
     with suppress(Malformed):
-        found = wire.found_at(path, value)
+        found = answers.found_at(path, value)
 
     assert found is None
 
@@ -207,4 +207,4 @@ def test_an_expression_that_does_not_fit_finds_nothing_or_is_malformed(path: str
 def test_every_text_of_an_error_body_is_found() -> None:
     body = {"errors": [{"code": "error.unauthorized", "n": 1}], "detail": {"more": ["x", None]}}
 
-    assert wire.strings_in(json.loads(json.dumps(body))) == {"error.unauthorized", "x"}
+    assert answers.strings_in(json.loads(json.dumps(body))) == {"error.unauthorized", "x"}

@@ -1,23 +1,17 @@
 """Each fact's request and decoder. A decoder gives Known or Unknown for any answer whatsoever."""
 
-from dataclasses import replace
-from datetime import UTC, datetime
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.api.test_wire import ANY_JSON
-from worker.api import decoding
-from worker.api import requests as readings
+from tests.unit.api.test_answers import ANY_JSON
+from tests.unit.api.world import E1, HALL, World, answer
 from worker.api.assumptions import Assumptions, assumptions_from
-from worker.api.decoding import Asking
-from worker.api.requests import READINGS, CustomFact, Question
-from worker.model.facts import EventId, Fact, FactKey, Json, Known, PartnerId, Trace, Unknown
+from worker.api.facts import FACT_SOURCES, FactRequest, request_for_fact, sources_with
+from worker.api.requests import spelled
+from worker.model.facts import CustomFact, EventId, Fact, FactKey, Json, Known, Scalar, Unknown
 from worker.rules.registry import BUILT_IN
 
-HALL = PartnerId("partner-id-hall")
-E1 = EventId("e1")
 WITH_PARAMS = (
     ("budget", 500.0),
     ("currency", "EUR"),
@@ -39,23 +33,23 @@ def assumed(**changes: Json) -> Assumptions:
     return made
 
 
-def asking(assumptions: Assumptions | None = None) -> Asking:
-    return Asking(
-        event=E1,
-        read_at=datetime(2030, 1, 1, tzinfo=UTC),
-        trace=Trace(get="/x", status=200),
-        assumptions=assumptions or Assumptions(),
-    )
-
-
-def question(name: str, event: EventId | None = E1, **custom: CustomFact) -> Question:
-    found = readings.question_for(readings.readings_with(custom), HALL, event, FactKey(name=name, params=WITH_PARAMS))
-    assert isinstance(found, Question), found
+def question(name: str, event: EventId | None = E1, **own: CustomFact) -> FactRequest:
+    found = request_for_fact(sources_with(own), HALL, event, FactKey(name=name, params=WITH_PARAMS))
+    assert isinstance(found, FactRequest), found
     return found
 
 
-def fact(name: str, value: Json, assumptions: Assumptions | None = None) -> Fact:
-    return readings.decoded(question(name), value, asking(assumptions))
+def fact(
+    name: str,
+    value: Json,
+    assumptions: Assumptions | None = None,
+    params: tuple[tuple[str, Scalar], ...] = WITH_PARAMS,
+    **own: CustomFact,
+) -> Fact:
+    """What the client makes of this answer."""
+    world = World(assumptions=assumptions or Assumptions(), facts=own)
+    world.on(question(name, E1, **own).path, answer(value))
+    return world.clock.run(world.read(name, params=params))
 
 
 @pytest.mark.parametrize(
@@ -110,8 +104,8 @@ def test_every_fact_has_the_documents_request(name: str, path: str, query: tuple
 
 
 def test_the_table_above_knows_every_fact() -> None:
-    assert len(READINGS) == 28
-    assert set(READINGS) == {name for name, known in BUILT_IN.items() if known.get}
+    assert len(FACT_SOURCES) == 28
+    assert set(FACT_SOURCES) == {name for name, known in BUILT_IN.items() if known.get}
 
 
 @pytest.mark.parametrize(
@@ -125,7 +119,7 @@ def test_the_table_above_knows_every_fact() -> None:
 def test_a_fact_that_cannot_be_asked_for_says_why(
     name: str, event: EventId | None, params: tuple[tuple[str, str], ...], words: str
 ) -> None:
-    assert readings.question_for(READINGS, HALL, event, FactKey(name=name, params=params)) == words
+    assert request_for_fact(FACT_SOURCES, HALL, event, FactKey(name=name, params=params)) == words
 
 
 @pytest.mark.parametrize(
@@ -133,11 +127,11 @@ def test_a_fact_that_cannot_be_asked_for_says_why(
     [(500.0, "500"), (0.1, "0.1"), (1e21, "1000000000000000000000"), (1e-7, "0.0000001"), (30, "30"), ("ROAS", "ROAS")],
 )
 def test_a_number_goes_into_a_query_plainly(value: float | str, expected: str) -> None:
-    assert readings.spelled(value) == expected
+    assert spelled(value) == expected
 
 
 @settings(deadline=None, max_examples=50)
-@given(ANY_JSON, st.sampled_from(sorted(READINGS)))
+@given(ANY_JSON, st.sampled_from(sorted(FACT_SOURCES)))
 def test_any_answer_is_known_or_unknown(value: Json, name: str) -> None:
     for content in (value, {"clusters": value, "tc_run_id": 1, "expected_value": value, "id": "e1"}, [value]):
         assert isinstance(fact(name, content), Known | Unknown)
@@ -298,11 +292,8 @@ def test_the_unit_of_a_benchmark_can_be_vouched_for() -> None:
 
 
 def test_tickets_are_counted_and_never_taken_for_shares() -> None:
-    key = FactKey(name="lookout_prediction_benchmark", params=(("type", "ticket_count"),))
-    asked = readings.question_for(READINGS, HALL, E1, key)
-    assert isinstance(asked, Question)
-
-    found = readings.decoded(asked, {"value": 1.5, "benchmark": 300}, replace(asking(), params=asked.params))
+    counted = (("type", "ticket_count"),)
+    found = fact("lookout_prediction_benchmark", {"value": 1.5, "benchmark": 300}, params=counted)
 
     assert isinstance(found, Known)
     assert found.value == {"value": 1.5, "benchmark": 300.0, "unit": "count"}
@@ -326,11 +317,11 @@ def test_a_partners_id_may_be_a_number() -> None:
 
 def test_a_fact_of_ones_own_is_found_by_its_path() -> None:
     spend = CustomFact(name="ad_spend", get="/integrations/adplatform/events/{eid}/adplatform_insights", value="spend")
-    asked = question("ad_spend", EventId("a/b"), ad_spend=spend)
 
+    asked = question("ad_spend", EventId("a/b"), ad_spend=spend)
     assert asked.path == "/integrations/adplatform/events/a%2Fb/adplatform_insights"
-    assert getattr(readings.decoded(asked, {"spend": 12.5}, asking()), "value", None) == 12.5
-    assert isinstance(readings.decoded(asked, {"spend": None}, asking()), Unknown), "null or missing: nobody knows"
+    assert getattr(fact("ad_spend", {"spend": 12.5}, ad_spend=spend), "value", None) == 12.5
+    assert isinstance(fact("ad_spend", {"spend": None}, ad_spend=spend), Unknown), "null or missing: nobody knows"
 
 
 def test_a_fact_of_ones_own_may_have_a_query() -> None:
@@ -340,37 +331,19 @@ def test_a_fact_of_ones_own_may_have_a_query() -> None:
 
 
 @pytest.mark.parametrize(
-    ("get", "value", "fine"),
-    [
-        ("/events/{eid}/tickets", "[0].price", True),
-        ("events/{eid}", "@", False),
-        ("/events/{tc}", "@", False),
-        ("/events/{eid}", "a b", False),
-    ],
-)
-def test_a_fact_of_ones_own_is_checked_before_it_is_asked(get: str, value: str, fine: bool) -> None:
-    assert (readings.custom_objection(CustomFact(name="x", get=get, value=value)) is None) is fine
-
-
-@pytest.mark.parametrize(
     ("campaigns", "expected"),
     [
         ([{"tc": "a", "tc_run_id": 1}], {"state": "PUBLISHED"}),
         ({"items": [{"tc": "a", "tc_run_id": 1}], "total": 2}, {"state": "PUBLISHED"}),
         ([], {"state": "NONE"}),
+        (None, None),
     ],
 )
 def test_the_campaigns_tell_whether_a_setup_that_is_gone_was_published(campaigns: Json, expected: Json) -> None:
-    absent = asking().known({"state": "NONE"})
+    where = "items" if isinstance(campaigns, dict) else "@"
+    world = World(assumptions=assumed(campaigns__items=where, setup__after_publish="absent"))
+    world.on("/events/e1/campaigns", answer(campaigns))
 
-    where = assumed(campaigns__items="items" if isinstance(campaigns, dict) else "@")
-    found = decoding.setup_without_record(fact("campaigns", campaigns, where), absent)
+    found = world.clock.run(world.read("setup"))
 
-    assert isinstance(found, Known)
-    assert found.value == expected
-
-
-def test_unknown_campaigns_leave_the_setup_unknown() -> None:
-    assert isinstance(
-        decoding.setup_without_record(fact("campaigns", None), asking().known({"state": "NONE"})), Unknown
-    )
+    assert (found.value if isinstance(found, Known) else None) == expected

@@ -8,8 +8,8 @@ from urllib.parse import quote, quote_plus
 import httpx
 import pytest
 
-from tests.unit.api.world import HALL, Seen, World, answer
-from worker.api.exchanges import BEGINNING, GONE, InHand
+from tests.unit.api.world import HALL, Seen, World, answer, id_token
+from worker.api.exchanges import BEGINNING, GONE, Redactor
 from worker.model.exchange import Outcome, Refused, WriteRequest
 from worker.model.facts import Known
 
@@ -18,10 +18,9 @@ TOKEN = "opaque-0123456789-abcdefghijklmnop-qrstuvwxyz"
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJtZSJ9.c2lnbmF0dXJl"
 
 
-def in_hand(*secrets: str) -> InHand:
-    made = InHand()
-    for secret in secrets:
-        made.keep(secret)
+def in_hand(*secrets: str) -> Redactor:
+    made = Redactor()
+    made.keep(*secrets)
     return made
 
 
@@ -70,12 +69,12 @@ def test_the_last_secrets_are_known_however_often_they_are_renewed() -> None:
 
 
 def test_what_a_sign_in_sends_and_gets_is_secret_but_for_the_name() -> None:
-    made = InHand()
-    made.keep_signing_in({"username": "me", "password": "s3cret"})
-    made.keep_tokens(json.dumps({"AccessToken": "short", "Session": TOKEN, "TokenType": "Bearer"}).encode())
-    made.keep_tokens(b"no JSON")
+    world = World()
+    world.on("/auth", answer({"AccessToken": "short", "Session": TOKEN, "TokenType": "Bearer", "IdToken": id_token()}))
 
-    assert made.scrubbed(f"me s3cret short {TOKEN} Bearer") == f"me {GONE} {GONE} {GONE} Bearer"
+    world.clock.run(world.api.partners())
+
+    assert world.api.scrubbed(f"me s3cret short {TOKEN} Bearer") == f"me {GONE} {GONE} {GONE} Bearer"
 
 
 def echo(status: int) -> World:
