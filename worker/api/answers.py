@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import jmespath
 from jmespath.exceptions import JMESPathError
@@ -47,12 +47,10 @@ class NotComputed(Malformed):
     code: UnknownCode = "not_computed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedRecord:
-    """An object of the document, less its missing and ill-typed fields; those stand in ``gaps`` with the reason."""
-
-    value: dict[str, Json]
-    gaps: Mapping[str, str]
+Gaps: TypeAlias = Mapping[str, str]
+"""The documented fields that a value lacks, or has wrongly, with the reason."""
+CheckedRecord: TypeAlias = tuple[dict[str, Json], Gaps]
+"""An object of the document, less its missing and ill-typed fields, and those fields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +111,7 @@ def record_from(value: Json, fields: Mapping[str, Field], what: str) -> CheckedR
             del checked[name]
         elif field.type == "integer" and isinstance(value[name], float):
             checked[name] = integer_from(value[name])
-    return CheckedRecord(value=checked, gaps=gaps or NO_GAPS)
+    return checked, gaps or NO_GAPS
 
 
 def ill_typed(value: Json, field: Field) -> str | None:
@@ -209,11 +207,11 @@ def _narrowed(item: Json, needed: frozenset[str] | None) -> Json:
 
 def event_from(value: Json) -> tuple[str, CheckedRecord]:
     """An event and its id. Raises `Malformed` for one without a usable id: nothing could be said of anything."""
-    record = record_from(value, EVENT_FIELDS, "the event")
-    eid = record.value.get("id")
+    record, gaps = record_from(value, EVENT_FIELDS, "the event")
+    eid = record.get("id")
     if not isinstance(eid, str) or not eid.strip():
-        raise Malformed(f"an event without a usable id: {record.gaps.get('id', 'the id is empty')}")
-    return eid, record
+        raise Malformed(f"an event without a usable id: {gaps.get('id', 'the id is empty')}")
+    return eid, (record, gaps)
 
 
 def strings_in(value: Json) -> frozenset[str]:

@@ -43,7 +43,7 @@ class Assumption:
     origin: str
     about: str
     needed_by: tuple[str, ...]
-    seen_by: Literal["read", "write"]
+    seen_by: Literal["read", "write"] = "read"
     instead: str | None = None
 
 
@@ -117,7 +117,6 @@ def _of_setup(name: str, shape: Shape, default: Json, about: str) -> Assumption:
         origin="section 2.6: fields of the setup record not shown",
         about=about,
         needed_by=("setup", "boost") if name == "published" else ("setup", "create_draft", "boost"),
-        seen_by="read",
     )
 
 
@@ -129,7 +128,6 @@ TABLE: tuple[Assumption, ...] = (
         origin="section 4.6, gap 2",
         about="query parameter that selects a page of the list of events, or of the campaigns of an event",
         needed_by=("event", "campaigns"),
-        seen_by="read",
     ),
     Assumption(
         key="auth.refresh",
@@ -138,7 +136,6 @@ TABLE: tuple[Assumption, ...] = (
         origin="section 5, point 11",
         about="null: sign in again; else {path, body}, with {refresh_token} in the body",
         needed_by=("sign-in",),
-        seen_by="read",
     ),
     Assumption(
         key="auth.denied",
@@ -150,7 +147,6 @@ TABLE: tuple[Assumption, ...] = (
         origin="section 7, gaps 1 and 2",
         about="answers that mean: our credentials were refused and nothing was done",
         needed_by=("every write",),
-        seen_by="read",
     ),
     _query_of("client_campaign_status", "pause", "run"),
     _query_of("campaign_optimisation_status", "optimisation"),
@@ -174,7 +170,6 @@ TABLE: tuple[Assumption, ...] = (
         origin="section 4.5: 'draft setup, or 404 when no draft exists'",
         about="readable: a published setup can still be read; absent: it answers 404, and its campaigns tell",
         needed_by=("setup", "boost"),
-        seen_by="read",
     ),
     Assumption(
         key="boost.body",
@@ -201,7 +196,6 @@ TABLE: tuple[Assumption, ...] = (
         origin="section 4.5: answer not specified",
         about="JMESPath to the list of campaigns; each item has tc and tc_run_id",
         needed_by=("campaigns", "setup"),
-        seen_by="read",
     ),
     Assumption(
         key="adplatform.connected",
@@ -210,7 +204,6 @@ TABLE: tuple[Assumption, ...] = (
         origin="section 4.5: answer not specified",
         about="JMESPath to whether the ad platform is connected",
         needed_by=("adplatform",),
-        seen_by="read",
     ),
     Assumption(
         key="lookout_benchmark.at",
@@ -219,7 +212,6 @@ TABLE: tuple[Assumption, ...] = (
         origin="section 4.2: answer not specified",
         about="JMESPath to the record with the numbers value and benchmark",
         needed_by=("lookout_prediction_benchmark",),
-        seen_by="read",
     ),
     Assumption(
         key="lookout_benchmark.unit",
@@ -228,7 +220,6 @@ TABLE: tuple[Assumption, ...] = (
         origin="section 2.3: 'as a fraction or as a percent; clients auto-detect'",
         about="auto: both numbers up to 1 are fractions, one from 2 on makes percents; else fraction or percent",
         needed_by=("lookout_prediction_benchmark",),
-        seen_by="read",
     ),
 )
 

@@ -205,10 +205,10 @@ class ApiService:
             answer = self._answer(event, key, reply)
             if key.name == CAMPAIGNS.name:
                 return await self._campaigns(partner, asked, answer, reply, manner)
-            found = asked.decode(answer)
+            value, gaps = asked.decode(answer)
         except Malformed as error:
             return Unknown(code=error.code, why=str(error), read_at=reply.read_at, trace=reply.trace)
-        return Known(value=found.value, read_at=reply.read_at, gaps=found.gaps, trace=reply.trace)
+        return Known(value=value, read_at=reply.read_at, gaps=gaps, trace=reply.trace)
 
     async def _campaigns(
         self, partner: PartnerId, asked: FactRequest, answer: FactAnswer, reply: ReadResponse, manner: Manner

@@ -6,13 +6,13 @@ answer, or raises `Malformed`, which makes the fact unknown, with the reason in 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
 from urllib.parse import parse_qsl
 
 from worker.api.answers import (
-    CheckedRecord,
+    Gaps,
     Malformed,
     NotComputed,
     decimal_from,
@@ -72,15 +72,8 @@ class FactAnswer:
         return items
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decoded:
-    """What an answer says; ``gaps`` names the fields that it lacks, or says wrongly."""
-
-    value: Json
-    gaps: Mapping[str, str] = field(default_factory=lambda: NO_GAPS)
-
-
-Decoder: TypeAlias = Callable[[FactAnswer], Decoded | CheckedRecord]
+Decoder: TypeAlias = Callable[[FactAnswer], tuple[Json, Gaps]]
+"""Gives what an answer says, and the fields that it lacks or says wrongly. Raises `Malformed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,11 +138,11 @@ def sources_with(own: Mapping[str, CustomFact]) -> Mapping[str, FactSource]:
 def _own_source(fact: CustomFact) -> FactSource:
     path, query = _path_and_query(fact.get)
 
-    def decode(answer: FactAnswer) -> Decoded:
+    def decode(answer: FactAnswer) -> tuple[Json, Gaps]:
         found = found_at(fact.value, answer.content)
         if found is None:
             raise Malformed(f"{fact.value} finds nothing, or null, in the answer")
-        return Decoded(value=found)
+        return found, NO_GAPS
 
     return FactSource(path=path, query=query, decode=decode)
 
@@ -159,22 +152,22 @@ def _path_and_query(get: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     return written_path(path), tuple(parse_qsl(query, keep_blank_values=True))
 
 
-def _confirmation(answer: FactAnswer) -> Decoded:
+def _confirmation(answer: FactAnswer) -> tuple[Json, Gaps]:
     """What a rule's own ``confirm`` reads, as it is, with its status: what it says of the write is for the rule's
     condition to tell; of a part of a list it could tell nothing."""
     for items in lists_in(answer.content):
         answer.whole_list(items, "a list that confirm reads")
-    return Decoded(value={"status": answer.status, "body": answer.content})
+    return {"status": answer.status, "body": answer.content}, NO_GAPS
 
 
-def _event(answer: FactAnswer) -> CheckedRecord:
+def _event(answer: FactAnswer) -> tuple[Json, Gaps]:
     eid, record = event_from(answer.content)
     if answer.event is not None and eid != answer.event:
         raise Malformed(f"asked for event {answer.event}, and event {eid} answered")
     return record
 
 
-def _partner(answer: FactAnswer) -> CheckedRecord:
+def _partner(answer: FactAnswer) -> tuple[Json, Gaps]:
     """The partner's record. Its id may be a number (API section 2.1, client_id); it is kept as a text."""
     value = answer.content
     number = run_id_from(value.get("id")) if isinstance(value, dict) else None
@@ -183,7 +176,7 @@ def _partner(answer: FactAnswer) -> CheckedRecord:
     return record_from(value, PARTNER_FIELDS, "the partner")
 
 
-def _setup(answer: FactAnswer) -> CheckedRecord:
+def _setup(answer: FactAnswer) -> tuple[Json, Gaps]:
     """The setup with its ``state`` in the document's words; a 404 never comes here. Its fields are not shown (API
     section 4.5); where one says whose it is, and that is another event than was asked for, nothing is known."""
     value, assumptions = answer.content, answer.assumptions
@@ -200,8 +193,8 @@ def _setup(answer: FactAnswer) -> CheckedRecord:
         return record_from({**value, "state": "PUBLISHED"}, SETUP_FIELDS, "the setup")
     said = "is missing" if word is None else f"is {word!r}"
     why = f"the setup's field {name} {said}; see setup.state_field, setup.draft and setup.published"
-    record = record_from({**value, "state": None}, SETUP_FIELDS, "the setup")
-    return replace(record, gaps={**record.gaps, "state": why})
+    record, gaps = record_from({**value, "state": None}, SETUP_FIELDS, "the setup")
+    return record, {**gaps, "state": why}
 
 
 def setup_without_record(campaigns: Fact, absent: Known) -> Fact:
@@ -213,7 +206,7 @@ def setup_without_record(campaigns: Fact, absent: Known) -> Fact:
     return replace(absent, value={"state": "PUBLISHED"}) if there else absent
 
 
-def _clusters(answer: FactAnswer) -> Decoded:
+def _clusters(answer: FactAnswer) -> tuple[Json, Gaps]:
     """The clusters, each with the run of the answer. Gaps are named by cluster, as ``clusters[0].label``."""
     value = answer.content
     found = value.get("clusters") if isinstance(value, dict) else None
@@ -228,22 +221,22 @@ def _clusters(answer: FactAnswer) -> Decoded:
     clusters: list[Json] = []
     gaps: dict[str, str] = {}
     for number, item in enumerate(found):
-        record = record_from(item, CLUSTER_FIELDS, f"clusters[{number}]")
-        if not record.value.get("tc"):
+        record, lacking = record_from(item, CLUSTER_FIELDS, f"clusters[{number}]")
+        if not record.get("tc"):
             raise Malformed(f"clusters[{number}] has no tc")
-        clusters.append({**record.value, "tc_run_id": run})
-        gaps |= {f"clusters[{number}].{name}": why for name, why in record.gaps.items()}
-    return Decoded(value=clusters, gaps=gaps)
+        clusters.append({**record, "tc_run_id": run})
+        gaps |= {f"clusters[{number}].{name}": why for name, why in lacking.items()}
+    return clusters, gaps
 
 
-def _suggested_tcs(answer: FactAnswer) -> Decoded:
+def _suggested_tcs(answer: FactAnswer) -> tuple[Json, Gaps]:
     value = answer.content
     if not isinstance(value, list):
         raise Malformed("the suggested clusters are not an array")
     if not value:
         raise NotComputed("the list of suggested clusters is empty")
     answer.whole_list(value, "the list of suggested clusters")
-    return Decoded(value=[_campaign_name(item, f"item {number}") for number, item in enumerate(value, start=1)])
+    return [_campaign_name(item, f"item {number}") for number, item in enumerate(value, start=1)], NO_GAPS
 
 
 def campaigns_leaf(answer: FactAnswer) -> Leaf:
@@ -267,53 +260,53 @@ def _campaign_name(item: Json, what: str) -> dict[str, Json]:
     return {"tc": tc, "tc_run_id": run}
 
 
-def _expected_value(answer: FactAnswer) -> Decoded:
+def _expected_value(answer: FactAnswer) -> tuple[Json, Gaps]:
     number = decimal_from(answer.content.get("expected_value")) if isinstance(answer.content, dict) else None
     if number is None:
         raise Malformed("expected_value is not a number in a text")
-    return Decoded(value=number)
+    return number, NO_GAPS
 
 
-def _defaults(answer: FactAnswer) -> CheckedRecord:
+def _defaults(answer: FactAnswer) -> tuple[Json, Gaps]:
     return record_from(answer.content, DEFAULTS_FIELDS, "the default parameters")
 
 
-def _budget_range(answer: FactAnswer) -> CheckedRecord:
+def _budget_range(answer: FactAnswer) -> tuple[Json, Gaps]:
     return record_from(answer.content, BUDGET_RANGE_FIELDS, "the budget range")
 
 
-def _array(answer: FactAnswer) -> Decoded:
+def _array(answer: FactAnswer) -> tuple[Json, Gaps]:
     """Permissions, features and calls to action: arrays whose items the document does not show (API section 2.7)."""
     if not isinstance(answer.content, list):
         raise Malformed("the answer is not an array")
-    return Decoded(value=answer.whole_list(answer.content, "the array"))
+    return answer.whole_list(answer.content, "the array"), NO_GAPS
 
 
-def _adplatform(answer: FactAnswer) -> Decoded:
+def _adplatform(answer: FactAnswer) -> tuple[Json, Gaps]:
     connected = found_at(answer.assumptions.text("adplatform.connected"), answer.content)
     if not isinstance(connected, bool):
         raise Malformed("the assumption adplatform.connected does not lead to true or false in the answer")
-    return Decoded(value={"connected": connected})
+    return {"connected": connected}, NO_GAPS
 
 
-def _as_it_came(answer: FactAnswer) -> Decoded:
+def _as_it_came(answer: FactAnswer) -> tuple[Json, Gaps]:
     """An answer whose form the document does not show. Null says nothing."""
     if answer.content is None:
         raise Malformed("the answer is null")
-    return Decoded(value=answer.content)
+    return answer.content, NO_GAPS
 
 
-def _suggested_radius(answer: FactAnswer) -> Decoded:
+def _suggested_radius(answer: FactAnswer) -> tuple[Json, Gaps]:
     """Radius suggestions (API section 2.5). Gaps are named by suggestion, as ``[0].city_id``."""
     if not isinstance(answer.content, list):
         raise Malformed("the suggestions are not an array")
     numbered = enumerate(answer.content, start=1)
     records = [record_from(item, RADIUS_FIELDS, f"suggestion {number}") for number, item in numbered]
-    gaps = {f"[{n}].{name}": why for n, record in enumerate(records) for name, why in record.gaps.items()}
-    return Decoded(value=[record.value for record in records], gaps=gaps)
+    gaps = {f"[{n}].{name}": why for n, (_, lacking) in enumerate(records) for name, why in lacking.items()}
+    return [record for record, _ in records], gaps
 
 
-def _benchmark(answer: FactAnswer) -> CheckedRecord:
+def _benchmark(answer: FactAnswer) -> tuple[Json, Gaps]:
     """A prediction beside its benchmark, as fractions. Which unit the service used must be told from the two numbers
     (API section 2.3): with ``lookout_benchmark.unit: auto``, both up to 1 are fractions, one from 2 on makes percents,
     and what lies between is not told apart, so both are unknown."""
@@ -328,7 +321,7 @@ def _benchmark(answer: FactAnswer) -> CheckedRecord:
     elif unit == "auto" and 1.0 < largest < SURELY_PERCENT:
         why = f"{largest:g} may be a fraction or a percentage; see the assumption lookout_benchmark.unit"
         kept = {name: part for name, part in found.items() if name not in PREDICTION_FIELDS}
-        return CheckedRecord(value=kept, gaps=dict.fromkeys(PREDICTION_FIELDS, why))
+        return kept, dict.fromkeys(PREDICTION_FIELDS, why)
     elif unit == "auto":
         unit = "fraction" if largest <= 1.0 else "percent"
     whole = 100.0 if unit == "percent" else 1.0

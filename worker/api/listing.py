@@ -111,8 +111,8 @@ class Assembly:
     def add(self, number: int, page: EventPage, reply: ReadResponse) -> Mapping[EventId, Known]:
         """Takes one page. The events that it shows."""
         shown = {
-            EventId(eid): Known(value=record.value, read_at=reply.read_at, gaps=record.gaps, trace=reply.trace)
-            for eid, record in page.records.items()
+            EventId(eid): Known(value=record, read_at=reply.read_at, gaps=gaps, trace=reply.trace)
+            for eid, (record, gaps) in page.records.items()
         }
         repeated = len(page.ids) - len(shown) + len(shown.keys() & self.events.keys())
         self.events |= shown

@@ -138,7 +138,7 @@ class PartnerProbe:
         self._note("events", listed.trace, "" if page is not None else listed.why or "the answer is no page of events")
         for reply in (status, listed):
             self._note_proxy(reply)
-        events = mixed([] if page is None else [record.value for record in page.records.values()])
+        events = mixed([] if page is None else [record for record, _ in page.records.values()])
         await self._facts(events[0] if events else None)
         first, pages = await self._pages()
         paths = [path_of("/events/{eid}/lookout_prediction_benchmark", eid=str(event["id"])) for event in events]
