@@ -20,7 +20,7 @@ from worker.api.assumptions import assumptions_from
 from worker.api.auth import Account
 from worker.api.client import ApiService, ApiSettings
 from worker.api.exchanges import ReadResponse
-from worker.api.requests import hosts_from
+from worker.api.requests import Hosts
 from worker.api.transport import Transports
 from worker.engine.cycle import Cycle
 from worker.engine.looks import EngineSettings
@@ -185,7 +185,7 @@ class Town:
 
         service = ApiService(
             settings=ApiSettings(
-                hosts=hosts_from(BASE_URLS["api"], BASE_URLS["cr"], BASE_URLS["media"]),
+                hosts=Hosts(api=BASE_URLS["api"], cr=BASE_URLS["cr"], media=BASE_URLS["media"]),
                 timeout=self.settings.timeout,
                 page_size=self.settings.page_size,
                 assumptions=assumptions_from(self.assumptions)[0],

@@ -16,7 +16,7 @@ from worker.api.auth import Account
 from worker.api.client import ApiService, ApiSettings
 from worker.api.exchanges import ReadResponse
 from worker.api.facts import FACT_SOURCES
-from worker.api.requests import hosts_from
+from worker.api.requests import Hosts
 from worker.api.transport import Transports
 from worker.engine.ports import Service as Port
 from worker.model.exchange import Accepted, Listing, NotSent, Outcome, SecretValue, TaskState, Uncertain, Urgency
@@ -65,7 +65,7 @@ class Meeting:
         transports = Transports(reads=self.transport, writes=self.transport)
         api = ApiService(
             settings=ApiSettings(
-                hosts=hosts_from(BASE_URLS["api"], BASE_URLS["cr"]),
+                hosts=Hosts(api=BASE_URLS["api"], cr=BASE_URLS["cr"], media=BASE_URLS["media"]),
                 page_size=page_size,
                 assumptions=assumptions or Assumptions(),
                 facts=facts or {},

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.api.world import CLUB, CR, E1, HALL, Answer, Behaviour, World, answer, broken, event
 from worker.api import transport
-from worker.api.requests import hosts_from
+from worker.api.requests import Hosts
 from worker.model.errors import UsageError
 from worker.model.exchange import Accepted, NotSent, Outcome, Refused, Uncertain, WriteRequest
 from worker.model.facts import EventId, Json
@@ -123,7 +123,7 @@ def test_the_second_call_of_a_frontend_status_goes_to_the_ingest_service() -> No
 
 
 def test_without_the_ingest_address_the_log_line_cannot_be_made_and_nothing_is_sent() -> None:
-    world = World(hosts=hosts_from("https://api.example/api/v3"))
+    world = World(hosts=Hosts(api="https://api.example/api/v3"))
     request = world.service.request_for(HALL, E1, intent("frontend_status", value="HIDDEN"), "cr")
 
     with pytest.raises(UsageError) as caught:

@@ -20,7 +20,7 @@ from worker.api.assumptions import Assumptions
 from worker.api.auth import Account
 from worker.api.client import ApiService, ApiSettings
 from worker.api.exchanges import ReadResponse
-from worker.api.requests import hosts_from
+from worker.api.requests import Hosts
 from worker.api.transport import Transports
 from worker.engine.daemon import Daemon
 from worker.engine.looks import EngineSettings
@@ -40,7 +40,7 @@ from worker.reading.pacer import Pacer, Patience
 from worker.sandbox.transport import BASE_URLS
 
 CLOCK: ContextVar["SimClock"] = ContextVar("CLOCK")
-_HOSTS = hosts_from(BASE_URLS["api"], BASE_URLS["cr"], BASE_URLS["media"])
+_HOSTS = Hosts(api=BASE_URLS["api"], cr=BASE_URLS["cr"], media=BASE_URLS["media"])
 
 
 class SimClock:

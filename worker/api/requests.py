@@ -25,13 +25,12 @@ from worker.model.exchange import WriteRequest
 from worker.model.facts import EventId, Json, PartnerId, Scalar
 from worker.model.writes import Intent
 
-_BASE = re.compile(r"https?://[^/?#@\s]+(?:/[^?#\s]*)?")
 _DOTS = {".": "%2E", "..": "%2E%2E"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosts:
-    """Where the three hosts of the document are (API section 1), without a slash at the end."""
+    """The addresses of the three hosts of the document (API section 1), as the config has checked them."""
 
     api: str
     cr: str | None = None
@@ -46,13 +45,6 @@ class Hosts:
                 hint=f"write api.{host}_url in the config; the operator of the service knows the address",
             )
         return found
-
-
-def hosts_from(base_url: str, cr_url: str | None = None, media_url: str | None = None) -> Hosts:
-    """The hosts of a config. Raises `UsageError` for an address that cannot be one."""
-    api = _base("api.base_url", base_url)
-    media = _base("api.media_url", media_url) if media_url is not None else re.sub(r"/v\d+$", "/media", api)
-    return Hosts(api=api, cr=_base("api.cr_url", cr_url) if cr_url is not None else None, media=media)
 
 
 def segment(text: str) -> str:
@@ -233,23 +225,6 @@ def _text(value: Json) -> str:
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         return spelled(value)
     return json.dumps(value, ensure_ascii=False)
-
-
-def _base(key: str, text: str) -> str:
-    if not _BASE.fullmatch(text):
-        raise UsageError(
-            f"{key}: {_without_password(text)!r} is not an address",
-            hint="an address is https://HOST/PATH, with no user name, no password and no query in it",
-        )
-    try:
-        httpx.URL(text)
-    except httpx.InvalidURL as error:
-        raise UsageError(f"{key}: {error}", hint="an address is https://HOST/PATH") from None
-    return text.rstrip("/")
-
-
-def _without_password(text: str) -> str:
-    return re.sub(r"//[^/@]*@", "//…@", text)
 
 
 def _quoted(text: str) -> str:

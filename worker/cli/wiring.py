@@ -15,7 +15,7 @@ from worker.api.auth import Account
 from worker.api.client import ApiService, ApiSettings
 from worker.api.exchanges import ReadResponse
 from worker.api.probe import Probed, probed
-from worker.api.requests import hosts_from
+from worker.api.requests import Hosts
 from worker.api.transport import Transports
 from worker.cli.common import assumptions_of, engine_settings, in_force, ledger_url
 from worker.config import Config, resolve
@@ -298,9 +298,9 @@ def _credentials(config: Config, *, embedded: bool) -> Account:
 
 def _api_settings(config: Config, address: "Address | None", meter: "Meter | None") -> ApiSettings:
     if address is not None:
-        hosts = hosts_from(address.base_url, address.cr_url, address.media_url)
+        hosts = Hosts(api=address.base_url, cr=address.cr_url, media=address.media_url)
     else:
-        hosts = hosts_from(config.api.base_url, config.api.cr_url, config.api.media_url)
+        hosts = Hosts(api=config.api.base_url, cr=config.api.cr_url, media=config.media_url)
     return ApiSettings(
         hosts=hosts,
         timeout=config.api.timeout,

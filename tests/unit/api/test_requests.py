@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from worker.api import requests as addresses
 from worker.api.assumptions import Assumptions, assumptions_from
-from worker.api.requests import exact_url, hosts_from, segment, target_of, write_request
+from worker.api.requests import Hosts, exact_url, segment, target_of, write_request
 from worker.model.actions import ACTIONS
 from worker.model.endpoints import ENDPOINTS, endpoint, row_of
 from worker.model.errors import UsageError
@@ -187,37 +187,9 @@ def test_a_value_with_braces_is_not_filled_in_again() -> None:
     assert addresses.filled({"a": "{value}-{eid}"}, {"value": "{eid}", "eid": "e1"}) == (("a", "{eid}-e1"),)
 
 
-@pytest.mark.parametrize(
-    ("base", "media"),
-    [
-        ("https://h.example/api/v3", "https://h.example/api/media"),
-        ("https://h.example/api/v3/", "https://h.example/api/media"),
-        ("http://127.0.0.1:8080/api/v3", "http://127.0.0.1:8080/api/media"),
-    ],
-)
-def test_media_is_on_the_main_host_beside_the_version(base: str, media: str) -> None:
-    assert hosts_from(base).media == media
-
-
-@pytest.mark.parametrize(
-    ("base", "reason"),
-    [
-        ("api.example/api/v3", "no scheme"),
-        ("ftp://api.example", "another protocol"),
-        ("https://me:s3cret@api.example/api/v3", "a password would stand in every log line"),
-        ("https://api.example/api?x=1", "a query"),
-        ("", "nothing"),
-    ],
-)
-def test_what_is_no_address_is_refused_without_its_password(base: str, reason: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        hosts_from(base)
-    assert "s3cret" not in str(caught.value), reason
-
-
 def test_a_host_that_is_not_configured_says_which_key_is_missing() -> None:
     with pytest.raises(UsageError) as caught:
-        hosts_from(BASE).base("cr")
+        Hosts(api=BASE).base("cr")
     assert "api.cr_url" in caught.value.hint
 
 

@@ -12,7 +12,7 @@ from tests.unit.reading.virtual import VirtualClock, no_chance
 from worker.api.auth import Account
 from worker.api.client import ApiService, ApiSettings
 from worker.api.exchanges import ReadResponse
-from worker.api.requests import hosts_from
+from worker.api.requests import Hosts
 from worker.api.transport import Transports
 from worker.engine.ports import Service
 from worker.model.exchange import SecretValue, Urgency
@@ -98,7 +98,7 @@ class World:
         self.made = 0
         self.pacer = Pacer(per_minute=per_minute, clock=self.clock, chance=no_chance)
         self.gate: Gate[ReadResponse] = Gate(pacer=self.pacer, clock=self.clock, floor_s=FLOOR_S, quiet_s=quiet_s)
-        settings = ApiSettings(hosts=hosts_from(API, CR), transports=Transports(reads=self.reads, writes=self.writes))
+        settings = ApiSettings(hosts=Hosts(api=API, cr=CR), transports=Transports(reads=self.reads, writes=self.writes))
         self.api = ApiService(
             settings=replace(settings, **changes),  # type: ignore[arg-type]  # fields of ApiSettings
             account=Account(username=SecretValue("me"), password=SecretValue("s3cret")),
