@@ -93,22 +93,17 @@ class Sights:
     refreshed: str | None = None
 
 
-Judge = Callable[[AssumptionFinding, Sights, Assumptions], AssumptionFinding]
-"""Takes what is said of a key without having seen anything, and gives what is said with it."""
-
-
 def findings(sights: Sights, assumptions: Assumptions, settle: str) -> tuple[AssumptionFinding, ...]:
     """One finding for every assumption, in the order of the register. ``settle``: the config's ``safety.settle``."""
-    found = []
-    for key in ASSUMPTIONS:
-        judge, unseen = _JUDGES.get(key), _unseen(key, assumptions)
-        found.append(unseen if judge is None else judge(unseen, sights, assumptions))
     late = "how late an effect, or a read, can be shows only when one is late"
-    return (*found, AssumptionFinding(key=SETTLE, says=UNSEEN, seen=late, value=settle))
+    judged = [_finding(key, sights, assumptions) for key in ASSUMPTIONS]
+    return (*judged, AssumptionFinding(key=SETTLE, says=UNSEEN, seen=late, value=settle))
 
 
-def _unseen(key: str, assumptions: Assumptions) -> AssumptionFinding:
-    return AssumptionFinding(key=key, says=UNSEEN, seen=ONLY_A_WRITE, value=assumptions.values[key])
+def _finding(key: str, sights: Sights, assumptions: Assumptions) -> AssumptionFinding:
+    unseen = AssumptionFinding(key=key, says=UNSEEN, seen=ONLY_A_WRITE, value=assumptions.values[key])
+    judge = _JUDGES.get(key)
+    return unseen if judge is None else judge(unseen, sights, assumptions)
 
 
 def content_of(reply: ReadResponse | None) -> Json:
@@ -240,7 +235,7 @@ def _state_field(it: AssumptionFinding, sights: Sights, assumptions: Assumptions
 
 def _state_words(it: AssumptionFinding, sights: Sights, assumptions: Assumptions) -> AssumptionFinding:
     """The words for a draft, or for a published setup."""
-    field = _state_field(_unseen("setup.state_field", assumptions), sights, assumptions)
+    field = _finding("setup.state_field", sights, assumptions)
     seen = _records(sights, assumptions) if field.known and field.says != UNSEEN else []
     running, resting = (_words(seen, str(field.value), running=running) for running in (True, False))
     drafts, published = (set(assumptions.words(key)) for key in ("setup.draft", "setup.published"))
@@ -286,7 +281,7 @@ def _is_word(value: Json) -> bool:
 
 def campaigns_path(sights: Sights, assumptions: Assumptions) -> str:
     """Where the campaigns are, as far as it can be seen; the path in force where it cannot."""
-    found = _campaign_items(_unseen("campaigns.items", assumptions), sights, assumptions).value
+    found = _finding("campaigns.items", sights, assumptions).value
     return str(found) if found is not None else assumptions.text("campaigns.items")
 
 
@@ -376,7 +371,7 @@ def _are_shares(value: Json) -> bool:
 
 def _benchmark_unit(it: AssumptionFinding, sights: Sights, assumptions: Assumptions) -> AssumptionFinding:
     """Numbers up to 1 may be small percents as well, so they refute nothing; numbers from 2 on are percents."""
-    where = _benchmark_at(_unseen("lookout_benchmark.at", assumptions), sights, assumptions).value
+    where = _finding("lookout_benchmark.at", sights, assumptions).value
     pairs = [pair for reply in sights.benchmarks if _are_shares(pair := _at(str(where), content_of(reply)))]
     if not pairs:
         return it.unseen("no benchmark could be read")
@@ -423,7 +418,7 @@ def _short(value: Json) -> str:
     return text if len(text) <= _SHOWN_MAX else text[: _SHOWN_MAX - 1] + "…"
 
 
-_JUDGES: Mapping[str, Judge] = {
+_JUDGES: Mapping[str, Callable[[AssumptionFinding, Sights, Assumptions], AssumptionFinding]] = {
     "events.page_parameter": _page_parameter,
     "auth.refresh": _refresh,
     "auth.denied": _denied,
