@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from worker.api.answers import EventPage, Malformed, found_at, number_from, page_from, run_id_from
+from worker.api.answers import EventPage, Malformed, found_at, number_from, run_id_from
 from worker.api.assumptions import ASSUMPTIONS, SETTLE, Assumptions
 from worker.api.classify import AMBIGUOUS, REFUSALS, codes_in
 from worker.api.exchanges import ReadResponse
@@ -69,25 +69,37 @@ class AssumptionFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupSeen:
-    """The setup of one event, and its campaigns, read one after the other."""
+    """The setup of one event, and its campaigns, read one after the other; None where there was no JSON. ``gone``: it
+    answered 404."""
 
     event: EventId
-    setup: ReadResponse
-    campaigns: ReadResponse
+    setup: Json
+    gone: bool
+    campaigns: Json
+
+    def running(self, path: str) -> bool | None:
+        """Whether the event has campaigns; None where its answer does not tell."""
+        found = _at(path, self.campaigns)
+        return bool(found) if isinstance(found, list) else None
+
+    def word(self, name: str) -> str | None:
+        """What a field of the setup says, if that is a word."""
+        found = self.setup.get(name) if isinstance(self.setup, dict) else None
+        return found if isinstance(found, str) and 0 < len(found) <= LONGEST_WORD else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sights:
     """All that one probe has seen. ``pages``: answers for page 2 by the parameter that asked for it, in the order of
     asking. ``refreshed``: None where it was not tried, empty where it worked, else why not. ``benchmarks``: with
-    ``type: capacity``. ``made_up``: our own record asked for with a token that is none. ``refusing``: a path that is
-    documented to turn partners away."""
+    ``type: capacity``, those with JSON. ``made_up``: our own record asked for with a token that is none. ``refusing``:
+    a path that is documented to turn partners away."""
 
-    first: ReadResponse | None = None
-    pages: Mapping[str, ReadResponse] = field(default_factory=dict)
+    first: EventPage | None = None
+    pages: Mapping[str, EventPage | None] = field(default_factory=dict)
     setups: tuple[SetupSeen, ...] = ()
-    adplatform: ReadResponse | None = None
-    benchmarks: tuple[ReadResponse, ...] = ()
+    adplatform: Json = None
+    benchmarks: tuple[Json, ...] = ()
     made_up: ReadResponse | None = None
     refusing: ReadResponse | None = None
     refreshed: str | None = None
@@ -106,37 +118,21 @@ def _finding(key: str, sights: Sights, assumptions: Assumptions) -> AssumptionFi
     return unseen if judge is None else judge(unseen, sights, assumptions)
 
 
-def content_of(reply: ReadResponse | None) -> Json:
-    """The JSON of a 2xx; None for anything else."""
-    try:
-        return reply.json() if reply is not None and reply.ok else None
-    except Malformed:
-        return None
-
-
-def page_of(reply: ReadResponse | None) -> EventPage | None:
-    """One page of the list; None where it is none."""
-    try:
-        return page_from(content_of(reply))
-    except Malformed:
-        return None
-
-
 def is_second(first: EventPage, page: EventPage | None) -> bool:
     """Whether a page is not the first again."""
     return page is not None and page.page != first.page and bool(page.ids) and page.ids != first.ids
 
 
 def _page_parameter(it: AssumptionFinding, sights: Sights, _assumptions: Assumptions) -> AssumptionFinding:
-    first = page_of(sights.first)
+    first = sights.first
     if first is None:
         return it.unseen("the list of events could not be read")
     if first.total is None or first.limit is None:
         return it.unseen("the list does not say its total and limit")
     if first.total <= first.limit:
         return it.unseen(f"{first.total} events make only one page")
-    for name, reply in sights.pages.items():
-        if is_second(first, page_of(reply)):
+    for name, page in sights.pages.items():
+        if is_second(first, page):
             seen = f"?{name}=2 answers page 2"
             return it.confirmed(seen) if name == it.value else it.refuted(seen, name)
     return it.refuted_without_a_value(f"no page 2 by any of: {', '.join(sights.pages)}")
@@ -200,44 +196,26 @@ def _wider(value: Json, unknown: Iterable[ReadResponse]) -> Json:
 # it tells the two apart.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetupRecord:
-    """The record of one setup. ``running``: its event has campaigns; None where that is not known."""
-
-    event: str
-    record: Mapping[str, Json]
-    running: bool | None
-
-
-def _records(sights: Sights, assumptions: Assumptions) -> list[SetupRecord]:
-    path = campaigns_path(sights, assumptions)
-    return [
-        SetupRecord(event=one.event, record=record, running=has_campaigns(one, path))
-        for one in sights.setups
-        if isinstance(record := content_of(one.setup), dict)
-    ]
-
-
 def _state_field(it: AssumptionFinding, sights: Sights, assumptions: Assumptions) -> AssumptionFinding:
-    seen, value = _records(sights, assumptions), assumptions.text("setup.state_field")
-    if not seen:
+    seen = [one for one in sights.setups if isinstance(one.setup, dict)]
+    value, path = assumptions.text("setup.state_field"), campaigns_path(sights, assumptions)
+    if not seen or not isinstance(first := seen[0].setup, dict):
         return it.unseen("no setup was met that can be read")
-    if all(_is_word(one.record.get(value)) for one in seen):
-        return it.confirmed(", ".join(f"{one.record[value]} on {one.event}" for one in seen[:3]))
-    telling = [name for name in seen[0].record if _tells(name, seen)]
+    if all(one.word(value) for one in seen):
+        return it.confirmed(", ".join(f"{one.word(value)} on {one.event}" for one in seen[:3]))
+    telling = [name for name in first if _tells(name, seen, path)]
     named = [name for name in telling if _sounds_like_state(name)]
     for names in (named, telling):
         if len(names) == 1:
-            shown = f"{names[0]} is {seen[0].record[names[0]]} on {seen[0].event}"
-            return it.refuted(f"there is no {value}; {shown}", names[0])
-    return it.refuted_without_a_value(f"there is no {value} among: {', '.join(sorted(seen[0].record))}")
+            return it.refuted(f"there is no {value}; {names[0]} is {first[names[0]]} on {seen[0].event}", names[0])
+    return it.refuted_without_a_value(f"there is no {value} among: {', '.join(sorted(first))}")
 
 
 def _state_words(it: AssumptionFinding, sights: Sights, assumptions: Assumptions) -> AssumptionFinding:
     """The words for a draft, or for a published setup."""
-    field = _finding("setup.state_field", sights, assumptions)
-    seen = _records(sights, assumptions) if field.known and field.says != UNSEEN else []
-    running, resting = (_words(seen, str(field.value), running=running) for running in (True, False))
+    field, path = _finding("setup.state_field", sights, assumptions), campaigns_path(sights, assumptions)
+    seen = sights.setups if field.known and field.says != UNSEEN else ()
+    running, resting = (_words(str(field.value), seen, path, running=running) for running in (True, False))
     drafts, published = (set(assumptions.words(key)) for key in ("setup.draft", "setup.published"))
     if it.key == "setup.draft":
         which, known = "a draft", drafts
@@ -252,11 +230,11 @@ def _state_words(it: AssumptionFinding, sights: Sights, assumptions: Assumptions
     return it.confirmed(shown) if set(found) <= known else it.refuted(shown, list(found))
 
 
-def _tells(name: str, seen: list[SetupRecord]) -> bool:
+def _tells(name: str, seen: Iterable[SetupSeen], path: str) -> bool:
     """Whether the field is a word everywhere, and never the same word with campaigns and without."""
-    if name in NO_STATE or not all(_is_word(one.record.get(name)) for one in seen):
+    if name in NO_STATE or not all(one.word(name) for one in seen):
         return False
-    running, resting = _words(seen, name, running=True), _words(seen, name, running=False)
+    running, resting = (_words(name, seen, path, running=running) for running in (True, False))
     several = bool(running) and bool(resting)
     return not set(running) & set(resting) and (several or _sounds_like_state(name))
 
@@ -265,18 +243,13 @@ def _sounds_like_state(name: str) -> bool:
     return any(word in name.lower() for word in STATE_NAMES)
 
 
-def _words(seen: Iterable[SetupRecord], name: str, *, running: bool) -> dict[str, str]:
+def _words(name: str, seen: Iterable[SetupSeen], path: str, *, running: bool) -> dict[str, str]:
     """The words of that field by events with campaigns, or without, each with one event that has it."""
     found: dict[str, str] = {}
     for one in seen:
-        word = one.record.get(name)
-        if one.running is running and isinstance(word, str):
+        if one.running(path) is running and (word := one.word(name)) is not None:
             found.setdefault(word, one.event)
     return found
-
-
-def _is_word(value: Json) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= LONGEST_WORD
 
 
 def campaigns_path(sights: Sights, assumptions: Assumptions) -> str:
@@ -285,15 +258,9 @@ def campaigns_path(sights: Sights, assumptions: Assumptions) -> str:
     return str(found) if found is not None else assumptions.text("campaigns.items")
 
 
-def has_campaigns(one: SetupSeen, path: str) -> bool | None:
-    """Whether the event has campaigns; None where its answer does not tell."""
-    found = _at(path, content_of(one.campaigns))
-    return bool(found) if isinstance(found, list) else None
-
-
 def _campaign_items(it: AssumptionFinding, sights: Sights, assumptions: Assumptions) -> AssumptionFinding:
     path = assumptions.text("campaigns.items")
-    answers = [(one.event, content) for one in sights.setups if (content := content_of(one.campaigns)) is not None]
+    answers = [(one.event, one.campaigns) for one in sights.setups if one.campaigns is not None]
     if not answers:
         return it.unseen("no event's campaigns could be read")
     if there := next((event for event, content in answers if _are_campaigns(_at(path, content))), None):
@@ -327,10 +294,10 @@ def _names_campaign(item: Json) -> bool:
 
 def _after_publish(it: AssumptionFinding, sights: Sights, assumptions: Assumptions) -> AssumptionFinding:
     path = campaigns_path(sights, assumptions)
-    published = [one for one in sights.setups if has_campaigns(one, path)]
-    if readable := next((one for one in published if isinstance(content_of(one.setup), dict)), None):
+    published = [one for one in sights.setups if one.running(path)]
+    if readable := next((one for one in published if isinstance(one.setup, dict)), None):
         seen, right = f"{readable.event} has campaigns, and its setup can be read", "readable"
-    elif gone := next((one for one in published if one.setup.status == 404), None):
+    elif gone := next((one for one in published if one.gone), None):
         seen, right = f"{gone.event} has campaigns, and its setup answers 404", "absent"
     else:
         return it.unseen("no event with campaigns was met")
@@ -338,7 +305,7 @@ def _after_publish(it: AssumptionFinding, sights: Sights, assumptions: Assumptio
 
 
 def _connected(it: AssumptionFinding, sights: Sights, _assumptions: Assumptions) -> AssumptionFinding:
-    content = content_of(sights.adplatform)
+    content = sights.adplatform
     if content is None:
         return it.unseen("the ad platform's status could not be read")
     found = _at(str(it.value), content)
@@ -355,9 +322,9 @@ def _connected(it: AssumptionFinding, sights: Sights, _assumptions: Assumptions)
 
 
 def _benchmark_at(it: AssumptionFinding, sights: Sights, _assumptions: Assumptions) -> AssumptionFinding:
-    content = next((content for reply in sights.benchmarks if (content := content_of(reply)) is not None), None)
-    if content is None:
+    if not sights.benchmarks:
         return it.unseen("no benchmark could be read")
+    content = sights.benchmarks[0]
     if _are_shares(found := _at(str(it.value), content)):
         return it.confirmed(_short(found))
     for path in _places(content, _are_shares):
@@ -372,7 +339,7 @@ def _are_shares(value: Json) -> bool:
 def _benchmark_unit(it: AssumptionFinding, sights: Sights, assumptions: Assumptions) -> AssumptionFinding:
     """Numbers up to 1 may be small percents as well, so they refute nothing; numbers from 2 on are percents."""
     where = _finding("lookout_benchmark.at", sights, assumptions).value
-    pairs = [pair for reply in sights.benchmarks if _are_shares(pair := _at(str(where), content_of(reply)))]
+    pairs = [pair for content in sights.benchmarks if _are_shares(pair := _at(str(where), content))]
     if not pairs:
         return it.unseen("no benchmark could be read")
     numbers = [[number_from(pair.get(name)) or 0.0 for name in SHARES] for pair in pairs if isinstance(pair, dict)]

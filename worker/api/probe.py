@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 
-from worker.api.answers import number_from
+from worker.api.answers import EventPage, Malformed, number_from, page_from
 from worker.api.assumptions import Assumptions
 from worker.api.client import ApiService
 from worker.api.exchanges import ReadResponse
@@ -23,11 +23,8 @@ from worker.api.findings import (
     SetupSeen,
     Sights,
     campaigns_path,
-    content_of,
     findings,
-    has_campaigns,
     is_second,
-    page_of,
 )
 from worker.api.requests import path_of
 from worker.model.errors import NotFound, NotSafe
@@ -134,7 +131,7 @@ class PartnerProbe:
         status = await self._get("/status/", fresh=True)
         self._note("status", status.trace, "" if status.ok else status.why)
         listed = await self._get("/events/", ("limit", "100"))
-        page = page_of(listed)
+        page = _page(listed)
         self._note("events", listed.trace, "" if page is not None else listed.why or "the answer is no page of events")
         for reply in (status, listed):
             self._note_proxy(reply)
@@ -142,12 +139,13 @@ class PartnerProbe:
         await self._facts(events[0] if events else None)
         first, pages = await self._pages()
         paths = [path_of("/events/{eid}/lookout_prediction_benchmark", eid=str(event["id"])) for event in events]
+        benchmarks = [_content(await self._get(path, ("type", "capacity"))) for path in paths[:BENCHMARKS_MAX]]
         return Sights(
             first=first,
             pages=pages,
             setups=await self._setups(events),
-            benchmarks=tuple([await self._get(path, ("type", "capacity")) for path in paths[:BENCHMARKS_MAX]]),
-            adplatform=await self._get("/integrations/connect/adplatform/status"),
+            benchmarks=tuple(content for content in benchmarks if content is not None),
+            adplatform=_content(await self._get("/integrations/connect/adplatform/status")),
             refusing=await self._get("/campaign_results/", fresh=True),
             # Last of all: the gate keeps the refusal as the last answer of the partner's record.
             made_up=await self.service.raw(self.partner, "/partners/", token=_MADE_UP),
@@ -175,15 +173,14 @@ class PartnerProbe:
         self._note(name, fact.trace, why, fact.gaps if isinstance(fact, Known) else NO_GAPS)
         return fact
 
-    async def _pages(self) -> tuple[ReadResponse, dict[str, ReadResponse]]:
+    async def _pages(self) -> tuple[EventPage | None, dict[str, EventPage | None]]:
         """The smallest page, and the second one by the name in force; then by other names, until one answers it."""
         limit = ("limit", "1")
-        first = await self._get("/events/", limit, fresh=True)
-        page, pages = page_of(first), dict[str, ReadResponse]()
-        if page is not None and page.total is not None and page.limit is not None and page.total > page.limit:
+        first, pages = _page(await self._get("/events/", limit, fresh=True)), dict[str, EventPage | None]()
+        if first is not None and first.total is not None and first.limit is not None and first.total > first.limit:
             for name in dict.fromkeys((self.assumptions.text("events.page_parameter"), *PAGE_PARAMETERS)):
-                pages[name] = await self._get("/events/", limit, (name, "2"), fresh=True)
-                if is_second(page, page_of(pages[name])):
+                pages[name] = _page(await self._get("/events/", limit, (name, "2"), fresh=True))
+                if is_second(first, pages[name]):
                     break
         return first, pages
 
@@ -192,12 +189,13 @@ class PartnerProbe:
         found: list[SetupSeen] = []
         for event in list(events)[:EVENTS_MAX]:
             eid = EventId(str(event["id"]))
-            campaigns = await self._get(path_of("/events/{eid}/campaigns", eid=eid))
+            campaigns = _content(await self._get(path_of("/events/{eid}/campaigns", eid=eid)))
             setup = await self._get(path_of("/setup_processes/{eid}", eid=eid))
-            found.append(SetupSeen(event=eid, setup=setup, campaigns=campaigns))
+            gone = setup.status == 404
+            found.append(SetupSeen(event=eid, setup=_content(setup), gone=gone, campaigns=campaigns))
             path = campaigns_path(Sights(setups=tuple(found)), self.assumptions)
-            running = [one for one in found if has_campaigns(one, path)]
-            if running and any(content_of(one.setup) is not None for one in found if one not in running):
+            resting = [one for one in found if not one.running(path)]
+            if len(resting) < len(found) and any(one.setup is not None for one in resting):
                 break
         return tuple(found)
 
@@ -241,6 +239,22 @@ def parameters(partner: EventRecord, defaults: EventRecord, event: EventRecord, 
         "location": city if isinstance(city, str) and city else "Berlin",
         "distance_unit": "kilometer",
     }
+
+
+def _content(reply: ReadResponse) -> Json:
+    """The JSON of a 2xx; None for anything else."""
+    try:
+        return reply.json() if reply.ok else None
+    except Malformed:
+        return None
+
+
+def _page(reply: ReadResponse) -> EventPage | None:
+    """One page of the list; None where it is none."""
+    try:
+        return page_from(_content(reply))
+    except Malformed:
+        return None
 
 
 def _record(fact: Fact | None) -> EventRecord:
