@@ -7,7 +7,7 @@ and leaves the value to the operator.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -259,26 +259,12 @@ def campaigns_path(sights: Sights, assumptions: Assumptions) -> str:
 
 
 def _campaign_items(it: AssumptionFinding, sights: Sights, assumptions: Assumptions) -> AssumptionFinding:
+    """An event without campaigns shows nothing, but that its list is where it is looked for."""
     path = assumptions.text("campaigns.items")
-    answers = [(one.event, one.campaigns) for one in sights.setups if one.campaigns is not None]
-    if not answers:
-        return it.unseen("no event's campaigns could be read")
-    if there := next((event for event, content in answers if _are_campaigns(_at(path, content))), None):
-        return it.confirmed(f"campaigns of {there}")
-    for event, content in answers:
-        for place in _places(content, _are_campaigns):
-            return it.refuted(f"campaigns of {event} stand at {place}", place)
-    if all(isinstance(_at(path, content), list) for _, content in answers):
-        filled = [event for event, content in answers if _at(path, content)]
-        if not filled:
-            return it.unseen("every list that was read is empty")
-        return it.refuted_without_a_value(f"the items of {filled[0]} have no usable tc and tc_run_id")
-    lists = {tuple(_places(content, lambda part: isinstance(part, list))) for _, content in answers}
-    seen = f"no list at {path}, as in {_short(answers[0][1])}"
-    only = lists.pop() if len(lists) == 1 else ()
-    if len(only) == 1:
-        return it.refuted(f"{seen}; an empty list stands at {only[0]}", only[0])
-    return it.refuted_without_a_value(seen)
+    contents = [one.campaigns for one in sights.setups if one.campaigns is not None and _at(path, one.campaigns) != []]
+    empty = any(one.campaigns is not None for one in sights.setups)
+    unread = "every list that was read is empty" if empty else "no event's campaigns could be read"
+    return _by_path(it, contents, _are_campaigns, unread)
 
 
 def _are_campaigns(value: Json) -> bool:
@@ -305,31 +291,33 @@ def _after_publish(it: AssumptionFinding, sights: Sights, assumptions: Assumptio
 
 
 def _connected(it: AssumptionFinding, sights: Sights, _assumptions: Assumptions) -> AssumptionFinding:
-    content = sights.adplatform
-    if content is None:
-        return it.unseen("the ad platform's status could not be read")
-    found = _at(str(it.value), content)
-    if isinstance(found, bool):
-        return it.confirmed(f"{str(found).lower()} stands there")
-    seen = f"the answer is {_short(content)}"
-    flags = list(_places(content, lambda part: isinstance(part, bool)))
-    for paths in ([path for path in flags if "connect" in path.lower()], flags):
-        if len(paths) == 1:
-            return it.refuted(seen, paths[0])
-    for path in _places(content, lambda part: isinstance(part, str) and part.lower() in CONNECTED_WORDS):
-        return it.refuted(seen, f"{path} == '{_at(path, content)}'")
-    return it.refuted_without_a_value(seen)
+    contents = [] if sights.adplatform is None else [sights.adplatform]
+    unread = "the ad platform's status could not be read"
+    found = _by_path(it, contents, lambda part: isinstance(part, bool), unread)
+    if found.known:
+        return found
+    for path in _places(contents[0], lambda part: isinstance(part, str) and part.lower() in CONNECTED_WORDS):
+        return it.refuted(found.seen, f"{path} == '{_at(path, contents[0])}'")
+    return found
 
 
 def _benchmark_at(it: AssumptionFinding, sights: Sights, _assumptions: Assumptions) -> AssumptionFinding:
-    if not sights.benchmarks:
-        return it.unseen("no benchmark could be read")
-    content = sights.benchmarks[0]
-    if _are_shares(found := _at(str(it.value), content)):
-        return it.confirmed(_short(found))
-    for path in _places(content, _are_shares):
-        return it.refuted(f"the two numbers stand at {path}", path)
-    return it.refuted_without_a_value(f"the answer is {_short(content)}")
+    return _by_path(it, sights.benchmarks, _are_shares, "no benchmark could be read")
+
+
+def _by_path(
+    it: AssumptionFinding, contents: Sequence[Json], fits: Callable[[Json], bool], unread: str
+) -> AssumptionFinding:
+    """Of a JMESPath that has to lead to something of this kind: whether it does, and where else one stands."""
+    if not contents:
+        return it.unseen(unread)
+    for found in (_at(str(it.value), content) for content in contents):
+        if fits(found):
+            return it.confirmed(f"{_short(found)} stands there")
+    places = {place for content in contents for place in _places(content, fits)}
+    if len(places) == 1:
+        return it.refuted(f"{_short(contents[0])}, in which it stands at {min(places)}", min(places))
+    return it.refuted_without_a_value(f"the answer is {_short(contents[0])}")
 
 
 def _are_shares(value: Json) -> bool:
