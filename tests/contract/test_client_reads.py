@@ -10,7 +10,7 @@ import pytest
 from tests.unit.api.world import CLUB, E1, FLOOR_S, HALL, Answer, Behaviour, World, answer, broken, event, page
 from worker.api import transport
 from worker.api.assumptions import Assumptions, assumptions_from
-from worker.model.errors import NotSafe, Unreachable, UsageError
+from worker.model.errors import NotSafe, Unreachable
 from worker.model.exchange import TaskState
 from worker.model.facts import CustomFact, EventId, Fact, Json, Known, PartnerId, Scalar, Unknown
 
@@ -295,12 +295,6 @@ def test_partners_are_discovered_or_named() -> None:
     assert discovering.clock.run(discovering.service.partners()) == (HALL, CLUB)
     assert named.clock.run(named.service.partners()) == ("partner-id-x",)
     assert len(named.asked("/auth")) == 1, "credentials are tried at start in both cases"
-
-
-@pytest.mark.parametrize("partner", ["a b", "ä", "a\nb"])
-def test_a_partner_that_is_no_header_is_refused_at_once(partner: str) -> None:
-    with pytest.raises(UsageError):
-        World(partners=(PartnerId(partner),))
 
 
 @pytest.mark.parametrize(

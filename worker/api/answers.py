@@ -266,16 +266,14 @@ def _deeper(value: Json, levels: int) -> bool:
 
 
 def _kind(value: Json) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a text"
-        case list():
-            return "an array"
-        case dict():
-            return "an object"
+    return "null" if value is None else _KINDS[type(value)]
+
+
+_KINDS: Mapping[type, str] = {
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "an array",
+    dict: "an object",
+}

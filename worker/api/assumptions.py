@@ -30,7 +30,8 @@ _AMBIGUOUS = frozenset({408, 425, 429})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumption:
-    """One open point. ``origin``: where the document is silent. ``needed_by``: facts, actions and steps leaning on it.
+    """One open point. ``origin``: where the document is silent. ``needed_by``: facts and steps leaning on it; the
+    actions that do name it in their own table.
 
     ``seen_by``: ``read`` where a read-only look can confirm or refute it, ``write`` where only a write would show.
     ``shape``: what a value must look like, or the words that it may be.
@@ -42,31 +43,29 @@ class Assumption:
     default: Json
     origin: str
     about: str
-    needed_by: tuple[str, ...]
+    needed_by: tuple[str, ...] = ()
     seen_by: Literal["read", "write"] = "read"
     instead: str | None = None
 
 
-def _query_of(name: str, *actions: str) -> Assumption:
+def _query_of(name: str) -> Assumption:
     return Assumption(
         key=f"{name}.query",
         shape="query",
         default={name: "{value}"},
         origin="section 4.5: Q with the names not specified",
         about="query parameters of the PUT; {value} stands for the value wanted",
-        needed_by=actions,
         seen_by="write",
     )
 
 
-def _semantics_of(name: str, *actions: str) -> Assumption:
+def _semantics_of(name: str) -> Assumption:
     return Assumption(
         key=f"{name}.semantics",
         shape=("set", "toggle"),
         default="set",
         origin="section 3.2: 'user toggles', to the other value",
         about="set: the value sent is the value afterwards; toggle: every write flips it",
-        needed_by=actions,
         seen_by="write",
     )
 
@@ -104,7 +103,6 @@ def _task_words(end: str, word: str, about: str) -> Assumption:
         default=[word],
         origin="section 3.2, open points",
         about=about,
-        needed_by=("pause", "run"),
         seen_by="write",
     )
 
@@ -116,7 +114,7 @@ def _of_setup(name: str, shape: Shape, default: Json, about: str) -> Assumption:
         default=default,
         origin="section 2.6: fields of the setup record not shown",
         about=about,
-        needed_by=("setup", "boost") if name == "published" else ("setup", "create_draft", "boost"),
+        needed_by=("setup",),
     )
 
 
@@ -148,12 +146,12 @@ TABLE: tuple[Assumption, ...] = (
         about="answers that mean: our credentials were refused and nothing was done",
         needed_by=("every write",),
     ),
-    _query_of("client_campaign_status", "pause", "run"),
-    _query_of("campaign_optimisation_status", "optimisation"),
-    _query_of("ad_campaign_optimisation_status", "ad_optimisation"),
-    _semantics_of("client_campaign_status", "pause", "run"),
-    _semantics_of("campaign_optimisation_status", "optimisation"),
-    _semantics_of("ad_campaign_optimisation_status", "ad_optimisation"),
+    _query_of("client_campaign_status"),
+    _query_of("campaign_optimisation_status"),
+    _query_of("ad_campaign_optimisation_status"),
+    _semantics_of("client_campaign_status"),
+    _semantics_of("campaign_optimisation_status"),
+    _semantics_of("ad_campaign_optimisation_status"),
     *_query_or_body("frontend_status", "setup_frontend_status", {"frontend_status": "{value}"}),
     *_query_or_body("last_updated_on_fe", "last_updated_on_fe", {"status": "{value}"}),
     _task_words(
@@ -169,7 +167,7 @@ TABLE: tuple[Assumption, ...] = (
         default="readable",
         origin="section 4.5: 'draft setup, or 404 when no draft exists'",
         about="readable: a published setup can still be read; absent: it answers 404, and its campaigns tell",
-        needed_by=("setup", "boost"),
+        needed_by=("setup",),
     ),
     Assumption(
         key="boost.body",
@@ -177,7 +175,6 @@ TABLE: tuple[Assumption, ...] = (
         default=None,
         origin="section 4.5: input not specified",
         about="JSON body of the POST boost; null for none",
-        needed_by=("boost",),
         seen_by="write",
     ),
     Assumption(
@@ -186,7 +183,6 @@ TABLE: tuple[Assumption, ...] = (
         default={"eid": "{eid}", "tc": "{tc}", "tc_run_id": "{tc_run_id}"},
         origin="section 4.5: Q with the names not specified",
         about="query parameters of POST /campaigns/",
-        needed_by=("create_campaign",),
         seen_by="write",
     ),
     Assumption(

@@ -30,7 +30,7 @@ from worker.api.listing import CAMPAIGN_PAGES_MAX, PAGING, EventLists, Query, fu
 from worker.api.requests import Hosts, path_of, target_of, write_request
 from worker.api.transport import Transports, Wire
 from worker.model.endpoints import endpoint
-from worker.model.errors import NotSafe, UsageError, WorkerError
+from worker.model.errors import NotSafe, WorkerError
 from worker.model.exchange import (
     Clock,
     Listing,
@@ -124,9 +124,6 @@ class ApiService:
         clock: Clock,
         chance: Callable[[], float],
     ) -> None:
-        for partner in settings.partners or ():
-            if not partner.isascii() or not partner.isprintable() or " " in partner:
-                raise UsageError(f"partners: {partner!r} is no partner id", hint="as in partner-id-the-hall")
         self._settings = settings
         self._assumptions = settings.assumptions
         self._gate = gate

@@ -40,7 +40,8 @@ def test_every_open_point_has_a_key_and_each_key_says_what_it_is_about() -> None
     for row in ASSUMPTIONS.values():
         assert row.origin.startswith("section "), row.key
         assert row.about, row.key
-        assert row.needed_by, row.key
+        leaning = [action.name for action in ACTIONS.values() if row.key in action.assumptions]
+        assert row.needed_by or leaning, row.key
 
 
 @pytest.mark.parametrize("key", sorted(KEYS))
