@@ -33,7 +33,7 @@ class Assumption:
     """One open point. ``origin``: where the document is silent. ``needed_by``: facts and steps leaning on it; the
     actions that do name it in their own table.
 
-    ``seen_by``: ``read`` where a read-only look can confirm or refute it, ``write`` where only a write would show.
+    ``seen_by``: ``read`` where reading alone can confirm or refute it, ``write`` where only a write would show.
     ``shape``: what a value must look like, or the words that it may be.
     ``instead``: a key that, when written, settles this one too, because it is used in its place.
     """
@@ -220,7 +220,7 @@ TABLE: tuple[Assumption, ...] = (
 )
 
 SETTLE = "safety.settle"
-"""Not a key of the register, but vouched for in the same way: the latest that a write may still take effect."""
+"""Not a key of the register, but confirmed in the same way: the latest that a write may still take effect."""
 
 ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType({row.key: row for row in TABLE})
 
@@ -239,12 +239,12 @@ class Objection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumptions:
-    """The values in force, and the keys that the operator vouches for by having written them."""
+    """The values in force, and the keys that the operator has confirmed by writing them."""
 
     values: Mapping[str, Json] = field(
         default_factory=lambda: MappingProxyType({row.key: row.default for row in TABLE})
     )
-    vouched: frozenset[str] = frozenset()
+    confirmed: frozenset[str] = frozenset()
 
     def text(self, key: str) -> str:
         """The value of a key whose shape is a word."""
@@ -282,7 +282,7 @@ def assumptions_from(given: Mapping[str, Json]) -> tuple[Assumptions, tuple[Obje
     """The assumptions that a config's mapping makes, and everything that is wrong with it. Wrong keys keep defaults."""
     wrong: list[Objection] = []
     values = dict(Assumptions().values)
-    vouched: set[str] = set()
+    confirmed: set[str] = set()
     for key, value in given.items():
         row = ASSUMPTIONS.get(key)
         if row is None:
@@ -296,13 +296,13 @@ def assumptions_from(given: Mapping[str, Json]) -> tuple[Assumptions, tuple[Obje
                 values[key] = {**row.default, **value}  # a part that is left out keeps its default
             else:
                 values[key] = value
-            vouched.add(key)
+            confirmed.add(key)
     for row in TABLE:
-        if row.instead in vouched and values[row.instead] is not None and row.key not in vouched:
+        if row.instead in confirmed and values[row.instead] is not None and row.key not in confirmed:
             values[row.key] = None
-            vouched.add(row.key)
+            confirmed.add(row.key)
     wrong.extend(_together(values))
-    return Assumptions(values=MappingProxyType(values), vouched=frozenset(vouched)), tuple(wrong)
+    return Assumptions(values=MappingProxyType(values), confirmed=frozenset(confirmed)), tuple(wrong)
 
 
 def _together(values: Mapping[str, Json]) -> list[Objection]:

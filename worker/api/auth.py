@@ -140,8 +140,8 @@ class Authenticator:
         return partners_in(groups_in(self._in_force().identity), self._operator_prefix)
 
     async def refreshed(self) -> str:
-        """Renews the token by the refresh that the operator vouches for; why that did not work, empty where it did. For
-        `probe`: a worker at work refreshes by itself."""
+        """Renews the token by the refresh that the operator has confirmed; why that did not work, empty where it did.
+        For `probe`: a worker at work refreshes by itself."""
         await self.token()
         await self._apart()
         return await self._refresh()
@@ -167,7 +167,7 @@ class Authenticator:
             flight.exception()  # marks it as seen where nobody waits any more
 
     async def _sign_in(self) -> None:
-        """Tokens by a refresh, where one is vouched for and who we are was said not too long ago (a refresh may leave
+        """Tokens by a refresh, where one is confirmed and who we are was said not too long ago (a refresh may leave
         that out, and then the partners would never change); else by username and password."""
         await self._apart()
         recently = self._clock.monotonic() - self._named_at < NAMED_AGAIN_S

@@ -2,7 +2,7 @@
 
 The question is always the same: is it proven that nothing happened? Only a connection that was never made proves it
 (`worker.api.classify`), and the service's own refusal. Everything else, from a 429 to a body that breaks off, may hide
-an effect (API section 8) and is `Uncertain`; so is whatever is not foreseen here. A wrong "uncertain" costs a look, a
+an effect (API section 8) and is `Uncertain`; so is whatever is not foreseen here. A wrong "uncertain" costs a read, a
 wrong "not sent" costs money twice.
 """
 

@@ -51,7 +51,7 @@ DENIED_AGAIN_S = 300.0
 """A kind of read that even a new token did not open is no reason to sign in again for this long."""
 SHARED_AGE = timedelta(seconds=1.5)
 """How old an answer may be that several events ask for in the same words, or each would wait for the floor; less than
-that, or the next look would be content with the answer of the last."""
+that, or the next poll would be content with the answer of the last."""
 CLIENT_ID_AGE = timedelta(minutes=10)
 SETUP = "setup"
 PARTNER = FactKey(name="partner")
@@ -272,8 +272,8 @@ class ApiService:
         self, partner: PartnerId, event: EventId, keys: Iterable[FactKey], *, urgency: Urgency
     ) -> Places:
         """Room for these reads and one write that must leave together: waits out the floors that stand against the
-        reads now, and then until the budget has a place for each request. What a look reads anew meanwhile is young
-        enough; waiting for its floor too would never end where looks read the facts in rotation."""
+        reads now, and then until the budget has a place for each request. What a poll reads anew meanwhile is young
+        enough; waiting for its floor too would never end where polls read the facts in rotation."""
         keys = set(keys)
         if self._absent_when_published and any(key.name == SETUP for key in keys):
             keys.add(CAMPAIGNS)
@@ -309,7 +309,7 @@ class ApiService:
         return self._exchanges.header(reply.headers, name)
 
     async def refreshed(self) -> str:
-        """Why the refresh of a token that the operator vouches for does not work; empty where it does."""
+        """Why the refresh of a token that the operator has confirmed does not work; empty where it does."""
         return await self._auth.refreshed()
 
     async def task_state(self, partner: PartnerId, event: EventId) -> TaskState:

@@ -36,7 +36,7 @@ class EventLists:
     service cannot give does not hide the events of the others; where it asks for patience or refuses us, the rest is
     not asked for.
 
-    A page that is byte for byte what it was is not read again: most looks find nothing new.
+    A page that is byte for byte what it was is not read again: most polls find nothing new.
     """
 
     ask: Callable[[PartnerId, Query], Awaitable[ReadResponse]]

@@ -100,7 +100,7 @@ async def probed(service: ApiService, clock: Clock, assumptions: Assumptions, *,
     found = findings(Sights(), assumptions, settle)
     for partner in asked:
         probe = PartnerProbe(service=service, clock=clock, assumptions=assumptions, partner=partner)
-        sights = replace(await probe.look(), refreshed=refreshed)
+        sights = replace(await probe.sights(), refreshed=refreshed)
         resources += probe.resources
         proxied |= probe.proxied
         found = _better(found, findings(sights, assumptions, settle))
@@ -126,7 +126,7 @@ class PartnerProbe:
     resources: list[Resource] = field(default_factory=list)
     proxied: dict[str, str] = field(default_factory=dict)
 
-    async def look(self) -> Sights:
+    async def sights(self) -> Sights:
         """Everything that one partner shows."""
         status = await self._get("/status/", fresh=True)
         self._note("status", status.trace, "" if status.ok else status.why)

@@ -70,7 +70,7 @@ def engine_settings(config: Config) -> EngineSettings:
     """What the config means for the engine."""
     safety = config.safety
     assumptions = assumptions_of(config)
-    vouched = assumptions.vouched | config.vouched
+    vouched = assumptions.confirmed | config.vouched
     by_action = {name: row.assumptions for name, row in ACTIONS.items()}
     unvouched = {} if config.local else _left(by_action, vouched)
     unvouched_facts = {} if config.local else _left(_by_fact(assumptions), vouched)

@@ -58,7 +58,7 @@ def test_nothing_written_means_defaults_that_nobody_vouches_for() -> None:
     made, wrong = assumptions_from({})
 
     assert not wrong
-    assert made.vouched == frozenset()
+    assert made.confirmed == frozenset()
     assert made.text("events.page_parameter") == "page"
     assert made.denied_statuses() == {401, 403}
 
@@ -67,7 +67,7 @@ def test_what_is_written_is_vouched_for_even_if_it_is_the_default() -> None:
     made, wrong = assumptions_from({"events.page_parameter": "page"})
 
     assert not wrong
-    assert made.vouched == {"events.page_parameter"}
+    assert made.confirmed == {"events.page_parameter"}
 
 
 def test_a_body_settles_the_query_that_it_replaces() -> None:
@@ -75,7 +75,7 @@ def test_a_body_settles_the_query_that_it_replaces() -> None:
 
     assert not wrong
     assert made.template("frontend_status.query") is None
-    assert made.vouched == {"frontend_status.query", "frontend_status.body"}
+    assert made.confirmed == {"frontend_status.query", "frontend_status.body"}
 
 
 def test_query_and_body_may_both_be_written() -> None:
@@ -96,7 +96,7 @@ def test_an_unknown_key_is_an_error_with_the_nearest_name() -> None:
     made, wrong = assumptions_from({"setup.after_publsh": "absent"})
 
     assert [(one.key, one.hint) for one in wrong] == [("setup.after_publsh", "did you mean setup.after_publish?")]
-    assert made.vouched == frozenset()
+    assert made.confirmed == frozenset()
 
 
 @pytest.mark.parametrize(
