@@ -1,0 +1,178 @@
+BEGIN TRANSACTION;
+CREATE TABLE action_log (
+	seq INTEGER NOT NULL,
+	at TEXT NOT NULL,
+	partner TEXT,
+	event TEXT,
+	rule TEXT,
+	episode INTEGER,
+	write INTEGER,
+	attempt INTEGER,
+	action TEXT,
+	kind TEXT NOT NULL,
+	reason TEXT,
+	why TEXT NOT NULL,
+	request TEXT,
+	"before" TEXT,
+	response TEXT,
+	evidence TEXT,
+	facts TEXT,
+	"by" TEXT NOT NULL,
+	prev TEXT NOT NULL,
+	hash TEXT NOT NULL,
+	PRIMARY KEY (seq)
+);
+CREATE TABLE alembic_version (
+	version_num VARCHAR(32) NOT NULL,
+	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+);
+INSERT INTO "alembic_version" VALUES('0003');
+CREATE TABLE attempts (
+	write INTEGER NOT NULL,
+	attempt INTEGER NOT NULL,
+	at TEXT NOT NULL,
+	partner TEXT NOT NULL,
+	event TEXT NOT NULL,
+	rule TEXT NOT NULL,
+	episode INTEGER NOT NULL,
+	stops BOOLEAN NOT NULL,
+	spends BOOLEAN NOT NULL,
+	amount FLOAT,
+	outcome TEXT NOT NULL, task_reads INTEGER DEFAULT '0' NOT NULL,
+	PRIMARY KEY (write, attempt)
+);
+CREATE TABLE conditions (
+	when_hash TEXT NOT NULL,
+	source TEXT NOT NULL,
+	PRIMARY KEY (when_hash)
+);
+CREATE TABLE daemon_status (
+	id INTEGER NOT NULL CONSTRAINT one_row CHECK (id = 1),
+	pid INTEGER NOT NULL,
+	since TEXT NOT NULL,
+	seen_at TEXT NOT NULL,
+	body TEXT NOT NULL,
+	PRIMARY KEY (id)
+);
+CREATE TABLE evaluations (
+	partner TEXT NOT NULL,
+	event TEXT NOT NULL,
+	rule TEXT NOT NULL,
+	ending TEXT NOT NULL,
+	at TEXT NOT NULL,
+	since TEXT NOT NULL,
+	episode INTEGER NOT NULL,
+	reason TEXT,
+	why TEXT NOT NULL,
+	until TEXT,
+	when_hash TEXT NOT NULL,
+	facts TEXT NOT NULL,
+	read TEXT NOT NULL,
+	PRIMARY KEY (partner, event, rule, ending)
+)
+ WITHOUT ROWID
+
+;
+CREATE TABLE halts (
+	id INTEGER NOT NULL,
+	partner TEXT,
+	rule TEXT,
+	until TEXT,
+	because TEXT NOT NULL,
+	"by" TEXT NOT NULL,
+	at TEXT NOT NULL,
+	resumed_at TEXT,
+	PRIMARY KEY (id)
+);
+CREATE TABLE meta (
+	id INTEGER NOT NULL CONSTRAINT one_row CHECK (id = 1),
+	ledger_id TEXT NOT NULL,
+	created_at TEXT NOT NULL,
+	restored_at TEXT,
+	PRIMARY KEY (id)
+);
+CREATE TABLE observations (
+	id INTEGER NOT NULL,
+	partner TEXT NOT NULL,
+	event TEXT NOT NULL,
+	fact TEXT NOT NULL,
+	at TEXT NOT NULL,
+	"before" TEXT,
+	PRIMARY KEY (id)
+);
+CREATE TABLE observed (
+	partner TEXT NOT NULL,
+	event TEXT NOT NULL,
+	fact TEXT NOT NULL,
+	params TEXT NOT NULL,
+	at TEXT NOT NULL,
+	body TEXT NOT NULL,
+	PRIMARY KEY (partner, event, fact)
+)
+ WITHOUT ROWID
+
+;
+CREATE TABLE partner_memory (
+	partner TEXT NOT NULL,
+	body TEXT NOT NULL,
+	PRIMARY KEY (partner)
+);
+CREATE TABLE rule_memory (
+	partner TEXT NOT NULL,
+	event TEXT NOT NULL,
+	rule TEXT NOT NULL,
+	episode INTEGER NOT NULL,
+	body TEXT NOT NULL,
+	PRIMARY KEY (partner, event, rule)
+);
+CREATE TABLE writes (
+	id INTEGER NOT NULL,
+	partner TEXT NOT NULL,
+	event TEXT NOT NULL,
+	rule TEXT NOT NULL,
+	episode INTEGER NOT NULL,
+	position INTEGER NOT NULL,
+	item TEXT NOT NULL,
+	action TEXT NOT NULL,
+	target TEXT NOT NULL,
+	wish TEXT NOT NULL,
+	wanted TEXT NOT NULL,
+	params TEXT NOT NULL,
+	"order" INTEGER NOT NULL,
+	spends BOOLEAN NOT NULL,
+	stops BOOLEAN NOT NULL,
+	do_hash TEXT NOT NULL,
+	context TEXT NOT NULL,
+	state TEXT NOT NULL,
+	reason TEXT NOT NULL,
+	why TEXT NOT NULL,
+	rules TEXT NOT NULL,
+	attempt INTEGER NOT NULL,
+	uncounted INTEGER NOT NULL,
+	planned_at TEXT NOT NULL,
+	changed_at TEXT NOT NULL,
+	first_sent_at TEXT,
+	last_sent_at TEXT,
+	unknown_since TEXT,
+	held_by TEXT,
+	held_until TEXT,
+	confirmed_by TEXT,
+	"before" TEXT,
+	before_known BOOLEAN NOT NULL,
+	approved BOOLEAN NOT NULL,
+	extra_attempts INTEGER NOT NULL,
+	denied INTEGER NOT NULL,
+	absent_proved BOOLEAN NOT NULL, due_since TEXT DEFAULT '' NOT NULL,
+	PRIMARY KEY (id),
+	CONSTRAINT natural_key UNIQUE (partner, event, rule, episode, position, item)
+);
+CREATE INDEX ix_action_log_at ON action_log (at);
+CREATE INDEX ix_action_log_event ON action_log (partner, event);
+CREATE INDEX ix_action_log_write ON action_log (write);
+CREATE INDEX ix_action_log_fired ON action_log (partner, at) WHERE kind = 'fired';
+CREATE INDEX ix_writes_state ON writes (state);
+CREATE INDEX ix_writes_target ON writes (partner, event, target);
+CREATE INDEX ix_attempts_partner ON attempts (partner, at);
+CREATE INDEX ix_attempts_event ON attempts (partner, event, rule);
+CREATE INDEX ix_observations_at ON observations (partner, at);
+COMMIT;
