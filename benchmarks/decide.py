@@ -8,8 +8,7 @@ true, before the passes that are timed and after them.
 
 Every changed event has another share sold, another capacity and another value of a field that no rule names; in the
 first two lines no condition turns, because a turn is a firing, which the rivals do not have. The third line is of
-events that became others, as many as that fires. The trail of evaluations follows the decisions, a few events a step;
-what a step takes has a line of its own.
+events that became others, as many as that fires.
 
 ``EVENTS``, ``RULES`` and ``RUNS`` change the size. CPU milliseconds; the rivals run in the same run, one after the
 other. The script ends with 1 where a target is missed.
@@ -39,7 +38,7 @@ from worker.engine.deciding import Decider
 from worker.engine.looks import Settings as Deciding
 from worker.engine.observe import Seen
 from worker.engine.parts import Parts, RulesInUse
-from worker.engine.recording import Recorder
+from worker.engine.recording import Recorder, Stored
 from worker.engine.state import EVENT, Memories, PartnerState
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import PartnerMemory
@@ -135,7 +134,9 @@ class Worker:
             rules=self.in_use,
         )
         self.decider = Decider(parts, Recorder(parts))
-        self.state = PartnerState(partner=PARTNER, memory=PartnerMemory(partner=PARTNER), memories=Memories())
+        self.state = PartnerState(
+            partner=PARTNER, memory=PartnerMemory(partner=PARTNER), memories=Memories(), stored=Stored(partner=PARTNER)
+        )
         self.rules = rules
         self.listed: dict[EventId, Known] = {}
 
@@ -158,13 +159,6 @@ class Worker:
         """An event as the client hands it over: with the fields that are needed (`worker.api.listing`)."""
         needed = self.in_use.needed
         return one if needed is None else {name: value for name, value in one.items() if name in needed}
-
-    def catch_up(self) -> float:
-        """Records what is left of the audit trail; CPU seconds of one step."""
-        seen = Seen(in_sight=self.listed.keys(), memory=self.state.memory, store=False, records=(), complete=True)
-        began = time.process_time()
-        self.decider.catch_up(self.state, replace(seen, only=frozenset()))
-        return time.process_time() - began
 
     def true(self) -> str:
         """Which conditions are true by what the worker remembers."""
@@ -244,12 +238,10 @@ def own(folder: Path, tests: list[list[Test]], town: Town, interpreter: Path) ->
     firing, firings = passes(worker, town, 0.01, redrawn)
     after = rivals(interpreter, tests, town.events, 1)
     assert {one["true"] for one in after.values()} == {worker.true()}, "they disagree on what is true after the changes"
-    trail = [worker.catch_up() for _ in range(RUNS)]
     lines = [
         ("the worker: one event in a hundred has changed", quiet),
         ("the worker: every event has changed", everything),
         (f"the worker: one in a hundred became another, {firings / RUNS:.0f} firings", firing),
-        ("the worker: a step of the trail of evaluations, after it", trail),
         ("the worker: the first look ever, every pair stored", [first]),
     ]
     return lines, {name: (f"{name}: everything judged", one["times"]) for name, one in found.items()}

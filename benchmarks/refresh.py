@@ -7,11 +7,10 @@ or every event, in fields that neither a rule nor the document names, so that th
 be decided; and the same in fields that rules look at, which the worker also decides on, logs and stores. For scale,
 decoding with ``json.loads`` has a line too.
 
-Virtual time, so that waits cost nothing. The trail of evaluations, which follows the looks for minutes afterwards, is
-dropped after each of them (`benchmarks/decide.py` measures it), but for the step that belongs to a cycle. Before the
-measuring stands the first look of all, some 30 s. ``EVENTS`` and ``RUNS`` change the size. CPU milliseconds. The script
-ends with 1 where a list that has not changed takes more than 1.3 times what httpx and msgspec take, or where reading
-one that has takes more than 5% of a core in the time in which the default request quota lets it be read.
+Virtual time, so that waits cost nothing. Before the measuring stands the first look of all, some 30 s. ``EVENTS`` and
+``RUNS`` change the size. CPU milliseconds. The script ends with 1 where a list that has not changed takes more than 1.3
+times what httpx and msgspec take, or where reading one that has takes more than 5% of a core in the time in which the
+default request quota lets it be read.
 """
 
 import json
@@ -147,7 +146,6 @@ def measured(folder: Path) -> dict[str, list[float]]:
         report = await here.worker.cycle.run(state)
         took = time.process_time() - began
         assert (report.complete, report.events, report.fired) == (True, EVENTS, 0), report
-        state.kept.due.clear()
         await here.clock.sleep(4)
         return took
 
@@ -156,7 +154,6 @@ def measured(folder: Path) -> dict[str, list[float]]:
         state = here.worker.states[PARTNER]
         while len(state.calm.until) < EVENTS:
             await here.run(3)
-            state.kept.due.clear()
         keep()  # as the daemon does after a first look
         async with httpx.AsyncClient(transport=transport, base_url=BASE_URLS["api"]) as client:
             await bare(client, json.loads)

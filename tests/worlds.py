@@ -29,6 +29,7 @@ from worker.engine.parts import Parts, RulesInUse
 from worker.engine.ports import CycleReport, Ledger
 from worker.engine.remembered import ToldLedger
 from worker.engine.state import PartnerState
+from worker.engine.whose import told
 from worker.guards.situation import Limits
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import LogFilter
@@ -263,7 +264,8 @@ class Town:
         return found[0]
 
     def log(self, kind: str | None = None) -> list[dict[str, Any]]:
-        records: list[dict[str, Any]] = list(self.ledger.log(LogFilter()))
+        """The records as people are told them: of changes with whose doing they were."""
+        records: list[dict[str, Any]] = list(told(self.ledger, self.ledger.log(LogFilter())))
         return [record for record in records if kind is None or record["kind"] == kind]
 
     def effects(self, operation: str | None = None) -> list[Any]:

@@ -130,7 +130,7 @@ def test_a_person_who_reverses_a_confirmed_pause_is_left_alone(tmp_path: Path) -
         assert here.states() == ["confirmed"]
         assert len(here.effects()) == 1, "what a person set is not set back"
         told = [one for one in here.log("observed") if "client_campaign_status" in one["why"]]
-        assert told[-1]["facts"]["ours"] is False, "the log says that it was not the worker"
+        assert told[-1]["maker"] is None, "the log says that it was not the worker"
 
     with town(tmp_path, world(happening("e1"))) as (_, play):
         play(script)

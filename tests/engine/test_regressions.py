@@ -539,12 +539,11 @@ rules:
 """
 
 
-@pytest.mark.parametrize("also_alone", [False, True])
 def test_32_a_decision_whose_commit_was_reported_as_failed_and_is_there_is_recorded_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, also_alone: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sync that fails may leave the commit on the disk; stored anew, the log would tell a firing twice (found by the
-    simulation, seed 6018070). ``also_alone``: for a decision that is stored without its trail."""
+    simulation, seed 6018070)."""
 
     async def script(here: Town) -> None:
         await here.run(6)
@@ -553,8 +552,6 @@ def test_32_a_decision_whose_commit_was_reported_as_failed_and_is_there_is_recor
         apply, failed = here.ledger.apply, list[Commit]()
 
         def synced_badly(commit: Commit) -> Any:
-            if also_alone and commit.trail is not None:
-                raise LedgerUnwritable("the disk is full")
             stored = apply(commit)
             if not failed and any(one.kind == "fired" for one in commit.records):
                 failed.append(commit)

@@ -187,8 +187,9 @@ def test_a_hand_that_came_before_the_write_and_is_told_of_after_it_keeps_no_undo
         await here.until(lambda: here.states() == ["confirmed"] * 2, "hidden, in two writes", 60)
         here.twin.faults.clear()
         await here.run(9)
-        told = [record["facts"] for record in here.log("observed")][1:]
-        assert [(one["event.frontend_status"], one["ours"]) for one in told] == [("FLAGGED", False), ("HIDDEN", True)]
+        told = here.log("observed")[1:]
+        whose = [(one["facts"]["event.frontend_status"], one["maker"] is not None) for one in told]
+        assert whose == [("FLAGGED", False), ("HIDDEN", True)]
         assert undo(here).kept == []
         await here.until(lambda: all(write.final for write in here.writes()), "all has ended")
         assert [write.state for write in undos(here)] == ["confirmed"] * 2, here.story()

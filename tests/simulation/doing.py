@@ -70,7 +70,9 @@ def whose_doing_it_was(case: Case) -> Iterator[str]:
         since_s = max((one for one in earlier if one < at_s), default=0.0)
         earlier.append(at_s)
         makers = _makers(case, event, field, value)
-        if row["facts"]["ours"]:
+        if row["seq"] not in history.ours:
+            continue
+        if history.ours[row["seq"]]:
             became = [one for one in _became(case, event, name, value, at_s) if one > since_s - SEEN_LATE_S]
             effects = [one.at_s for deed in makers for one in deed.effects if one.at_s > since_s - SEEN_LATE_S]
             unsettled = any(_unsettled(case, deed, one) for deed in makers for one in became)
@@ -135,8 +137,8 @@ def what_was_done_is_told(case: Case) -> Iterator[str]:
 
 def _told(rows: list[Row]) -> Iterator[tuple[Row, str]]:
     for row in rows:
-        if row["kind"] == "observed" and row["event"] is not None and "ours" in (row["facts"] or {}):
-            yield row, next(name for name in row["facts"] if name not in ("before", "ours"))
+        if row["kind"] == "observed" and row["event"] is not None and "before" in (row["facts"] or {}):
+            yield row, next(name for name in row["facts"] if name != "before")
 
 
 def _makers(case: Case, event: str, field: str, value: object) -> list[Deed]:

@@ -135,7 +135,8 @@ class History:
     something kept a process from storing. ``cramped``: from when to when the disk was full. ``stalls``: which
     process did nothing, from when to when, while time went on. ``paged``: the list of events comes in several
     pages, of which each shows but some. ``own_mind``: no read shows just what was sent. ``writes``: number, state
-    and attempt of each, as the ledger's own table says in the end."""
+    and attempt of each, as the ledger's own table says in the end. ``ours``: by the number of a record of the last log
+    that tells a change, whether people are told that it was the worker's own."""
 
     what: str
     settle_s: float
@@ -148,6 +149,7 @@ class History:
     surge: tuple[int, float]
     gap_s: float
     logs: list[list[Row]]
+    ours: Mapping[int, bool]
     stamps: list[list[tuple[int, float]]]
     lost: list[float]
     writes: list[tuple[int, str, int]]

@@ -768,72 +768,46 @@ _ALL: tuple[Mutant, ...] = (
         name="other hands by the wall clock",
         why="what another hand did since a write goes by times, and a clock that is set back hides it",
         applied=flaw(
-            "worker.engine.operators:_foreign",
-            ("LogFilter(after_seq=write.sent_seq, since=since)", "LogFilter(since=write.last_sent_at)"),
+            "worker.engine.operators:_by_another",
+            ("one.seq <= after or", "one.at < (write.last_sent_at or one.at) or"),
         ),
         shown_by=(plain("undone an hour back"),),
     ),
     Mutant(
-        name="whose doing, known by one process",
-        why="a change that a process which has died confirmed and did not log is another hand's to the next",
+        name="nothing that has ended is ours",
+        why="a change that a write has made is another hand's once that write is final",
         applied=flaw(
-            "worker.engine.whose:is_ours",
-            ("if may_have_effect(write)", "if may_have_effect(write) and not write.final"),
+            "worker.engine.whose:attributed",
+            ("for write in writes}", "for write in writes if not write.final}"),
         ),
-        shown_by=(Try(seed=11_207_023),),
-    ),
-    Mutant(
-        name="told, and told again",
-        why="a change that is in the log, and whose trail could not be stored, is told by the next process once more",
-        applied=flaw("worker.engine.observe:_told_of", ("if since is not None:", "if False:")),
-        shown_by=(Try(seed=11_201_187),),
+        shown_by=(plain("pause"),),
     ),
     Mutant(
         name="stored, and told again",
         why="changes whose commit was reported as failed, and is there, are told once more",
-        applied=flaw("worker.engine.whose:Former.values", ("if doubt is not None and", "if False and")),
+        applied=flaw("worker.engine.recording:Recorder.apply", ("if trial is not None and", "if False and")),
         shown_by=(at("pause", "commit", "sync fails, though it is there", 6),),
     ),
     Mutant(
         name="a change that is never told",
         why="the record of a change is lost with the commit that failed",
         applied=flaw(
-            "worker.engine.whose:Former.tells_again",
-            ("for place, telling in self._telling.items():", "for place, telling in ():"),
+            "worker.engine.recording:Recorder.apply",
+            ("    try:\n        made =", "    stored.took(trial)\n    try:\n        made ="),
         ),
         shown_by=(at("pause", "write", "429 applied, disk full for 8 s"),),
     ),
     Mutant(
         name="what is lacking is forgotten",
         why="what a field was before a list lacked it is forgotten, and what it became meanwhile is in no record",
-        applied=flaw(
-            "worker.engine.whose:Former.tells",
-            ("self._lacks(place, (*telling.lacked, *telling.olds), now)", "self.lacked.pop(place, None)"),
-        ),
+        applied=flaw("worker.engine.recording:_missed", ("if name in known", "if False")),
         shown_by=(Try(scene="dear event", named=(("read", 11, "fields missing"),)),),
     ),
     Mutant(
-        name="what was lacking is in no trail",
+        name="what was lacking is known to one process",
         why="a process does not ask what a field was before the answers began to lack it, before it was started",
-        applied=flaw("worker.engine.observe:lacked_until_now", ("if asked else {}", "if False else {}")),
+        applied=flaw("worker.engine.recording:Recorder.load", ("if one.last:", "if False:")),
         shown_by=(Try(scene="dear event", named=(("read", 9, "fields missing"), ("commit", 11, "killed after"))),),
-    ),
-    Mutant(
-        name="as the trail has it",
-        why="what the log told last of a field is not asked where its trail is older",
-        applied=flaw("worker.engine.observe:_as_told", ("return [", "return had\n    return [")),
-        shown_by=(Try(seed=12_602_199), Try(seed=12_602_552)),
-    ),
-    Mutant(
-        name="nothing stored, nothing known",
-        why="what the log tells of an event is not asked where its trail was never stored",
-        applied=flaw("worker.engine.state:PartnerState._note_before", ("(event in self.kept.told or", "(False or")),
-        shown_by=(
-            Try(
-                scene="told, not stored",
-                named=(("commit", 4, "sync fails, and it is not there"), ("write", 0, "killed in the answer")),
-            ),
-        ),
     ),
     Mutant(
         name="an undo that waits is none",
@@ -844,7 +818,10 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="whoever was told of since",
         why="a change that was seen before a write, and told after it, is another hand's since",
-        applied=flaw("worker.engine.operators:_by_another", ("elif facts[name] == made and not came:", "elif False:")),
+        applied=flaw(
+            "worker.engine.operators:_by_another",
+            ("elif facts[name] == write.intent.wanted.get(write.intent.target) and not came:", "elif False:"),
+        ),
         shown_by=(Try(seed=11_404_699),),
     ),
     Mutant(

@@ -1,6 +1,7 @@
 """Puts what a world left behind into the judge's plain values."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from tests.simulation import history
@@ -8,6 +9,9 @@ from tests.simulation.loop import START_S
 from tests.simulation.points import BEYOND, STALE, WRITE
 from tests.simulation.scenes import FACTOR, FOR_S, OWN_MIND, Turn
 from tests.simulation.town import Town
+from worker.engine.whose import told
+from worker.ledger.reading import open_reading
+from worker.model.errors import NotSafe
 
 JSON_FIELDS = ("request", "before", "response", "evidence", "facts")
 
@@ -16,7 +20,7 @@ def told_history(town: Town, ended_s: float) -> history.History:
     """The history of a town whose time is over."""
     books = town.twin.books
     own_mind = bool(OWN_MIND & town.scene.twin.keys())
-    logs = [*town.logs, town.disk.rows()]
+    logs: list[list[history.Row]] = [[_parsed(row) for row in rows] for rows in (*town.logs, town.disk.rows())]
     return history.History(
         what=str(town.scene),
         settle_s=town.settings.settle.total_seconds(),
@@ -28,7 +32,8 @@ def told_history(town: Town, ended_s: float) -> history.History:
         spend_per_event=town.settings.limits.spend_per_event,
         surge=(town.settings.deciding.surge.events, town.settings.deciding.surge.within.total_seconds()),
         gap_s=town.settings.deciding.gap.total_seconds(),
-        logs=[[_parsed(row) for row in rows] for rows in logs],
+        logs=logs,
+        ours=_ours(town, logs[-1]),
         stamps=[*town.stamps, town.disk.stamps],
         lost=town.lost,
         writes=town.disk.writes(),
@@ -108,6 +113,13 @@ def told_history(town: Town, ended_s: float) -> history.History:
         stalls=town.loop.stalls,
         defects=town.defects,
     )
+
+
+def _ours(town: Town, log: list[history.Row]) -> dict[int, bool]:
+    """What a person is told of each change: whether it was the worker's own."""
+    with suppress(NotSafe), open_reading(town.disk.url) as ledger:
+        return {row["seq"]: row["maker"] is not None for row in told(ledger, log) if "maker" in row}  # type: ignore[misc]
+    return {}
 
 
 def _of_one_write(done: str) -> bool:

@@ -14,8 +14,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.builders import NOW, a_write
 from tests.crowded import crowded, last_moment
 from tests.web.scene import PASSWORD, FixedClock, Scene, scene
+from tests.worlds import PARTNER
 from worker.cli.common import ledger_url
 from worker.cli.page import Pulse, rules_shown
+from worker.engine.explaining import Question
+from worker.engine.looks import Settings
 from worker.engine.ports import CycleReport
 from worker.ledger.database import Connection
 from worker.ledger.log import Head, read_export, verified
@@ -23,7 +26,7 @@ from worker.ledger.places import place_of
 from worker.ledger.sql import in_memory_ledger
 from worker.model.commits import Commit, Move
 from worker.model.errors import LedgerUnwritable, UsageError
-from worker.model.facts import PartnerId, RuleId
+from worker.model.facts import EventId, PartnerId, RuleId
 from worker.model.records import Record
 from worker.model.rules import Truth
 from worker.rules.load import load_rules
@@ -99,7 +102,14 @@ def test_a_ledger_that_could_not_be_started_on_again_is_said_to_be_one(own: Scen
 def test_an_event_shows_its_title_and_why_each_rule_did_or_did_not_fire(shown: Scene) -> None:
     text = get(shown, "/event?event=summer-night").text
     assert "Summer Night, partner-id-one" in text
-    whys = {one.rule: one for one in why_of(shown.ledger, shown.rules, "partner-id-one", "summer-night")}
+    asked = Question(
+        partner=PARTNER,
+        event=EventId("summer-night"),
+        now=shown.clock.now(),
+        rules=shown.rules,
+        settings=Settings(),
+    )
+    whys = {one.rule: one for one in why_of(shown.ledger, asked)}
     assert list(whys) == ["pause-cancelled", "boost-drafts", "hide-archived"], "the one that fired comes first"
     pieces = [(one.depth, one.truth, one.source) for one in whys["hide-archived"].parts]
     assert (1, "false", "event.status == 'archived'") in pieces

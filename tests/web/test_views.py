@@ -32,9 +32,9 @@ def record(seq: int, kind: str, seconds: float, **more: Any) -> dict[str, Json]:
     }
 
 
-def observed(seq: int, seconds: float, value: Json, before: Json, *, ours: bool) -> dict[str, Json]:
-    facts = {"event.client_campaign_status": value, "before": before, "ours": ours}
-    return record(seq, "observed", seconds, facts=facts)
+def observed(seq: int, seconds: float, value: Json, before: Json, *, maker: int | None) -> dict[str, Json]:
+    facts = {"event.client_campaign_status": value, "before": before}
+    return record(seq, "observed", seconds, facts=facts, maker=maker)
 
 
 STORY = (
@@ -42,7 +42,7 @@ STORY = (
     record(2, "planned", 0, rule=RULE, episode=1, write=7, action="pause"),
     record(3, "sending", 1, rule=RULE, episode=1, write=7, action="pause"),
     record(4, "unknown", 2, rule=RULE, episode=1, write=7, action="pause"),
-    observed(5, 5, "PAUSED", "RUNNING", ours=True),
+    observed(5, 5, "PAUSED", "RUNNING", maker=7),
     record(
         6,
         "evidence",
@@ -64,12 +64,12 @@ def test_the_worker_is_named_with_its_write_its_rule_and_the_values_that_decided
 
 
 def test_the_last_hand_counts_and_another_hand_has_no_rule() -> None:
-    (answer,) = answers([*STORY, observed(8, 90, "RUNNING", "PAUSED", ours=False)])
+    (answer,) = answers([*STORY, observed(8, 90, "RUNNING", "PAUSED", maker=None)])
     assert (answer.value, answer.ours, answer.write, answer.rule) == ("RUNNING", False, 0, "")
 
 
 def test_a_change_of_ours_without_a_known_attempt_names_nobody() -> None:
-    (answer,) = answers([observed(1, 0, "PAUSED", "RUNNING", ours=True)])
+    (answer,) = answers([observed(1, 0, "PAUSED", "RUNNING", maker=0)])
     assert (answer.ours, answer.write, answer.because) == (True, 0, "")
 
 

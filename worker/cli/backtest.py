@@ -10,11 +10,12 @@ from typing import Annotated, get_args
 import typer
 
 from worker.cli.app import app, invocation
-from worker.cli.common import config_of, engine_settings, ledger_url, looked_at, moment, say_no_ledger
+from worker.cli.common import config_of, engine_settings, ledger_url, moment, say_no_ledger
 from worker.cli.explain import shown
 from worker.cli.output import Format, counted, print_json, print_table, say
 from worker.cli.plan import after_of
 from worker.config import Config
+from worker.engine.explaining import last_look
 from worker.engine.replay import Difference, Kind, Replay, Replayed, differences
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.errors import NotFound
@@ -90,7 +91,7 @@ def _tested(ledger: LedgerReader, config: Config, rules: RuleSet, partner: Partn
     begins, cut_off = history.begins, bool(history.start)
     settings = engine_settings(config)
     written = ledger.writes(partner=partner)
-    known = [looked_at(ledger, partner), begins, *(one.planned_at for one in written)]
+    known = [last_look(ledger, partner), begins, *(one.planned_at for one in written)]
     until = max((at for at in known if at is not None), default=utc_now())
     made = [one for one in written if begins is not None and one.planned_at >= begins]
     replayed = Replay(partner, rules, settings).run(history, until, made)

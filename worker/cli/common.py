@@ -259,19 +259,6 @@ def operator() -> str:
     return f"{named} (claims to be {claimed})" if claimed and claimed != user else named
 
 
-def looked_at(ledger: LedgerReader, partner: PartnerId) -> datetime | None:
-    """The newest complete list that the ledger knows of."""
-    said = ledger.status()
-    partners = said.body.get("partners") if said is not None else None
-    one = partners.get(partner) if isinstance(partners, dict) else None
-    last = one.get("last_ok_at") if isinstance(one, dict) else None
-    memory = ledger.partner_memory(partner)
-    found = [datetime.fromisoformat(last)] if isinstance(last, str) else []
-    if memory is not None and memory.listed_at is not None:
-        found.append(memory.listed_at)
-    return max(found, default=None)
-
-
 # What is said where a search finds nothing: an empty table looks like an answer, and mostly it is a misspelt name.
 
 FIELDS: Final[tuple[Literal["partner", "event", "rule"], ...]] = ("partner", "event", "rule")

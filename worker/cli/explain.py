@@ -2,22 +2,28 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
 
 from worker.cli.app import app, invocation
-from worker.cli.common import config_of, ledger_url, looked_at, say_no_ledger, strangers
+from worker.cli.common import config_of, engine_settings, ledger_url, moment, say_no_ledger, strangers
 from worker.cli.output import Format, console, print_json, say
 from worker.config import Config
-from worker.engine.explaining import STANDINGS, Evaluated, EventKnown, RuleExplained, Standing, explain
-from worker.guards.situation import as_of_now
+from worker.engine.explaining import (
+    STANDINGS,
+    EventExplained,
+    LogWord,
+    Question,
+    RuleExplained,
+    Standing,
+    explain,
+)
 from worker.ledger.reading import LedgerReader, open_reading
-from worker.model.commits import Evaluation, RuleMemory
+from worker.model.commits import RuleMemory
 from worker.model.errors import InputErrors, NotFound
-from worker.model.facts import EventId, Json, Known, PartnerId, RuleId, spelled
+from worker.model.facts import EventId, Json, PartnerId, RuleId, spelled
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
 from worker.rules.explain import Explained, SeenValue
@@ -34,16 +40,22 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 # JSON
 
 
-def as_json(found: RuleExplained) -> dict[str, Json]:
-    """One rule, as ``explain --format json`` prints it."""
+def as_json(found: RuleExplained, at: datetime) -> dict[str, Json]:
+    """One rule, as ``explain --format json`` prints it. ``at``: the moment that is explained."""
     return {
         "rule": found.rule,
         "place": found.place or None,
         "description": found.description,
         "standing": found.standing,
-        "edited": found.edited,
-        "last": None if found.last is None else _evaluated(found.last),
-        "others": [_evaluated(one) for one in found.others],
+        "since": spelled(found.since),
+        "reason": found.reason or None,
+        "why": found.why,
+        "until": spelled(found.until),
+        "next_at": spelled(found.next_at),
+        "condition": None if found.parts is None else _part(found.parts, at),
+        "change": dict(found.change),
+        "fired": None if found.fired is None else _word(found.fired),
+        "held": None if found.held is None else _word(found.held),
         "episode": None if found.memory is None else _episode(found.memory),
         "watched": [
             {
@@ -59,46 +71,26 @@ def as_json(found: RuleExplained) -> dict[str, Json]:
     }
 
 
-def _evaluated(one: Evaluated) -> dict[str, Json]:
-    found = one.evaluation
-    return {
-        "ending": found.ending,
-        "at": spelled(found.at),
-        "since": spelled(found.since),
-        "episode": found.episode,
-        "reason": found.reason,
-        "why": found.why,
-        "until": spelled(found.until),
-        "condition": None if one.parts is None else _part(one.parts, found),
-        "facts": {name: _fact(found, name) for name in found.facts},
-        "change": dict(found.extra),
-    }
+def _word(said: LogWord) -> dict[str, Json]:
+    found: dict[str, Json] = {"at": spelled(said.at), "episode": said.episode, "reason": said.reason or None}
+    return {**found, "why": said.why, **({"facts": said.facts} if said.facts is not None else {})}
 
 
-def _part(part: Explained, of: Evaluation) -> dict[str, Json]:
+def _part(part: Explained, at: datetime) -> dict[str, Json]:
     return {
         "source": part.source,
         "offset": part.offset,
         "truth": part.truth.value,
         "why": part.why,
-        "values": [_value(one, of) for one in part.values],
-        "parts": [_part(one, of) for one in part.parts],
+        "values": [_value(one, at) for one in part.values],
+        "parts": [_part(one, at) for one in part.parts],
     }
 
 
-def _value(seen: SeenValue, of: Evaluation) -> dict[str, Json]:
+def _value(seen: SeenValue, at: datetime) -> dict[str, Json]:
     found: dict[str, Json] = {"path": seen.path, "value": seen.value, "unknown": seen.missing or None}
-    return {**found, "read_at": spelled(seen.read_at), "age_s": _age_s(of.at, seen.read_at)}
-
-
-def _fact(of: Evaluation, name: str) -> dict[str, Json]:
-    seen = of.facts[name]
-    found: dict[str, Json] = {"key": seen.key.text, "value": None, "unknown": None, "gaps": {}}
-    if isinstance(seen.fact, Known):
-        found |= {"value": seen.fact.value, "gaps": dict(seen.fact.gaps)}
-    else:
-        found |= {"unknown": f"{seen.fact.code}: {seen.fact.why}"}
-    return {**found, "read_at": spelled(seen.fact.read_at), "age_s": _age_s(of.at, seen.fact.read_at)}
+    age_s = None if seen.read_at is None else round((at - seen.read_at).total_seconds(), 3)
+    return {**found, "read_at": spelled(seen.read_at), "age_s": age_s}
 
 
 def _episode(memory: RuleMemory) -> dict[str, Json]:
@@ -124,67 +116,51 @@ def _write(write: Write) -> dict[str, Json]:
     }
 
 
-def _age_s(at: datetime, read_at: datetime | None) -> float | None:
-    return None if read_at is None else round((at - read_at).total_seconds(), 3)
-
-
 # for a person
 
 
-def lines_of(found: RuleExplained, now: datetime, *, whole: bool) -> Iterator[str]:
-    """One rule in lines. ``whole``: the other endings are taken apart as well."""
+def lines_of(found: RuleExplained, now: datetime, at: datetime) -> Iterator[str]:
+    """One rule in lines."""
     words = STANDINGS[found.standing]
-    if found.last is not None and found.standing == found.last.evaluation.ending:
-        words += f" since {when(found.last.evaluation.since, now)}"
+    if found.since is not None:
+        words += f" since {when(found.since, now)}"
     yield f"{found.rule}: {words}{f'   ({found.place})' if found.place else ''}"
-    if found.edited:
-        yield "  its condition has another text by now; this is how the old one was judged"
-    if found.last is not None:
-        yield from _lines_of_evaluation(found.last, now)
+    if found.reason:
+        until = f", until {when(found.until, now)}" if found.until is not None else ""
+        yield f"  {found.reason}: {_one_line(found.why)}{until}"
+    elif found.parts is None and found.why:
+        yield f"  {_one_line(found.why)}"
+    if found.next_at is not None:
+        yield f"  looked at next at {when(found.next_at, now)}"
+    if found.parts is not None:
+        yield from _lines_of_part(found.parts, at, "    ")
     yield from _lines_of_memory(found, now)
     for write in found.writes:
         held = f", held by {write.held_by}" if write.held_by else ""
         until = f" until {when(write.held_until, now)}" if write.held_until else ""
         since = f" since {when(write.changed_at, now)}"
         yield f"  write {write.id} ({write.intent.action}): {write.state}{since}{held}{until}: {write.why}"
-    for one in found.others:
-        ending, at = STANDINGS[one.evaluation.ending], one.evaluation.at
-        yield f"  otherwise {ending}: {when(at, now)}: {_one_line(one.evaluation.why)}"
-        if whole:
-            yield from _lines_of_parts(one, "      ")
+    for one in (found.fired, found.held):
+        if one is not None:
+            yield f"  last {one.kind} {when(one.at, now)} ({one.reason}): {_one_line(one.why)}"
 
 
-def _lines_of_evaluation(one: Evaluated, now: datetime) -> Iterator[str]:
-    found = one.evaluation
-    if found.reason is not None:
-        until = f", until {when(found.until, now)}" if found.until is not None else ""
-        yield f"  {found.reason}: {_one_line(found.why)}{until}"
-    elif one.parts is None:
-        yield f"  {_one_line(found.why)}"
-    yield from _lines_of_parts(one, "    ")
-
-
-def _lines_of_parts(one: Evaluated, indent: str) -> Iterator[str]:
-    if one.parts is not None:
-        yield from _lines_of_part(one.parts, one.evaluation, indent)
-
-
-def _lines_of_part(part: Explained, of: Evaluation, indent: str) -> Iterator[str]:
+def _lines_of_part(part: Explained, at: datetime, indent: str) -> Iterator[str]:
     yield f"{indent}{TRUTHS[part.truth.value]:<9}{_one_line(part.source)}"
     for seen in part.values:
-        yield f"{indent}{'':<13}{_seen(seen, of)}"
+        yield f"{indent}{'':<13}{_seen(seen, at)}"
     if not part.values and not part.parts:
         yield f"{indent}{'':<13}{_one_line(part.why)}"
     for one in part.parts:
-        yield from _lines_of_part(one, of, indent + "    ")
+        yield from _lines_of_part(one, at, indent + "    ")
 
 
-def _seen(seen: SeenValue, of: Evaluation) -> str:
+def _seen(seen: SeenValue, at: datetime) -> str:
     words = seen.missing or f"{seen.path} is {shown(seen.value)}"
     if seen.read_at is None:
         return words
-    age = max(0.0, (of.at - seen.read_at).total_seconds())
-    return f"{words}   (read {seen.read_at:%Y-%m-%d %H:%M:%S}, {age:.1f} s before the look)"
+    age = max(0.0, (at - seen.read_at).total_seconds())
+    return f"{words}   (read {seen.read_at:%Y-%m-%d %H:%M:%S}, {age:.1f} s before)"
 
 
 def _lines_of_memory(found: RuleExplained, now: datetime) -> Iterator[str]:
@@ -230,18 +206,10 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+# The command.
+
 NOT_IN_FORCE: frozenset[Standing] = frozenset({"disabled", "removed", "not_for_partner"})
 """Of these a line is enough, unless one is asked for: a folder of rules may have many of them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """One partner's event. ``looked_at``: its last complete list; ``gone_at``: since when it is out of sight."""
-
-    partner: PartnerId
-    looked_at: datetime | None
-    gone_at: datetime | None
-    rules: tuple[RuleExplained, ...]
 
 
 @app.command("explain")
@@ -250,30 +218,60 @@ def explain_command(
     event: Annotated[str, typer.Option(help="The event, by its id.")],
     rule: Annotated[str | None, typer.Option(help="Only this rule.")] = None,
     partner: Annotated[str | None, typer.Option(help="Only this partner, where several have such an event.")] = None,
+    at: Annotated[
+        str | None, typer.Option(help="As of then: how long ago (2h, 7d) or a time (2026-03-01T12:00:00Z).")
+    ] = None,
     output: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.table,
 ) -> None:
     """Say why each rule did or did not fire for an event: offline, from the ledger.
 
-    Each part of the condition is shown with its value and how old the fact was, what holds the rule back since when,
-    and how the rule was last evaluated otherwise: fired, held, true, not true or unknown. Exits 1 where nothing is
-    known of the event.
+    The daemon's own code decides on what the ledger holds of the last look, or of a time before. Each part of the
+    condition is shown with its value and how old the fact was, what holds the rule back since when, and when the log
+    last saw it fire or held back. Exits 1 where nothing is known of the event.
 
-    Example: campaign-worker explain --event e42 --rule pause-cancelled
+    Example: campaign-worker explain --event e42 --rule pause-cancelled --at 2026-03-01T12:00:00Z
     """
-    config, now = config_of(invocation(context)), utc_now()
+    config, now, then = config_of(invocation(context)), utc_now(), moment(at, "--at")
     url = ledger_url(config)
     rules = _rules(config)
     with open_reading(url) as ledger:
         say_no_ledger(url)
-        answers = list(_answers(ledger, rules, EventId(event), rule, partner))
+        answers = [
+            explain(
+                ledger,
+                Question(
+                    partner=name,
+                    event=EventId(event),
+                    now=now,
+                    rules=rules,
+                    settings=engine_settings(config).deciding,
+                    at=_reached(ledger, name, then),
+                    only=RuleId(rule) if rule is not None else None,
+                ),
+            )
+            for name in ledger.partners_of(EventId(event))
+            if partner in (None, name)
+        ]
         if not any(one.rules for one in answers):
             raise _nothing(ledger, event, rule, partner)
     if output is Format.json:
-        print_json([_json(event, one) for one in answers])
+        print_json([_json(one) for one in answers])
         return
     for one in answers:
-        for line in _lines(event, one, now, whole=rule is not None):
+        for line in _lines(one, now, whole=rule is not None):
             console().print(line, soft_wrap=True)
+
+
+def _reached(ledger: LedgerReader, partner: PartnerId, then: datetime | None) -> datetime | None:
+    """The time asked for, as far as the record of facts reaches back."""
+    begins = ledger.facts_begin(partner) if then is not None else None
+    if then is not None and (begins is None or then < begins):
+        said = "of no time at all" if begins is None else f"of {begins:%Y-%m-%dT%H:%M:%SZ} and later"
+        raise NotFound(
+            f"what {partner} was at {then:%Y-%m-%dT%H:%M:%SZ} is not recorded: the facts that are kept are {said}",
+            hint="`observations.keep` in the config says for how long changes are kept; the log has what was done",
+        )
+    return then
 
 
 def _nothing(ledger: LedgerReader, event: str, rule: str | None, partner: str | None) -> NotFound:
@@ -286,30 +284,6 @@ def _nothing(ledger: LedgerReader, event: str, rule: str | None, partner: str | 
     )
 
 
-def _answers(
-    ledger: LedgerReader, rules: RuleSet | None, event: EventId, rule: str | None, partner: str | None
-) -> Iterator[Answer]:
-    halts = ledger.halts(utc_now())
-    for name in ledger.partners_of(event):
-        if partner not in (None, name):
-            continue
-        known = EventKnown(
-            partner=name,
-            event=event,
-            evaluations=ledger.evaluations([event], name),
-            memories=ledger.rule_memories(name, event),
-            writes=tuple(as_of_now(one, halts) for one in ledger.writes(event=event, partner=name)),
-            text=ledger.condition_text,
-        )
-        memory = ledger.partner_memory(name)
-        yield Answer(
-            partner=name,
-            looked_at=looked_at(ledger, name),
-            gone_at=memory.gone.get(event) if memory is not None else None,
-            rules=explain(known, rules, RuleId(rule) if rule is not None else None),
-        )
-
-
 def _rules(config: Config) -> RuleSet | None:
     """The rules of the folder; where it does not load, the ledger alone must do."""
     try:
@@ -319,26 +293,28 @@ def _rules(config: Config) -> RuleSet | None:
         return None
 
 
-def _json(event: str, one: Answer) -> dict[str, Json]:
+def _json(one: EventExplained) -> dict[str, Json]:
     return {
-        "event": event,
+        "event": one.event,
         "partner": one.partner,
         "looked_at": spelled(one.looked_at),
+        "at": spelled(one.at),
         "out_of_sight_since": spelled(one.gone_at),
-        "rules": [as_json(rule) for rule in one.rules],
+        "rules": [as_json(rule, one.at) for rule in one.rules],
     }
 
 
-def _lines(event: str, one: Answer, now: datetime, *, whole: bool) -> Iterator[str]:
+def _lines(one: EventExplained, now: datetime, *, whole: bool) -> Iterator[str]:
     looked = f"looked at last {when(one.looked_at, now)}" if one.looked_at is not None else "never listed as a whole"
-    yield f"event {event} of {one.partner}; {looked}"
+    then = "" if one.at == one.looked_at else f"; as of {when(one.at, now)}"
+    yield f"event {one.event} of {one.partner}; {looked}{then}"
     if one.gone_at is not None:
         yield f"out of sight since {when(one.gone_at, now)}: its memory is frozen, and no rule looks at it"
     quiet = [] if whole else [rule for rule in one.rules if rule.standing in NOT_IN_FORCE and not rule.writes]
     for rule in one.rules:
         if rule not in quiet:
             yield ""
-            yield from lines_of(rule, now, whole=whole)
+            yield from lines_of(rule, now, one.at)
     if quiet:
         yield ""
         names = ", ".join(f"{rule.rule} ({STANDINGS[rule.standing]})" for rule in quiet)

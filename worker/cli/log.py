@@ -15,6 +15,7 @@ from worker.cli.app import app, invocation
 from worker.cli.common import config_of, ledger_url, moment, no_ledger, reader_of, say_nothing_found
 from worker.cli.output import LogFormat, counted, moment_shown, print_json, print_line, print_table, say
 from worker.engine.explaining import wanted_of
+from worker.engine.whose import told
 from worker.ledger.log import GENESIS, Head, Verified, csv_head, csv_lines, json_lines, read_export, verified
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.commits import LogFilter
@@ -269,7 +270,7 @@ def _print(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
             _say_head(listed[-1] if listed else None)
     else:
         whole_life = wanted.write is not None
-        print_table(_title(ledger, wanted), TABLE, (_row(record, told=whole_life) for record in records))
+        print_table(_title(ledger, wanted), TABLE, (_row(record, whole=whole_life) for record in told(ledger, records)))
 
 
 def _export(records: Iterable[dict[str, Json]], output: LogFormat, *, whole: bool) -> None:
@@ -309,10 +310,10 @@ def _title(ledger: LedgerReader, wanted: LogFilter) -> str:
     return printable(f"write {write.id}, {write.state}: {what}")
 
 
-def _row(record: dict[str, Json], *, told: bool) -> list[Json]:
-    """A row of the table; ``told``: with what was sent, answered and read, which somebody must know to settle it."""
+def _row(record: dict[str, Json], *, whole: bool) -> list[Json]:
+    """A row of the table; ``whole``: with what was sent, answered and read, which somebody must know to settle it."""
     row = [moment_shown(record[name]) if name == "at" else record[name] for name in TABLE[:-1]]
-    return [*row, "\n".join([_why(record), *(exchanged(record) if told else ())])]
+    return [*row, "\n".join([_why(record), *(exchanged(record) if whole else ())])]
 
 
 def _why(record: dict[str, Json]) -> str:
@@ -330,8 +331,9 @@ def _follow(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
             if output is LogFormat.jsonl:
                 print_line(record)
             else:
+                (shown,) = told(ledger, [record])
                 named = (str(record[name]) for name in TABLE[:-1] if record[name] is not None)
-                said = "  ".join((*named, _why(record)))
+                said = "  ".join((*named, _why(shown)))
                 print(printable(said), flush=True)
     except KeyboardInterrupt:
         return

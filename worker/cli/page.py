@@ -153,6 +153,7 @@ class Page:
                 interval=self._config.poll.interval,
                 measured=lambda: meter.measured(ledger, clock.now()),
                 amiss=lambda: amiss_with(ledger, place, unread(place)),
+                deciding=engine_settings(self._config).deciding,
                 keys=self._keys,
                 refused=refused,
             )

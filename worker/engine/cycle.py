@@ -7,16 +7,14 @@ A ledger that cannot be written stops everything that writes: memory stays as it
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from itertools import chain
 
 from worker.engine.decide import Decision
 from worker.engine.deciding import Decider
 from worker.engine.execute import Executor
-from worker.engine.observe import Observer, Seen, lacked_until_now
+from worker.engine.observe import Observer, Seen
 from worker.engine.parts import Parts
 from worker.engine.ports import CycleReport
 from worker.engine.recording import Recorder
@@ -30,13 +28,8 @@ from worker.model.writes import Write
 
 WATCHED_AGAIN = timedelta(minutes=2)
 """At least this often the target of a write that is before a person is read by itself."""
-TOLD_LATELY = 2_000
-"""So many of the last records are asked for changes that an earlier process told, and whose trail it did not store."""
 BREATH = timedelta(milliseconds=20)
 """How long everything else has between two portions of a long look."""
-
-
-Decide = Callable[[PartnerState, Seen], Decision | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +70,7 @@ class Cycle:
         self._observer = Observer(parts)
         self._recorder = Recorder(parts)
         self._decider = Decider(parts, self._recorder)
-        self._settler = Settler(parts)
+        self._settler = Settler(parts, self._recorder)
         self._executor = Executor(parts, self._settler)
 
     def load(self, partner: PartnerId) -> PartnerState:
@@ -86,13 +79,8 @@ class Cycle:
         read_up_to = self._ledger.last_seq()
         memories = Memories(self._ledger.all_rule_memories(partner))
         memory = self._ledger.partner_memory(partner) or PartnerMemory(partner=partner)
-        told_from = max(0, read_up_to - TOLD_LATELY)
-        kept = self._recorder.load(partner, memory, self._ledger.changed(partner, told_from))
-        state = PartnerState(partner=partner, memory=memory, memories=memories, read_up_to=read_up_to, kept=kept)
-        state.told_from = told_from
-        state.former.lacked = lacked_until_now(
-            self._ledger, partner, kept.facts, memory.returned.keys() | memory.gone.keys()
-        )
+        stored = self._recorder.load(partner, memory)
+        state = PartnerState(partner=partner, memory=memory, memories=memories, read_up_to=read_up_to, stored=stored)
         state.known = {*memories.events, *memory.gone}
         for write in self._ledger.open_writes(partner):
             if write.state == "sending":
@@ -118,9 +106,6 @@ class Cycle:
         done = done.and_then(await self._whole(state, seen, began))
         if done.goes_on:
             done = done.and_then(await self._whole(state, await self._observer.facts(state, seen), began))
-        if done.goes_on:
-            left = replace(seen, only=frozenset(), memory=state.memory, store=False, records=())
-            done = done.and_then(self._pass(state, left, self._decider.catch_up))
         took_s = self._clock.monotonic() - began
         if seen.complete:
             state.look_s = took_s
@@ -148,17 +133,17 @@ class Cycle:
         if len(portions) < 2:
             return self._pass(state, seen)
         rules, complete, done = self._rules.current, seen.complete, Done()
-        shown, together = chain.from_iterable(portions), set[EventId]()
+        together = set[EventId]()
         for portion in portions:
             try:
-                decision, others = self._decider.decide_apart(state, seen, portion, shown)
+                decision, others = self._decider.decide_apart(state, seen, portion)
                 writes = self._ledger.open_writes(state.partner)
                 self._act(state, writes)
             except (LedgerUnwritable, StateConflict) as problem:
                 return done.and_then(self._failed(state, problem))
             done = done.and_then(Done(open_writes=len(writes), judged=_judged(decision)))
             together |= others
-            seen, shown = replace(seen, records=(), store=False, complete=False), chain()
+            seen = replace(seen, records=(), store=False, complete=False)
             if complete:
                 state.look_s = max(state.look_s, self._clock.monotonic() - began)
             await self._clock.sleep(BREATH.total_seconds())
@@ -166,10 +151,10 @@ class Cycle:
                 return replace(done, left=True)
         return done.and_then(self._pass(state, replace(seen, only=frozenset(together))))
 
-    def _pass(self, state: PartnerState, seen: Seen, decide: Decide | None = None) -> Done | None:
+    def _pass(self, state: PartnerState, seen: Seen) -> Done | None:
         """Decides on what was seen, and starts what follows from it; None where nothing was learnt."""
         try:
-            decision = (decide or self._decider.decide)(state, seen)
+            decision = self._decider.decide(state, seen)
             if decision is None:
                 return None
             writes = self._ledger.open_writes(state.partner)
@@ -181,7 +166,6 @@ class Cycle:
 
     def _failed(self, state: PartnerState, problem: LedgerUnwritable | StateConflict) -> Done:
         """Nothing of a decision is known to be stored."""
-        state.former.tells_again()
         if isinstance(problem, StateConflict):
             self._decider.reload(state)
             return Done(error=f"decided anew in the next cycle: {problem}")

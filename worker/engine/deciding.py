@@ -4,7 +4,7 @@ The shell around the pure core. It collects what the core may know, leaves out t
 decision as one transaction with the records of what was seen, and only then takes it over into this process's memory.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,10 +16,10 @@ from worker.engine.edits import Edited, asked_anew, edits_of, in_one, reopened_b
 from worker.engine.looks import Look, asks_sendings, firings_reach, sendings_reach, shut, silence_before
 from worker.engine.observe import Seen
 from worker.engine.parts import Parts
-from worker.engine.recording import Recorder, Sight
+from worker.engine.recording import Recorder
 from worker.engine.state import PartnerState
-from worker.model.commits import Commit, RuleMemory, Trail
-from worker.model.errors import LedgerUnwritable, StateConflict
+from worker.model.commits import Commit, RuleMemory
+from worker.model.errors import LedgerUnwritable
 from worker.model.facts import EventId, Observation, RuleId
 from worker.model.records import Record
 from worker.model.rules import Rule, RuleSet, Truth
@@ -41,16 +41,13 @@ class Decider:
         self._screened: RuleSet | None = None
         self._screens: dict[tuple[RuleId, ...], Screen] = {}
 
-    def decide(self, state: PartnerState, seen: Seen, anyway: Collection[EventId] = ()) -> Decision | None:
+    def decide(self, state: PartnerState, seen: Seen) -> Decision | None:
         """Decides and stores; None where nothing was learnt that could be decided on. Raises `LedgerUnwritable` and
-        `StateConflict`; then this process's memory is as it was. ``anyway``: events that every rule looks at, whatever
-        is known of them."""
-        if seen.only is not None and not (seen.only or anyway):
+        `StateConflict`; then this process's memory is as it was."""
+        if seen.only is not None and not seen.only:
             return None
-        begun = self._begin(state, seen, anyway)
-        decision = decide(begun.rules, begun.look, self._settings.deciding)
-        whole = begun.look.observations.keys() - begun.look.only.keys()
-        return self._finish(state, begun, decision, self._sight(begun, begun.found.observations, whole))
+        begun = self._begin(state, seen)
+        return self._finish(state, begun, decide(begun.rules, begun.look, self._settings.deciding))
 
     def portions(self, state: PartnerState, seen: Seen) -> list[list[EventId]]:
         """The events that a whole look has to judge, in portions that hold up nobody for long. One is all of them."""
@@ -60,17 +57,15 @@ class Decider:
         return state.calm.portions(stirred, len(self._rules.current.rules), self._settings.pairs_at_once, now)
 
     def decide_apart(
-        self, state: PartnerState, seen: Seen, portion: list[EventId], shown: Iterable[EventId]
+        self, state: PartnerState, seen: Seen, portion: list[EventId]
     ) -> tuple[Decision, frozenset[EventId]]:
         """Decides and stores what can be decided of a portion alone; see `worker.engine.decide.decide_apart`. Raises as
-        `decide` does. ``shown``: more events whose facts are recorded as seen now. With the first portion those are all
-        that the look stirred, because one look is one moment to whoever plays it again; and what can wait is not
-        evaluated for the trail."""
-        begun = self._begin(state, replace(seen, only=frozenset(portion)), ())
+        `decide` does. What the whole look saw is stored with the first portion: one look is one moment to whoever plays
+        it again."""
+        begun = self._begin(state, replace(seen, only=frozenset(portion)))
         decision, together = decide_apart(begun.rules, begun.look, self._settings.deciding)
         begun.found.busy = {*begun.found.busy, *together}
-        observations = {**{event: state.observation(event) for event in shown}, **begun.found.observations}
-        return self._finish(state, begun, decision, self._sight(begun, observations, frozenset())), together
+        return self._finish(state, begun, decision), together
 
     def _judges(self, state: PartnerState) -> bool:
         """Whether the list was read for what the rules look at. After an edit during a look, a field that nobody asked
@@ -87,33 +82,20 @@ class Decider:
         """Takes up what makes more of the events worth a look."""
         self._take_up(state)
         state.calm.only_under(_circumstances(state, seen, self._rules.current))
-        if state.kept.rules is None:
-            state.calm.stir_all()  # its trail is compared anew, of every event
 
-    def _begin(self, state: PartnerState, seen: Seen, anyway: Collection[EventId]) -> "_Begun":
+    def _begin(self, state: PartnerState, seen: Seen) -> "_Begun":
         before, rules = state.memory, self._rules.current
         seen = replace(seen, memory=replace(seen.memory, denied_at=before.denied_at, denied_until=before.denied_until))
         self._prepare(state, seen)
         writes = self._ledger.open_writes(state.partner)
-        found = self._sort_out(state, seen, {write.key.event for write in writes}, anyway)
+        found = self._sort_out(state, seen, {write.key.event for write in writes})
         now = self._clock.now()
         edits = asked_anew(seen.memory, edits_of(rules, writes, state.memories, now), writes, now)
         reopen = reopened_by(edits, state.memories)
         look = self._look(state, seen, found, (writes, edits, reopen))
         return _Begun(seen=seen, rules=rules, found=found, look=look, edits=edits, reopen=reopen)
 
-    def _sight(
-        self, begun: "_Begun", observations: Mapping[EventId, Observation], whole: AbstractSet[EventId]
-    ) -> Sight:
-        return Sight(
-            observations=observations,
-            whole=whole,
-            memory=begun.seen.memory,
-            rules=begun.rules,
-            complete=begun.seen.complete,
-        )
-
-    def _finish(self, state: PartnerState, begun: "_Begun", decision: Decision, sight: Sight) -> Decision:
+    def _finish(self, state: PartnerState, begun: "_Begun", decision: Decision) -> Decision:
         """Stores what was decided, and takes it over."""
         seen, rules, reopen, before = begun.seen, begun.rules, begun.reopen, state.memory
         off = shut((rule for rule in rules.rules if rule.looks_at(state.partner)), state.products_off)
@@ -125,10 +107,7 @@ class Decider:
             moves=in_one(begun.edits, decision.commit.moves),
         )
         decision = replace(decision, commit=commit)
-        # under rules by which nothing can be judged yet, nothing is compared: the next look does that, of every event
-        trail = self._recorder.trail(state.kept, sight, decision) if self._judges(state) else None
-        self._store(state, commit, trail)
-        state.former.told()
+        self._store(state, commit, seen)
         state.memories.take(reopen.values())
         state.memories.take(decision.memories.values())
         state.frozen_under = _frozen_under(state, rules)
@@ -137,12 +116,6 @@ class Decider:
         self._keep_calm(state, begun.look, decision, begun.found)
         self._decided(decision)
         return decision
-
-    def catch_up(self, state: PartnerState, seen: Seen) -> Decision | None:
-        """Looks at the next few events whose trail in the ledger is older than what is known of them. It follows the
-        decisions and their writes, which do not wait for it."""
-        due = self._recorder.next_due(state.kept, self._in_sight(state, seen), len(self._rules.current.rules))
-        return self.decide(state, seen, due) if due else None
 
     def reload(self, state: PartnerState) -> None:
         """Memory as it is stored: what this process believed was decided on something that is no longer so."""
@@ -163,46 +136,28 @@ class Decider:
         state.calm.stir_all()
         state.in_doubt = False
 
-    def _store(self, state: PartnerState, commit: Commit, trail: Trail | None) -> None:
-        """The decision and its trail in one transaction; where the ledger cannot take both, the decision alone.
-
-        A commit whose sync failed is reported as failed and may be there all the same. Where the log has grown, it is,
-        and `StateConflict` has the next look decide on what is stored; nothing may be recorded as decided twice.
-        """
+    def _store(self, state: PartnerState, commit: Commit, seen: Seen) -> None:
+        """The decision with what was seen, in one transaction. Under rules by which nothing can be judged yet, nothing
+        is compared: the next look does that, of every event."""
         state.in_doubt = True  # until the ledger has taken it
-        if trail is not None:
-            try:
-                self._ledger.apply(replace(commit, trail=trail))
-                self._recorder.stored(state.kept, trail)
-            except LedgerUnwritable:
-                self._recorder.rest(state.kept, commit.at)
-                self._nothing_stored(state)
-            else:
-                state.in_doubt = False
-                return
-        if not commit.empty:
+        if self._judges(state):
+            state.stored.under(self._rules.current, state.known_facts())
+            self._recorder.looked(state.stored, seen.memory, commit.at, complete=seen.complete)
+            self._recorder.apply(state.stored, commit)
+        else:
             self._ledger.apply(commit)
         state.in_doubt = False
 
-    def _nothing_stored(self, state: PartnerState) -> None:
-        if self._ledger.last_seq() > state.read_up_to:
-            raise StateConflict(
-                "the ledger has records since this look began, and could not say that it took its own",
-                hint="the next look decides on what is stored",
-            )
-
-    def _sort_out(
-        self, state: PartnerState, seen: Seen, busy: Collection[EventId], anyway: Collection[EventId]
-    ) -> "_SortedOut":
+    def _sort_out(self, state: PartnerState, seen: Seen, busy: Collection[EventId]) -> "_SortedOut":
         """Which of the events that were stirred are looked at, by which rules, and which stay calm after all."""
         now, screen = self._clock.now(), self._screen(state)
         in_sight = self._in_sight(state, seen)
         stirred = state.calm.stirred(in_sight if seen.only is None else seen.only & in_sight, now)
         found = _SortedOut(screen=screen, busy=busy)
-        for event in sorted({*stirred, *anyway}) if anyway else stirred:
+        for event in stirred:
             observation = found.observations[event] = state.observation(event)
             rest = state.calm.rest(event, now)
-            if rest is None or event in busy or event in anyway or event in seen.memory.returned:
+            if rest is None or event in busy or event in seen.memory.returned:
                 found.looked_at.append(event)
                 continue
             verdict = screen.verdict(observation)

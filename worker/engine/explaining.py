@@ -1,23 +1,38 @@
-"""Why each rule did or did not fire for one event: the kept evaluations taken apart, beside memory and writes. Pure.
+"""Why each rule did or did not fire for one event: the daemon's own `decide` on what the ledger holds, taken apart.
 
-Everything comes from the ledger, so it works without the service, beside a running daemon, and years later. The
-condition is taken apart in the text that was judged; where the rule says something else by now, that is said.
+Nothing was stored for this. Facts, memory and writes are the ledger's as of the last look, and the daemon would decide
+the same; of an earlier time it has the facts, and the log's own word of what fired then and what was held.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
-from worker.model.commits import OF_PARTNER, Baseline, Ending, Evaluation, Observed, RuleMemory
-from worker.model.facts import EventId, Json, Known, PartnerId, RuleId
-from worker.model.rules import Rule, RuleSet
+from worker.engine.decide import Decision, decide
+from worker.engine.looks import Look, Settings, sendings_reach
+from worker.guards.situation import as_of_now
+from worker.model.commits import (
+    OF_PARTNER,
+    Baseline,
+    DaemonStatus,
+    Halt,
+    LogFilter,
+    Observed,
+    PartnerMemory,
+    RuleMemory,
+)
+from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId
+from worker.model.rules import Rule, RuleSet, Truth
 from worker.model.writes import Write
-from worker.rules.cel import BadSyntax
-from worker.rules.conditions import CelCondition, condition
-from worker.rules.explain import Explained, explained, scope_of
+from worker.rules.conditions import CelCondition
+from worker.rules.explain import Explained, explained
 from worker.writes.evidence import fact_key, target_value
 from worker.writes.intents import Wanted, wanted
+
+EVENT = FactKey(name="event")
+MILLISECOND = timedelta(milliseconds=1)
+"""Times are typed and printed so exactly: what came within one counts as being there."""
 
 # What a write will do and spend, from the ledger's own facts: the words are `worker.writes.intents`'s.
 
@@ -41,9 +56,11 @@ def wanted_of(ledger: Seen, write: Write) -> Wanted:
     return wanted(write.intent, write.key.item, before, str(currency))
 
 
-Standing = Ending | Literal["removed", "disabled", "not_for_partner", "not_looked_at"]
+# Why a rule did or did not fire.
+
+Standing = Literal["fires", "held", "true", "false", "unknown", "removed", "disabled", "not_for_partner", "not_loaded"]
 STANDINGS: dict[Standing, str] = {
-    "fired": "fired",
+    "fires": "fires at the next look",
     "held": "held",
     "true": "true, nothing to do",
     "false": "not true",
@@ -51,17 +68,38 @@ STANDINGS: dict[Standing, str] = {
     "removed": "removed: it stands in no rule file",
     "disabled": "disabled",
     "not_for_partner": "not for this partner",
-    "not_looked_at": "nobody has looked yet",
+    "not_loaded": "as the log has it",
 }
-"""How a rule stands for the event, in words: how it was last evaluated, or why it is not."""
+"""How a rule stands for the event, in words: how its condition is, or why it is not asked."""
+
+
+class Explainable(Seen, Protocol):
+    """What is asked of the ledger."""
+
+    def status(self) -> DaemonStatus | None: ...
+    def observed_at(self, partner: PartnerId, event: EventId, at: datetime) -> Sequence[Observed]: ...
+    def partner_memory(self, partner: PartnerId) -> PartnerMemory | None: ...
+    def rule_memories(self, partner: PartnerId, event: EventId | None = None) -> Sequence[RuleMemory]: ...
+    def writes(self, *, event: str | None = None, partner: str | None = None) -> Sequence[Write]: ...
+    def log(self, wanted: LogFilter) -> Iterator[dict[str, Json]]: ...
+    def halts(self, now: datetime) -> tuple[Halt, ...]: ...
+    def first_sendings(
+        self, partner: PartnerId, since: datetime
+    ) -> Mapping[tuple[EventId, RuleId], Sequence[datetime]]: ...
+    def episode_writes(self, partner: PartnerId, event: EventId, rule: RuleId, episode: int) -> tuple[Write, ...]: ...
+    def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluated:
-    """One kept evaluation, taken apart. ``parts`` is None where there is no condition, or none that can be read."""
+class LogWord:
+    """What a ``fired`` or ``held`` record says. ``facts``: what the condition used, on a firing."""
 
-    evaluation: Evaluation
-    parts: Explained | None
+    at: datetime
+    kind: str
+    episode: int
+    reason: str
+    why: str
+    facts: Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,99 +114,239 @@ class Watched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleExplained:
-    """One rule for one event. ``last``: the newest evaluation; ``others``: the newest of every other ending, newest
-    first. ``edited``: the rule's condition has another text by now. ``writes``: those that are not final."""
+    """One rule for one event at a moment. ``since``: since when it is held, or has fired and waits. ``until``: until
+    when it is held; ``next_at``: the next time of its ``at``. ``change``: previous, added and removed. ``fired``,
+    ``held``: the log's last such records up to then. ``writes``: those that are not final."""
 
     rule: RuleId
     place: str
     description: str
     standing: Standing
-    last: Evaluated | None
-    others: tuple[Evaluated, ...]
-    edited: bool
+    since: datetime | None
+    reason: str
+    why: str
+    until: datetime | None
+    next_at: datetime | None
+    parts: Explained | None
+    change: Mapping[str, Json]
+    fired: LogWord | None
+    held: LogWord | None
     memory: RuleMemory | None
     watched: tuple[Watched, ...]
     writes: tuple[Write, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EventKnown:
-    """What the ledger holds of one event of one partner. ``text``: gives a condition by its hash, None for none."""
+class EventExplained:
+    """``looked_at``: the partner's last complete list; ``at``: the moment that is explained; ``gone_at``: since when
+    the event is out of sight."""
 
     partner: PartnerId
     event: EventId
-    evaluations: Sequence[Evaluation]
-    memories: Sequence[RuleMemory]
-    writes: Sequence[Write]
-    text: Callable[[str], str | None] = field(repr=False)
+    looked_at: datetime | None
+    at: datetime
+    gone_at: datetime | None
+    rules: tuple[RuleExplained, ...]
 
 
-def explain(known: EventKnown, rules: RuleSet | None, only: RuleId | None = None) -> tuple[RuleExplained, ...]:
-    """Every rule of the folder and every rule that the ledger remembers for the event, by id. Without rules, because
-    their folder does not load, each as the ledger knows it."""
-    by_id = {} if rules is None else {rule.id: rule for rule in rules.rules}
-    ids = {*by_id, *(one.rule for one in known.evaluations), *(one.rule for one in known.memories)}
-    loaded = rules is not None
-    return tuple(_explained(known, one, by_id.get(one), loaded=loaded) for one in sorted(ids) if only in (None, one))
+def last_look(ledger: Explainable, partner: PartnerId) -> datetime | None:
+    """The newest complete list that the ledger knows of."""
+    said = ledger.status()
+    partners = said.body.get("partners") if said is not None else None
+    one = partners.get(partner) if isinstance(partners, dict) else None
+    last = one.get("last_ok_at") if isinstance(one, dict) else None
+    memory = ledger.partner_memory(partner)
+    found = [datetime.fromisoformat(last)] if isinstance(last, str) else []
+    if memory is not None and memory.listed_at is not None:
+        found.append(memory.listed_at)
+    return max(found, default=None)
 
 
-def _explained(known: EventKnown, rule_id: RuleId, rule: Rule | None, *, loaded: bool) -> RuleExplained:
-    kept = [one for one in known.evaluations if one.rule == rule_id]
-    taken = [Evaluated(evaluation=one, parts=_parts(known, one, rule)) for one in reversed(kept)]
-    memory = next((one for one in known.memories if one.rule == rule_id), None)
-    last = taken[0] if taken else None
-    return RuleExplained(
-        rule=rule_id,
-        place="" if rule is None else f"{rule.file}:{rule.line}",
-        description="" if rule is None else rule.description,
-        standing=_standing(known, rule, last) if loaded else _ending(last),
-        last=last,
-        others=tuple(taken[1:]),
-        edited=rule is not None and last is not None and last.evaluation.when_hash != rule.when_hash,
-        memory=memory,
-        watched=tuple(_watched(memory)),
-        writes=tuple(one for one in known.writes if rule_id in (one.key.rule, *one.rules) and not one.final),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked. ``at``: an earlier time than the last look. ``only``: one rule. ``rules``: None where their folder
+    does not load; then each is told as the ledger knows it."""
+
+    partner: PartnerId
+    event: EventId
+    now: datetime
+    rules: RuleSet | None
+    settings: Settings
+    at: datetime | None = None
+    only: RuleId | None = None
+
+
+def explain(ledger: Explainable, asked: Question) -> EventExplained:
+    """Every rule of the folder, and every rule that the ledger remembers for the event, by id."""
+    looked_at = last_look(ledger, asked.partner)
+    at = asked.at or looked_at or asked.now
+    memory = ledger.partner_memory(asked.partner) or PartnerMemory(partner=asked.partner)
+    memories = {one.rule: one for one in ledger.rule_memories(asked.partner, asked.event)}
+    words = _words(ledger, asked, at)
+    loaded = {} if asked.rules is None else {rule.id: rule for rule in asked.rules.rules}
+    judged = _Judged(ledger, asked, at, memory, memories) if asked.rules is not None else None
+    halts = ledger.halts(asked.now)
+    of_event = ledger.writes(event=asked.event, partner=asked.partner)
+    writes = [as_of_now(one, halts) for one in of_event if not one.final]
+    known = {*loaded, *memories, *(rule for rule, _ in words)}
+    return EventExplained(
+        partner=asked.partner,
+        event=asked.event,
+        looked_at=looked_at,
+        at=at,
+        gone_at=memory.gone.get(asked.event),
+        rules=tuple(
+            _explained(
+                loaded.get(rule_id) or rule_id,
+                judged,
+                (words.get((rule_id, "fired")), words.get((rule_id, "held"))),
+                memories.get(rule_id),
+                [one for one in writes if rule_id in (one.key.rule, *one.rules)],
+            )
+            for rule_id in sorted(known)
+            if asked.only in (None, rule_id)
+        ),
     )
 
 
-def _standing(known: EventKnown, rule: Rule | None, last: Evaluated | None) -> Standing:
-    if rule is None:
-        return "removed"
-    if not rule.enabled:
-        return "disabled"
-    if rule.partners is not None and known.partner not in rule.partners:
-        return "not_for_partner"
-    return _ending(last)
+class _Judged:
+    """What `decide` makes of the event. Of an earlier time there is no memory: what fired and was held then is told by
+    the log."""
+
+    def __init__(
+        self,
+        ledger: Explainable,
+        asked: Question,
+        at: datetime,
+        memory: PartnerMemory,
+        memories: Mapping[RuleId, RuleMemory],
+    ) -> None:
+        rules = asked.rules or RuleSet()
+        self.partner, self.event, self.at, self.past = asked.partner, asked.event, at, asked.at is not None
+        seen = (
+            ledger.observed(asked.partner, asked.event)
+            if asked.at is None
+            else ledger.observed_at(asked.partner, asked.event, asked.at + MILLISECOND)
+        )
+        facts = {one.key: _as_of(one, at) for one in seen if not one.key.name.startswith("#")}
+        self.decision: Decision = decide(
+            rules,
+            Look(
+                partner=asked.partner,
+                now=at,
+                memory=PartnerMemory(partner=asked.partner) if self.past else memory,
+                observations={asked.event: Observation(partner=asked.partner, event=asked.event, facts=facts)},
+                memories={} if self.past else {(asked.event, rule): one for rule, one in memories.items()},
+                writes=()
+                if self.past
+                else tuple(one for one in ledger.writes(event=asked.event, partner=asked.partner) if not one.final),
+                sendings={} if self.past else ledger.first_sendings(asked.partner, at - sendings_reach(rules.rules)),
+                ended=lambda event, rule, episode: ledger.episode_writes(asked.partner, event, rule, episode),
+                on_target=lambda event, target: ledger.target_writes(asked.partner, event, target),
+            ),
+            asked.settings,
+        )
+        self.firing = {one.rule for one in self.decision.commit.records if one.kind == "fired"}
 
 
-def _ending(last: Evaluated | None) -> Standing:
-    return "not_looked_at" if last is None else last.evaluation.ending
+def _as_of(one: Observed, at: datetime) -> Fact:
+    """The event itself is in every complete list: what the last one did not change it has shown again."""
+    shown = one.key == EVENT and isinstance(one.fact, Known)
+    return replace(one.fact, read_at=at) if shown and isinstance(one.fact, Known) else one.fact
 
 
-def _parts(known: EventKnown, one: Evaluation, rule: Rule | None) -> Explained | None:
-    found = _condition(known, one, rule)
-    return None if found is None else explained(found, scope_of(one))
+def _words(ledger: Explainable, asked: Question, at: datetime) -> dict[tuple[RuleId, str], LogWord]:
+    """The last firing and the last hold of each rule that the log tells up to then."""
+    found: dict[tuple[RuleId, str], LogWord] = {}
+    for record in ledger.log(LogFilter(partner=asked.partner, event=asked.event)):
+        kind, said_at, episode = str(record["kind"]), datetime.fromisoformat(str(record["at"])), record["episode"]
+        if kind in ("fired", "held") and record["write"] is None and record["rule"] is not None and said_at <= at:
+            found[RuleId(str(record["rule"])), kind] = LogWord(
+                at=said_at,
+                kind=kind,
+                episode=episode if isinstance(episode, int) else 0,
+                reason=str(record["reason"] or ""),
+                why=str(record["why"]),
+                facts=record["facts"],
+            )
+    return found
 
 
-def _condition(known: EventKnown, one: Evaluation, rule: Rule | None) -> CelCondition | None:
-    """The condition in the text that was judged."""
-    if rule is not None and rule.when_hash == one.when_hash:
-        return rule.when if isinstance(rule.when, CelCondition) else None
-    source = known.text(one.when_hash)
-    try:
-        return None if source is None else condition(source)
-    except BadSyntax:
-        return None  # an older program took what this one does not read
+def _explained(
+    rule: Rule | RuleId,
+    judged: _Judged | None,
+    words: tuple[LogWord | None, LogWord | None],
+    memory: RuleMemory | None,
+    writes: Iterable[Write],
+) -> RuleExplained:
+    fired, held = words
+    known = rule if isinstance(rule, Rule) else None
+    told = RuleExplained(
+        rule=known.id if known is not None else RuleId(str(rule)),
+        place="" if known is None else f"{known.file}:{known.line}",
+        description="" if known is None else known.description,
+        standing="removed" if judged is not None else "not_loaded",
+        since=None,
+        reason="",
+        why="",
+        until=None,
+        next_at=None,
+        parts=None,
+        change={},
+        fired=fired,
+        held=held,
+        memory=memory,
+        watched=tuple(_watched(memory)),
+        writes=tuple(writes),
+    )
+    if known is None or judged is None:
+        return told
+    if not known.enabled:
+        return replace(told, standing="disabled")
+    if not known.looks_at(judged.partner):
+        return replace(told, standing="not_for_partner")
+    return _stands(told, known, judged)
 
 
-def _watched(memory: RuleMemory | None) -> Iterable[Watched]:
-    if memory is None:
-        return
-    for key, base in sorted(memory.baselines.items()):
-        pending = key in memory.pending
+def _stands(told: RuleExplained, rule: Rule, judged: _Judged) -> RuleExplained:
+    """How the condition is, and what holds the rule where it is true."""
+    pair = (judged.event, rule.id)
+    judgement, brake = judged.decision.judged.get(pair), judged.decision.held.get(pair)
+    scope = judged.decision.scope(judged.event, rule)
+    if rule.when is not None and judgement is None:
+        judgement = rule.when.judge(scope)  # a rule with `at`, between its times
+    told = replace(
+        told,
+        standing={Truth.FALSE: "false", Truth.UNKNOWN: "unknown"}.get(judgement.truth, "true") if judgement else "true",  # type: ignore[arg-type] # literals
+        why=judgement.why if judgement is not None else "",
+        parts=explained(rule.when, scope) if isinstance(rule.when, CelCondition) else None,
+        change=scope.extra,
+        next_at=rule.at.next(judged.at) if rule.at is not None else None,
+    )
+    if told.standing == "false":
+        return told
+    if judged.past:
+        last = max((one for one in (told.fired, told.held) if one is not None), key=lambda one: one.at, default=None)
+        if told.standing != "true" or last is None:
+            return told
+        standing: Standing = "held" if last.kind == "held" else "true"
+        return replace(told, standing=standing, since=last.at, reason=last.reason, why=last.why)
+    if brake is not None:
+        since = told.held.at if told.held is not None and told.held.reason == brake.reason else judged.at
+        standing = "unknown" if told.standing == "unknown" else "held"
+        return replace(told, standing=standing, since=since, reason=brake.reason, why=brake.why, until=brake.until)
+    if told.standing == "true" and rule.id in judged.firing:
+        return replace(told, standing="fires")
+    open_since = told.memory.fired_at if told.memory is not None and told.memory.open else None
+    return replace(told, since=open_since if told.standing == "true" else None)
+
+
+def _watched(memory: RuleMemory | None) -> Iterator[Watched]:
+    for key, base in sorted(memory.baselines.items()) if memory is not None else ():
+        pending = key in memory.pending if memory is not None else False
         yield Watched(
             key=key,
             remembered=base,
-            pending=memory.pending.get(key),
-            pending_since=memory.pending_since if pending else None,
+            pending=memory.pending.get(key) if memory is not None else None,
+            pending_since=memory.pending_since if pending and memory is not None else None,
         )

@@ -142,7 +142,7 @@ class FactReader:
             wanted = {key for _, keys in by_rule for key in keys}
             facts = state.facts.get(event, {})
             for key in [key for key in facts if key not in wanted and key != EVENT]:
-                state.lay_aside(event, key)
+                del state.facts[event][key]
             own = frozenset(key for key in wanted if key not in state.shared)
             if own:
                 weight = weight_of((priority for priority, keys in by_rule if keys), seen, now)

@@ -5,198 +5,30 @@ complete list is asked for by itself before anything is concluded; while it answ
 Nothing here decides, and nothing is written: what must be remembered is handed to the cycle.
 """
 
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from itertools import pairwise
 from math import ceil, floor
-from typing import TypeGuard
 from zlib import crc32
 
 from worker.engine.factreads import FactReader
 from worker.engine.looks import shut
 from worker.engine.parts import Parts
-from worker.engine.ports import Ledger, Listing, Urgency
-from worker.engine.state import EVENT, PARTNER, SETUP, WATCHED, PartnerState
-from worker.engine.whose import Change, Told, Was, WatchedField, is_ours, is_told, last_told
-from worker.model.actions import ACTIONS
+from worker.engine.ports import Listing, Urgency
+from worker.engine.state import EVENT, PARTNER, PartnerState
 from worker.model.commits import PartnerMemory
-from worker.model.errors import LedgerUnwritable
 from worker.model.exchange import PartOfList
 from worker.model.facts import (
-    BEFORE_ALL,
-    EVENT_FIELDS,
-    PARTNER_FIELDS,
-    SETUP_FIELDS,
     EventId,
     Fact,
     FactKey,
-    Json,
     Known,
-    PartnerId,
-    Place,
     Unknown,
 )
-from worker.model.records import Record, ToldChange
+from worker.model.records import Record
 from worker.model.rules import Rule
 from worker.reading.plan import Want, choose, delays, facts_per_look, requests_in
-from worker.rules.mentions import looked_at
-
-# Records of what changed outside: a field that some rule looks at has another value, and whose doing that was.
-#
-# An auditor asks "who paused this?"; the answer must also be there where it was not the worker.
-
-LISTS = frozenset({"permissions", "features"})
-"""Lists of the whole partner whose changes are worth a record."""
-
-
-def changes_seen(
-    ledger: Told, state: PartnerState, rules: Iterable[Rule], now: datetime, among: Container[EventId] | None = None
-) -> list[Record]:
-    """A record for each change of a watched field since that was last logged, also of one that was taken back since,
-    of all events or of those ``among`` them that were looked at. What cannot be read now has not changed yet; what
-    cannot be asked of the ledger now is told later."""
-    found = [place for place in state.former.before if among is None or place[0] in among]
-    records: list[Record] = []
-    if not found:
-        return records
-    log_seq: int | None = None
-    fields = watched_fields(rules)
-    state.untold = None
-    for event, key in found:
-        new = state.latest(event, key)
-        if not isinstance(new, Known):
-            continue
-        try:
-            log_seq = ledger.last_seq() if log_seq is None else log_seq
-            records.extend(_told_of(ledger, state, (event, key), fields.get(key.name, ()), now))
-        except LedgerUnwritable as problem:
-            state.untold = f"a change of {event} cannot be told: {problem}"
-        else:
-            state.former.tells((event, key), new, log_seq)
-    return records
-
-
-def shared_changes(partner: PartnerId, key: FactKey, old: Fact | None, new: Fact, now: datetime) -> list[Record]:
-    """Records of what a fact of the whole partner says otherwise now: fields of its record, permissions and flags."""
-    if not (isinstance(old, Known) and isinstance(new, Known)):
-        return []
-    was, now_is = old.value, new.value
-    if isinstance(was, Mapping) and isinstance(now_is, Mapping):
-        names = [name for name in PARTNER_FIELDS if name in was and name in now_is and was[name] != now_is[name]]
-        return [
-            Record(
-                at=now,
-                kind="observed",
-                why=f"{key.name}.{name} changed from {was[name]!r} to {now_is[name]!r}",
-                partner=partner,
-                facts={f"{key.name}.{name}": now_is[name], "before": was[name]},
-            )
-            for name in names
-        ]
-    if key.name in LISTS and isinstance(was, list) and isinstance(now_is, list):
-        gained, lost = [one for one in now_is if one not in was], [one for one in was if one not in now_is]
-        why = f"{key.name} changed: gained {gained or 'nothing'}, lost {lost or 'nothing'}"
-        facts: dict[str, Json] = {key.name: now_is, "before": was}
-        return [Record(at=now, kind="observed", why=why, partner=partner, facts=facts)] if gained or lost else []
-    return []
-
-
-def lacked_until_now(
-    ledger: Ledger, partner: PartnerId, stored: Mapping[EventId, Mapping[FactKey, Fact]], but: Container[EventId]
-) -> dict[Place, tuple[Was, ...]]:
-    """What watched facts were when a process before read that last, as far as they lack it as they are ``stored``, or
-    cannot be read. ``but``: not of these events, which may be others by now."""
-    facts = ((event, key, known.get(key)) for event, known in stored.items() if event not in but for key in WATCHED)
-    lacking = {(event, key): _lacked(fact) for event, key, fact in facts if fact is not None}
-    asked = {place: names for place, names in lacking.items() if names is None or names}
-    values = ledger.last_values(partner, asked) if asked else {}
-    return {
-        place: (Was(fact=Known(value=dict(found), read_at=BEFORE_ALL), seen_to=0),) for place, found in values.items()
-    }
-
-
-def _lacked(fact: Fact) -> Collection[str] | None:
-    return fact.gaps.keys() if isinstance(fact, Known) else None
-
-
-def watched_fields(rules: Iterable[Rule]) -> Mapping[str, tuple[str, ...]]:
-    """The fields of the watched facts that some rule names or writes, by fact."""
-    rules = list(rules)
-    named = looked_at(rules)
-    found: dict[str, tuple[str, ...]] = {}
-    for key, documented in ((EVENT, EVENT_FIELDS), (SETUP, SETUP_FIELDS)):
-        fields = named.get(key.name, frozenset())
-        written = {
-            field
-            for rule in rules
-            for step in rule.do
-            for fact, field in ACTIONS[step.action].writes
-            if fact == key.name
-        }
-        found[key.name] = tuple(sorted((set(documented) if fields is None else fields) | (written - {""})))
-    return found
-
-
-def _told_of(ledger: Told, state: PartnerState, place: Place, fields: Iterable[str], now: datetime) -> list[Record]:
-    """The changes of one fact, field by field."""
-    (event, key), new = place, state.latest(*place)
-    if not isinstance(new, Known):
-        return []
-    of_fact = (state.partner, event, key.name)
-    seen = [*state.former.values(place, new, lambda after: is_told(ledger, of_fact, after)), Was(fact=new, seen_to=0)]
-    since = state.former.unsure.get(place)
-    more = () if since is None else ledger.changes_told(state.partner, event, since.seq)
-    records: list[Record] = []
-    for name in fields:
-        field = WatchedField(partner=state.partner, event=event, fact=key.name, field=name)
-        had = [(one.fact.value[name], one.seen_to) for one in seen if _has(one.fact.value, name)]
-        if since is not None:
-            had = _as_told(more, field, since.at, had, read_now=_has(new.value, name))
-        records.extend(_changes(ledger, field, had, now))
-    return records
-
-
-def _as_told(
-    told: Iterable[ToldChange], field: WatchedField, since: datetime, had: list[tuple[Json, int]], *, read_now: bool
-) -> list[tuple[Json, int]]:
-    """The values of a field, which begin with what the log told last where that is newer than what another process
-    stored. What this one has seen is no older. ``read_now``: the newest of them is what the field is."""
-    stored = had[: len(had) - read_now][:1]
-    if any(seen_to for _, seen_to in stored):
-        return had
-    last = last_told(told, field, tuple(was for was, _ in stored), since)
-    return [*((one, 0) for one in last), *had[len(stored) :]]
-
-
-def _has(value: Json, name: str) -> TypeGuard[dict[str, Json]]:
-    return isinstance(value, Mapping) and name in value
-
-
-def _changes(ledger: Told, field: WatchedField, had: Sequence[tuple[Json, int]], now: datetime) -> list[Record]:
-    """The changes of one field. ``had``: its values, oldest first, each with how far the log had come when it was last
-    seen to be so."""
-    records: list[Record] = []
-    for (was, seen_to), (now_is, _) in pairwise(had):
-        if was != now_is:
-            change = Change(was=was, now_is=now_is, seen_to=seen_to)
-            records.append(_record(field, (was, now_is), now, own=is_ours(ledger, field, change, records)))
-    return records
-
-
-def _record(field: WatchedField, values: tuple[Json, Json], now: datetime, *, own: bool) -> Record:
-    was, now_is = values
-    whose = "by the worker's own write" if own else "not by the worker"
-    return Record(
-        at=now,
-        kind="observed",
-        why=f"{field.name} changed from {was!r} to {now_is!r}, {whose}",
-        partner=field.partner,
-        event=field.event,
-        facts={field.name: now_is, "before": was, "ours": own},
-    )
-
 
 ACCOUNT = frozenset({"permissions", "features"})
 """What the account may do for the partner: fetched when the partner is first looked at, and again after a change."""
@@ -260,7 +92,6 @@ class Observer:
     def __init__(self, parts: Parts) -> None:
         self._clock = parts.clock
         self._service = parts.service
-        self._ledger = parts.ledger
         self._settings = parts.settings
         self._rules = parts.rules
         self._reader = FactReader(parts)
@@ -277,7 +108,7 @@ class Observer:
             await self._read_shared(state, self._looking(state))
         rules = self._looking(state)
         under = (self._rules.current, state.products_off)
-        same_rules = state.wanted_under == under and state.kept.rules is self._rules.current
+        same_rules = state.wanted_under == under and state.stored.rules is self._rules.current
         course = Course(began=self._clock.now(), rules=rules, tell=tell)
 
         async def hear(part: PartOfList) -> None:
@@ -302,7 +133,6 @@ class Observer:
         memory = self._sight(state, memory, in_sight, now)
         self._reader.want(state, rules, state.calm.stirred(in_sight, now) if state.wanted_under == under else in_sight)
         state.wanted_under = under
-        records.extend(changes_seen(self._ledger, state, rules, now))
         if listing.complete:
             memory = replace(memory, listed_at=now)
             state.last_ok_at, state.last_error = now, None
@@ -323,13 +153,10 @@ class Observer:
     async def facts(self, state: PartnerState, seen: Seen) -> Seen:
         """The facts that cost a request each, of the partner and of the events in sight, while room is left."""
         rules = self._looking(state)
-        records = await self._read_shared(state, rules)
+        news = await self._read_shared(state, rules)
         changed = await self._reader.read_facts(state, rules, seen.in_sight, seen.room)
         self._expect(state, seen)
-        only = changed if records is None else None
-        if changed or records is not None:  # else nothing is decided on, and stored; then the next list does it
-            records = [*(records or ()), *changes_seen(self._ledger, state, rules, self._clock.now())]
-        return replace(seen, memory=state.memory, store=False, records=tuple(records or ()), only=only)
+        return replace(seen, memory=state.memory, store=False, records=(), only=None if news else changed)
 
     def _expect(self, state: PartnerState, seen: Seen) -> None:
         """Finds out anew how soon changes are seen; now and then, because it takes all wanted facts together."""
@@ -374,8 +201,7 @@ class Observer:
         at_once = self._settings.pairs_at_once
         if len(state.calm.portions(sorted(changed), len(course.rules), at_once, self._clock.now())) < 2:  # else later
             self._reader.want(state, course.rules, sorted(changed))
-            records = changes_seen(self._ledger, state, course.rules, self._clock.now(), changed)
-            self._tell(state, course, changed, tuple(records))
+            self._tell(state, course, changed)
         share = part.pages / part.of_pages
         course.heard += share
         course.room += self._facts_per_look(state, part.of_pages) * share
@@ -385,13 +211,11 @@ class Observer:
             course.room -= room
             self._tell(state, course, await self._reader.read_facts(state, course.rules, in_sight, room))
 
-    def _tell(
-        self, state: PartnerState, course: Course, events: AbstractSet[EventId], records: tuple[Record, ...] = ()
-    ) -> None:
+    def _tell(self, state: PartnerState, course: Course, events: AbstractSet[EventId]) -> None:
         if events:
             memory = self._gap(state.memory, course.began)
             course.fired = course.tell(
-                Seen(in_sight=events, only=events, memory=memory, store=False, records=records, complete=False)
+                Seen(in_sight=events, only=events, memory=memory, store=False, records=(), complete=False)
             )
 
     def _room(self, state: PartnerState, listing: Listing, course: Course) -> int:
@@ -420,8 +244,9 @@ class Observer:
     ) -> tuple[PartnerMemory, list[Record]]:
         """A reset that gives the ids to other events at once, so that none is seen to vanish. What was known of the
         events before is forgotten: compared with it, everything would have changed."""
-        pending = [(event, olds[0].fact) for (event, key), olds in state.former.before.items() if key == EVENT and olds]
-        others = [event for event, old in pending if _is_another(old, state.fact(event, EVENT))]
+        stored = state.stored
+        changed = [event for event, key in stored.seen if key == EVENT and event in stored.facts]
+        others = [one for one in changed if _is_another(stored.facts[one].get(EVENT), state.fact(one, EVENT))]
         known = len(state.known - memory.gone.keys())
         if len(others) < RESET_AT_LEAST or 2 * len(others) <= known:
             return memory, []
@@ -429,6 +254,7 @@ class Observer:
             now_there = state.facts[event][EVENT]
             state.forget(event)
             state.facts[event] = {EVENT: now_there}
+            stored.saw((event, EVENT), now_there)
         why = f"{len(others)} of {known} events became others under their ids; what they lead to waits for approval"
         record = Record(at=now, kind="observed", reason="reset", why=why, partner=state.partner)
         returned = {**memory.returned, **dict.fromkeys(others, now)}
@@ -473,12 +299,10 @@ class Observer:
             return memory
         return replace(memory, gone=gone, returned=returned)
 
-    async def _read_shared(self, state: PartnerState, rules: Iterable[Rule]) -> list[Record] | None:
+    async def _read_shared(self, state: PartnerState, rules: Iterable[Rule]) -> bool:
         """Facts of the whole partner: those that rules name, the partner record that guards every write, and what the
-        account may do, once and again when the partner's record has changed. What is worth a record of it; None where
-        nothing says anything else than before."""
+        account may do, once and again when the partner's record has changed. Whether any says something else now."""
         changed: list[FactKey] = []
-        records: list[Record] = []
         named = {name for rule in rules for name in rule.names} & self._settings.shared
         for key in [PARTNER, *(FactKey(name=name) for name in sorted((named | ACCOUNT) - {PARTNER.name}))]:
             old = state.shared.get(key)
@@ -487,8 +311,7 @@ class Observer:
             fact = await self._service.read(state.partner, None, key, urgency=Urgency.FACT)
             if state.observe_shared(key, fact):
                 changed.append(key)
-                records.extend(shared_changes(state.partner, key, old, fact, self._clock.now()))
-        return records if changed else None
+        return bool(changed)
 
     def _still_good(self, key: FactKey, old: Fact | None, *, named: bool, anew: bool) -> bool:
         """Whether a fact of the whole partner need not be read now."""

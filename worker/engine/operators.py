@@ -10,10 +10,11 @@ from typing import Protocol
 
 from worker.engine.edits import reopened, with_remembered
 from worker.engine.looks import EngineSettings, policy_for
-from worker.model.commits import Commit, LogFilter, MemoryChange, Move, RuleMemory
+from worker.engine.whose import attributed
+from worker.model.commits import Commit, MemoryChange, Move, RuleMemory
 from worker.model.errors import WorkerError
 from worker.model.facts import EventId, Json, Observation, PartnerId, RuleId
-from worker.model.records import Record, of_write
+from worker.model.records import Doing, Record, of_write
 from worker.model.rules import Rule, Scope
 from worker.model.writes import NO_RULE, Plan, State, Write, WriteKey
 from worker.writes.intents import plan_steps
@@ -114,16 +115,11 @@ def _reopened(memory: RuleMemory, write: Write) -> RuleMemory:
 # The command stores what comes of it in a short transaction of its own; a running daemon sends it as any other write.
 
 
-class Log(Protocol):
-    """Where the changes that looks have seen stand."""
-
-    def log(self, wanted: LogFilter) -> Iterator[dict[str, Json]]: ...
-
-
-class History(Log, Protocol):
+class History(Protocol):
     """What an undo asks of the ledger."""
 
     def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]: ...
+    def doings(self, partner: PartnerId, event: EventId) -> Sequence[Doing]: ...
     def writes(
         self, *, event: str | None = None, partner: str | None = None, rule: str | None = None
     ) -> list[Write]: ...
@@ -170,41 +166,37 @@ def _last_undo(history: History, partner: PartnerId, event: EventId) -> int:
     return max((write.key.episode for write in history.writes(rule=NO_RULE, partner=partner, event=event)), default=0)
 
 
-def touched_meanwhile(log: Log, undo: Write, history: Iterable[Write]) -> str | None:
+def touched_meanwhile(history: History, undo: Write, of_target: Iterable[Write]) -> str | None:
     """What the log says of a change of an undo's field that was not the worker's, since the newest write that it undoes
     and that may have had an effect was sent, or since the undo was planned where none may: then the field may read as
-    it was left, and it was another hand that left it so. ``history``: every write of the target."""
-    undone = undone_by(undo, history)
-    if undone:
-        return _foreign(log)(undone[0])
-    planned = next(log.log(LogFilter(write=undo.id, limit=1)), None)
-    seq = planned["seq"] if planned is not None else 0
-    return _by_another(log, undo, LogFilter(after_seq=seq if isinstance(seq, int) else 0))
+    it was left, and it was another hand that left it so. ``of_target``: every write of the target."""
+    undone = undone_by(undo, of_target)
+    return _by_another(history, undone[0] if undone else undo)
 
 
-def _foreign(log: Log) -> Foreign:
-    def changed(write: Write) -> str | None:
-        """The same of a write's field, after the write was sent. What came after it goes by the log's numbers, and by
-        the time only where the log does not tell: a wall clock that was set back turns times round."""
-        since = None if write.sent_seq else write.last_sent_at
-        return _by_another(log, write, LogFilter(after_seq=write.sent_seq, since=since))
-
-    return changed
+def _foreign(history: History) -> Foreign:
+    return lambda write: _by_another(history, write)
 
 
-def _by_another(log: Log, write: Write, wanted: LogFilter) -> str | None:
-    """What these records tell of another hand's change of the write's target. Not what they tell before the first that
-    says that the worker made of the target what the write asks for: a look tells of changes in their order, and of some
-    after a write that came later."""
-    name, made = f"event.{write.intent.target}", write.intent.wanted.get(write.intent.target)
+def _by_another(history: History, write: Write) -> str | None:
+    """What the log tells of another hand's change of the write's target after it was sent, or planned where it was not.
+    That goes by the log's numbers, and by times only where the log does not tell: a wall clock is set back. Not what it
+    tells before the first record of the worker's own change to what the write asks for: a look tells of changes in
+    their order, and of some after a write that came later."""
+    key, name = write.key, f"event.{write.intent.target}"
+    doings = history.doings(key.partner, key.event)
+    makers = attributed(doings, history.writes(event=key.event, partner=key.partner))
+    since = write.last_sent_at if write.sent and not write.sent_seq else None
+    planned = next((one.seq for one in doings if one.write == write.id), 0)
+    after = write.sent_seq if write.sent else planned
     found, came = None, False
-    for record in log.log(replace(wanted, partner=write.key.partner, event=write.key.event)):
-        facts = record["facts"]
-        if record["kind"] != "observed" or not isinstance(facts, Mapping) or name not in facts:
+    for one in doings:
+        facts = one.facts or {}
+        if one.seq not in makers or name not in facts or one.seq <= after or (since is not None and one.at < since):
             continue
-        if not facts["ours"]:
-            found = found or f"another hand has changed {name} since, to {facts[name]!r} (log record {record['seq']})"
-        elif facts[name] == made and not came:
+        if makers[one.seq] is None:
+            found = found or f"another hand has changed {name} since, to {facts[name]!r} (log record {one.seq})"
+        elif facts[name] == write.intent.wanted.get(write.intent.target) and not came:
             found, came = None, True
     return found
 

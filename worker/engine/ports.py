@@ -3,7 +3,7 @@
 Only `worker.cli.wiring` and the simulation build the real ones. A port says nothing of httpx, SQL or files.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -12,7 +12,6 @@ from worker.model.commits import (
     Brake,
     Commit,
     DaemonStatus,
-    Evaluation,
     Halt,
     LogFilter,
     Observed,
@@ -33,8 +32,8 @@ from worker.model.exchange import (
     WriteRequest,
     told_nobody,
 )
-from worker.model.facts import EventId, Fact, FactKey, Json, PartnerId, Place, RuleId, WriteId
-from worker.model.records import ToldChange
+from worker.model.facts import EventId, Fact, FactKey, Json, PartnerId, RuleId, WriteId
+from worker.model.records import Doing
 from worker.model.rules import Truth
 from worker.model.writes import Intent, Write
 
@@ -184,23 +183,16 @@ class Ledger(Protocol):
         """Whether a person has reopened anything of the partner since that record: its memory changed in the ledger."""
         ...
 
-    def changed(self, partner: PartnerId, after_seq: int) -> frozenset[EventId]:
-        """The events of the partner of which a record after that one tells a change."""
+    def last_change(self, partner: PartnerId) -> int:
+        """The number of the newest change of the partner's facts; 0 where there is none."""
         ...
 
-    def changes_told(self, partner: PartnerId, event: EventId, after_seq: int) -> Sequence[ToldChange]:
-        """What the records after that one tell of changes of the event, oldest first."""
+    def doings(self, partner: PartnerId, event: EventId) -> Sequence[Doing]:
+        """What tells who changed a field of the event, oldest first; see `worker.engine.whose`."""
         ...
 
-    def last_values(
-        self, partner: PartnerId, lacking: Mapping[Place, Collection[str] | None]
-    ) -> Mapping[Place, Mapping[str, Json]]:
-        """What fields of facts were when they were read last, of such as the facts lack now, or all of them (None) of
-        one that cannot be read now; as far as that is kept."""
-        ...
-
-    def evaluations(self, events: Sequence[EventId], partner: PartnerId | None = None) -> Sequence[Evaluation]:
-        """The stored evaluations of these events, by event, rule and time."""
+    def writes(self, *, event: str | None = None, partner: str | None = None, rule: str | None = None) -> list[Write]:
+        """Every write, oldest first, narrowed by what is given."""
         ...
 
     def observed(self, partner: PartnerId, event: EventId | None = None) -> Sequence[Observed]:

@@ -1,136 +1,236 @@
-"""Keeps the trail of the looks: observed facts as they change, and evaluations where they say something new.
+"""What the ledger holds of a partner's facts, and what was seen since: it is stored with the next commit, whatever for.
 
-Beside the decision and never in its way: it decides nothing, a quiet cycle writes nothing, and where the ledger cannot
-take it, the decision is stored without it and recording rests for a while. What it knows of the ledger is a copy, read
-once at start, so that most looks cost one comparison a fact.
+A change is one row, and one record for each field of it that some rule looks at, in the very transaction that decides
+on it. `Stored` is a copy of what is there, taken over only after a commit succeeded, so a quiet cycle writes nothing,
+and there is nothing that would have to be brought into line after a crash.
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from itertools import islice
 
-from worker.engine.decide import Decision
 from worker.engine.parts import Parts
-from worker.model.commits import (
-    MEMORY,
-    OF_PARTNER,
-    SILENCE,
-    Change,
-    Ending,
-    Evaluation,
-    Observed,
-    PartnerMemory,
-    SeenFact,
-    Trail,
-)
-from worker.model.errors import LedgerUnwritable
+from worker.model.actions import ACTIONS
+from worker.model.commits import MEMORY, OF_PARTNER, SILENCE, Change, Changes, Commit, Observed, PartnerMemory
+from worker.model.errors import StateConflict
 from worker.model.facts import (
+    EVENT_FIELDS,
+    PARTNER_FIELDS,
+    SETUP_FIELDS,
     EventId,
     Fact,
     FactKey,
     Json,
     Known,
-    Observation,
     PartnerId,
     Place,
-    RuleId,
-    Unknown,
     spelled,
 )
 from worker.model.records import Record
-from worker.model.rules import Rule, RuleSet, Truth
-from worker.rules.mentions import Fields, decides, narrowed, worth_keeping
+from worker.model.rules import Rule, RuleSet
+from worker.model.writes import Write
+from worker.rules.mentions import Fields, looked_at, narrowed, worth_keeping
 
-# How an evaluation ended, and whether that is worth storing. Pure.
-#
-# An evaluation is made from what `decide` has given, never from a second judgement. It is stored where its ending or
-# the values that decided are others than those that stand in the ledger; the words, and when a fact was read, decide
-# nothing.
-
-Pair = tuple[EventId, RuleId]
-JUST_AFTER = timedelta(microseconds=1)
-_ENDINGS: Mapping[Truth, Ending] = {Truth.TRUE: "true", Truth.FALSE: "false", Truth.UNKNOWN: "unknown"}
+WATCHED: Mapping[str, Iterable[str]] = {"event": EVENT_FIELDS, "setup": SETUP_FIELDS}
+"""Facts whose changes are worth a record, field by field, with their documented fields."""
+LISTS = frozenset({"permissions", "features"})
+"""Lists of the whole partner whose changes are worth a record."""
+UNSTORED_MOST = 16
+"""So many values of a fact are kept until they can be stored; of more, the newest takes the place of the one before."""
+SILENCE_LONGER_THAN = timedelta(minutes=1)
+"""A time without a complete list that is kept as a silence."""
+FORGET_EVERY = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluated:
-    """One decision, to be asked how the evaluation of a pair ended. ``fired``: the records of its firings."""
+class Trial:
+    """What one commit is to store. ``counts``: how many of the values seen of each fact are in it; ``reached``: the
+    partner's last change in the ledger before it."""
+
+    changes: tuple[Change, ...]
+    counts: Mapping[Place, int]
+    reached: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Stored:
+    """``facts``: as they stand in the ledger; ``lacked``: of records, what the fields that cannot be read now were when
+    they were read last. ``seen``: what each fact was since, oldest first; what came and went is two changes, perhaps of
+    two hands. ``anew``: events that are others than those that the ledger knows by their ids. ``rules``: the rules by
+    which fields are ``kept``, and ``watched``. ``trial``: a commit of which nobody knows whether it is stored."""
 
     partner: PartnerId
-    now: datetime
-    decision: Decision
-    fired: Mapping[Pair, Record]
+    facts: dict[EventId, dict[FactKey, Fact]] = field(default_factory=dict)
+    lacked: dict[Place, Mapping[str, Json]] = field(default_factory=dict)
+    seen: dict[Place, list[Fact]] = field(default_factory=dict)
+    anew: set[EventId] = field(default_factory=set)
+    rules: RuleSet | None = None
+    kept: Mapping[str, Fields] = field(default_factory=dict)
+    watched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    listed_at: datetime | None = None
+    forgot_at: datetime | None = None
+    trial: Trial | None = None
 
-    def of(self, event: EventId, rule: Rule, names: Mapping[str, Fields]) -> Evaluation | None:
-        """The evaluation of a pair; None where it was not judged. ``names``: what the rule's condition looks at."""
-        pair = (event, rule.id)
-        judgement = self.decision.judged.get(pair)
-        if judgement is None:
-            return None
-        scope = self.decision.scope(event, rule)
-        seen = {
-            name: SeenFact(key=scope.keys[name], fact=undated(narrowed(scope.fact(name), fields)))
-            for name, fields in sorted(names.items())
-            if name in scope.keys
-        }
-        memory = self.decision.memories.get(pair)
-        one = Evaluation(
-            partner=self.partner,
-            event=event,
-            rule=rule.id,
-            ending=_ENDINGS[judgement.truth],
-            when_hash=rule.when_hash,
-            at=self.now,
-            since=self.now,
-            episode=memory.episode if memory is not None else 0,
-            why=judgement.why,
-            facts=seen,
-            extra=scope.extra,
-        )
-        record, brake = self.fired.get(pair), self.decision.held.get(pair)
-        if record is not None:
-            return replace(one, ending="fired", reason=record.reason, why=record.why, episode=record.episode or 0)
-        if brake is not None:
-            ending: Ending = "unknown" if judgement.truth is Truth.UNKNOWN else "held"
-            return replace(one, ending=ending, reason=brake.reason, why=brake.why, until=brake.until)
-        return one
+    def saw(self, place: Place, fact: Fact) -> None:
+        """A fact says something else than before, as whoever calls knows it; the ledger may know that already."""
+        values = self.seen.get(place)
+        if values is None:
+            facts = self.facts.setdefault(place[0], {})
+            if same(facts.get(place[1]), fact):
+                facts[place[1]] = fact
+            else:
+                self.seen[place] = [fact]
+            return
+        tried = self.trial.counts.get(place, 0) if self.trial is not None else 0
+        if len(values) - tried < UNSTORED_MOST:
+            values.append(fact)
+        else:
+            values[-1] = fact
+
+    def forget(self, event: EventId) -> None:
+        """What comes back under its id may be another event: nothing from before counts any more."""
+        self.anew.add(event)
+        for place in [place for place in self.seen if place[0] == event]:
+            del self.seen[place]
+
+    def under(self, rules: RuleSet, known: Iterable[tuple[Place, Fact]]) -> None:
+        """Under other rules other fields are worth keeping, of everything that is ``known``."""
+        if self.rules is rules:
+            return
+        if self.kept:
+            for facts in self.facts.values():
+                facts.update({key: narrowed(fact, self.kept.get(key.name)) for key, fact in facts.items()})
+        self.rules, self.kept, self.watched = rules, worth_keeping(rules.rules), watched_fields(rules.rules)
+        for place, fact in known:
+            if place not in self.seen:
+                self.seen[place] = [fact]
+
+    def attempt(self, now: datetime, event: EventId | None) -> Trial:
+        """What was seen of one event, or of all, as it is to be stored at ``now``."""
+        places = [place for place in self.seen if event is None or place[0] == event]
+        changes = tuple(change for place in places for change in self._changes(place, now))
+        return Trial(changes=changes, counts={place: len(self.seen[place]) for place in places})
+
+    def took(self, trial: Trial) -> None:
+        """It is in the ledger."""
+        self.trial = None
+        for change in trial.changes:
+            place = (change.now.event, change.now.key)
+            self.lacked.pop(place, None)
+            if change.now.last:
+                self.lacked[place] = change.now.last
+        for (event, key), count in trial.counts.items():
+            values = self.seen.get((event, key), [])
+            if values[:count]:
+                self.facts.setdefault(event, {})[key] = values[:count][-1]
+            if values[count:]:
+                self.seen[event, key] = values[count:]
+            else:
+                self.seen.pop((event, key), None)
+            self.anew.discard(event)
+
+    def _changes(self, place: Place, now: datetime) -> Iterator[Change]:
+        """The changes of one fact, in what is worth keeping of it."""
+        event, key = place
+        known, fields = self.facts.get(event, {}).get(key), self.kept.get(key.name)
+        before = None
+        if known is not None:
+            last = {} if event in self.anew else self.lacked.get(place, {})
+            before = Observed(event=event, key=key, fact=narrowed(known, fields), at=now, last=last)
+        for fact in self.seen[place]:
+            new = narrowed(replace(fact, trace=None) if fact.trace is not None else fact, fields)
+            if before is not None and same(before.fact, new):
+                continue
+            missed = _missed(before, new) if key.name in WATCHED and event not in self.anew else {}
+            after = Observed(event=event, key=key, fact=new, at=now, last=missed)
+            yield Change(now=after, before=before)
+            before = after
+
+    def records(self, changes: Iterable[Change]) -> Iterator[Record]:
+        """A record for each change of a field that a rule in force looks at or writes. What cannot be read has not
+        changed yet; what another event was, under the same id, is nobody's change."""
+        for change in changes:
+            now, before = change.now, change.before
+            if before is None or now.event in self.anew:
+                continue
+            if now.event == OF_PARTNER:
+                yield from _of_partner(self.partner, change)
+                continue
+            was, now_is = _last_known(before), _fields(now.fact)
+            for name in self.watched.get(now.key.name, ()):
+                if name in was and name in now_is and was[name] != now_is[name]:
+                    said = (f"{now.key.name}.{name}", was[name], now_is[name])
+                    yield _changed(self.partner, now.event, said, now.at)
 
 
-def evaluated(partner: PartnerId, decision: Decision) -> Evaluated:
-    """The decision, ready to be asked."""
-    records = {
-        (record.event, record.rule): record
-        for record in decision.commit.records
-        if record.kind == "fired" and record.event is not None and record.rule is not None
-    }
-    return Evaluated(partner=partner, now=decision.commit.at, decision=decision, fired=records)
+class Recorder:
+    """Stores commits together with what was seen. One instance serves all partners."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._ledger = parts.ledger
+        self._keep = parts.settings.observations_kept
+
+    def load(self, partner: PartnerId, memory: PartnerMemory) -> Stored:
+        """What the ledger holds of the partner."""
+        stored = Stored(partner=partner, listed_at=memory.listed_at)
+        for one in self._ledger.observed(partner):
+            stored.facts.setdefault(one.event, {})[one.key] = one.fact
+            if one.last:
+                stored.lacked[one.event, one.key] = one.last
+        return stored
+
+    def looked(self, stored: Stored, memory: PartnerMemory, now: datetime, *, complete: bool) -> None:
+        """What a look says of the partner as a whole. ``complete``: the list was had as a whole."""
+        stored.saw((OF_PARTNER, MEMORY), Known(value=_spelled(memory), read_at=now))
+        if complete:
+            if stored.listed_at is not None and now - stored.listed_at > SILENCE_LONGER_THAN:
+                stored.saw((OF_PARTNER, SILENCE), Known(value={"since": spelled(stored.listed_at)}, read_at=now))
+            stored.listed_at = now
+
+    def apply(self, stored: Stored, commit: Commit, event: EventId | None = None) -> tuple[Write, ...]:
+        """Stores the commit, and with it what was seen of one event, or of all. Raises as the ledger does.
+
+        A commit that is reported as failed may be stored all the same. Whether it is, the ledger says before the next.
+        """
+        trial = stored.trial
+        if trial is not None and self._ledger.last_change(stored.partner) > trial.reached:
+            stored.took(trial)
+        stored.trial = None
+        if stored.rules is None:
+            return self._ledger.apply(commit)
+        trial = stored.attempt(commit.at, event)
+        if not trial.changes:
+            stored.took(trial)
+            return self._ledger.apply(commit)
+        stored.trial = trial = replace(trial, reached=self._ledger.last_change(stored.partner))
+        changes = Changes(partner=stored.partner, changes=trial.changes, forget=self._forget(stored, commit.at))
+        records = (*stored.records(trial.changes), *commit.records)
+        try:
+            made = self._ledger.apply(replace(commit, records=records, changes=changes))
+        except StateConflict:
+            stored.trial = None
+            raise
+        stored.took(trial)
+        stored.forgot_at = changes.forget or stored.forgot_at
+        return made
+
+    def _forget(self, stored: Stored, now: datetime) -> datetime | None:
+        before = now - self._keep
+        due = stored.forgot_at is None or before - stored.forgot_at >= FORGET_EVERY
+        return before if due else None
 
 
-def worth_storing(new: Evaluation, stored: Sequence[Evaluation]) -> Evaluation | None:
-    """The evaluation as it is to be stored beside those of its pair, oldest first; None where it says nothing new."""
-    if not stored:
-        return new
-    last = stored[-1]
-    new = replace(new, at=max(new.at, last.at + JUST_AFTER))  # the newest, also where the clock was set back
-    if new.ending == "fired" or last.ending != new.ending or last.reason != new.reason:
-        return new
-    if _deciding(last) == _deciding(new):
-        return None
-    return replace(new, since=last.since)
-
-
-def too_early(new: Evaluation, names: Mapping[str, Fields]) -> bool:
-    """Whether nothing can be told only because a fact has not been asked for yet: the list of events is decided on
-    before the facts that cost a request each, and what they say then must not be forgotten for that."""
-    unread = any(isinstance(one.fact, Unknown) and one.fact.code == "unread" for one in new.facts.values())
-    return new.ending == "unknown" and (unread or new.facts.keys() != names.keys())
-
-
-def undated(fact: Fact) -> Fact:
-    """The fact without its trace, which is about the wire and not about the value."""
-    return replace(fact, trace=None) if fact.trace is not None else fact
+def watched_fields(rules: Iterable[Rule]) -> Mapping[str, tuple[str, ...]]:
+    """The fields of the watched facts that some rule names or writes, by fact."""
+    rules = list(rules)
+    named = looked_at(rules)
+    found: dict[str, tuple[str, ...]] = {}
+    for name, documented in WATCHED.items():
+        fields = named.get(name, frozenset())
+        steps = (ACTIONS[step.action] for rule in rules for step in rule.do)
+        written = {field for row in steps for fact, field in row.writes if fact == name}
+        found[name] = tuple(sorted((set(documented) if fields is None else fields) | (written - {""})))
+    return found
 
 
 def same(old: Fact | None, new: Fact) -> bool:
@@ -140,223 +240,43 @@ def same(old: Fact | None, new: Fact) -> bool:
     return old is not None and not isinstance(old, Known) and old.code == new.code
 
 
-def by_pair(found: Iterable[Evaluation]) -> dict[Pair, list[Evaluation]]:
-    """Evaluations by (event, rule), in their order."""
-    pairs: dict[Pair, list[Evaluation]] = {}
-    for one in found:
-        pairs.setdefault((one.event, one.rule), []).append(one)
-    return pairs
+def _fields(fact: Fact) -> Mapping[str, Json]:
+    return fact.value if isinstance(fact, Known) and isinstance(fact.value, Mapping) else {}
 
 
-def _deciding(one: Evaluation) -> tuple[object, ...]:
-    values = {
-        name: (seen.key, seen.fact.value, dict(seen.fact.gaps)) if isinstance(seen.fact, Known) else seen.fact.code
-        for name, seen in one.facts.items()
-    }
-    return one.when_hash, one.until, one.episode, values, dict(one.extra)
+def _last_known(before: Observed) -> dict[str, Json]:
+    """Every field as it was read last."""
+    return {**before.last, **_fields(before.fact)}
 
 
-PAIRS_AT_ONCE = 2_000
-SHARE_AT_ONCE = 20
-"""One look compares at most so many evaluations with the ledger, or one in so many of its own where that is more; what
-has just fired or is newly held comes first and always, the rest in the looks that follow."""
-SILENCE_LONGER_THAN = timedelta(minutes=1)
-"""A time without a complete list that is kept as a silence."""
-REST = timedelta(minutes=1)
-"""How long recording rests after the ledger could not take it."""
-FORGET_EVERY = timedelta(minutes=1)
+def _missed(before: Observed | None, new: Fact) -> dict[str, Json]:
+    """What the fields that ``new`` lacks, or all of one that cannot be read, were when they were read last."""
+    known = {} if before is None else _last_known(before)
+    gaps = new.gaps if isinstance(new, Known) else known
+    return {name: known[name] for name in gaps if name in known}
 
 
-@dataclass(slots=True)
-class Kept:
-    """What is known of one partner's trail. ``facts``: as they were seen last and are stored; ``since``: when an
-    earlier process stored those of them that this one has not seen yet, and of which the log may tell more; ``told``:
-    events of which the log may tell more, also where nothing of them is stored; ``due``:
-    events whose evaluations are to be compared with the ledger, at a look at them; ``waited``: those of them that have
-    waited once for a fact nobody had asked for; ``rules``: the set they were last due for."""
-
-    facts: dict[EventId, dict[FactKey, Fact]] = field(default_factory=dict)
-    since: dict[Place, datetime] = field(default_factory=dict)
-    told: Container[EventId] = ()
-    due: dict[EventId, None] = field(default_factory=dict)
-    waited: set[EventId] = field(default_factory=set)
-    texts: set[str] = field(default_factory=set)
-    rules: RuleSet | None = None
-    names: Mapping[str, Mapping[str, Fields]] = field(default_factory=dict)
-    fields: Mapping[str, Fields] = field(default_factory=dict)
-    listed_at: datetime | None = None
-    rests_until: datetime | None = None
-    forgot_at: datetime | None = None
+def _changed(partner: PartnerId, event: EventId | None, said: tuple[str, Json, Json], at: datetime) -> Record:
+    name, was, now_is = said
+    why = f"{name} changed from {was!r} to {now_is!r}"
+    return Record(at=at, kind="observed", why=why, partner=partner, event=event, facts={name: now_is, "before": was})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
-    """One look, as far as it is recorded: the events of which it learnt anything, and those of them that every rule
-    looked at. ``complete``: the list was had as a whole."""
-
-    observations: Mapping[EventId, Observation]
-    whole: AbstractSet[EventId]
-    memory: PartnerMemory
-    rules: RuleSet
-    complete: bool
-
-
-class Recorder:
-    """Makes the trail of each look. One instance serves all partners."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._ledger = parts.ledger
-        self._shared = parts.settings.shared
-        self._keep = parts.settings.observations_kept
-
-    def load(self, partner: PartnerId, memory: PartnerMemory, told: Container[EventId] = ()) -> Kept:
-        """What the ledger holds of the partner. ``told``: events of which the log may tell more than the trail."""
-        kept = Kept(listed_at=memory.listed_at, told=told)
-        for one in self._ledger.observed(partner):
-            kept.facts.setdefault(one.event, {})[one.key] = one.fact
-            if one.event in told:
-                kept.since[one.event, one.key] = one.at
-        return kept
-
-    def next_due(self, kept: Kept, in_sight: Container[EventId], rules: int) -> list[EventId]:
-        """Events that a look must look at though nothing else calls for it, so that what is due of them is compared."""
-        waiting = (event for event in kept.due if event in in_sight)
-        return list(islice(waiting, max(1, PAIRS_AT_ONCE // max(1, rules))))
-
-    def trail(self, kept: Kept, sight: Sight, decision: Decision) -> Trail | None:
-        """What this look leaves behind; None for nothing, which is most looks. Reads the ledger, writes nothing."""
-        now = decision.commit.at
-        if kept.rests_until is not None and now < kept.rests_until:
-            return None
-        self._under_rules(kept, sight)
-        changes = tuple(_changes(kept, sight, self._shared, now))
-        urgent = _touched(kept, decision, changes, sight.observations)
-        try:
-            evaluations = tuple(self._evaluations(kept, sight, decision, urgent))
-        except LedgerUnwritable:
-            self.rest(kept, now)
-            return None
-        if not changes and not evaluations:
-            return None
-        texts = {rule.when_hash: rule.when.source for rule in sight.rules.rules if rule.when is not None}
-        named = {one.when_hash for one in evaluations} - kept.texts
-        return Trail(
-            partner=sight.memory.partner,
-            evaluations=evaluations,
-            texts={one: texts[one] for one in sorted(named) if one in texts},
-            changes=changes,
-            forget=self._forget(kept, now),
-        )
-
-    def stored(self, kept: Kept, trail: Trail) -> None:
-        """The trail is in the ledger."""
-        for change in trail.changes:
-            kept.facts.setdefault(change.now.event, {})[change.now.key] = change.now.fact
-        kept.texts |= trail.texts.keys()
-        if trail.forget is not None:
-            kept.forgot_at = trail.forget
-
-    def rest(self, kept: Kept, now: datetime) -> None:
-        """The ledger could not take it: nothing is recorded for a while, and then everything is compared anew."""
-        kept.rests_until = now + REST
-        kept.rules = None
-
-    def _under_rules(self, kept: Kept, sight: Sight) -> None:
-        """Under other rules every event is evaluated otherwise."""
-        if kept.rules is sight.rules:
-            return
-        for facts in kept.facts.values() if kept.fields else ():
-            facts.update({key: narrowed(fact, kept.fields.get(key.name)) for key, fact in facts.items()})
-        kept.rules = sight.rules
-        kept.names = {rule.id: decides(rule) for rule in sight.rules.rules}
-        kept.fields = worth_keeping(sight.rules.rules)
-        kept.due.update(dict.fromkeys(sight.observations))
-
-    def _evaluations(
-        self, kept: Kept, sight: Sight, decision: Decision, urgent: Iterable[EventId]
-    ) -> Iterator[Evaluation]:
-        rules = [rule for rule in sight.rules.rules if rule.looks_at(sight.memory.partner)]
-        count = max(PAIRS_AT_ONCE // max(1, len(rules)), len(sight.whole) // SHARE_AT_ONCE)
-        looked_at = [event for event in kept.due if event in sight.whole] if sight.whole else []
-        events = list(dict.fromkeys((*urgent, *looked_at[: max(1, count)])))
-        if not events:
-            return
-        stored = by_pair(self._ledger.evaluations(events, sight.memory.partner))
-        ask = evaluated(sight.memory.partner, decision)
-        for event in events:
-            waits = False
-            for rule in rules if event in sight.observations else ():
-                new = ask.of(event, rule, kept.names[rule.id])
-                if new is None:
-                    continue
-                if event not in kept.waited and too_early(new, kept.names[rule.id]):
-                    waits = True
-                    continue
-                found = worth_storing(new, stored.get((event, rule.id), ()))
-                if found is not None:
-                    yield found
-            if waits:
-                kept.waited.add(event)
-                kept.due.pop(event, None)  # behind the others
-                kept.due[event] = None
-            elif event not in sight.observations or event in sight.whole:
-                kept.due.pop(event, None)
-                kept.waited.discard(event)
-
-    def _forget(self, kept: Kept, now: datetime) -> datetime | None:
-        before = now - self._keep
-        due = kept.forgot_at is None or before - kept.forgot_at >= FORGET_EVERY
-        return before if due else None
-
-
-def _changes(kept: Kept, sight: Sight, of_partner: frozenset[str], now: datetime) -> Iterator[Change]:
-    """Every fact that is another one than when it was seen last."""
-    shared: dict[FactKey, Fact] = {}
-    for event, observation in sight.observations.items():
-        known = kept.facts.get(event)
-        if known is None:
-            known = kept.facts[event] = {}
-        for key, fact in observation.facts.items():
-            if key.name in of_partner:
-                shared[key] = fact
-            elif known.get(key) is not fact:
-                yield from _changed(kept, (event, key), fact, now)
-    for key, fact in shared.items():
-        yield from _changed(kept, (OF_PARTNER, key), fact, now)
-    yield from _changed(kept, (OF_PARTNER, MEMORY), Known(value=_spelled(sight.memory), read_at=now), now)
-    if sight.complete:
-        if kept.listed_at is not None and now - kept.listed_at > SILENCE_LONGER_THAN:
-            silence = Known(value={"since": spelled(kept.listed_at)}, read_at=now)
-            yield from _changed(kept, (OF_PARTNER, SILENCE), silence, now)
-        kept.listed_at = now
-
-
-def _changed(kept: Kept, place: Place, fact: Fact, now: datetime) -> Iterator[Change]:
-    """The change of one fact, if it is one in what is worth keeping of it."""
-    event, key = place
-    known = kept.facts.setdefault(event, {})
-    old = known.get(key)
-    if same(old, fact):
-        known[key] = fact
+def _of_partner(partner: PartnerId, change: Change) -> Iterator[Record]:
+    """Records of what a fact of the whole partner says otherwise now: fields of its record, permissions and flags."""
+    if change.before is None or not (isinstance(change.before.fact, Known) and isinstance(change.now.fact, Known)):
         return
-    fields = kept.fields.get(key.name)
-    new = narrowed(fact, fields)
-    before = None if old is None else narrowed(old, fields)
-    if same(before, new):
-        known[key] = fact
-        return
-    yield Change(now=Observed(event=event, key=key, fact=undated(new), at=now), before=before)
-
-
-def _touched(kept: Kept, decision: Decision, changes: Iterable[Change], events: Iterable[EventId]) -> list[EventId]:
-    """Notes which events are to be evaluated anew; gives those that cannot wait, because a rule fired or is held."""
-    for change in changes:
-        if change.now.event != OF_PARTNER:
-            kept.due[change.now.event] = None
-        elif change.now.key not in (MEMORY, SILENCE):
-            kept.due.update(dict.fromkeys(events))
-    kept.due.update(dict.fromkeys(memory.event for memory in decision.commit.memory))
-    return [one.event for one in decision.commit.records if one.event is not None and one.kind in ("fired", "held")]
+    name, was, now_is = change.now.key.name, change.before.fact.value, change.now.fact.value
+    if name == "partner" and isinstance(was, Mapping) and isinstance(now_is, Mapping):
+        for one in PARTNER_FIELDS:
+            if one in was and one in now_is and was[one] != now_is[one]:
+                yield _changed(partner, None, (f"{name}.{one}", was[one], now_is[one]), change.now.at)
+    elif name in LISTS and isinstance(was, list) and isinstance(now_is, list):
+        gained, lost = [one for one in now_is if one not in was], [one for one in was if one not in now_is]
+        if gained or lost:
+            why = f"{name} changed: gained {gained or 'nothing'}, lost {lost or 'nothing'}"
+            facts: dict[str, Json] = {name: now_is, "before": was}
+            yield Record(at=change.now.at, kind="observed", why=why, partner=partner, facts=facts)
 
 
 def memory_of(partner: PartnerId, fact: Fact) -> PartnerMemory:

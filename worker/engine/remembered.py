@@ -4,7 +4,7 @@ Two processes that read would together be faster than the service allows. So bes
 what that daemon has seen; what it has not read is unknown here and says so. Nothing is ever asked of the network.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -17,7 +17,6 @@ from worker.model.commits import (
     Brake,
     Commit,
     DaemonStatus,
-    Evaluation,
     Halt,
     LogFilter,
     Observed,
@@ -27,8 +26,8 @@ from worker.model.commits import (
     SendingView,
 )
 from worker.model.exchange import NotSent, Outcome, TaskState, TellPart, WriteRequest, told_nobody
-from worker.model.facts import EventId, Fact, FactKey, Json, Known, PartnerId, Place, RuleId, Trace, Unknown, WriteId
-from worker.model.records import Record, ToldChange, of_write
+from worker.model.facts import EventId, Fact, FactKey, Json, Known, PartnerId, RuleId, Trace, Unknown, WriteId
+from worker.model.records import Doing, Record, of_write
 from worker.model.writes import Intent, Write
 
 NOT_READ = "the running daemon has not read it"
@@ -254,23 +253,17 @@ class ToldLedger:
         """See `Ledger`."""
         return self._ledger.reopened(partner, after_seq)
 
-    def changed(self, partner: PartnerId, after_seq: int) -> frozenset[EventId]:
+    def last_change(self, partner: PartnerId) -> int:
         """See `Ledger`."""
-        return self._ledger.changed(partner, after_seq)
+        return self._ledger.last_change(partner)
 
-    def changes_told(self, partner: PartnerId, event: EventId, after_seq: int) -> Sequence[ToldChange]:
+    def doings(self, partner: PartnerId, event: EventId) -> Sequence[Doing]:
         """See `Ledger`."""
-        return self._ledger.changes_told(partner, event, after_seq)
+        return self._ledger.doings(partner, event)
 
-    def last_values(
-        self, partner: PartnerId, lacking: Mapping[Place, Collection[str] | None]
-    ) -> Mapping[Place, Mapping[str, Json]]:
+    def writes(self, *, event: str | None = None, partner: str | None = None, rule: str | None = None) -> list[Write]:
         """See `Ledger`."""
-        return self._ledger.last_values(partner, lacking)
-
-    def evaluations(self, events: Sequence[EventId], partner: PartnerId | None = None) -> Sequence[Evaluation]:
-        """See `Ledger`."""
-        return self._ledger.evaluations(events, partner)
+        return self._ledger.writes(event=event, partner=partner, rule=rule)
 
     def observed(self, partner: PartnerId, event: EventId | None = None) -> Sequence[Observed]:
         """See `Ledger`."""

@@ -14,6 +14,7 @@ from typing import Literal
 from worker.engine.looks import policy_for
 from worker.engine.parts import Parts, as_judged
 from worker.engine.ports import Urgency
+from worker.engine.recording import Recorder
 from worker.engine.state import EVENT, PartnerState, TaskWatch
 from worker.model.actions import ACTIONS
 from worker.model.commits import Commit, LogFilter
@@ -33,12 +34,13 @@ TASK_FIRST_WAIT_S = 2.0
 class Settler:
     """Settles writes by reading. One instance serves all partners."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, recorder: Recorder) -> None:
         self._clock = parts.clock
         self._service = parts.service
         self._ledger = parts.ledger
         self._settings = parts.settings
         self._rules = parts.rules
+        self._recorder = recorder
 
     async def settle(self, state: PartnerState, write: Write) -> Then:
         """One round of evidence for an applied, unknown or needs_human write; says what shall follow."""
@@ -213,7 +215,8 @@ class Settler:
         records = (one.record,) if one.record is not None else ()
         if moves or records:
             try:
-                self._ledger.apply(Commit(at=self._clock.now(), records=records, moves=moves))
+                commit = Commit(at=self._clock.now(), records=records, moves=moves)
+                self._recorder.apply(state.stored, commit, one.write.key.event)  # with what the read has shown
             except StateConflict:
                 return  # a person's verdict came first; it stands
             except LedgerUnwritable:

@@ -14,17 +14,16 @@ from operator import attrgetter
 
 from worker.engine.due import Calm
 from worker.engine.looks import products_off
-from worker.engine.recording import Kept
-from worker.engine.whose import Former, Since, Was
-from worker.model.commits import PartnerMemory, RuleMemory
+from worker.engine.recording import Stored
+from worker.model.commits import OF_PARTNER, PartnerMemory, RuleMemory
 from worker.model.facts import (
-    BEFORE_ALL,
     EventId,
     Fact,
     FactKey,
     Known,
     Observation,
     PartnerId,
+    Place,
     RuleId,
     Unknown,
     WriteId,
@@ -121,9 +120,6 @@ def _of(event: EventId, shape: RuleMemory) -> RuleMemory:
 
 
 EVENT = FactKey(name="event")
-SETUP = FactKey(name="setup")
-WATCHED = (EVENT, SETUP)
-"""Facts whose changes are worth a record, with whose doing they were."""
 PARTNER = FactKey(name="partner")
 NOT_LISTED = object()
 _SHARED = BUILT_IN_REGISTRY.shared
@@ -166,12 +162,12 @@ class FactsWanted:
 class PartnerState:
     """One partner, as this process knows it.
 
-    ``kept``: what is known of its trail in the ledger. ``known``: events met so far. ``said``: what the last logged
-    evidence of a write said, and when; ``shown``: a read that showed its effect while the ledger could not take it.
+    ``stored``: what the ledger holds of its facts, and what is to be stored. ``known``: events met so far. ``said``:
+    what the last logged evidence of a write said, and when; ``shown``: a read that showed its effect while the ledger
+    could not take it.
     ``listed_for``: the fields of an event that the list was read for last; ``lacking``: events that it has not shown
     since those are others, so that a field may seem to be missing which nobody has asked for.
-    ``former``: what watched facts were before; ``untold``: why changes of them cannot be told now.
-    ``forgotten``: events of which nothing from before counts any more. ``calm``: events that need no look. ``wanted``:
+    ``calm``: events that need no look. ``wanted``:
     the facts that rules want of an event beside its own record; only events of which any is wanted; ``wanted_under``:
     by which rules; ``habits``: how often those facts were found changed. ``frozen_under``: for which rules memories
     were frozen.
@@ -180,7 +176,6 @@ class PartnerState:
     ``quiet_until``: monotonic second before which the partner is left in peace. ``listed_at``: when its list, or the
     first pages of a long one, was answered last, in monotonic seconds; ``look_s``: how long the last complete look
     took; ``expected``: how soon changes are seen now, as found out last, good until ``expected_until``.
-    ``told_from``: the record after which the log is asked whether a change is told already.
     ``left``: the service no longer names it; nothing more is sent. ``read_up_to``: the newest record when a person's
     changes of the ledger's memory were last looked for; ``in_doubt``: a decision may be stored that was reported as
     failed, so that what is stored is read again before the next.
@@ -189,7 +184,7 @@ class PartnerState:
     partner: PartnerId
     memory: PartnerMemory
     memories: Memories
-    kept: Kept = field(default_factory=Kept)
+    stored: Stored
     facts: dict[EventId, dict[FactKey, Fact]] = field(default_factory=dict)
     shared: dict[FactKey, Fact] = field(default_factory=dict)
     calm: Calm = field(default_factory=Calm)
@@ -209,9 +204,6 @@ class PartnerState:
     running: dict[WriteId, asyncio.Task[None]] = field(default_factory=dict)
     rests: dict[WriteId, Rest] = field(default_factory=dict)
     claimed: Counter[EventId] = field(default_factory=Counter)
-    former: Former = field(default_factory=Former)
-    untold: str | None = None
-    forgotten: set[EventId] = field(default_factory=set)
     in_flight: set[WriteId] = field(default_factory=set)
     quiet_until: float = float("-inf")
     listed_at: float = float("-inf")
@@ -220,7 +212,6 @@ class PartnerState:
     expected_until: float = float("-inf")
     left: bool = False
     read_up_to: int = 0
-    told_from: int = 0
     in_doubt: bool = False
     last_ok_at: datetime | None = None
     last_error: str | None = None
@@ -236,7 +227,7 @@ class PartnerState:
         denied = None
         if until is not None and now < until:
             denied = f"credentials: the service refuses them for writes, which are held until {until:%H:%M:%S} UTC"
-        return "; ".join(filter(None, (denied, self.last_error, self.untold))) or None
+        return "; ".join(filter(None, (denied, self.last_error))) or None
 
     def keep_only(self, open_writes: Collection[WriteId]) -> None:
         """Forgets what is known of writes that have ended. What another process has ended may have held any of those
@@ -272,25 +263,16 @@ class PartnerState:
         own = self.facts.get(event, {}).get(key)
         return own if own is not None else self.shared.get(key)
 
-    def latest(self, event: EventId, key: FactKey) -> Fact | None:
-        """The same, or what it said when it was laid aside."""
-        aside = self.former.laid_aside.get((event, key))
-        return self.fact(event, key) or (None if aside is None else aside.fact)
-
     def forget(self, event: EventId) -> None:
         """Nothing is known of the event any more: what comes back under its id may be another one."""
         self.facts.pop(event, None)
-        self.forgotten.add(event)
-        for key in WATCHED:
-            self.former.forget((event, key))
-            self.kept.since.pop((event, key), None)
+        self.stored.forget(event)
 
-    def lay_aside(self, event: EventId, key: FactKey) -> None:
-        """A fact that nobody looks at any more is not known any more. What it said is what it was, once it is known
-        again."""
-        fact = self.facts[event].pop(key)
-        if key in WATCHED and isinstance(fact, Known):
-            self.former.laid_aside[event, key] = Was(fact=fact, seen_to=self.read_up_to)
+    def known_facts(self) -> Iterator[tuple[Place, Fact]]:
+        """Every fact that is known now, with its place."""
+        for event, facts in self.facts.items():
+            yield from (((event, key), fact) for key, fact in facts.items())
+        yield from (((OF_PARTNER, key), fact) for key, fact in self.shared.items())
 
     def observe(self, event: EventId, key: FactKey, fact: Fact) -> bool:
         """Keeps a fact, of the event or of the partner; an older answer never replaces a newer one. Whether it says
@@ -304,8 +286,7 @@ class PartnerState:
         store[key] = fact
         if old is not None and _says_the_same(old, fact):
             return False
-        if key in WATCHED:
-            self._note_before(event, key, old)
+        self.stored.saw((event, key), fact)
         self.calm.learn(event)
         return True
 
@@ -328,26 +309,6 @@ class PartnerState:
         store[EVENT] = fact
         return True
 
-    def _note_before(self, event: EventId, key: FactKey, old: Fact | None) -> None:
-        """Whoever sees it first, a pre-flight too, and across a restart: what it was is kept until it is logged. So is
-        what it was in between: a value that comes and goes before the next log is two changes, perhaps of two hands."""
-        place = (event, key)
-        since = self.kept.since.pop(place, None)
-        aside = self.former.laid_aside.pop(place, None)
-        if isinstance(old, Known):
-            self.former.note(place, Was(fact=old, seen_to=self.read_up_to))
-        elif aside is not None:
-            self.former.note(place, aside)
-        elif place not in self.former.before and event not in self.forgotten:
-            kept = self.kept.facts.get(event, {}).get(key)
-            if not isinstance(kept, Known) and (event in self.kept.told or place in self.former.lacked):
-                kept = Known(value={}, read_at=BEFORE_ALL)  # as the log tells alone, or what could be read before
-                since = since or (BEFORE_ALL if event in self.kept.told else None)
-            if since is not None:
-                self.former.unsure[place] = Since(at=since, seq=self.told_from)
-            if isinstance(kept, Known):
-                self.former.note(place, Was(fact=kept, seen_to=0))
-
     def observe_shared(self, key: FactKey, fact: Fact) -> bool:
         """Keeps a fact of the whole partner; see `observe`."""
         old = self.shared.get(key)
@@ -356,6 +317,7 @@ class PartnerState:
         self.shared[key] = fact
         if old is not None and _says_the_same(old, fact):
             return False
+        self.stored.saw((OF_PARTNER, key), fact)
         self.calm.stir_all()
         return True
 

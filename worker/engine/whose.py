@@ -1,23 +1,18 @@
-"""Whose doing a change was that a look has seen: the worker's own, or another hand's; and what the log tells already.
+"""Who changed a field of an event: the worker or somebody else, told from the log and the writes of that event. Pure.
 
-The ledger alone tells, so that a process knows it of what the one before it has sent. A write of ours that may have had
-an effect and makes the field what it is has made it so, unless a record says so already, or its effect was read before
-the field was seen to be something else: what makes it so again is somebody else.
+A change after which one of our writes wanted that value, and had not yet been seen to land, is ours; any other is
+somebody else's. Order goes by the log's numbers, never by a clock. Computed when somebody asks, and stored nowhere.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from functools import cache
-from itertools import chain
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from worker.model.actions import ACTIONS
-from worker.model.facts import EventId, Json, Known, PartnerId, Place
-from worker.model.records import Record, ToldChange
+from worker.model.facts import EventId, Json, PartnerId, WriteId
+from worker.model.records import Doing
 from worker.model.writes import Intent, Write
 from worker.writes.evidence import SERIES, members
-from worker.writes.undo import may_have_effect
 
 # What a write that took effect makes of a fact: for worlds that are not the service, as rule tests and replays are.
 #
@@ -73,14 +68,23 @@ def _with_members(event: Json, params: Mapping[str, Json], way: str | None) -> J
     return [*others, *members(params)] if way == "in" else others
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchedField:
-    """A field of a fact of one event."""
+# Whose doing a change was.
 
-    partner: PartnerId
-    event: EventId
+
+WITHOUT_EFFECT = frozenset({"planned", "waiting", "rejected", "refused", "skipped", "cancelled"})
+"""What a write that was sent becomes only where nothing came of it, or nothing more is expected."""
+OURS, OTHERS = "by the worker's own write", "not by the worker"
+NOBODY_KNOWS = WriteId(0)
+"""Stands for a write of ours that the ledger does not name."""
+
+
+class FieldChange(NamedTuple):
+    """A field of a fact, what it was, and what it has become."""
+
     fact: str
     field: str
+    was: Json
+    now_is: Json
 
     @property
     def name(self) -> str:
@@ -88,222 +92,112 @@ class WatchedField:
         return f"{self.fact}.{self.field}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """What a field was, and what it is. ``seen_to``: how far the log had come when it was seen last to be what it was;
-    0 where another process saw that: then the log may tell."""
+def field_change(facts: Mapping[str, Json] | None) -> FieldChange | None:
+    """The change that the facts of an ``observed`` record tell; None where they tell of no field that changed."""
+    if facts is None or "before" not in facts:
+        return None
+    name = next((name for name in facts if name not in ("before", "ours")), "")
+    fact, _, changed = name.partition(".")
+    return FieldChange(fact, changed, facts["before"], facts[name]) if changed else None
 
-    was: Json
-    now_is: Json
-    seen_to: int
 
+def attributed(doings: Iterable[Doing], writes: Iterable[Write]) -> dict[int, WriteId | None]:
+    """By the number of each record of a change, the write of ours that made it; None where somebody else did.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Since:
-    """Since when the log may tell more than a trail does: a time, and a record after which it is looked for."""
-
-    at: datetime
-    seq: int
+    ``doings``: oldest first; ``writes``: all of the event. A first-build record says itself whose doing it was, by what
+    its process knew beside the log: that word counts.
+    """
+    course = _Course(makers={write.id: write for write in writes})
+    found: dict[int, WriteId | None] = {}
+    for one in doings:
+        change = field_change(one.facts) if one.kind == "observed" else None
+        if change is not None:
+            found[one.seq] = course.changed(one, change)
+        elif one.write is not None:
+            course.written(one, WriteId(one.write))
+    return found
 
 
 class Told(Protocol):
-    """What is asked of the ledger. Raises `LedgerUnwritable` where it cannot be read, or is damaged."""
+    """What is asked of the ledger."""
 
-    def last_seq(self) -> int: ...
-    def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]: ...
-    def changes_told(self, partner: PartnerId, event: EventId, after_seq: int) -> Sequence[ToldChange]: ...
-
-
-def is_ours(ledger: Told, field: WatchedField, change: Change, beside: Iterable[Record]) -> bool:
-    """Whether a write of ours did it. ``beside``: records of this look, which are still to be stored; each of them that
-    tells of the same as our doing stands for one write, the oldest first."""
-    makers = [
-        write
-        for target in _targets(field.fact, field.field)
-        for write in ledger.target_writes(field.partner, field.event, target)
-        if may_have_effect(write) and _makes(write, field, change)
-    ]
-    if not makers:
-        return False
-    stored = ledger.changes_told(field.partner, field.event, min(write.sent_seq for write in makers))
-    told = [one for one in stored if field.name in one.facts]
-    credited_to = max((one.seq for one in told if _says_ours(one.facts, field, change)), default=0)
-    seen_to = change.seen_to or max((one.seq for one in told if one.facts[field.name] == change.was), default=0)
-    left = sorted((one for one in makers if one.sent_seq > credited_to), key=lambda one: one.sent_seq)
-    credited = sum(one.facts is not None and _says_ours(one.facts, field, change) for one in beside)
-    return not all(_was_there_before(one, seen_to) for one in left[credited:])
+    def doings(self, partner: PartnerId, event: EventId) -> Sequence[Doing]: ...
+    def writes(self, *, event: str | None = None, partner: str | None = None) -> list[Write]: ...
 
 
-def _says_ours(facts: Mapping[str, Json], field: WatchedField, change: Change) -> bool:
-    return field.name in facts and facts[field.name] == change.now_is and facts["ours"] is True
+def told(ledger: Told, records: Iterable[Mapping[str, Json]]) -> Iterator[dict[str, Json]]:
+    """Records for a person: of each change of an event's field with the ``maker``, the number of the write of ours that
+    made it or None, and in words. The records themselves, which are chained, do not say it."""
+    events: dict[tuple[str, str], dict[int, WriteId | None]] = {}
+    for record in records:
+        facts, partner, event = record.get("facts"), record.get("partner"), record.get("event")
+        if record.get("kind") != "observed" or event is None or not isinstance(facts, Mapping):
+            yield dict(record)
+            continue
+        place = str(partner), str(event)
+        if place not in events:
+            owner, eid = PartnerId(place[0]), EventId(place[1])
+            events[place] = attributed(ledger.doings(owner, eid), ledger.writes(event=eid, partner=owner))
+        seq = record.get("seq")
+        if not isinstance(seq, int) or seq not in events[place]:
+            yield dict(record)
+            continue
+        maker = events[place][seq]
+        whose = "" if "ours" in facts else f", {OTHERS if maker is None else OURS}"
+        yield {**record, "maker": maker, "why": f"{record.get('why')}{whose}"}
 
 
-def last_told(
-    told: Iterable[ToldChange], field: WatchedField, known: tuple[Json, ...], since: datetime
-) -> tuple[Json, ...]:
-    """What the newest record that tells of the field says that it has become, where it goes on from what is ``known``
-    ``since`` then, or from nothing: it is of that time or later, or tells of a change from that, by whatever clock.
-    Else what is known."""
-    last, fresh = known, False
-    for one in told:
-        if field.name in one.facts:
-            last, fresh = (one.facts[field.name],), one.facts["before"] in known or one.at >= since
-    return last if fresh else known
+@dataclass(slots=True, kw_only=True)
+class _Course:
+    """The events' records so far. ``sent``: writes that may land, in the order of their sending; ``landed``: when a
+    read showed the effect of one; ``credited``: the fields that one has changed; ``last``: when each field changed."""
+
+    makers: Mapping[WriteId, Write]
+    sent: dict[WriteId, None] = field(default_factory=dict)
+    landed: dict[WriteId, int] = field(default_factory=dict)
+    credited: dict[WriteId, set[str]] = field(default_factory=dict)
+    last: dict[str, int] = field(default_factory=dict)
+
+    def written(self, one: Doing, write: WriteId) -> None:
+        """A write is sent, perhaps again; or a read has shown its effect; or it is known then to have had none."""
+        if one.kind == "sending":
+            self.sent.pop(write, None)
+            self.sent[write] = None  # sent again, it comes after those that were sent meanwhile
+            self.credited.pop(write, None)
+            self.landed.pop(write, None)
+        elif one.kind == "confirmed" and one.reason == "read":
+            self.landed[write] = one.seq
+        elif one.kind in WITHOUT_EFFECT:
+            self.sent.pop(write, None)
+
+    def changed(self, one: Doing, change: FieldChange) -> WriteId | None:
+        """Whose doing a change was. Each write has made a field so once, the oldest first; and not any more where its
+        effect was seen before the field was seen to be something else."""
+        since = self.last.get(change.name, 0)
+        self.last[change.name] = one.seq
+        said = (one.facts or {}).get("ours")
+        if said is False:
+            return None
+        maker = next(self._may_have_made(change, since), None)
+        if maker is not None:
+            self.credited.setdefault(maker, set()).add(change.name)
+        return maker if maker is not None or said is None else NOBODY_KNOWS
+
+    def _may_have_made(self, change: FieldChange, since: int) -> Iterator[WriteId]:
+        for write in self.sent:
+            known = self.makers.get(write)
+            taken_back = write in self.landed and self.landed[write] < since
+            if known is None or taken_back or change.name in self.credited.get(write, ()):
+                continue
+            if makes(known, change):
+                yield write
 
 
-def is_told(ledger: Told, fact: tuple[PartnerId, EventId, str], after_seq: int) -> bool:
-    """Whether a record after that one tells a change of a fact of the event."""
-    partner, event, name = fact
-    told = ledger.changes_told(partner, event, after_seq)
-    return any(field.startswith(f"{name}.") for one in told for field in one.facts)
-
-
-@cache
-def _targets(fact: str, field: str) -> tuple[str, ...]:
-    """The targets whose writes can change the field."""
-    if fact == "setup":
-        return ("setup",)
-    written = (row.target for row in ACTIONS.values() if (fact, field) in row.writes)
-    brought = (row.target for row in ACTIONS.values() if field in dict(row.brings))
-    return tuple(dict.fromkeys(chain(written, brought)))
-
-
-def _was_there_before(write: Write, seen_to: int) -> bool:
-    """Whether a read had shown the write's effect before the field was seen to be what it was before this change."""
-    return write.confirmed_by == "read" and write.changed_seq <= seen_to
-
-
-def _makes(write: Write, field: WatchedField, change: Change) -> bool:
-    """Whether the write's effect makes the field what it is."""
+def makes(write: Write, change: FieldChange) -> bool:
+    """Whether the write's effect makes the field what it has become."""
     brought = dict(ACTIONS[write.intent.action].brings)
-    if field.fact == "event" and field.field in brought:
-        return brought[field.field] == change.now_is
-    effect = effect_of(write.intent, lambda fact: {field.field: change.was} if fact == field.fact else None)
-    made = effect.value if effect is not None and effect.fact == field.fact else None
-    return isinstance(made, Mapping) and field.field in made and made[field.field] == change.now_is
-
-
-# What watched facts were before they became what they are, kept until the log has told it.
-#
-# A value that comes and goes between two logs is two changes, perhaps of two hands, so all in between are kept too. A
-# field that an answer lacks has not changed yet: what it was when it was read last is kept until it is read again, or
-# what it became meanwhile would be in no record.
-
-UNLOGGED_MOST = 16
-"""So many values of a fact are kept between two logs; of more, the newest takes the place of the one before it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Was:
-    """A watched fact as it was. ``seen_to``: how far the log had come when it was seen last to be so; 0 of what another
-    process saw."""
-
-    fact: Known
-    seen_to: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Doubt:
-    """Records of changes that may be stored or not: told after log record ``after_seq``, of so many former values."""
-
-    after_seq: int
-    values: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Telling:
-    """What is in records that are about to be stored, and what had been lacking until then."""
-
-    olds: tuple[Was, ...]
-    lacked: tuple[Was, ...]
-
-
-@dataclass(slots=True)
-class Former:
-    """The former values of one partner's facts. ``before``: of those that say something else than when that was last
-    logged, oldest first; ``lacked``: fields that a fact has lacked since they were read last, as they were then;
-    ``laid_aside``: facts that nobody looks at any more, as they were then; ``unsure``: of which an earlier process
-    stored what is known, and the log may tell more."""
-
-    before: dict[Place, tuple[Was, ...]] = field(default_factory=dict)
-    lacked: dict[Place, tuple[Was, ...]] = field(default_factory=dict)
-    laid_aside: dict[Place, Was] = field(default_factory=dict)
-    unsure: dict[Place, Since] = field(default_factory=dict)
-    _doubts: dict[Place, Doubt] = field(default_factory=dict)
-    _telling: dict[Place, _Telling] = field(default_factory=dict)
-    _telling_after: int = 0
-
-    def note(self, place: Place, was: Was) -> None:
-        """What a fact was, which says something else now."""
-        self._keep(place, (*self.before.get(place, ()), was))
-
-    def values(self, place: Place, now: Known, is_told: Callable[[int], bool]) -> tuple[Was, ...]:
-        """What the fact was, which is ``now`` so, as far as it is still to be told; oldest first. ``is_told``: whether
-        a log record after that one tells a change of it."""
-        doubt = self._doubts.get(place)
-        if doubt is not None and is_told(doubt.after_seq):  # then all are, which are in one commit
-            olds = self.before[place]
-            told, self.before[place] = olds[: doubt.values], olds[doubt.values :]
-            self._lacks(place, (*self.lacked.get(place, ()), *told), next((one.fact for one in olds[len(told) :]), now))
-            self._doubts.pop(place)
-            self.unsure.pop(place, None)
-        return (*self.lacked.get(place, ()), *self.before[place])
-
-    def tells(self, place: Place, now: Known, log_seq: int) -> None:
-        """What a fact was goes into the records of this look, which are still to be stored. ``log_seq``: how far the
-        log has come."""
-        if not self._telling:
-            self._telling_after = log_seq
-        telling = _Telling(olds=self.before.pop(place), lacked=self.lacked.get(place, ()))
-        self._telling[place] = telling
-        self._doubts.pop(place, None)
-        self._lacks(place, (*telling.lacked, *telling.olds), now)
-
-    def told(self) -> None:
-        """They are stored."""
-        for place in self._telling:
-            if not self.lacked.get(place):
-                self.unsure.pop(place, None)
-        self._telling.clear()
-
-    def tells_again(self) -> None:
-        """They may not be stored: the next look tells what the log then lacks."""
-        for place, telling in self._telling.items():
-            self._doubts[place] = Doubt(after_seq=self._telling_after, values=len(telling.olds))
-            self._keep(place, (*telling.olds, *self.before.get(place, ())))
-            self.lacked[place] = telling.lacked
-        self._telling.clear()
-
-    def _keep(self, place: Place, olds: tuple[Was, ...]) -> None:
-        """Keeps so many of them. Of those that may be told already none takes the place of one that is not."""
-        doubt = self._doubts.get(place)
-        if len(olds) > UNLOGGED_MOST:
-            olds = (*olds[: UNLOGGED_MOST - 1], olds[-1])
-            if doubt is not None and doubt.values >= UNLOGGED_MOST:
-                self._doubts[place] = Doubt(after_seq=doubt.after_seq, values=UNLOGGED_MOST - 1)
-        self.before[place] = olds
-
-    def _lacks(self, place: Place, olds: tuple[Was, ...], now: Known) -> None:
-        """Keeps what a fact lacks, of what it was."""
-        self.lacked.pop(place, None)
-        if still := lacking(olds, now):
-            self.lacked[place] = still
-
-    def forget(self, place: Place) -> None:
-        """Nothing from before counts any more."""
-        for known in (self.before, self.lacked, self.laid_aside, self.unsure, self._doubts, self._telling):
-            known.pop(place, None)
-
-
-def lacking(olds: tuple[Was, ...], now: Known) -> tuple[Was, ...]:
-    """Those fields of former values that a fact lacks, each as it was read last; oldest first."""
-    missing = set(now.gaps)
-    found: list[Was] = []
-    for old in reversed(olds if missing else ()):
-        value: dict[str, Json] = {}
-        if isinstance(old.fact.value, Mapping):
-            value = {name: was for name, was in old.fact.value.items() if name in missing}
-        if value:
-            missing -= value.keys()
-            found.append(Was(fact=Known(value=value, read_at=old.fact.read_at), seen_to=old.seen_to))
-    return tuple(reversed(found))
+    if change.fact == "event" and change.field in brought:
+        return brought[change.field] == change.now_is
+    effect = effect_of(write.intent, lambda fact: {change.field: change.was} if fact == change.fact else None)
+    made = effect.value if effect is not None and effect.fact == change.fact else None
+    return isinstance(made, Mapping) and change.field in made and made[change.field] == change.now_is

@@ -7,7 +7,7 @@ disk; a ledger that does not exist reads as an empty one. Nothing here writes, l
 
 import os
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -62,12 +62,11 @@ from worker.ledger.tables import (
     time_text,
     writes,
 )
-from worker.ledger.trail import load_evaluations, load_history, load_last_values, load_observed, load_text
+from worker.ledger.trail import facts_begin, last_change, load_history, load_observed
 from worker.model.commits import (
     Booking,
     ChainBreak,
     DaemonStatus,
-    Evaluation,
     Halt,
     History,
     LogFilter,
@@ -77,43 +76,16 @@ from worker.model.commits import (
     SendingView,
 )
 from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, WorkerError
-from worker.model.facts import EventId, Json, PartnerId, Place, RuleId, WriteId
-from worker.model.records import ToldChange
+from worker.model.facts import EventId, Json, PartnerId, RuleId, WriteId
+from worker.model.records import DOINGS, Doing
 from worker.model.writes import UNSETTLED, State, Write
 
-# What the log tells of changes that looks have seen: asked at each of them, so by statements of their own.
-
 _L = action_log.c
-_CHANGED = Prepared(
-    select(_L.event)
-    .where(_L.seq > given("after"), _L.kind == "observed", unindexed(_L.partner) == given("partner"))
-    .distinct()
-)
-_TOLD = Prepared(
-    select(_L.seq, _L.at, _L.facts)
-    .where(
-        _L.partner == given("partner"),
-        _L.event == given("event"),
-        _L.seq > given("after"),
-        unindexed(_L.kind) == "observed",
-    )
+_DOINGS = Prepared(
+    select(_L.seq, _L.at, _L.kind, _L.write, _L.reason, _L.facts)
+    .where(_L.partner == given("partner"), _L.event == given("event"), _L.kind.in_(DOINGS))
     .order_by(_L.seq)
 )
-
-
-def changed(store: Store, partner: PartnerId, after_seq: int) -> frozenset[EventId]:
-    """The events of the partner of which a record after that one tells a change."""
-    found = store.rows(_CHANGED, {"after": after_seq, "partner": partner})
-    return frozenset(EventId(event) for (event,) in found if event is not None)
-
-
-@readable
-def changes_told(store: Store, partner: PartnerId, event: EventId, after_seq: int) -> Sequence[ToldChange]:
-    """What the records after that one tell of changes of the event, oldest first."""
-    found = store.rows(_TOLD, {"partner": partner, "event": event, "after": after_seq})
-    read = ((seq, time_of(at), json_of(facts)) for seq, at, facts in found if facts is not None)
-    return [ToldChange(seq=seq, at=at, facts=facts) for seq, at, facts in read if isinstance(facts, Mapping)]
-
 
 # What a brake may look at before a write is recorded as sending, for one write or for a group within one transaction.
 #
@@ -401,20 +373,14 @@ class LedgerReader:
         """Whether a person has reopened anything of the partner since that record, in the ledger's memory."""
         return bool(self._store.rows(_REOPENED, {"after": after_seq, "partner": partner}))
 
-    def changed(self, partner: PartnerId, after_seq: int) -> frozenset[EventId]:
-        """See `worker.ledger.reading`."""
-        return changed(self._store, partner, after_seq)
-
-    def changes_told(self, partner: PartnerId, event: EventId, after_seq: int) -> Sequence[ToldChange]:
-        """See `worker.ledger.reading`."""
-        return changes_told(self._store, partner, event, after_seq)
-
-    def last_values(
-        self, partner: PartnerId, lacking: Mapping[Place, Collection[str] | None]
-    ) -> Mapping[Place, Mapping[str, Json]]:
-        """See `worker.ledger.trail`."""
-        with self._store.reading() as connection:
-            return load_last_values(connection, partner, lacking)
+    @readable
+    def doings(self, partner: PartnerId, event: EventId) -> Sequence[Doing]:
+        """What tells who changed a field of the event, oldest first; see `worker.engine.whose`."""
+        found = self._store.rows(_DOINGS, {"partner": partner, "event": event})
+        return [
+            Doing(seq, time_of(at), kind, write, reason, cast("Mapping[str, Json] | None", _maybe_json(facts)))
+            for seq, at, kind, write, reason, facts in found
+        ]
 
     def refused_for(self, service: str) -> NotSafe | None:
         """Why a start with this service would refuse the ledger; None where it is the ledger's own, or where the ledger
@@ -443,16 +409,6 @@ class LedgerReader:
 
     # what explains
 
-    def evaluations(self, events: Sequence[EventId], partner: PartnerId | None = None) -> tuple[Evaluation, ...]:
-        """The evaluations of these events, by partner, event, rule and time."""
-        with self._store.reading() as connection:
-            return load_evaluations(connection, events, partner)
-
-    def condition_text(self, when_hash: str) -> str | None:
-        """The condition of that hash, None where no evaluation ever named it."""
-        with self._store.reading() as connection:
-            return load_text(connection, when_hash)
-
     def observed(self, partner: PartnerId, event: EventId | None = None) -> tuple[Observed, ...]:
         """Every fact as it was seen last: of the partner, or of one event and the partner as a whole."""
         with self._store.reading() as connection:
@@ -462,6 +418,21 @@ class LedgerReader:
         """The observed facts since a time, or as far back as they are kept."""
         with self._store.reading() as connection:
             return load_history(connection, partner, since)
+
+    def observed_at(self, partner: PartnerId, event: EventId, at: datetime) -> tuple[Observed, ...]:
+        """The facts of one event, and of the partner as a whole, as they were at a time."""
+        with self._store.reading() as connection:
+            return load_history(connection, partner, at, event).start
+
+    def facts_begin(self, partner: PartnerId) -> datetime | None:
+        """How far back `observed_at` reaches; None where nothing is recorded."""
+        with self._store.reading() as connection:
+            return facts_begin(connection, partner)
+
+    def last_change(self, partner: PartnerId) -> int:
+        """The number of the newest change of the partner's facts; 0 where there is none."""
+        with self._store.reading() as connection:
+            return last_change(connection, partner)
 
     def partners_of(self, event: EventId) -> tuple[PartnerId, ...]:
         """The partners that have, or had, an event of this id."""
@@ -549,6 +520,10 @@ def _nothing(place: LedgerPlace) -> LedgerReader:
     with store.writing() as connection:
         metadata.create_all(connection.core)
     return LedgerReader(store)
+
+
+def _maybe_json(text: str | None) -> Json:
+    return None if text is None else json_of(text)
 
 
 def _narrowed(wanted: LogFilter) -> Select[tuple[object, ...]]:

@@ -61,7 +61,7 @@ from worker.ledger.tables import (
     time_text,
     writes,
 )
-from worker.ledger.trail import save_trail
+from worker.ledger.trail import save_changes
 from worker.model.commits import Brake, Commit, DaemonStatus, Halt, MemoryChange, Sending, SendingView
 from worker.model.errors import LedgerUnwritable, NotSafe, SendingUnmarked, StateConflict
 from worker.model.facts import PartnerId, RuleId
@@ -396,8 +396,8 @@ def _applied(connection: Connection, commit: Commit) -> tuple[Write, ...]:
         journal.add([replace(record, by=commit.by)])
         planned.append(write)
     journal.flush()
-    if commit.trail is not None:
-        save_trail(connection, commit.trail)
+    if commit.changes is not None:
+        save_changes(connection, commit.changes)
     return tuple(planned)
 
 
@@ -430,8 +430,8 @@ class DraftLedger(SqlLedger):
     """The `Ledger` port in memory; nothing that it is told is kept."""
 
     def apply(self, commit: Commit) -> tuple[Write, ...]:
-        """One transaction, without the trail."""
-        return super().apply(replace(commit, trail=None))
+        """One transaction, without what was seen."""
+        return super().apply(replace(commit, changes=None))
 
 
 def draft_of(url: str, *, now: datetime, reach: timedelta, folder: Path | None = None) -> DraftLedger:

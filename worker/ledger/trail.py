@@ -1,25 +1,21 @@
-"""Evaluations and observed facts: how they are stored, and how the past is had back from them.
+"""Facts: how what is known of a partner is stored, and how the past is had back from it.
 
 The newest state of a fact is kept whole. A change keeps what the fact was *before* it, of a record only the fields that
 differ, so that old changes can be dropped without a second thought and a quiet field costs nothing. Nothing here is
 part of the action log or its chain: it explains decisions, it proves none.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
-from operator import itemgetter
 from typing import Any, cast
 
 import msgspec
-from sqlalchemy import delete, insert, or_, select
+from sqlalchemy import delete, func, insert, or_, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from worker.ledger.database import Connection, Prepared, given
-from worker.ledger.rows import text_safe
 from worker.ledger.tables import (
-    conditions,
-    evaluations,
     json_of,
     json_text,
     maybe_text,
@@ -30,20 +26,8 @@ from worker.ledger.tables import (
     time_of,
     time_text,
 )
-from worker.model.commits import Change, Ending, Evaluation, History, Observed, SeenFact, Trail
-from worker.model.facts import (
-    BEFORE_ALL,
-    EventId,
-    Fact,
-    FactKey,
-    Json,
-    Known,
-    PartnerId,
-    RuleId,
-    Scalar,
-    Unknown,
-    UnknownCode,
-)
+from worker.model.commits import Change, Changes, History, Observed
+from worker.model.facts import EventId, Fact, FactKey, Json, Known, PartnerId, Scalar, Unknown, UnknownCode
 
 # Facts as JSON, and the difference between two of them, so that a change of one field stores one field.
 #
@@ -61,9 +45,10 @@ def fact_body(fact: Fact) -> dict[str, Json]:
     return {"unknown": fact.code, "why": fact.why}
 
 
-def dated_body(fact: Fact) -> dict[str, Json]:
-    """The same, with when it was read."""
-    return {**fact_body(fact), "read_at": maybe_text(fact.read_at)}
+def stored_body(one: Observed) -> dict[str, Json]:
+    """The same, with when it was read, and what it lacks as it was read last."""
+    found: dict[str, Json] = {**fact_body(one.fact), "read_at": maybe_text(one.fact.read_at)}
+    return {**found, "last": dict(one.last)} if one.last else found
 
 
 def text_of(body: Body) -> str:
@@ -126,22 +111,10 @@ def key_of(name: str, params: Json) -> FactKey:
 
 Place = tuple[EventId, str]
 """An event, or none, and the key of a fact as text."""
-_WHOLE = '{"whole":%'
-"""A change that keeps the whole fact, and not the fields that differ."""
 FORGET_AT_ONCE = 2_000
 """How many old changes one transaction drops at most, so that none takes long."""
 
-_E, _O = evaluations.c, observations.c
-_EVALUATION = upsert(evaluations)
-_PAIR = ("partner", "event", "rule", "ending")
-_SAVE_EVALUATION = Prepared(
-    _EVALUATION.on_conflict_do_update(
-        index_elements=list(_PAIR),
-        set_={column.name: _EVALUATION.excluded[column.name] for column in evaluations.c if column.name not in _PAIR},
-    ),
-    [column.name for column in evaluations.c],
-)
-_SAVE_TEXT = Prepared(upsert(conditions).on_conflict_do_nothing(), ["when_hash", "source"])
+_O = observations.c
 _SAVE_CHANGE = Prepared(insert(observations), ["partner", "event", "fact", "at", "before"])
 _OBSERVED = upsert(observed)
 _SAVE_OBSERVED = Prepared(
@@ -157,41 +130,20 @@ _ALL_OBSERVED = Prepared(_OF_ALL)
 _OBSERVED_OF_ONE = Prepared(_OF_ALL.where(or_(observed.c.event == "", observed.c.event == given("of_event"))))
 _OLD = select(_O.id).where(_O.partner == given("of_partner"), _O.at < given("before_that")).limit(FORGET_AT_ONCE)
 _FORGET = Prepared(delete(observations).where(_O.id.in_(_OLD)))
-_TEXT = Prepared(select(conditions.c.source).where(conditions.c.when_hash == given("of_hash")))
-_EVALUATED = tuple(column.name for column in _E)
-_EVALUATIONS = select(evaluations).where(_E.event == given("of_event")).order_by(_E.partner, _E.rule, _E.at)
-_OF_EVENT = Prepared(_EVALUATIONS)
-_OF_PARTNER = Prepared(_EVALUATIONS.where(_E.partner == given("of_partner")))
+_LAST_CHANGE = Prepared(select(func.coalesce(func.max(_O.id), 0)).where(_O.partner == given("of_partner")))
 
 
-def save_trail(connection: Connection, trail: Trail) -> None:
-    """Stores what a look leaves behind, within the caller's transaction."""
-    if trail.texts:
-        rows = [{"when_hash": one, "source": text_safe(source)} for one, source in trail.texts.items()]
-        _SAVE_TEXT.run_many(connection, rows)
-    if trail.evaluations:
-        _SAVE_EVALUATION.run_many(connection, [_evaluation_row(one) for one in trail.evaluations])
-    if trail.changes:
-        _SAVE_CHANGE.run_many(connection, [_change_row(trail.partner, one) for one in trail.changes])
-        _SAVE_OBSERVED.run_many(connection, [_observed_row(trail.partner, one.now) for one in trail.changes])
-    if trail.forget is not None:
-        _FORGET.run(connection, {"of_partner": trail.partner, "before_that": time_text(trail.forget)})
+def save_changes(connection: Connection, seen: Changes) -> None:
+    """Stores what was seen, within the caller's transaction."""
+    _SAVE_CHANGE.run_many(connection, [_change_row(seen.partner, one) for one in seen.changes])
+    _SAVE_OBSERVED.run_many(connection, [_observed_row(seen.partner, one.now) for one in seen.changes])
+    if seen.forget is not None:
+        _FORGET.run(connection, {"of_partner": seen.partner, "before_that": time_text(seen.forget)})
 
 
-def load_evaluations(
-    connection: Connection, events: Sequence[EventId], partner: PartnerId | None
-) -> tuple[Evaluation, ...]:
-    """The evaluations of these events, by partner, event, rule and then time."""
-    asked = _OF_EVENT if partner is None else _OF_PARTNER
-    owner = {} if partner is None else {"of_partner": partner}
-    each = (asked.run(connection, {"of_event": event, **owner}) for event in sorted(set(events)))
-    found = sorted((row for rows in each for row in rows), key=itemgetter(0))  # by partner, and so on as they came
-    return tuple(_evaluation(dict(zip(_EVALUATED, row, strict=True))) for row in found)
-
-
-def load_text(connection: Connection, when_hash: str) -> str | None:
-    """The condition of that hash."""
-    return next((str(source) for (source,) in _TEXT.run(connection, {"of_hash": when_hash})), None)
+def last_change(connection: Connection, partner: PartnerId) -> int:
+    """The number of the partner's newest change."""
+    return int(_LAST_CHANGE.run(connection, {"of_partner": partner}).fetchone()[0])
 
 
 def load_observed(connection: Connection, partner: PartnerId, event: EventId | None) -> tuple[Observed, ...]:
@@ -202,47 +154,26 @@ def load_observed(connection: Connection, partner: PartnerId, event: EventId | N
     return tuple(_observed(dict(zip(_SEEN, row, strict=True))) for row in rows)
 
 
-@readable
-def load_last_values(
-    connection: Connection, partner: PartnerId, lacking: Mapping[tuple[EventId, FactKey], Collection[str] | None]
-) -> Mapping[tuple[EventId, FactKey], Mapping[str, Json]]:
-    """What fields of facts were when they were read last, of such as the facts lack now, or all of them (None) of one
-    that cannot be read now; as far as that is kept. It is in the change with which that began, which keeps the whole
-    fact, because its gaps are others."""
-    found: dict[tuple[EventId, FactKey], dict[str, Json]] = {}
-    missing = {
-        (event, key.text): (key, None if names is None else set(names)) for (event, key), names in lacking.items()
-    }
-    facts = {text for _, text in missing}
-    o = observations.c
-    query = select(o.event, o.fact, o.before).where(o.partner == partner, o.fact.in_(facts), o.before.like(_WHOLE))
-    for event, fact, before in connection.execute(query.order_by(o.id.desc())):
-        if not missing:
-            break
-        key, names = missing.get((event, fact), (None, None))
-        former = put_back(_maybe_body(before), None, BEFORE_ALL)
-        if key is None or not isinstance(former, Known) or not isinstance(former.value, dict):
-            continue
-        if names is None:
-            names = set(former.value)
-            missing[event, fact] = key, names
-        read = {name: former.value[name] for name in names & former.value.keys()}
-        found.setdefault((event, key), {}).update(read)
-        names.difference_update(read)
-        if not names:
-            missing.pop((event, fact))
-    return {place: values for place, values in found.items() if values}
+def facts_begin(connection: Connection, partner: PartnerId) -> datetime | None:
+    """How far back the changes of the partner's facts are kept."""
+    query = select(func.min(_O.at)).where(_O.partner == partner)
+    return maybe_time(connection.execute(query).scalar_one())
 
 
 @readable
-def load_history(connection: Connection, partner: PartnerId, since: datetime | None) -> History:
-    """What was so at a time, or before the first change that is still kept, and every change after it."""
-    newest = load_observed(connection, partner, None)
+def load_history(
+    connection: Connection, partner: PartnerId, since: datetime | None, event: EventId | None = None
+) -> History:
+    """What was so at a time, or before the first change that is still kept, and every change after it; of all events,
+    or of one and of the partner as a whole."""
+    newest = load_observed(connection, partner, event)
     keys = {(one.event, one.key.text): one.key for one in newest}
     state: dict[Place, Fact] = {(one.event, one.key.text): one.fact for one in newest}
     begins = since or min((one.at for one in newest), default=None)
     o = observations.c
     query = select(o.event, o.fact, o.at, o.before).where(o.partner == partner).order_by(o.id.desc())
+    if event is not None:
+        query = query.where(or_(o.event == "", o.event == event))
     steps: list[tuple[datetime, Place, Body]] = []
     for row in connection.execute(query if since is None else query.where(o.at >= time_text(since))):
         place, at = (EventId(row.event), str(row.fact)), time_of(row.at)
@@ -271,54 +202,8 @@ def _replayed(
             yield Observed(event=place[0], key=keys[place], fact=fact, at=at)
 
 
-def _evaluation_row(one: Evaluation) -> dict[str, object]:
-    seen = {name: {"params": params_body(fact.key), **fact_body(fact.fact)} for name, fact in one.facts.items()}
-    read = {name: maybe_text(fact.fact.read_at) for name, fact in one.facts.items()}
-    return {
-        "partner": one.partner,
-        "event": one.event,
-        "rule": one.rule,
-        "ending": one.ending,
-        "at": time_text(one.at),
-        "since": time_text(one.since),
-        "episode": one.episode,
-        "reason": one.reason,
-        "why": text_safe(one.why),
-        "until": maybe_text(one.until),
-        "when_hash": one.when_hash,
-        "facts": json_text({"facts": seen, "extra": dict(one.extra)}),
-        "read": json_text(read),
-    }
-
-
-@readable
-def _evaluation(at: Mapping[str, Any]) -> Evaluation:
-    stored = cast("Mapping[str, Mapping[str, Json]]", json_of(at["facts"]))
-    read = cast("Mapping[str, str | None]", json_of(at["read"]))
-    seen: dict[str, SeenFact] = {}
-    for name, found in stored["facts"].items():
-        body = cast("Mapping[str, Json]", found)
-        key = key_of(name, body["params"])
-        seen[name] = SeenFact(key=key, fact=fact_of({**body, "read_at": read.get(name)}, time_of(at["at"])))
-    return Evaluation(
-        partner=PartnerId(at["partner"]),
-        event=EventId(at["event"]),
-        rule=RuleId(at["rule"]),
-        ending=cast(Ending, at["ending"]),
-        when_hash=at["when_hash"],
-        at=time_of(at["at"]),
-        since=time_of(at["since"]),
-        episode=at["episode"],
-        reason=at["reason"],
-        why=at["why"],
-        until=maybe_time(at["until"]),
-        facts=seen,
-        extra=stored["extra"],
-    )
-
-
 def _change_row(partner: PartnerId, change: Change) -> dict[str, object]:
-    before = difference(change.before, change.now.fact) if change.before is not None else None
+    before = difference(change.before.fact, change.now.fact) if change.before is not None else None
     return {
         "partner": partner,
         "event": change.now.event,
@@ -335,7 +220,7 @@ def _observed_row(partner: PartnerId, one: Observed) -> dict[str, object]:
         "fact": one.key.text,
         "params": _key_text(one.key),
         "at": time_text(one.at),
-        "body": text_of(dated_body(one.fact)),
+        "body": text_of(stored_body(one)),
     }
 
 
@@ -348,8 +233,14 @@ def _key_text(key: FactKey) -> str:
 def _observed(at: Mapping[str, Any]) -> Observed:
     key = cast("Mapping[str, Json]", json_of(at["params"]))
     seen_at = time_of(at["at"])
-    fact = fact_of(cast("Mapping[str, Json]", json_of(at["body"])), seen_at)
-    return Observed(event=EventId(at["event"]), key=key_of(str(key["name"]), key["params"]), fact=fact, at=seen_at)
+    body = cast("Mapping[str, Json]", json_of(at["body"]))
+    return Observed(
+        event=EventId(at["event"]),
+        key=key_of(str(key["name"]), key["params"]),
+        fact=fact_of(body, seen_at),
+        at=seen_at,
+        last=cast("Mapping[str, Json]", body.get("last", {})),
+    )
 
 
 def _maybe_body(text: str | None) -> Body | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Literal, Never
+from typing import Never
 
 from worker.model.facts import EventId, Fact, FactKey, Json, PartnerId, RuleId, WriteId
 from worker.model.records import WORKER, Record
@@ -91,21 +91,8 @@ class PartnerMemory:
     returned: Mapping[EventId, datetime] = field(default_factory=dict)
 
 
-# What the ledger keeps so that people can ask afterwards: evaluations by their ending, and observed facts.
-#
-# Nothing here decides anything. An evaluation is kept once for each ending, so that a thousand dull ones never push out
-# the one that matters. Of the facts only changes are kept: what each fact is, and what it was before every change.
+# What the ledger keeps of the facts: what each is, and what it was before every change.
 
-Ending = Literal["fired", "held", "true", "false", "unknown"]
-"""How an evaluation ended. ``held``: it would have fired; ``true``: true, and nothing to do (it has fired, or nothing
-that it watches has changed)."""
-ENDINGS: Mapping[Ending, str] = {
-    "fired": "the rule fired",
-    "held": "the rule would have fired, and something held it",
-    "true": "the condition is true and nothing is to be done: it has fired already, or nothing that it watches changed",
-    "false": "the condition is not true",
-    "unknown": "the condition cannot be told",
-}
 SILENCE = FactKey(name="#silence")
 """Not a fact of the service: since when no complete list had been had, where that was long. Its event is empty."""
 MEMORY = FactKey(name="#memory")
@@ -115,44 +102,15 @@ OF_PARTNER = EventId("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenFact:
-    """A fact as a condition saw it: of a record only the fields that the rule names."""
-
-    key: FactKey
-    fact: Fact
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
-    """One evaluation of a (partner, event, rule): how it ended, and everything that decided.
-
-    ``at``: when its values last changed; ``since``: when this ending, with this reason, began. ``reason``, ``why`` and
-    ``until`` say what holds it. ``facts``: by name, what the rule names; ``extra``: previous, added and removed.
-    """
-
-    partner: PartnerId
-    event: EventId
-    rule: RuleId
-    ending: Ending
-    when_hash: str
-    at: datetime
-    since: datetime
-    episode: int = 0
-    reason: str | None = None
-    why: str = ""
-    until: datetime | None = None
-    facts: Mapping[str, SeenFact] = field(default_factory=dict)
-    extra: Mapping[str, Json] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """A fact as it stands since ``at``. ``event`` is `OF_PARTNER` for facts of the whole partner."""
+    """A fact as it stands since ``at``. ``event`` is `OF_PARTNER` for facts of the whole partner. ``last``: what the
+    fields of a record that cannot be read now were when they were read last."""
 
     event: EventId
     key: FactKey
     fact: Fact
     at: datetime
+    last: Mapping[str, Json] = field(default_factory=lambda: _NOTHING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,18 +118,15 @@ class Change:
     """A fact that is another one from ``now.at`` on. ``before`` is None where it had never been seen."""
 
     now: Observed
-    before: Fact | None
+    before: Observed | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trail:
-    """What one look leaves behind, beside its decision. ``texts``: conditions by their hash, for evaluations that name
-    it. ``forget``: changes of facts from before this moment are dropped."""
+class Changes:
+    """What was seen since the last commit of the partner, in order. ``forget``: older changes are dropped."""
 
     partner: PartnerId
-    evaluations: tuple[Evaluation, ...] = ()
-    texts: Mapping[str, str] = field(default_factory=dict)
-    changes: tuple[Change, ...] = ()
+    changes: tuple[Change, ...]
     forget: datetime | None = None
 
 
@@ -198,8 +153,8 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One transaction. Order inside: records, memory, moves, plans, trail. Every plan also gets a record of its state's
-    kind, with the plan's reason and why, because only the ledger knows its number. ``by``: who planned them."""
+    """One transaction. Order inside: records, memory, moves, plans, changes. Every plan also gets a record of its
+    state's kind, with the plan's reason and why, because only the ledger knows its number. ``by``: who planned them."""
 
     at: datetime
     records: tuple[Record, ...] = ()
@@ -207,13 +162,13 @@ class Commit:
     partner: PartnerMemory | None = None
     moves: tuple[Move, ...] = ()
     plans: tuple[Plan, ...] = ()
-    trail: Trail | None = None
+    changes: Changes | None = None
     by: str = WORKER
 
     @property
     def empty(self) -> bool:
         """Nothing to store."""
-        return not (self.records or self.memory or self.partner or self.moves or self.plans or self.trail)
+        return not (self.records or self.memory or self.partner or self.moves or self.plans or self.changes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

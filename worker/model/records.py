@@ -142,14 +142,22 @@ class Record:
             raise ValueError(f"{self.reason!r} is not a reason code")
 
 
-class ToldChange(NamedTuple):
-    """What a record tells of a change that a look has seen. ``facts``: the field, ``before`` and ``ours``."""
+class Doing(NamedTuple):
+    """What is needed of a record of an event to tell who changed what, and since when a write was planned."""
 
     seq: int
     at: datetime
-    facts: Mapping[str, Json]
+    kind: str
+    write: int | None
+    reason: str | None
+    facts: Mapping[str, Json] | None
 
 
+DOINGS: tuple[str, ...] = (
+    *("observed", "planned", "waiting", "sending", "confirmed"),
+    *("rejected", "refused", "skipped", "cancelled"),
+)
+"""The kinds of such records."""
 Says = Literal["there", "not_there", "cannot_tell"]
 
 

@@ -1,15 +1,14 @@
 """A condition taken apart: each part with its own truth, and under it the values it saw and since when they are known.
 
 The parts are those of the syntax tree, and each is judged by the engine that judges the whole, so that an explanation
-cannot disagree with the decision. It is made from what the ledger kept of an evaluation, long after the look.
+cannot disagree with the decision.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from worker.model.commits import Evaluation
-from worker.model.facts import Json, Known, Observation, spelled
+from worker.model.facts import Json, Known, spelled
 from worker.model.rules import Scope, Truth
 from worker.rules.conditions import CelCondition, Part, PartKind, missing_words, parts
 from worker.rules.registry import LOCAL
@@ -44,17 +43,6 @@ class Explained:
 def explained(condition: CelCondition, scope: Scope) -> Explained:
     """The whole condition and all its parts over these facts."""
     return _explained(parts(condition), scope)
-
-
-def scope_of(evaluation: Evaluation) -> Scope:
-    """What a rule looked at, as far as its condition names it."""
-    facts = {seen.key: seen.fact for seen in evaluation.facts.values()}
-    return Scope(
-        observation=Observation(partner=evaluation.partner, event=evaluation.event, facts=facts),
-        keys={name: seen.key for name, seen in evaluation.facts.items()},
-        now=evaluation.at,
-        extra=evaluation.extra,
-    )
 
 
 def _explained(part: Part, scope: Scope) -> Explained:

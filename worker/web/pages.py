@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 from typing import Protocol
 from urllib.parse import urlencode
 
-from worker.engine.explaining import STANDINGS, EventKnown, RuleExplained, explain, wanted_of
+from worker.engine.explaining import STANDINGS, LogWord, Question, RuleExplained, explain, wanted_of
+from worker.engine.looks import Settings
+from worker.engine.whose import told
 from worker.guards.situation import as_of_now
 from worker.ledger.browsing import LedgerBrowser
-from worker.model.commits import Evaluation
 from worker.model.errors import WorkerError
 from worker.model.exchange import Clock
 from worker.model.facts import EventId, Json, PartnerId, WriteId
@@ -90,7 +91,8 @@ class PageParts:
     """``rules`` are the texts of those ``in_force``. ``entropy`` draws a secret text. ``silence`` tells for how long,
     in seconds, the daemon's loop has not moved. ``interval`` is the time between two looks. ``measured`` answers
     Prometheus. ``amiss`` says, as `status` does, what is wrong with the ledger as it lies there; None where nothing
-    is. ``keys`` are those of now; ``refused`` is told of each wrong sign-in: from where, as whom, how manieth."""
+    is. ``deciding``: what of the config deciding needs. ``keys`` are those of now; ``refused`` is told of each wrong
+    sign-in: from where, as whom, how manieth."""
 
     ledger: LedgerBrowser
     decisions: Decisions
@@ -102,6 +104,7 @@ class PageParts:
     interval: timedelta
     measured: Callable[[], Measured]
     amiss: Callable[[], str | None]
+    deciding: Settings = field(default_factory=Settings)
     keys: Callable[[], Keys] = Keys
     refused: Callable[[str, str, int], None] = lambda _place, _name, _count: None
 
@@ -147,7 +150,7 @@ class Samples:
 # Why each rule did or did not fire for an event, as the page shows it: the same as the command ``explain`` says.
 
 TONES = {"true": "good", "false": "quiet", "unknown": "warn"}
-STANDING_TONES = {"fired": "busy", "held": "warn", "true": "good", "unknown": "warn"}
+STANDING_TONES = {"fires": "busy", "held": "warn", "true": "good", "unknown": "warn"}
 PARTS_MAX = 60
 
 
@@ -164,9 +167,9 @@ class PartShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
-    """How it was last evaluated otherwise."""
+    """When the log last saw it fire, or held."""
 
-    standing: str
+    kind: str
     tone: str
     at: str
     why: str
@@ -174,73 +177,52 @@ class Before:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleWhy:
-    """One rule for one event. ``since`` is empty where it was never evaluated. ``before``: its other endings, newest
-    first, so that what holds now does not hide that it fired."""
+    """One rule for one event, as of the last look. ``since`` is empty where that is not known."""
 
     rule: str
     standing: str
     tone: str
     since: str
-    at: str
     why: str
     reason: str
-    edited: bool
     parts: tuple[PartShown, ...]
     before: tuple[Before, ...]
 
-    @property
-    def standings(self) -> tuple[str, ...]:
-        """What it is and was."""
-        return self.standing, *(one.standing for one in self.before)
+
+def why_of(ledger: LedgerBrowser, asked: Question) -> tuple[RuleWhy, ...]:
+    """Every rule that looks at the event, or did; those that had something to do with it come first."""
+    found = explain(ledger, asked)
+    shown = [_shown(one, found.at) for one in found.rules if one.standing not in ("disabled", "not_for_partner")]
+    return tuple(sorted(shown, key=lambda one: not one.before))
 
 
-def why_of(ledger: LedgerBrowser, rules: RuleSet, partner: str, event: str) -> tuple[RuleWhy, ...]:
-    """Every rule that was ever looked at for the event; those that had something to do with it come first."""
-    owner, eid = PartnerId(partner), EventId(event)
-    known = EventKnown(
-        partner=owner,
-        event=eid,
-        evaluations=ledger.evaluations([eid], owner),
-        memories=ledger.rule_memories(owner, eid),
-        writes=(),
-        text=ledger.condition_text,
-    )
-    shown = [_shown(one) for one in explain(known, rules) if one.last is not None]
-    return tuple(sorted(shown, key=lambda one: not any(word in ("fired", "held") for word in one.standings)))
-
-
-def _shown(one: RuleExplained) -> RuleWhy:
-    last = one.last.evaluation if one.last is not None else None
-    parts = one.last.parts if one.last is not None else None
+def _shown(one: RuleExplained, at: datetime) -> RuleWhy:
+    words = sorted((said for said in (one.fired, one.held) if said is not None), key=lambda said: said.at, reverse=True)
     return RuleWhy(
         rule=one.rule,
         standing=STANDINGS[one.standing],
         tone=STANDING_TONES.get(one.standing, "quiet"),
-        since="" if last is None else iso(last.since),
-        at="" if last is None else iso(last.at),
-        why="" if last is None else last.why,
-        reason="" if last is None else last.reason or "",
-        edited=one.edited,
-        parts=() if parts is None or last is None else tuple(_parts(parts, one, 0))[:PARTS_MAX],
-        before=tuple(_before(other.evaluation) for other in one.others),
+        since="" if one.since is None else iso(one.since),
+        why=one.why,
+        reason=one.reason,
+        parts=() if one.parts is None else tuple(_parts(one.parts, at, 0))[:PARTS_MAX],
+        before=tuple(map(_before, words)),
     )
 
 
-def _before(one: Evaluation) -> Before:
-    tone = STANDING_TONES.get(one.ending, "quiet")
-    return Before(standing=STANDINGS[one.ending], tone=tone, at=iso(one.at), why=one.why)
+def _before(said: LogWord) -> Before:
+    return Before(kind=said.kind, tone="busy" if said.kind == "fired" else "warn", at=iso(said.at), why=said.why)
 
 
-def _parts(part: Explained, one: RuleExplained, depth: int) -> Iterator[PartShown]:
-    at = one.last.evaluation.at if one.last is not None else None
+def _parts(part: Explained, at: datetime, depth: int) -> Iterator[PartShown]:
     values = []
     for seen in part.values:
-        age = "" if at is None or seen.read_at is None else f", {lasting(at - seen.read_at)} old"
+        age = "" if seen.read_at is None else f", {lasting(at - seen.read_at)} old"
         values.append(f"{seen.path}: {seen.missing or spelled(seen.value)}{age}")
     truth = part.truth.value
     yield PartShown(depth=min(depth, 4), source=part.source, truth=truth, tone=TONES[truth], values=tuple(values))
     for inner in part.parts:
-        yield from _parts(inner, one, depth + 1)
+        yield from _parts(inner, at, depth + 1)
 
 
 RECORDS = 100
@@ -325,7 +307,7 @@ def now_page(asking: Asking) -> Shown:
 def log_page(asking: Asking) -> Shown:
     """The action log, newest first, narrowed by the address."""
     asked = log_asked(asking.query, asking.now)
-    records = asking.ledger.newest(asked.wanted, RECORDS + 1)
+    records = list(told(asking.ledger, asking.ledger.newest(asked.wanted, RECORDS + 1)))
     rows = [row_of(record) for record in records[:RECORDS]]
     values = {
         "asked": asked,
@@ -385,6 +367,7 @@ def event_page(asking: Asking) -> Shown:
     owners = {str(record["partner"]) for record in newest}
     if len(owners) != 1:
         return search_page(asking)
+    newest = list(told(asking.ledger, newest))
     records = newest[:EVENT_RECORDS][::-1]
     partner = owners.pop()
     writes = asking.ledger.newest_writes(WriteFilter(event=event, partner=partner), WRITES)
@@ -392,7 +375,7 @@ def event_page(asking: Asking) -> Shown:
         "event": event,
         "partner": partner,
         "event_title": asking.ledger.titles([(partner, event)]).get((partner, event)) or title_of(reversed(records)),
-        "whys": why_of(asking.ledger, asking.parts.in_force(), partner, event),
+        "whys": why_of(asking.ledger, _question(asking, partner, event)),
         "answers": answers(records),
         "timeline": timeline(records, asking.now),
         "writes": _rows(writes, asking),
@@ -474,6 +457,17 @@ PAGES: Mapping[str, Callable[[Asking], Shown]] = {
 }
 
 
+def _question(asking: Asking, partner: str, event: str) -> Question:
+    parts = asking.parts
+    return Question(
+        partner=PartnerId(partner),
+        event=EventId(event),
+        now=asking.now,
+        rules=parts.in_force(),
+        settings=parts.deciding,
+    )
+
+
 def _rows(writes: Iterable[Write], asking: Asking) -> list[WriteRow]:
     """Writes as they are shown, by the halts of this moment."""
     halts = asking.ledger.halts(asking.now)
@@ -494,8 +488,8 @@ def _recent(ledger: LedgerBrowser) -> list[dict[str, object]]:
 def _said(record: Record, ledger: LedgerBrowser, title: str) -> dict[str, object]:
     """An event's last record with, where there is one, the newest word on whose doing it was."""
     found = ledger.newest(RecordFilter(partner=str(record["partner"]), event=str(record["event"])), FOUND)
-    told = answers(found[::-1])
-    return {"row": row_of(record), "answer": told[0] if told else None, "title": title}
+    changed = answers(list(told(ledger, found[::-1])))
+    return {"row": row_of(record), "answer": changed[0] if changed else None, "title": title}
 
 
 def _partner(name: str, said: Json, asking: Asking) -> dict[str, object]:

@@ -162,7 +162,8 @@ def _field(name: str, changes: Sequence[Record], axis: Axis) -> Lane:
         change = changed_field(record)
         if change is None:
             continue
-        _, before, value, ours = change
+        _, before, value, maker = change
+        ours = maker is not None
         x = axis.at(_at(record))
         spans.append(_value_span(begins, x, str(before), known))
         whose = "by the worker" if ours else "not by the worker"

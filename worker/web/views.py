@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
 
-from worker.model.actions import ACTIONS
+from worker.engine.whose import field_change
 from worker.model.facts import Json
 from worker.model.records import KINDS, REASONS
 from worker.model.writes import RecordFilter, Write, WriteFilter
@@ -366,9 +366,9 @@ def answers(records: Sequence[Record]) -> tuple[Answer, ...]:
     return tuple(sorted(last.values(), key=lambda one: one.at, reverse=True))
 
 
-def _answer(earlier: Sequence[Record], record: Record, change: tuple[str, Json, Json, bool]) -> Answer:
-    field, before, value, ours = change
-    cause: Record = (_cause(earlier, field) if ours else None) or {}
+def _answer(earlier: Sequence[Record], record: Record, change: tuple[str, Json, Json, Json]) -> Answer:
+    field, before, value, maker = change
+    cause = _sending_of(earlier, maker)
     asked = _of_write(earlier, cause, "planned", "undo")
     approved = _of_write(earlier, cause, "approved", "person")
     because = _text(asked.get("why")) or _because(earlier, cause)
@@ -377,7 +377,7 @@ def _answer(earlier: Sequence[Record], record: Record, change: tuple[str, Json, 
         value=_value(value),
         before=_value(before),
         at=_text(record.get("at")),
-        ours=ours,
+        ours=maker is not None,
         write=_count(cause.get("write")),
         rule=_text(cause.get("rule")),
         because=because,
@@ -387,15 +387,12 @@ def _answer(earlier: Sequence[Record], record: Record, change: tuple[str, Json, 
     )
 
 
-def changed_field(record: Record) -> tuple[str, Json, Json, bool] | None:
-    """Field, value before, value now, and whether it was the worker's doing; None for any other record."""
+def changed_field(record: Record) -> tuple[str, Json, Json, Json] | None:
+    """Field, value before, value now, and the write of ours that made it, None for another hand's; None for any other
+    record. See `worker.engine.whose.told`."""
     facts = record.get("facts")
-    if record.get("kind") != "observed" or not isinstance(facts, Mapping):
-        return None
-    for name, value in facts.items():
-        if name not in ("before", "ours"):
-            return name, facts.get("before"), value, facts.get("ours") is True
-    return None
+    change = field_change(facts) if record.get("kind") == "observed" and isinstance(facts, Mapping) else None
+    return None if change is None else (change.name, change.was, change.now_is, record.get("maker"))
 
 
 def title_of(records: Iterable[Record]) -> str:
@@ -452,14 +449,10 @@ def lasting(length: timedelta) -> str:
     return "0 s"
 
 
-def _cause(earlier: Sequence[Record], field: str) -> Record | None:
-    """The newest attempt that was recorded before, of an action that writes this field."""
-    fact, _, name = field.partition(".")
-    for record in reversed(earlier):
-        action = ACTIONS.get(_text(record.get("action")))
-        if record.get("kind") == "sending" and action is not None and (fact, name) in action.writes:
-            return record
-    return None
+def _sending_of(earlier: Sequence[Record], maker: Json) -> Record:
+    """The newest attempt of a write that was recorded before; empty without one."""
+    attempts = (one for one in reversed(earlier) if one.get("kind") == "sending" and one.get("write") == maker)
+    return next(attempts, {}) if maker is not None else {}
 
 
 def _of_write(earlier: Sequence[Record], cause: Record, kind: str, reason: str) -> Record:

@@ -26,7 +26,7 @@ def test_no_paragraph_of_a_help_is_broken_where_the_code_is(monkeypatch: pytest.
 
     lines = [line.strip() for line in call("explain", "--help").out.splitlines()]
 
-    begin = next(place for place, line in enumerate(lines) if line.startswith("Each part of the condition"))
+    begin = next(place for place, line in enumerate(lines) if line.startswith("The daemon's own code decides"))
     paragraph = lines[begin : lines.index("", begin)]
     assert all(len(line) > 60 for line in paragraph[:-1]), paragraph
 

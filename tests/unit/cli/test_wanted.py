@@ -9,7 +9,7 @@ import pytest
 from tests.builders import an_intent
 from tests.calling import call, settle_in
 from tests.unit.ledger.examples import ACME, E1, NOW, key, open_ledger, plan, planned
-from worker.model.commits import OF_PARTNER, Change, Commit, Observed, Trail
+from worker.model.commits import OF_PARTNER, Change, Changes, Commit, Observed
 from worker.model.facts import FactKey, Json, Known
 
 DRAFT: dict[str, Json] = {"state": "DRAFT", "goal": "ROAS", "total_budget": 500.0, "campaigns": ["c" * 300]}
@@ -24,7 +24,7 @@ def config(tmp_path: Path) -> Path:
         euros = Known(value={"id": "client-1", "currency": "EUR"}, read_at=NOW)
         owner = Observed(event=OF_PARTNER, key=FactKey(name="partner"), fact=euros, at=NOW)
         changes = (Change(now=draft, before=None), Change(now=owner, before=None))
-        ledger.apply(Commit(at=NOW, trail=Trail(partner=ACME, changes=changes)))
+        ledger.apply(Commit(at=NOW, changes=Changes(partner=ACME, changes=changes)))
         planned(
             ledger,
             *(

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from worker.engine.partners import Partners, told_apart
+from worker.engine.recording import Stored
 from worker.engine.state import Memories, PartnerState
 from worker.model.commits import PartnerMemory
 from worker.model.errors import LedgerUnwritable
@@ -24,7 +25,8 @@ def renewed(partners: Partners, named: list[PartnerId]) -> tuple[list[PartnerId]
 
 
 def loaded(partner: PartnerId) -> PartnerState:
-    return PartnerState(partner=partner, memory=PartnerMemory(partner=partner), memories=Memories())
+    stored = Stored(partner=partner)
+    return PartnerState(partner=partner, memory=PartnerMemory(partner=partner), memories=Memories(), stored=stored)
 
 
 def watched(partners: Partners) -> list[PartnerId]:

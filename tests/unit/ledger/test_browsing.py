@@ -10,7 +10,7 @@ import pytest
 from tests.unit.ledger.examples import ACME, NOW, URL, after, become, fired, key, memory, plan, planned, sent
 from worker.ledger.browsing import LedgerBrowser, open_browser
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Change, Commit, Observed, Trail
+from worker.model.commits import Change, Changes, Commit, Observed
 from worker.model.errors import NotSafe
 from worker.model.facts import EventId, FactKey, Known, PartnerId
 from worker.model.records import Record
@@ -116,7 +116,8 @@ def test_the_longest_unknown_is_measured_from_when_it_became_so(ledger: SqlLedge
 def seen(ledger: SqlLedger, event: str, title: str) -> None:
     fact = Known(value={"id": event, "title": title}, read_at=NOW)
     now = Observed(event=EventId(event), key=FactKey(name="event"), fact=fact, at=NOW)
-    ledger.apply(Commit(at=NOW, trail=Trail(partner=ACME, changes=(Change(now=now, before=None),))))
+    changes = Changes(partner=ACME, changes=(Change(now=now, before=None),))
+    ledger.apply(Commit(at=NOW, changes=changes))
 
 
 def test_events_are_found_by_a_part_of_their_id_or_title(ledger: SqlLedger, browser: LedgerBrowser) -> None:

@@ -1,10 +1,10 @@
-"""Evaluations are kept by their ending, facts by their changes, and the past can be had back from them."""
+"""Facts are kept as they are, with their changes, and the past can be had back from them."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import count, pairwise
 from pathlib import Path
 
@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.ledger.examples import ACME, E1, NOW, RULE, after, open_ledger, place_in
+from tests.unit.ledger.examples import ACME, E1, NOW, after, open_ledger, place_in
 from worker.ledger.sql import SqlLedger, in_memory_ledger
 from worker.ledger.trail import FORGET_AT_ONCE
-from worker.model.commits import OF_PARTNER, Change, Commit, Ending, Evaluation, Observed, SeenFact, Trail
+from worker.model.commits import OF_PARTNER, Change, Changes, Commit, Observed
 from worker.model.errors import LedgerDamaged
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, PartnerId, Unknown
 
@@ -37,36 +37,21 @@ def known(value: Json, **gaps: str) -> Known:
     return Known(value=value, read_at=NOW, gaps=gaps)
 
 
-def an_evaluation(ending: Ending = "false", **changes: object) -> Evaluation:
-    facts = {
-        "event": SeenFact(key=EVENT, fact=known({"status": "active"}, title="is missing")),
-        "suggested_tcs": SeenFact(key=TCS, fact=Unknown(code="unreadable", why="the service answered 500")),
-    }
-    one = Evaluation(
-        partner=ACME,
-        event=E1,
-        rule=RULE,
-        ending=ending,
-        when_hash="w",
-        at=NOW,
-        since=NOW,
-        facts=facts,
-        extra={"a": [1]},
-    )
-    return replace(one, **changes)  # type: ignore[arg-type] # fields of Evaluation
+def keep(ledger: SqlLedger, *changes: Change, partner: PartnerId = ACME, forget: datetime | None = None) -> None:
+    ledger.apply(Commit(at=NOW, changes=Changes(partner=partner, changes=changes, forget=forget)))
 
 
-def keep(ledger: SqlLedger, trail: Trail) -> None:
-    ledger.apply(Commit(at=NOW, trail=trail))
+def observed(fact: Fact, seconds: float = 0, event: EventId = E1, key: FactKey = EVENT) -> Observed:
+    return Observed(event=event, key=key, fact=fact, at=after(seconds))
 
 
 def seen(ledger: SqlLedger, *looks: tuple[float, EventId, FactKey, Fact]) -> None:
     """Facts as they were seen, each with the seconds since the beginning."""
-    state = {(one.event, one.key): one.fact for one in ledger.observed(ACME)}
+    state = {(one.event, one.key): one for one in ledger.observed(ACME)}
     for seconds, event, key, fact in looks:
-        now = Observed(event=event, key=key, fact=fact, at=after(seconds))
-        keep(ledger, Trail(partner=ACME, changes=(Change(now=now, before=state.get((event, key))),)))
-        state[(event, key)] = fact
+        now = observed(fact, seconds, event, key)
+        keep(ledger, Change(now=now, before=state.get((event, key))))
+        state[(event, key)] = now
 
 
 def told(found: Sequence[Observed]) -> list[tuple[str, str, object]]:
@@ -75,45 +60,6 @@ def told(found: Sequence[Observed]) -> list[tuple[str, str, object]]:
 
 def value_of(fact: Fact) -> object:
     return fact.value if isinstance(fact, Known) else fact.code
-
-
-def test_an_evaluation_comes_back_as_it_was_but_for_what_an_unknown_fact_never_had(tmp_path: Path) -> None:
-    kept = an_evaluation("held", reason="for", why="not yet", until=after(60), episode=3)
-    with open_ledger(tmp_path) as ledger:
-        keep(ledger, Trail(partner=ACME, evaluations=(kept,), texts={"w": "event.status == 'x'"}))
-        (found,) = ledger.evaluations([E1])
-
-        assert replace(found, facts={}) == replace(kept, facts={})
-        assert found.facts["event"] == kept.facts["event"]
-        assert found.facts["suggested_tcs"].key == TCS
-        assert ledger.condition_text("w") == "event.status == 'x'"
-        assert ledger.condition_text("another") is None
-
-
-def test_a_dull_ending_never_pushes_out_another() -> None:
-    ledger = in_memory_ledger(NOW)
-    keep(ledger, Trail(partner=ACME, evaluations=(an_evaluation("fired"),)))
-    for seconds in range(1, 5):
-        keep(ledger, Trail(partner=ACME, evaluations=(an_evaluation("false", at=after(seconds)),)))
-
-    assert [(one.ending, one.at) for one in ledger.evaluations([E1])] == [("fired", NOW), ("false", after(4))]
-
-
-def test_evaluations_are_of_the_events_and_the_partner_that_were_asked_for() -> None:
-    ledger = in_memory_ledger(NOW)
-    other = PartnerId("partner-id-other")
-    keep(ledger, Trail(partner=ACME, evaluations=(an_evaluation(), an_evaluation(event=E2))))
-    keep(ledger, Trail(partner=other, evaluations=(an_evaluation(partner=other),)))
-
-    assert [(one.partner, one.event) for one in ledger.evaluations([E1])] == [(ACME, E1), (other, E1)]
-    assert [(one.partner, one.event) for one in ledger.evaluations([E1, E2], ACME)] == [(ACME, E1), (ACME, E2)]
-
-
-def test_a_text_that_is_known_is_left_as_it_is() -> None:
-    ledger = in_memory_ledger(NOW)
-    for _ in range(2):
-        keep(ledger, Trail(partner=ACME, evaluations=(an_evaluation(),), texts={"w": "true"}))
-    assert ledger.condition_text("w") == "true"
 
 
 def test_of_the_facts_the_newest_state_is_whole() -> None:
@@ -189,7 +135,7 @@ def test_what_is_dropped_leaves_the_rest_readable() -> None:
     ledger = in_memory_ledger(NOW)
     seen(ledger, *((seconds, E1, EVENT, known({"n": seconds, "same": True})) for seconds in range(6)))
 
-    keep(ledger, Trail(partner=ACME, forget=after(3)))
+    keep(ledger, forget=after(3))
 
     found = ledger.history(ACME)
     assert told(found.start) == [("e1", "event", {"n": 2, "same": True})]
@@ -198,13 +144,13 @@ def test_what_is_dropped_leaves_the_rest_readable() -> None:
 
 def test_no_transaction_drops_much_at_once(tmp_path: Path) -> None:
     ledger = in_memory_ledger(NOW)
-    state = [Observed(event=E1, key=EVENT, fact=known(n), at=NOW) for n in range(FORGET_AT_ONCE + 10)]
-    changes = [Change(now=now, before=before.fact) for before, now in pairwise(state)]
-    keep(ledger, Trail(partner=ACME, changes=(Change(now=state[0], before=None), *changes)))
+    state = [observed(known(n)) for n in range(FORGET_AT_ONCE + 10)]
+    changes = [Change(now=now, before=before) for before, now in pairwise(state)]
+    keep(ledger, Change(now=state[0], before=None), *changes)
 
-    keep(ledger, Trail(partner=ACME, forget=after(1)))
+    keep(ledger, forget=after(1))
     assert len(list(ledger.history(ACME).changes)) == 10
-    keep(ledger, Trail(partner=ACME, forget=after(1)))
+    keep(ledger, forget=after(1))
     assert told(ledger.history(ACME).start) == [("e1", "event", FORGET_AT_ONCE + 9)]
 
 
@@ -234,13 +180,13 @@ def test_whatever_was_seen_comes_back_in_its_order(
     shared: SqlLedger, looks: list[tuple[EventId, Fact]], since: int
 ) -> None:
     ledger, partner = shared, PartnerId(f"partner-id-{next(NUMBERS)}")
-    state: dict[EventId, Fact] = {}
+    state: dict[EventId, Observed] = {}
     changes = []
     for index, (event, fact) in enumerate(looks):
-        now = Observed(event=event, key=EVENT, fact=fact, at=after(index))
+        now = observed(fact, index, event)
         changes.append(Change(now=now, before=state.get(event)))
-        state[event] = fact
-    keep(ledger, Trail(partner=partner, changes=tuple(changes)))
+        state[event] = now
+    keep(ledger, *changes, partner=partner)
 
     found = ledger.history(partner, after(since))
 
@@ -253,27 +199,35 @@ def test_whatever_was_seen_comes_back_in_its_order(
     assert replayed == [(event, body(fact)) for event, fact in looks[since:]]
 
 
-def test_what_a_lacking_field_was_last_is_had_back(tmp_path: Path) -> None:
+def test_what_a_record_lacks_now_is_kept_as_it_was_read_last(tmp_path: Path) -> None:
+    now = replace(observed(known({"title": "A"}, status="is missing")), last={"status": "active"})
     with open_ledger(tmp_path) as ledger:
-        seen(
-            ledger,
-            (0, E1, EVENT, known({"status": "idle", "title": "A"})),
-            (1, E1, EVENT, known({"status": "active", "title": "A"})),
-            (2, E1, EVENT, known({"title": "A"}, status="is missing")),
-            (3, E1, EVENT, Unknown(code="gone", why="404")),
-            (4, E1, EVENT, known({"title": "B"}, status="is missing")),
-            (5, E1, EVENT, known({}, status="is missing", title="null")),
-            (0, E2, EVENT, known({"title": "A"}, status="null")),
-            (1, E2, EVENT, known({"title": "B"}, status="null")),
-        )
-        lacking = {(E1, EVENT): ["status", "title"], (E2, EVENT): ["status"], (E1, SETUP): ["state"]}
-        assert ledger.last_values(ACME, lacking) == {(E1, EVENT): {"status": "active", "title": "B"}}
-        assert ledger.last_values(PartnerId("another"), lacking) == {}
+        keep(ledger, Change(now=now, before=None))
+        assert ledger.observed(ACME) == (now,)
 
-        seen(
-            ledger,
-            (6, E1, SETUP, known({"state": "DRAFT", "goal": "ROAS"})),
-            (7, E1, SETUP, Unknown(code="denied", why="403")),
-            (8, E1, SETUP, Unknown(code="unreadable", why="500")),
-        )
-        assert ledger.last_values(ACME, {(E1, SETUP): None}) == {(E1, SETUP): {"state": "DRAFT", "goal": "ROAS"}}
+
+def test_the_facts_of_one_event_are_had_back_as_of_a_time() -> None:
+    ledger = in_memory_ledger(NOW)
+    assert ledger.facts_begin(ACME) is None
+    seen(
+        ledger,
+        (0, E1, EVENT, known({"status": "active"})),
+        (1, OF_PARTNER, FactKey(name="features"), known(["x"])),
+        (2, E2, EVENT, known({"status": "idle"})),
+        (3, E1, EVENT, known({"status": "cancelled"})),
+    )
+    assert ledger.facts_begin(ACME) == NOW
+    assert told(ledger.observed_at(ACME, E1, after(2.5))) == [
+        ("", "features", ["x"]),
+        ("e1", "event", {"status": "active"}),
+    ]
+    assert told(ledger.observed_at(ACME, E1, after(4)))[-1] == ("e1", "event", {"status": "cancelled"})
+
+
+def test_a_partners_changes_are_counted_apart_from_those_of_others() -> None:
+    ledger = in_memory_ledger(NOW)
+    assert ledger.last_change(ACME) == 0
+    seen(ledger, (0, E1, EVENT, known({"status": "active"})))
+    first = ledger.last_change(ACME)
+    keep(ledger, Change(now=observed(known({})), before=None), partner=PartnerId("partner-id-other"))
+    assert ledger.last_change(ACME) == first > 0

@@ -1,0 +1,118 @@
+"""What was seen since the last commit is told once, field by field, also after a commit that nobody is sure of."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.worlds import rule_set
+from worker.engine.recording import UNSTORED_MOST, Stored, same
+from worker.model.facts import EventId, Fact, FactKey, Known, PartnerId, Unknown, UnknownCode
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=5)
+EVENT = FactKey(name="event")
+E1 = EventId("e1")
+PLACE = (E1, EVENT)
+RULES = rule_set("rules: [{id: r, when: event.status == 'cancelled', do: [pause]}]")
+
+
+def known(status: str | None = "active", /, at: datetime = NOW, **gaps: str) -> Known:
+    return Known(value={"status": status} if status is not None else {}, read_at=at, gaps=gaps)
+
+
+def unknown(code: UnknownCode = "unreadable", why: str = "500") -> Unknown:
+    return Unknown(code=code, why=why, read_at=LATER)
+
+
+def stored(*seen: Fact) -> Stored:
+    """A ledger that holds the first of these, and what was seen since."""
+    found = Stored(partner=PartnerId("p"))
+    found.under(RULES, ())
+    for number, fact in enumerate(seen):
+        found.saw(PLACE, fact)
+        if number == 0:
+            found.took(found.attempt(NOW, None))
+    return found
+
+
+def told(found: Stored, event: EventId | None = None) -> list[tuple[object, object]]:
+    """What the records of the next commit say that a field was and has become; then it is stored."""
+    trial = found.attempt(LATER, event)
+    records = [one.facts or {} for one in found.records(trial.changes)]
+    found.took(trial)
+    return [(one["before"], one["event.status"]) for one in records]
+
+
+def test_every_value_between_two_commits_is_a_change_of_its_own() -> None:
+    found = stored(known("a"), known("b"), known("a"))
+    assert told(found) == [("a", "b"), ("b", "a")]
+    assert found.seen == {}
+
+
+def test_what_says_the_same_again_is_no_change() -> None:
+    found = stored(known("a"), known("a", at=LATER))
+    assert told(found) == []
+
+
+def test_a_field_that_is_lacking_has_not_changed_until_it_is_read_again() -> None:
+    found = stored(known("a"), known(None, status="is missing"))
+    assert told(found) == []
+    assert found.lacked == {PLACE: {"status": "a"}}
+    found.saw(PLACE, unknown())
+    assert told(found) == []
+    found.saw(PLACE, known("b"))
+    assert told(found) == [("a", "b")]
+    assert found.lacked == {}
+
+
+def test_another_event_under_the_same_id_has_changed_nothing() -> None:
+    found = stored(known("a"), known("b"))
+    found.forget(E1)
+    found.saw(PLACE, known("c"))
+    assert told(found) == []
+    found.saw(PLACE, known("d"))
+    assert told(found) == [("c", "d")]
+
+
+def test_only_what_was_seen_of_one_event_goes_with_a_commit_about_it() -> None:
+    found = stored(known("a"), known("b"))
+    assert told(found, EventId("e2")) == []
+    assert told(found, E1) == [("a", "b")]
+
+
+def test_what_came_after_a_commit_that_nobody_is_sure_of_is_told_after_it() -> None:
+    found = stored(known("a"), known("b"))
+    found.trial = trial = found.attempt(NOW, None)
+    found.saw(PLACE, known("c"))
+    assert len(found.attempt(NOW, None).changes) == 2, "if it is not there"
+    found.took(trial)
+    assert told(found) == [("b", "c")], "if it is"
+
+
+@pytest.mark.parametrize("tried", [0, UNSTORED_MOST])
+def test_of_too_many_values_the_newest_stays(tried: int) -> None:
+    found = stored(known("a"), *(known(f"v{number}") for number in range(tried)))
+    found.trial = found.attempt(NOW, None)
+    for number in range(3 * UNSTORED_MOST):
+        found.saw(PLACE, known(f"w{number}"))
+    found.took(found.trial)
+    assert len(found.seen[PLACE]) == UNSTORED_MOST
+    assert told(found)[-1] == (f"w{UNSTORED_MOST - 2}", f"w{3 * UNSTORED_MOST - 1}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected", "reason"),
+    [
+        (known(), known(at=LATER), True, "read again"),
+        (known(), known("cancelled"), False, "another value"),
+        (known(), known(title="is missing"), False, "another gap"),
+        (known(), unknown(), False, "not readable any more"),
+        (unknown(), known(), False, "readable again"),
+        (unknown(), unknown(why="timed out after 10.02 s"), True, "nothing is known, in whatever words"),
+        (unknown(), unknown("gone"), False, "nothing is known for another reason"),
+        (None, unknown(), False, "never seen before"),
+        (None, known(), False, "never seen before"),
+    ],
+)
+def test_facts_are_the_same_where_they_say_the_same(old: Fact | None, new: Fact, expected: bool, reason: str) -> None:
+    assert same(old, new) is expected, reason
