@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
+
+from sqlalchemy import Connection, event
 
 from worker.ledger.database import make_durable
 from worker.ledger.mark import SLOT_BYTES
@@ -40,38 +42,26 @@ class Noted:
         self.transactions.append([])
 
 
-class _Noting:
-    """A connection of the ledger that notes what it is asked."""
-
-    def __init__(self, raw: sqlite3.Connection, noted: Noted) -> None:
-        self._raw = raw
-        self._noted = noted
-
-    def execute(self, text: str, values: Any = ()) -> sqlite3.Cursor:  # noqa: ANN401 - as the driver takes it
-        self._noted.add(text, values)
-        return self._raw.execute(text, values)
-
-    def executemany(self, text: str, rows: Iterable[Any]) -> sqlite3.Cursor:
-        given = list(rows)
-        self._noted.add(text, given, many=True)
-        return self._raw.executemany(text, given)
-
-    def commit(self) -> None:
-        self._noted.committed()
-        self._raw.commit()
-
-
 @contextmanager
 def noting(ledger: SqlLedger) -> Iterator[Noted]:
     """What the ledger asks while the block lasts. It must not fail meanwhile."""
     noted = Noted()
-    with ledger._store.reading() as connection:  # noqa: SLF001 - a measurement looks beneath the surface
-        raw = connection.raw
-    connection.raw = cast(sqlite3.Connection, _Noting(raw, noted))
+    engine = ledger._store.engine  # noqa: SLF001 - a measurement looks beneath the surface
+
+    def begun(connection: Connection) -> None:
+        noted.add(connection.get_execution_options()["begin"], ())
+
+    def asked(_connection: Connection, _cursor: Any, text: str, values: Any, _context: Any, many: bool) -> None:  # noqa: ANN401, FBT001 - as SQLAlchemy tells it
+        noted.add(text, list(values) if many else values, many=many)
+
+    heard = (("begin", begun), ("before_cursor_execute", asked), ("commit", lambda _connection: noted.committed()))
+    for name, hears in heard:
+        event.listen(engine, name, hears)
     try:
         yield noted
     finally:
-        connection.raw = raw
+        for name, hears in heard:
+            event.remove(engine, name, hears)
 
 
 class Bare:

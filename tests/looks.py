@@ -12,7 +12,7 @@ from typing import Any
 from worker.engine.decide import Decision, decide
 from worker.engine.edits import edits_of, reopened_by
 from worker.engine.looks import Look, Settings
-from worker.ledger.tables import decode, encode
+from worker.ledger.rows import body_of, rule_memory_of
 from worker.model.commits import Commit, Move, PartnerMemory, RuleMemory
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId, Unknown, WriteId
 from worker.model.records import Record
@@ -165,7 +165,7 @@ class Story:
 
     def restart(self) -> None:
         """A new process: what was not stored is lost."""
-        self.memories = {key: decode(RuleMemory, encode(memory)) for key, memory in self.stored.items()}
+        self.memories = {key: rule_memory_of(body_of(memory)) for key, memory in self.stored.items()}
 
     def reload(self, *rules: Rule) -> None:
         """The rule folder has changed."""

@@ -13,7 +13,7 @@ from tests.acceptance.processes import WORKER, until
 from worker.cli.signals import stopping
 
 HEAVY = frozenset(
-    {"alembic", "apscheduler", "httpx", "jmespath", "pydantic", "re2", "sqlalchemy", "starlette", "uvicorn"}
+    {"apscheduler", "httpx", "jmespath", "pydantic", "re2", "sqlalchemy", "starlette", "uvicorn"}
 )
 COUNT = """
 import json, sys

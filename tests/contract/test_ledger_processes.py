@@ -46,8 +46,8 @@ DIE_WITH_ROWS_WRITTEN = """
 ledger = open_ledger(folder)
 planned(ledger)
 with ledger._store.writing() as connection:
-    connection.raw.execute("UPDATE writes SET state = 'sending'")
-    connection.raw.execute("DELETE FROM action_log")
+    connection.exec_driver_sql("UPDATE writes SET state = 'sending'")
+    connection.exec_driver_sql("DELETE FROM action_log")
     os.kill(os.getpid(), signal.SIGKILL)
 """
 READ = """

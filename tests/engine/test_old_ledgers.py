@@ -3,7 +3,7 @@
 from datetime import timedelta
 from pathlib import Path
 
-from tests.unit.ledger.examples import intent, key, plan
+from tests.unit.ledger.examples import intent, key, plan, raw_of
 from tests.worlds import PARTNER, PAUSE, Town, happening, town, world
 from worker.model.commits import Commit
 
@@ -41,7 +41,7 @@ def test_what_a_look_asks_does_not_grow_with_what_has_ended(tmp_path: Path) -> N
         here.set("e1", status="cancelled")
         await here.until(lambda: here.states() == ["planned"], "held")
         with here.ledger._store.reading() as connection:
-            connection.raw.set_progress_handler(count, STEPS)
+            raw_of(connection).set_progress_handler(count, STEPS)
         end(here, 1)
         young = await work()
         end(here, ENDED)

@@ -15,17 +15,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-from sqlalchemy import Engine, create_engine
-from sqlalchemy.pool import StaticPool
+from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy.pool import QueuePool
 
 from tests.simulation.loop import OWNER, Killed
 from tests.simulation.points import Harm
 from tests.virtual import EPOCH
-from worker.ledger import database as connections
-from worker.ledger import database as store
+from worker.ledger import database, sql
 from worker.ledger import mark as marks
-from worker.ledger import sql
-from worker.ledger.database import Connection
 from worker.ledger.mark import Mark
 from worker.ledger.places import LedgerPlace
 from worker.ledger.sql import SqlLedger
@@ -367,10 +364,10 @@ def mounted(disk: Disk) -> Iterator[None]:
             disk.die(owner)
 
     with (
-        patch.object(store, "_connector", connector),
-        patch.object(store, "TRY_MS", 0),
-        patch.object(store, "TRIES", 1),
-        patch.object(connections, "_engine", shared_engine),
+        patch.object(database, "_connector", connector),
+        patch.object(database, "TRY_MS", 0),
+        patch.object(database, "TRIES", 1),
+        patch.object(database, "engine_of", shared_engine),
         patch.object(sql, "write_mark", write_mark),
         patch.object(sql, "migrate", tables_of_a_new_one),
     ):
@@ -388,7 +385,7 @@ def _dialect_of() -> Engine:
 def shared_engine(connect: Callable[[], Any]) -> Engine:
     """An engine as the ledger makes it; compiling its statements anew for every world would take longer than most."""
     first = _dialect_of()
-    engine = Engine(StaticPool(connect), first.dialect, first.url)
+    engine = Engine(QueuePool(connect, pool_size=1, max_overflow=-1), first.dialect, first.url)
     engine._compiled_cache = first._compiled_cache
     return engine
 
@@ -396,8 +393,8 @@ def shared_engine(connect: Callable[[], Any]) -> Engine:
 def tables_of_a_new_one(connection: Connection) -> None:
     """What the migrations make in an empty file, without running them: that takes longer than most worlds."""
     for statement in blank_tables():
-        connection.raw.execute(statement)
-    connection.raw.execute(f"INSERT INTO alembic_version VALUES ('{REVISION}')")  # noqa: S608 - a word of ours
+        connection.exec_driver_sql(statement)
+    connection.exec_driver_sql(f"INSERT INTO alembic_version VALUES ('{REVISION}')")  # noqa: S608 - a word of ours
 
 
 @lru_cache(maxsize=1)

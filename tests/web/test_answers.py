@@ -1,15 +1,16 @@
 """What machines ask of the page, what is too much for it, and that it lets the daemon live."""
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from unittest.mock import patch
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import event
 
 from tests.builders import NOW, a_write
 from tests.crowded import crowded, last_moment
@@ -20,7 +21,6 @@ from worker.cli.page import Pulse, rules_shown
 from worker.engine.explaining import Question
 from worker.engine.looks import Settings
 from worker.engine.ports import CycleReport
-from worker.ledger.database import Connection
 from worker.ledger.log import Head, read_export, verified
 from worker.ledger.places import place_of
 from worker.ledger.sql import in_memory_ledger
@@ -215,22 +215,19 @@ def steps(folder: Path, records: int) -> dict[str, int]:
     def tick() -> None:
         taken[0] += 10
 
-    def counting() -> Connection:
-        connection = take()
-        connection.raw.set_progress_handler(tick, 10)
-        return connection
+    def counting(connection: sqlite3.Connection, *_: object) -> None:
+        connection.set_progress_handler(tick, 10)
 
     found = {}
     with (
         scene(folder, clock=FixedClock(last_moment(records))) as page,
         httpx.Client(base_url=page.address, trust_env=False) as client,
     ):
-        take = page.ledger._source.connections.take
-        with patch.object(page.ledger._source.connections, "take", counting):
-            for path in EVERY_PAGE:
-                taken[0] = 0
-                assert client.get(path).status_code == 200
-                found[path] = taken[0]
+        event.listen(page.ledger._source.engine, "checkout", counting)
+        for path in EVERY_PAGE:
+            taken[0] = 0
+            assert client.get(path).status_code == 200
+            found[path] = taken[0]
     return found
 
 

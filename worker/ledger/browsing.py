@@ -12,20 +12,18 @@ from typing import cast
 
 from sqlalchemy import Select, Text, and_, case, func, or_, select, union
 
-from worker.ledger.database import Store, reading_store, require_current, revision_of
+from worker.ledger.database import Store, reading_store
 from worker.ledger.log import ALL_RECORDS, end_of_chain, printed
+from worker.ledger.migrations import require_current, revision_of
 from worker.ledger.places import place_of
 from worker.ledger.reading import LedgerReader
-from worker.ledger.rows import ALL_WRITES, write_of
+from worker.ledger.rows import ALL_WRITES, rule_memory_of, write_of
 from worker.ledger.tables import (
     action_log,
-    decode,
     millis_text,
     observed,
     partner_memory,
     rule_memory,
-    time_of,
-    time_text,
     writes,
 )
 from worker.model.commits import RuleMemory
@@ -80,13 +78,13 @@ class LedgerBrowser(LedgerReader):
         if wanted.before_id is not None:
             query = query.where(writes.c.id < wanted.before_id)
         with self._source.reading() as connection:
-            return tuple(write_of(row) for row in connection.execute(query.limit(limit)))
+            return tuple(map(write_of, connection.execute(query.limit(limit)).mappings()))
 
     def writes_in(self, states: Sequence[State], limit: int) -> tuple[Write, ...]:
         """The oldest writes that are in one of these states: who has waited longest comes first."""
         query = ALL_WRITES.where(writes.c.state.in_(sorted(states))).limit(limit)
         with self._source.reading() as connection:
-            return tuple(write_of(row) for row in connection.execute(query))
+            return tuple(map(write_of, connection.execute(query).mappings()))
 
     def partners(self) -> tuple[PartnerId, ...]:
         """Every partner that the ledger remembers or that a write was ever planned for."""
@@ -136,7 +134,7 @@ class LedgerBrowser(LedgerReader):
         m = rule_memory.c
         query = select(m.body).where(m.rule == rule).order_by(m.partner, m.event).limit(limit)
         with self._source.reading() as connection:
-            return tuple(decode(RuleMemory, body) for body in connection.execute(query).scalars())
+            return tuple(rule_memory_of(body) for body in connection.execute(query).scalars())
 
     def counts_of(self, rule: str) -> dict[State, int]:
         """How many writes of a rule are in each state that occurs."""
@@ -149,7 +147,7 @@ class LedgerBrowser(LedgerReader):
         day = func.substr(writes.c.changed_at, 1, 10)
         query = (
             select(day, writes.c.state, func.count())
-            .where(writes.c.changed_at >= time_text(since))
+            .where(writes.c.changed_at >= since)
             .group_by(day, writes.c.state)
             .order_by(day)
         )
@@ -171,7 +169,7 @@ class LedgerBrowser(LedgerReader):
                 func.row_number().over(partition_by=day, order_by=took).label("place"),
                 func.count().over(partition_by=day).label("count"),
             )
-            .where(w.state == "confirmed", w.changed_at >= time_text(since))
+            .where(w.state == "confirmed", w.changed_at >= since)
             .subquery()
         )
         r = ranked.c
@@ -199,8 +197,7 @@ class LedgerBrowser(LedgerReader):
         )
         query = select(func.min(since)).where(writes.c.state == state)
         with self._source.reading() as connection:
-            found = connection.execute(query).scalar_one_or_none()
-        return None if found is None else time_of(found)
+            return connection.execute(query).scalar_one_or_none()
 
     def head(self) -> tuple[int, str]:
         """The end of the chain: the last seq and its hash."""

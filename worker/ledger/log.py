@@ -16,13 +16,10 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from json.encoder import encode_basestring
-from operator import attrgetter, itemgetter
 from typing import Self, cast
 
-from sqlalchemy import Row, insert, select
+from sqlalchemy import Connection, Row, insert, select
 
-from worker.ledger.database import Connection, Prepared
 from worker.ledger.tables import action_log, millis_text
 from worker.model.commits import ChainBreak
 from worker.model.facts import Json
@@ -38,8 +35,6 @@ from worker.model.records import Record
 
 GENESIS = "0" * 64
 """``prev`` of the first record."""
-quoted = encode_basestring
-"""A text as `canonical` spells it."""
 
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
@@ -53,12 +48,7 @@ def canonical(value: Json) -> str:
 def hash_of(record: Mapping[str, Json]) -> str:
     """The hash of a record with its ``seq`` and ``prev``; a ``hash`` that it already has is left out."""
     body = {name: value for name, value in record.items() if name != "hash"}
-    return hash_of_text(canonical(body))
-
-
-def hash_of_text(text: str) -> str:
-    """The hash of a record that is spelled already."""
-    return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()
+    return hashlib.sha256(canonical(body).encode("utf-8", errors="surrogatepass")).hexdigest()
 
 
 def verify(records: Iterable[Mapping[str, Json]]) -> ChainBreak | None:
@@ -123,17 +113,8 @@ FIELDS: tuple[str, ...] = (
 )
 """In the order in which they are printed."""
 JSON_FIELDS: tuple[str, ...] = ("request", "before", "response", "evidence", "facts")
-_WORDS = ("partner", "event", "rule", "action", "kind", "reason", "why", "by")
-_NUMBERS = ("episode", "write", "attempt")
-_words, _numbers, _nested = (attrgetter(*names) for names in (_WORDS, _NUMBERS, JSON_FIELDS))
-_MADE = ("at", "prev", *_WORDS, "seq", *_NUMBERS, *JSON_FIELDS)
-"""In the order in which a record is put together: texts, numbers, and what is JSON by itself."""
-_SPELLED = sorted(_MADE)
-_SHAPE = "{" + ",".join(f'"{name}":%s' for name in _SPELLED) + "}"
-_in_shape = itemgetter(*map(_MADE.index, _SPELLED))
-
-_LAST = Prepared(select(action_log.c.seq, action_log.c.hash).order_by(action_log.c.seq.desc()).limit(1))
-_ADD = Prepared(insert(action_log), (*_MADE, "hash"))
+_LAST = select(action_log.c.seq, action_log.c.hash).order_by(action_log.c.seq.desc()).limit(1)
+_ADD = insert(action_log)
 _COLUMNS = tuple(action_log.c[name] for name in FIELDS)
 ALL_RECORDS = select(*_COLUMNS).order_by(action_log.c.seq)
 """Every record, oldest first; to be narrowed."""
@@ -145,26 +126,26 @@ class Journal:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.seq, self.hash = end_of_chain(connection)
-        self._rows: list[tuple[object, ...]] = []
+        self._rows: list[dict[str, Json]] = []
 
     def add(self, records: Iterable[Record]) -> None:
         """Appends records in their order."""
         for record in records:
-            values, text = _put_together(record, seq=self.seq + 1, prev=self.hash)
-            self.seq, self.hash = self.seq + 1, hash_of_text(text)
-            self._rows.append((*values, self.hash))
+            body = _body(record, seq=self.seq + 1, prev=self.hash)
+            self.seq, self.hash = self.seq + 1, hash_of(body)
+            self._rows.append({**body, **{name: _text(body[name]) for name in JSON_FIELDS}, "hash": self.hash})
 
     def flush(self) -> None:
         """Writes what was added."""
         if self._rows:
-            _ADD.run_rows(self._connection, self._rows)
+            self._connection.execute(_ADD, self._rows)
             self._rows = []
 
 
 def end_of_chain(connection: Connection) -> tuple[int, str]:
     """The last seq and its hash; 0 and `GENESIS` for an empty log."""
-    row = _LAST.run(connection).fetchone()
-    return (0, GENESIS) if row is None else (row[0], row[1])
+    row = connection.execute(_LAST).first()
+    return (0, GENESIS) if row is None else (row.seq, row.hash)
 
 
 def printed(row: Row[tuple[object, ...]]) -> dict[str, Json]:
@@ -183,22 +164,10 @@ def printed(row: Row[tuple[object, ...]]) -> dict[str, Json]:
     return body
 
 
-def _put_together(record: Record, *, seq: int, prev: str) -> tuple[tuple[str | int | None, ...], str]:
-    """What is stored of a record, but for its hash, and its spelling as `canonical` would have it.
-
-    What is hashed is made of what is stored: spelling a record anew takes longer than SQLite takes to store it.
-    """
-    words = (millis_text(record.at), prev, *_words(record))
-    if not "".join(filter(None, words)).isascii():
-        words = tuple(cast("str | None", _clean(word)) for word in words)
-    numbers = (seq, *_numbers(record))
-    nested = tuple([None if value is None else canonical(_clean(value)) for value in _nested(record)])
-    spelled = [
-        *["null" if word is None else quoted(word) for word in words],
-        *["null" if number is None else int.__repr__(number) for number in numbers],
-        *["null" if text is None else text for text in nested],
-    ]
-    return (*words, *numbers, *nested), _SHAPE % cast("tuple[str, ...]", _in_shape(spelled))
+def _body(record: Record, *, seq: int, prev: str) -> dict[str, Json]:
+    """A record as it is hashed and printed, but for its hash."""
+    said = {name: _clean(getattr(record, name)) for name in FIELDS if name not in ("seq", "at", "prev", "hash")}
+    return {"seq": seq, "at": millis_text(record.at), "prev": prev, **said}
 
 
 def _text(value: Json) -> str | None:

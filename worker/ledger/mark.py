@@ -21,9 +21,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import literal_column, select
+from sqlalchemy import Connection, bindparam, select
 
-from worker.ledger.database import Connection, Prepared, Store, given
+from worker.ledger.database import Store
 from worker.ledger.log import GENESIS
 from worker.ledger.places import LedgerPlace, sync_folder
 from worker.ledger.tables import action_log, damaged, meta, rule_memory, writes
@@ -206,7 +206,8 @@ def lost(place: LedgerPlace) -> NotSafe:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
     """What the ledger itself says. ``hash_at_mark``: its hash at the mark's seq, None where it has no such record.
-    ``sent_since``: it has recorded ``sending`` after that. ``blank``: it holds nothing at all."""
+    ``sent_since``: it has recorded ``sending`` after that. ``blank``: it holds nothing at all, which is asked
+    where there is no mark."""
 
     ledger_id: str
     hash_at_mark: str | None
@@ -244,12 +245,8 @@ def compare(place: LedgerPlace, mark: Mark | None, ledger: Reached) -> None:
 # the same words, so that nobody is told that all is well with a ledger that no daemon could be started on. Changes
 # nothing.
 
-_ID = Prepared(select(meta.c.ledger_id))
-_HELD = tuple(Prepared(select(1).select_from(table).limit(1)) for table in (action_log, writes, rule_memory))
-_HASH_AT = Prepared(select(action_log.c.hash).where(action_log.c.seq == given("at_seq")))
-_SENT_AFTER = Prepared(
-    select(1).where(action_log.c.seq > given("at_seq"), action_log.c.kind == literal_column("'sending'")).limit(1)
-)
+_ID = select(meta.c.ledger_id)
+_HASH_AT = select(action_log.c.hash).where(action_log.c.seq == bindparam("at"))
 
 
 def refusal(store: Store) -> NotSafe | None:
@@ -288,14 +285,14 @@ def marked_to(store: Store) -> int:
 
 def compared(connection: Connection, place: LedgerPlace, mark: Mark | None) -> str:
     """The ledger's id, where ledger and mark belong together. Raises `NotSafe`; changes nothing."""
-    ledger_id = next((str(found) for (found,) in _ID.run(connection)), None)
+    ledger_id: str | None = connection.execute(_ID).scalar()
     if ledger_id is None:
         raise damaged("it says nothing of itself", f"the ledger {place.file}")
     reached = Reached(
         ledger_id=ledger_id,
         hash_at_mark=None if mark is None else _hash_at(connection, mark.seq),
         sent_since=mark is not None and mark.alone and _sent_after(connection, mark.seq),
-        blank=_blank(connection),
+        blank=mark is None and _blank(connection),
     )
     compare(place, mark, reached)
     return ledger_id
@@ -303,15 +300,17 @@ def compared(connection: Connection, place: LedgerPlace, mark: Mark | None) -> s
 
 def _sent_after(connection: Connection, seq: int) -> bool:
     """Asked of a mark that has lost its other half, and of no other: it walks what was recorded since."""
-    return _SENT_AFTER.run(connection, {"at_seq": seq}).fetchone() is not None
+    query = select(action_log.c.seq).where(action_log.c.seq > seq, action_log.c.kind == "sending").limit(1)
+    return connection.execute(query).first() is not None
 
 
 def _blank(connection: Connection) -> bool:
     """Nothing was ever recorded or remembered."""
-    return not any(asked.run(connection).fetchone() for asked in _HELD)
+    tables = (action_log, writes, rule_memory)
+    return not any(connection.execute(select(1).select_from(table).limit(1)).first() for table in tables)
 
 
 def _hash_at(connection: Connection, seq: int) -> str | None:
     if seq == 0:
         return GENESIS
-    return next((str(found) for (found,) in _HASH_AT.run(connection, {"at_seq": seq})), None)
+    return connection.execute(_HASH_AT, {"at": seq}).scalar()

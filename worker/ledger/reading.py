@@ -11,26 +11,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, cast
+from typing import Literal, Self, cast, get_args
 
-from sqlalchemy import Select, func, literal_column, or_, select, tuple_, union
+from sqlalchemy import BindParameter, Connection, Select, bindparam, func, literal_column, or_, select, tuple_, union
 
 from worker.ledger import tables
 from worker.ledger.database import (
-    NOTHING,
-    Connection,
-    Prepared,
     Store,
+    Values,
     code_of,
-    given,
     memory_store,
     reading_store,
-    require_current,
-    revision_of,
-    unindexed,
 )
+from worker.ledger.facts import facts_begin, last_change, load_history, load_observed
 from worker.ledger.log import ALL_RECORDS, FIELDS, printed, verify_to
 from worker.ledger.mark import lost, marked_to, refusal
+from worker.ledger.migrations import NOTHING, require_current, revision_of
 from worker.ledger.places import LedgerPlace, place_of, sync_folder
 from worker.ledger.rows import (
     ALL_WRITES,
@@ -38,9 +34,9 @@ from worker.ledger.rows import (
     NOT_SENT,
     OPEN_WRITES,
     WITHOUT_EFFECT,
-    Decoded,
-    check_state,
     first_sendings,
+    partner_memory_of,
+    rule_memory_of,
     task_reads,
     write_of,
 )
@@ -48,10 +44,8 @@ from worker.ledger.tables import (
     action_log,
     attempts,
     daemon_status,
-    decode,
     halts,
     json_of,
-    maybe_time,
     meta,
     metadata,
     millis_text,
@@ -59,10 +53,8 @@ from worker.ledger.tables import (
     readable,
     rule_memory,
     time_of,
-    time_text,
     writes,
 )
-from worker.ledger.trail import facts_begin, last_change, load_history, load_observed
 from worker.model.commits import (
     Booking,
     ChainBreak,
@@ -80,92 +72,81 @@ from worker.model.facts import EventId, Json, PartnerId, RuleId, WriteId
 from worker.model.records import DOINGS, Doing
 from worker.model.writes import UNSETTLED, State, Write
 
-_L = action_log.c
-_DOINGS = Prepared(
-    select(_L.seq, _L.at, _L.kind, _L.write, _L.reason, _L.facts)
-    .where(_L.partner == given("partner"), _L.event == given("event"), _L.kind.in_(DOINGS))
+# What a guard may look at before a write is recorded as sending. Everything is read in the caller's transaction, and
+# nothing here allows or forbids a sending.
+
+HOLDS_NOTHING = frozenset(get_args(State)) - UNSETTLED
+"""States in which a write holds no target; one that there is not is found, and damage."""
+_A, _H, _L, _M, _W = attempts.c, halts.c, action_log.c, rule_memory.c, writes.c
+
+
+# Statements that every look or every write asks are made once: SQLAlchemy then knows them without looking at them anew.
+_PARTNER: BindParameter[str] = bindparam("of_partner")
+_EVENT: BindParameter[str] = bindparam("of_event")
+_OF_EVENT = ALL_WRITES.where(_W.partner == _PARTNER, _W.event == _EVENT)
+_WRITE = ALL_WRITES.where(_W.id == bindparam("this"))
+_PARTNERS_OPEN = OPEN_WRITES.where(_W.partner == _PARTNER)
+_EPISODE = _OF_EVENT.where(_W.rule == bindparam("of_rule"), _W.episode == bindparam("of_episode"))
+_TARGET = _OF_EVENT.where(_W.target == bindparam("of_target"))
+_HOLDING = _TARGET.where(_W.state.not_in(sorted(HOLDS_NOTHING)), _W.id != bindparam("but"))
+_LAST_SEQ = select(func.coalesce(func.max(_L.seq), 0))
+_REOPENED = select(_L.partner).where(_L.seq > bindparam("after"), _L.kind == "again")
+_FIRINGS = (
+    select(_L.rule, _L.event, _L.at)
+    .where(_L.partner == _PARTNER, _L.kind == literal_column("'fired'"), _L.at >= bindparam("since"))
     .order_by(_L.seq)
 )
-
-# What a brake may look at before a write is recorded as sending, for one write or for a group within one transaction.
-#
-# Everything is read in the caller's transaction. Of a group, what concerns the whole partner is read once, and each
-# recorded attempt is added to it, so that the next write of the group is shown what it would be shown alone: a cap that
-# has room for one lets one through, not the group. Nothing here allows or forbids a sending.
-
-_HALTS = Prepared(
-    select(halts.c.id, halts.c.partner, halts.c.rule, halts.c.until, halts.c.because, halts.c.by, halts.c.at)
-    .where(halts.c.resumed_at.is_(None), or_(halts.c.until.is_(None), halts.c.until > given("now")))
-    .order_by(halts.c.id)
+_HALTS = (
+    select(_H.id, _H.partner, _H.rule, _H.until, _H.because, _H.by, _H.at)
+    .where(_H.resumed_at.is_(None), or_(_H.until.is_(None), _H.until > bindparam("now")))
+    .order_by(_H.id)
 )
-_ON_TARGET = (
-    writes.c.partner == given("of_partner"),
-    writes.c.event == given("of_event"),
-    writes.c.target == given("of_target"),
-)
-_STATES_ON_TARGET = Prepared(select(writes.c.id, writes.c.state).where(*_ON_TARGET))
-_UNSETTLED_ON_TARGET = Prepared(ALL_WRITES.where(*_ON_TARGET, writes.c.state.in_(sorted(UNSETTLED))))
-_SENT = Prepared(
-    select(attempts.c.at, attempts.c.outcome)
-    .where(attempts.c.partner == given("of_partner"), attempts.c.at > given("since"), ~attempts.c.stops)
-    .order_by(attempts.c.at)
+_SENT = (
+    select(_A.at)
+    .where(_A.partner == _PARTNER, _A.at > bindparam("since"), _A.at <= bindparam("latest"), ~_A.stops)
+    .where(_A.outcome != NOT_SENT)
+    .order_by(_A.at)
 )
 _MONEY = (
-    select(attempts.c.write, attempts.c.event, writes.c.action, writes.c.target, attempts.c.at, attempts.c.amount)
-    .join(writes, writes.c.id == attempts.c.write)
-    .where(attempts.c.partner == given("of_partner"), attempts.c.amount.is_not(None))
-    .where(attempts.c.outcome.not_in(WITHOUT_EFFECT))
-    .order_by(attempts.c.at, attempts.c.write, attempts.c.attempt)
+    select(_A.write, _A.event, _W.action, _W.target, _A.at, _A.amount)
+    .join(writes, _W.id == _A.write)
+    .where(_A.partner == _PARTNER, _A.amount.is_not(None), _A.outcome.not_in(WITHOUT_EFFECT))
+    .where(_A.write != bindparam("but"))
+    .order_by(_A.at, _A.write, _A.attempt)
 )
-_MONEY_SINCE = Prepared(_MONEY.where(attempts.c.at >= given("since")))
-_MONEY_OF_EVENT = Prepared(_MONEY.where(attempts.c.event == given("of_event"), attempts.c.at < given("since")))
+_MONEY_SINCE = _MONEY.where(_A.at >= bindparam("midnight"))
+_MONEY_OF_EVENT = _MONEY.where(_A.event == _EVENT, _A.at < bindparam("midnight"))
 
 
 def view_of(connection: Connection, write: Write, now: datetime) -> SendingView:
     """What a brake may look at before ``write`` is recorded as sending at ``now``. Its own attempts count nowhere but
     among those of the last hour."""
-    midnight = time_text(now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0))
-    partner, event = write.key.partner, write.key.event
-    sent = _SENT.run(connection, {"of_partner": partner, "since": time_text(now - HOUR)})
+    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    key = write.key
+    values: Values = {
+        "of_partner": key.partner,
+        "of_event": key.event,
+        "of_target": write.intent.target,
+        "but": write.id,
+    }
     latest = now + HOUR  # what is stamped further ahead was stamped by a clock that was wrong
+    sent = connection.execute(_SENT, {"of_partner": key.partner, "since": now - HOUR, "latest": latest})
     money = [
-        *_MONEY_OF_EVENT.run(connection, {"of_partner": partner, "of_event": event, "since": midnight}),
-        *_MONEY_SINCE.run(connection, {"of_partner": partner, "since": midnight}),
+        *connection.execute(_MONEY_OF_EVENT, {**values, "midnight": midnight}).mappings(),
+        *connection.execute(_MONEY_SINCE, {**values, "midnight": midnight}).mappings(),
     ]
-    times = (time_of(at) for at, outcome in sent if outcome != NOT_SENT)
+    holding = map(write_of, connection.execute(_HOLDING, {**values, "of_target": write.intent.target}).mappings())
     return SendingView(
         halts=active_halts(connection, now),
-        on_target=_on_target(connection, write),
-        sent_last_hour=tuple(at for at in times if now - HOUR < at <= latest),
-        booked=tuple(one for one in map(_booking, money) if one.write != write.id),
+        on_target=tuple(one for one in holding if one.state in UNSETTLED),
+        sent_last_hour=tuple(sent.scalars()),
+        booked=tuple(Booking(**row) for row in money),
     )
-
-
-def _on_target(connection: Connection, write: Write) -> tuple[Write, ...]:
-    """Other writes that hold the target, oldest first. Mostly there is none, which their states alone show."""
-    where = {"of_partner": write.key.partner, "of_event": write.key.event, "of_target": write.intent.target}
-    states = _STATES_ON_TARGET.run(connection, where).fetchall()
-    for number, state in states:
-        check_state(number, state)
-    if not any(state in UNSETTLED and number != write.id for number, state in states):
-        return ()
-    found = map(write_of, _UNSETTLED_ON_TARGET.run(connection, where).fetchall())
-    return tuple(one for one in found if one.id != write.id)
 
 
 def active_halts(connection: Connection, now: datetime) -> tuple[Halt, ...]:
     """Halts that nobody resumed and that have not run out."""
-    return tuple(
-        Halt(id=number, partner=partner, rule=rule, until=maybe_time(until), because=because, by=by, at=time_of(at))
-        for number, partner, rule, until, because, by, at in _HALTS.run(connection, {"now": time_text(now)})
-    )
-
-
-def _booking(row: tuple[int, str, str, str, str, float]) -> Booking:
-    number, event, action, target, at, amount = row
-    return Booking(
-        write=WriteId(number), event=EventId(event), action=action, target=target, at=time_of(at), amount=amount
-    )
+    return tuple(Halt(**row) for row in connection.execute(_HALTS, {"now": now}).mappings())
 
 
 PAGE_RECORDS = 500
@@ -177,40 +158,6 @@ SERVICE = "service"
 """In what the daemon says of itself: the service that the ledger belongs to from then on."""
 LARGEST = 2**63 - 1
 """The largest number that SQLite holds: nothing in a ledger has a larger one, and it cannot be asked for."""
-_M, _W = rule_memory.c, writes.c
-_PARTNER = Prepared(select(partner_memory.c.body).where(partner_memory.c.partner == given("partner")))
-_RESTORED = Prepared(select(meta.c.restored_at))
-_MEMORIES = Prepared(select(_M.body).where(_M.partner == given("partner")).order_by(_M.event, _M.rule))
-_EVENT_MEMORIES = Prepared(
-    select(_M.body).where(_M.partner == given("partner"), _M.event == given("event")).order_by(_M.rule)
-)
-_WRITE = Prepared(ALL_WRITES.where(_W.id == given("this")))
-_OPEN = Prepared(OPEN_WRITES)
-_PARTNERS_OPEN = Prepared(OPEN_WRITES.where(unindexed(_W.partner) == given("partner")))
-_OF_EVENT = ALL_WRITES.where(_W.partner == given("partner"), _W.event == given("event"))
-_EPISODE = Prepared(_OF_EVENT.where(_W.rule == given("rule"), _W.episode == given("episode")))
-_TARGET = Prepared(_OF_EVENT.where(_W.target == given("target")))
-_FIRINGS = Prepared(
-    select(_L.rule, _L.event, _L.at)
-    .where(
-        _L.partner == given("partner"),
-        _L.kind == literal_column("'fired'"),
-        _L.at >= given("since"),
-    )
-    .order_by(_L.seq)
-)
-_LAST_SEQ = Prepared(select(func.coalesce(func.max(_L.seq), 0)))
-_MEMORIES_AFTER = Prepared(
-    select(_M.event, _M.rule, _M.body)
-    .where(_M.partner == given("partner"), tuple_(_M.event, _M.rule) > tuple_(given("event"), given("rule")))
-    .order_by(_M.event, _M.rule)
-    .limit(PAGE_MEMORIES)
-)
-_REOPENED = Prepared(
-    select(_L.seq)
-    .where(_L.seq > given("after"), _L.kind == "again", unindexed(_L.partner) == given("partner"))
-    .limit(1)
-)
 
 
 class LedgerReader:
@@ -218,7 +165,6 @@ class LedgerReader:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._decoded = Decoded()
 
     @property
     def made(self) -> bool:
@@ -241,27 +187,26 @@ class LedgerReader:
 
     def partner_memory(self, partner: PartnerId) -> PartnerMemory | None:
         """Memory of a partner. After a restored ledger was accepted, even an unknown partner's says so."""
-        found = self._store.rows(_PARTNER, {"partner": partner})
+        found = self._store.rows(select(partner_memory.c.body).where(partner_memory.c.partner == partner))
         if found:
-            return decode(PartnerMemory, found[0][0])
-        restored = next((at for (at,) in self._store.rows(_RESTORED)), None)
-        return None if restored is None else PartnerMemory(partner=partner, restored_at=maybe_time(restored))
+            return partner_memory_of(found[0].body)
+        restored = self._store.rows(select(meta.c.restored_at).where(meta.c.restored_at.is_not(None)))
+        return PartnerMemory(partner=partner, restored_at=restored[0][0]) if restored else None
 
     def rule_memories(self, partner: PartnerId, event: EventId | None = None) -> tuple[RuleMemory, ...]:
         """Memory of every (event, rule) of a partner, or of one event, in their order."""
-        if event is None:
-            found = self._store.rows(_MEMORIES, {"partner": partner})
-        else:
-            found = self._store.rows(_EVENT_MEMORIES, {"partner": partner, "event": event})
-        return tuple(decode(RuleMemory, body) for (body,) in found)
+        query = select(_M.body).where(_M.partner == partner).order_by(_M.event, _M.rule)
+        found = self._store.rows(query if event is None else query.where(_M.event == event))
+        return tuple(rule_memory_of(body) for (body,) in found)
 
     def all_rule_memories(self, partner: PartnerId) -> Iterator[RuleMemory]:
         """Memory of every (event, rule) of a partner, in their order, a page at a time: there may be very many."""
+        query = select(_M.event, _M.rule, _M.body).where(_M.partner == partner).order_by(_M.event, _M.rule)
         event, rule = "", ""
         while True:
-            rows = self._store.rows(_MEMORIES_AFTER, {"partner": partner, "event": event, "rule": rule})
-            for _, _, body in rows:
-                yield decode(RuleMemory, body)
+            page = query.where(tuple_(_M.event, _M.rule) > tuple_(event, rule)).limit(PAGE_MEMORIES)
+            rows = self._store.rows(page)
+            yield from (rule_memory_of(row.body) for row in rows)
             if len(rows) < PAGE_MEMORIES:
                 return
             event, rule, _ = rows[-1]
@@ -272,22 +217,20 @@ class LedgerReader:
         """One write by its number. None where there is none, also for a number that no ledger could hold."""
         if not 0 < write_id <= LARGEST:
             return None
-        return next(map(self._decoded.of, self._store.rows(_WRITE, {"this": write_id})), None)
+        return next(iter(self._writes(_WRITE, {"this": write_id})), None)
 
     def open_writes(self, partner: PartnerId | None = None) -> tuple[Write, ...]:
         """Every write that is not final, oldest first."""
-        found = self._store.rows(_OPEN) if partner is None else self._store.rows(_PARTNERS_OPEN, {"partner": partner})
-        return tuple(map(self._decoded.of, found))
+        return self._writes(OPEN_WRITES) if partner is None else self._writes(_PARTNERS_OPEN, {"of_partner": partner})
 
     def episode_writes(self, partner: PartnerId, event: EventId, rule: RuleId, episode: int) -> tuple[Write, ...]:
         """The writes of one episode, oldest first."""
-        found = self._store.rows(_EPISODE, {"partner": partner, "event": event, "rule": rule, "episode": episode})
-        return tuple(map(self._decoded.of, found))
+        of = {"of_partner": partner, "of_event": event}
+        return self._writes(_EPISODE, {**of, "of_rule": rule, "of_episode": episode})
 
     def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]:
         """Every write of a target, final ones too, oldest first."""
-        found = self._store.rows(_TARGET, {"partner": partner, "event": event, "target": target})
-        return tuple(map(self._decoded.of, found))
+        return self._writes(_TARGET, {"of_partner": partner, "of_event": event, "of_target": target})
 
     def task_reads(self, write: Write) -> int:
         """How often the service's task behind the write's last attempt was read."""
@@ -337,7 +280,7 @@ class LedgerReader:
 
     def firings(self, partner: PartnerId, since: datetime) -> Sequence[tuple[RuleId, EventId, datetime]]:
         """Firings since a time, oldest first, from the log itself."""
-        found = self._store.rows(_FIRINGS, {"partner": partner, "since": millis_text(since)})
+        found = self._store.rows(_FIRINGS, {"of_partner": partner, "since": millis_text(since)})
         return [(RuleId(rule), EventId(event), time_of(at)) for rule, event, at in found]
 
     # the log
@@ -371,16 +314,15 @@ class LedgerReader:
 
     def reopened(self, partner: PartnerId, after_seq: int) -> bool:
         """Whether a person has reopened anything of the partner since that record, in the ledger's memory."""
-        return bool(self._store.rows(_REOPENED, {"after": after_seq, "partner": partner}))
+        found = self._store.rows(_REOPENED, {"after": after_seq})
+        return partner in {owner for (owner,) in found}
 
     @readable
     def doings(self, partner: PartnerId, event: EventId) -> Sequence[Doing]:
         """What tells who changed a field of the event, oldest first; see `worker.engine.whose`."""
-        found = self._store.rows(_DOINGS, {"partner": partner, "event": event})
-        return [
-            Doing(seq, time_of(at), kind, write, reason, cast("Mapping[str, Json] | None", _maybe_json(facts)))
-            for seq, at, kind, write, reason, facts in found
-        ]
+        query = select(_L.seq, _L.at, _L.kind, _L.write, _L.reason, _L.facts).order_by(_L.seq)
+        found = self._store.rows(query.where(_L.partner == partner, _L.event == event, _L.kind.in_(DOINGS)))
+        return [Doing(row.seq, time_of(row.at), row.kind, row.write, row.reason, _facts(row.facts)) for row in found]
 
     def refused_for(self, service: str) -> NotSafe | None:
         """Why a start with this service would refuse the ledger; None where it is the ledger's own, or where the ledger
@@ -454,8 +396,7 @@ class LedgerReader:
             row = connection.execute(select(daemon_status)).first()
         if row is None:
             return None
-        body = cast("dict[str, Json]", json_of(row.body))
-        return DaemonStatus(pid=row.pid, since=time_of(row.since), seen_at=time_of(row.seen_at), body=body)
+        return DaemonStatus(pid=row.pid, since=row.since, seen_at=row.seen_at, body=row.body)
 
     def backup(self, target: Path) -> None:
         """A copy of one moment, taken beside a running daemon: whole or not there, and never over another file."""
@@ -484,9 +425,9 @@ class LedgerReader:
         finally:
             fresh.unlink(missing_ok=True)
 
-    def _writes(self, query: Select[tuple[object, ...]]) -> tuple[Write, ...]:
+    def _writes(self, query: Select[tuple[object, ...]], values: Values | None = None) -> tuple[Write, ...]:
         with self._store.reading() as connection:
-            return tuple(write_of(row) for row in connection.execute(query))
+            return tuple(map(write_of, connection.execute(query, values).mappings()))
 
 
 def open_for_backup(url: str, folder: Path | None = None) -> LedgerReader:
@@ -518,12 +459,12 @@ def _nothing(place: LedgerPlace) -> LedgerReader:
         raise lost(place)
     store = memory_store()
     with store.writing() as connection:
-        metadata.create_all(connection.core)
+        metadata.create_all(connection)
     return LedgerReader(store)
 
 
-def _maybe_json(text: str | None) -> Json:
-    return None if text is None else json_of(text)
+def _facts(text: str | None) -> Mapping[str, Json] | None:
+    return None if text is None else cast("Mapping[str, Json]", json_of(text))
 
 
 def _narrowed(wanted: LogFilter) -> Select[tuple[object, ...]]:

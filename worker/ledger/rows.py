@@ -1,29 +1,39 @@
-"""A write and its row: one column for each field, so that operators can ask SQL what no command foresaw.
+"""Rows: how memory, writes and attempts are stored, and the single changes that a transaction is made of.
 
-Values that the worker compares later (what is wanted, what was there before) come back exactly as they were, integers
-and floats apart. Nothing here decides which row may change: see `worker.ledger.rows`.
+A write has one column for each field, so that operators can ask SQL what no command foresaw. Each change is made only
+where it stands on what is there: memory whose episode would go back, a plan whose natural key exists and a move whose
+row has changed meanwhile are a `StateConflict`, and undo the caller's transaction. Nothing here begins or ends one.
 """
 
-import sqlite3
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, cast, get_args
 
-from sqlalchemy import Select, exists, func, insert, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy import (
+    Connection,
+    CursorResult,
+    Integer,
+    Row,
+    RowMapping,
+    Select,
+    Table,
+    bindparam,
+    exists,
+    func,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.dialects.sqlite import Insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.exc import IntegrityError
 
-from worker.ledger.database import Connection, Prepared, Store, given
+from worker.ledger.database import Store
 from worker.ledger.tables import (
     attempts,
-    decode,
-    encode,
     halts,
-    json_of,
-    json_text,
-    maybe_text,
-    maybe_time,
     millis_text,
     partner_memory,
     readable,
@@ -32,10 +42,123 @@ from worker.ledger.tables import (
     time_text,
     writes,
 )
-from worker.model.commits import Halt, Move, PartnerMemory, RuleMemory
+from worker.model.commits import Baseline, Halt, Move, PartnerMemory, RuleMemory
 from worker.model.errors import StateConflict
 from worker.model.facts import EventId, Json, PartnerId, RuleId, WriteId
-from worker.model.writes import FINAL, ConfirmedBy, Intent, Plan, State, Write, WriteKey
+from worker.model.writes import FINAL, Intent, Plan, State, Write, WriteKey
+
+AnyRow = Row[*tuple[Any, ...]]
+
+
+def upsert(table: Table, *keys: str) -> Insert:
+    """Inserts a row, or replaces the one with the same ``keys``."""
+    made = sqlite_insert(table)
+    others = {column.name: made.excluded[column.name] for column in table.c if column.name not in keys}
+    return made.on_conflict_do_update(index_elements=list(keys), set_=others)
+
+
+# Memory, as JSON: what the model gains is stored with the next change, and has its default until then; what it lost is
+# passed over.
+
+
+def body_of(memory: RuleMemory | PartnerMemory | Baseline) -> dict[str, Json]:
+    """A memory as it is stored."""
+    return {one.name: _plain(getattr(memory, one.name)) for one in fields(memory)}
+
+
+def _plain(value: object) -> Json:
+    if isinstance(value, datetime):
+        return time_text(value)
+    if is_dataclass(value):
+        return body_of(cast(Baseline, value))
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    return cast(Json, value)
+
+
+@readable
+def rule_memory_of(body: Json) -> RuleMemory:
+    """The memory that `body_of` wrote, perhaps by an older program."""
+    return cast(RuleMemory, _memory(RuleMemory, body))
+
+
+@readable
+def partner_memory_of(body: Json) -> PartnerMemory:
+    """The same of a partner's."""
+    return cast(PartnerMemory, _memory(PartnerMemory, body))
+
+
+_MOMENTS = frozenset({"true_since", "fired_at", "pending_since", "pending_unheld_since", "at_time"})
+_MOMENTS |= {"looked_at", "listed_at", "after_gap_at", "reset_at", "restored_at", "denied_at", "denied_until"}
+_OF_EVENTS = frozenset({"gone", "returned"})
+_OF_FACTS = frozenset({"baselines", "before_firing"})
+
+
+def _memory(kind: type[RuleMemory | PartnerMemory], body: Any) -> object:  # noqa: ANN401 - whatever is stored
+    known = {one.name for one in fields(kind)}
+    return kind(**{name: _value(name, value) for name, value in body.items() if name in known})
+
+
+def _value(name: str, value: Any) -> Any:  # noqa: ANN401 - whatever is stored
+    if name in _MOMENTS:
+        return None if value is None else time_of(value)
+    if name in _OF_EVENTS:
+        return {event: time_of(at) for event, at in value.items()}
+    if name in _OF_FACTS:
+        return {key: Baseline(value=one["value"], seen_at=time_of(one["seen_at"])) for key, one in value.items()}
+    return value
+
+
+_SAVE_MEMORY = upsert(rule_memory, "partner", "event", "rule")
+_SAVE_MEMORY = sqlite_insert(rule_memory).on_conflict_do_update(
+    index_elements=["partner", "event", "rule"],
+    set_={name: _SAVE_MEMORY.excluded[name] for name in ("episode", "body")},
+    where=_SAVE_MEMORY.excluded.episode >= rule_memory.c.episode,
+)
+_SAVE_PARTNER = upsert(partner_memory, "partner")
+
+
+def save_memories(connection: Connection, memories: Sequence[RuleMemory]) -> None:
+    """Stores memories. An episode that would go back means a decision on old memory: nothing of it may stand."""
+    rows = [
+        {"partner": one.partner, "event": one.event, "rule": one.rule, "episode": one.episode, "body": body_of(one)}
+        for one in memories
+    ]
+    if not rows or counted(connection, _SAVE_MEMORY, rows) == len(rows):
+        return
+    m = rule_memory.c
+    query = select(m.partner, m.event, m.rule, m.episode).where(m.partner.in_({one.partner for one in memories}))
+    stored = {(row.partner, row.event, row.rule): row.episode for row in connection.execute(query)}
+    behind = next(one for one in memories if stored[one.partner, one.event, one.rule] > one.episode)
+    raise StateConflict(
+        f"episode {behind.episode} of rule {behind.rule} for event {behind.event} is behind the ledger's "
+        f"{stored[behind.partner, behind.event, behind.rule]}: episode numbers never go back",
+        hint="read the memory anew and decide again",
+    )
+
+
+def counted(connection: Connection, statement: Insert, rows: list[dict[str, Any]]) -> int:
+    """How many rows an upsert of these has stored."""
+    asked = connection.execution_options(preserve_rowcount=True)
+    return cast("CursorResult[Any]", asked.execute(statement, rows)).rowcount
+
+
+def stored_memory(connection: Connection, like: RuleMemory) -> RuleMemory | None:
+    """The memory of that pair as it is stored."""
+    m = rule_memory.c
+    query = select(m.body).where(m.partner == like.partner, m.event == like.event, m.rule == like.rule)
+    found = connection.execute(query).first()
+    return None if found is None else rule_memory_of(found.body)
+
+
+def save_partner(connection: Connection, memory: PartnerMemory | None) -> None:
+    """Stores the memory of a partner."""
+    if memory is not None:
+        connection.execute(_SAVE_PARTNER, {"partner": memory.partner, "body": body_of(memory)})
+
+
+# Writes. Values that the worker compares later (what is wanted, what was there before) come back exactly as they were,
+# integers and floats apart.
 
 
 def _states_that_are_not_final() -> Select[tuple[str]]:
@@ -51,69 +174,37 @@ ALL_WRITES = select(writes).order_by(writes.c.id)
 OPEN_WRITES = ALL_WRITES.where(writes.c.state.in_(_states_that_are_not_final()))
 """Those that are not final, also one in a state that cannot be. What has ended in years is not looked at."""
 _STATES = frozenset(get_args(State))
-_COLUMNS = tuple(column.name for column in writes.c)
+KEY: tuple[str, ...] = tuple(one.name for one in fields(WriteKey))
+INTENT: tuple[str, ...] = tuple(one.name for one in fields(Intent))
 LIFE: tuple[str, ...] = (
     *("state", "reason", "why", "rules", "attempt", "uncounted", "changed_at", "due_since", "first_sent_at"),
     *("last_sent_at", "unknown_since", "held_by", "held_until", "confirmed_by", "before", "before_known", "approved"),
     *("extra_attempts", "denied", "absent_proved"),
 )
-"""The columns of `life_row`, which a move may change."""
-DECODED_MOST = 2_000
-"""So many writes are kept as they were read; beyond them it is begun anew."""
+"""The columns that a move may change."""
+_OWN = ("planned_at", "changed_seq", "sent_seq")
+_IN_ORDER = ("changed_seq", "sent_seq")
+_IF_UNMOVED = (
+    update(writes)
+    .where(
+        writes.c.id == bindparam("was_id"),
+        writes.c.state == bindparam("was_state"),
+        writes.c.attempt == bindparam("was_attempt"),
+        writes.c.changed_at == bindparam("was_changed_at"),
+    )
+    .values({name: func.coalesce(bindparam(f"new_{name}", type_=Integer), writes.c[name]) for name in _IN_ORDER})
+)
 
 
-def key_row(key: WriteKey) -> dict[str, object]:
-    """The columns of the natural key."""
-    return {
-        "partner": key.partner,
-        "event": key.event,
-        "rule": key.rule,
-        "episode": key.episode,
-        "position": key.position,
-        "item": key.item,
-    }
-
-
-def intent_row(intent: Intent) -> dict[str, object]:
-    """The columns of what is wanted; they never change."""
-    return {
-        "action": intent.action,
-        "target": intent.target,
-        "wish": intent.wish,
-        "wanted": json_text(dict(intent.wanted)),
-        "params": json_text(dict(intent.params)),
-        "order": intent.order,
-        "spends": intent.spends,
-        "stops": intent.stops,
-        "do_hash": intent.do_hash,
-        "context": json_text(dict(intent.context)),
-    }
-
-
-def life_row(write: Write) -> dict[str, object]:
+def life_row(write: Write) -> dict[str, Any]:
     """The values of `LIFE`."""
-    return {
-        "state": write.state,
-        "reason": write.reason,
-        "why": text_safe(write.why),
-        "rules": json_text(list(write.rules)),
-        "attempt": write.attempt,
-        "uncounted": write.uncounted,
-        "changed_at": time_text(write.changed_at),
-        "due_since": time_text(write.due_since),
-        "first_sent_at": maybe_text(write.first_sent_at),
-        "last_sent_at": maybe_text(write.last_sent_at),
-        "unknown_since": maybe_text(write.unknown_since),
-        "held_by": write.held_by,
-        "held_until": maybe_text(write.held_until),
-        "confirmed_by": write.confirmed_by,
-        "before": json_text(write.before),
-        "before_known": write.before_known,
-        "approved": write.approved,
-        "extra_attempts": write.extra_attempts,
-        "denied": write.denied,
-        "absent_proved": write.absent_proved,
-    }
+    return {**{name: getattr(write, name) for name in LIFE}, "why": text_safe(write.why)}
+
+
+def write_row(write: Write) -> dict[str, Any]:
+    """Every column but the number."""
+    row = {name: getattr(write.key, name) for name in KEY} | {name: getattr(write.intent, name) for name in INTENT}
+    return {**row, **life_row(write), **{name: getattr(write, name) for name in _OWN}}
 
 
 def text_safe(text: str) -> str:
@@ -129,75 +220,16 @@ def check_state(number: object, state: object) -> None:
 
 
 @readable
-def write_of(row: Sequence[Any]) -> Write:
-    """The write in a row of `ALL_WRITES`, as SQLAlchemy or as SQLite itself gives it."""
-    at = dict(zip(_COLUMNS, row, strict=True))
+def write_of(at: RowMapping) -> Write:
+    """The write in a row of `ALL_WRITES`, as a mapping."""
     check_state(at["id"], at["state"])
+    life = {name: at[name] for name in (*LIFE, *_OWN)}
     return Write(
-        id=WriteId(at["id"]),
-        key=WriteKey(
-            partner=PartnerId(at["partner"]),
-            event=EventId(at["event"]),
-            rule=RuleId(at["rule"]),
-            episode=at["episode"],
-            position=at["position"],
-            item=at["item"],
-        ),
-        intent=Intent(
-            action=at["action"],
-            target=at["target"],
-            wish=at["wish"],
-            wanted=_object(at["wanted"]),
-            params=_object(at["params"]),
-            order=at["order"],
-            spends=bool(at["spends"]),
-            stops=bool(at["stops"]),
-            do_hash=at["do_hash"],
-            context=_object(at["context"]),
-        ),
-        state=cast(State, at["state"]),
-        reason=at["reason"],
-        why=at["why"],
-        rules=tuple(RuleId(str(rule)) for rule in cast("list[Json]", json_of(at["rules"]))),
-        attempt=at["attempt"],
-        uncounted=at["uncounted"],
-        planned_at=time_of(at["planned_at"]),
-        changed_at=time_of(at["changed_at"]),
-        due_since=time_of(at["due_since"]),
-        first_sent_at=maybe_time(at["first_sent_at"]),
-        last_sent_at=maybe_time(at["last_sent_at"]),
-        unknown_since=maybe_time(at["unknown_since"]),
-        held_by=at["held_by"],
-        held_until=maybe_time(at["held_until"]),
-        confirmed_by=cast("ConfirmedBy | None", at["confirmed_by"]),
-        before=json_of(at["before"]),
-        before_known=bool(at["before_known"]),
-        approved=bool(at["approved"]),
-        extra_attempts=at["extra_attempts"],
-        denied=at["denied"],
-        absent_proved=bool(at["absent_proved"]),
-        changed_seq=at["changed_seq"],
-        sent_seq=at["sent_seq"],
+        id=at["id"],
+        key=WriteKey(**{name: at[name] for name in KEY}),
+        intent=Intent(**{name: at[name] for name in INTENT}),
+        **{**life, "rules": tuple(life["rules"])},
     )
-
-
-class Decoded:
-    """Writes as they were last read, each decoded again only when its row is another one: the same open writes are
-    asked for several times in every look."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[Sequence[Any], Write]] = {}
-
-    def of(self, row: Sequence[Any]) -> Write:
-        """The write in a row of `ALL_WRITES` as SQLite gives it."""
-        known = self._known.get(row[0])
-        if known is not None and known[0] == row:
-            return known[1]
-        if len(self._known) >= DECODED_MOST:
-            self._known.clear()
-        write = write_of(row)
-        self._known[row[0]] = row, write
-        return write
 
 
 def writes_json(write: Write) -> dict[str, Json]:
@@ -227,91 +259,19 @@ def writes_json(write: Write) -> dict[str, Json]:
     }
 
 
-def _object(text: str) -> Mapping[str, Json]:
-    return cast("dict[str, Json]", json_of(text))
-
-
-# The single changes that a transaction is made of: memory, plans, moves.
-#
-# Each is conditional: memory whose episode would go back, a plan whose natural key exists and a move whose row has
-# changed meanwhile are refused with `StateConflict`, and the caller's transaction is undone as a whole. Nothing here
-# begins or ends a transaction.
-
-_MEMORY = upsert(rule_memory)
-_SAVE_MEMORY = _MEMORY.on_conflict_do_update(
-    index_elements=["partner", "event", "rule"],
-    set_={"episode": _MEMORY.excluded.episode, "body": _MEMORY.excluded.body},
-    where=_MEMORY.excluded.episode >= rule_memory.c.episode,
-)
-_PARTNER = upsert(partner_memory)
-_SAVE_PARTNER = _PARTNER.on_conflict_do_update(index_elements=["partner"], set_={"body": _PARTNER.excluded.body})
-_SAVE_MEMORIES = Prepared(_SAVE_MEMORY, ("partner", "event", "rule", "episode", "body"))
-_PLAN = Prepared(insert(writes), [column.name for column in writes.c if column.name != "id"])
-_IF_UNMOVED = update(writes).where(
-    writes.c.id == given("was_id"),
-    writes.c.state == given("was_state"),
-    writes.c.attempt == given("was_attempt"),
-    writes.c.changed_at == given("was_changed_at"),
-)
-_IN_ORDER = ("changed_seq", "sent_seq")
-_IF_UNMOVED = _IF_UNMOVED.values({name: func.coalesce(given(f"new_{name}"), writes.c[name]) for name in _IN_ORDER})
-_MOVE = Prepared(_IF_UNMOVED, LIFE)
-_MOVE_BUT_RULES = Prepared(_IF_UNMOVED, [name for name in LIFE if name != "rules"])
-
-
-def save_memories(connection: Connection, memories: Sequence[RuleMemory]) -> None:
-    """Stores memories. An episode that would go back means a decision on old memory: nothing of it may stand."""
-    if not memories:
-        return
-    rows = [
-        {"partner": one.partner, "event": one.event, "rule": one.rule, "episode": one.episode, "body": encode(one)}
-        for one in memories
-    ]
-    if _SAVE_MEMORIES.run_many(connection, rows).rowcount == len(rows):
-        return
-    stored = {
-        (row.partner, row.event, row.rule): row.episode
-        for row in connection.execute(
-            select(rule_memory).where(rule_memory.c.partner.in_({one.partner for one in memories}))
-        )
-    }
-    behind = next(one for one in memories if stored[one.partner, one.event, one.rule] > one.episode)
-    raise StateConflict(
-        f"episode {behind.episode} of rule {behind.rule} for event {behind.event} is behind the ledger's "
-        f"{stored[behind.partner, behind.event, behind.rule]}: episode numbers never go back",
-        hint="read the memory anew and decide again",
-    )
-
-
-def stored_memory(connection: Connection, like: RuleMemory) -> RuleMemory | None:
-    """The memory of that pair as it is stored."""
-    m = rule_memory.c
-    query = select(m.body).where(m.partner == like.partner, m.event == like.event, m.rule == like.rule)
-    body = connection.execute(query).scalar_one_or_none()
-    return None if body is None else decode(RuleMemory, body)
-
-
-def save_partner(connection: Connection, memory: PartnerMemory | None) -> None:
-    """Stores the memory of a partner."""
-    if memory is not None:
-        connection.execute(_SAVE_PARTNER, {"partner": memory.partner, "body": encode(memory)})
-
-
 def insert_plan(connection: Connection, plan: Plan, at: datetime, seq: int) -> Write:
     """Stores a new write and gives it its number. ``seq``: of the record that is to tell of it."""
     write = replace(replace(plan, why=text_safe(plan.why)).write(0, at), changed_seq=seq)
-    row = {**key_row(write.key), **intent_row(write.intent), **life_row(write), "planned_at": time_text(at)}
-    row |= {"changed_seq": write.changed_seq, "sent_seq": write.sent_seq}
     try:
-        number = _PLAN.run(connection, row).lastrowid
-    except sqlite3.IntegrityError as error:
+        made = cast("CursorResult[Any]", connection.execute(insert(writes), write_row(write)))
+    except IntegrityError as error:
         key = plan.key
         raise StateConflict(
             f"a write of rule {key.rule} for event {key.event}, episode {key.episode}, position {key.position}"
             f"{f', item {key.item}' if key.item else ''} exists already",
             hint="a decision is made once; read the memory anew and decide again",
         ) from error
-    return replace(write, id=WriteId(cast(int, number)))
+    return replace(write, id=WriteId(cast("tuple[int]", made.inserted_primary_key)[0]))
 
 
 def update_write(connection: Connection, move: Move, seq: int) -> None:
@@ -320,18 +280,17 @@ def update_write(connection: Connection, move: Move, seq: int) -> None:
     before, after = move.before, move.after
     if (after.id, after.key, after.intent) != (before.id, before.key, before.intent):
         raise ValueError(f"write {before.id}: a move may not change what a write is, only where it stands")
-    was: dict[str, object] = {
+    row = life_row(after) | {
         "was_id": before.id,
         "was_state": before.state,
         "was_attempt": before.attempt,
-        "was_changed_at": time_text(before.changed_at),
-    }
-    was |= {
+        "was_changed_at": before.changed_at,
         "new_changed_seq": seq if after.state != before.state else None,
         "new_sent_seq": seq if after.attempt != before.attempt else None,
     }
-    same_rules = after.rules == before.rules  # a rule may have joined since the move was decided; then it stays
-    if (_MOVE_BUT_RULES if same_rules else _MOVE).run(connection, {**life_row(after), **was}).rowcount == 1:
+    if after.rules == before.rules:
+        del row["rules"]  # a rule may have joined since the move was decided; then it stays
+    if cast("CursorResult[Any]", connection.execute(_IF_UNMOVED, row)).rowcount == 1:
         return
     found = connection.execute(select(writes.c.state, writes.c.attempt).where(writes.c.id == before.id)).one_or_none()
     now = "does not exist" if found is None else f"is {found.state} (attempt {found.attempt}), changed meanwhile"
@@ -356,7 +315,6 @@ OUTCOMES: Mapping[State, str] = {
     "confirmed": "accepted",
 }
 """By the state that follows ``sending``; any other is ``unknown``."""
-_A, _EARLIER = attempts.c, attempts.alias("earlier").c
 WITHOUT_EFFECT = (NOT_SENT, REJECTED, ABSENT)
 PROVE_ABSENCE: frozenset[tuple[State, State]] = frozenset(
     {
@@ -368,27 +326,7 @@ PROVE_ABSENCE: frozenset[tuple[State, State]] = frozenset(
     }
 )
 """Moves that a write makes only where its unknown attempts are proved, or said by a person, to have done nothing."""
-_RECORD = Prepared(insert(attempts), [column.name for column in _A if column.name != "task_reads"])
-_OF_WRITE = update(attempts).where(_A.write == given("this"))
-_SETTLE = Prepared(_OF_WRITE.where(_A.attempt == given("last")), ("outcome",))
-_LOST = Prepared(_OF_WRITE.where(_A.outcome == given("was")), ("outcome",))
-_TASK_READS = Prepared(select(_A.task_reads).where(_A.write == given("this"), _A.attempt == given("attempt")))
-_BEGUN_BEFORE = exists().where(
-    writes.c.partner == _A.partner,
-    writes.c.event == _A.event,
-    writes.c.rule == _A.rule,
-    writes.c.episode == _A.episode,
-    _EARLIER.write == writes.c.id,
-    _EARLIER.at < given("since"),
-    _EARLIER.outcome != NOT_SENT,
-)
-_FIRST = Prepared(
-    select(_A.event, _A.rule, func.min(_A.at))
-    .where(_A.partner == given("partner"), _A.stops.in_([False, True]), _A.at >= given("since"))
-    .where(_A.outcome != NOT_SENT, ~_BEGUN_BEFORE)
-    .group_by(_A.event, _A.rule, _A.episode)
-    .order_by(func.min(_A.at))
-)
+_A, _EARLIER = attempts.c, attempts.alias("earlier").c
 
 
 def record_attempt(connection: Connection, write: Write, at: datetime, amount: float | None) -> None:
@@ -396,7 +334,7 @@ def record_attempt(connection: Connection, write: Write, at: datetime, amount: f
     row = {
         "write": write.id,
         "attempt": write.attempt,
-        "at": time_text(at),
+        "at": at,
         "partner": write.key.partner,
         "event": write.key.event,
         "rule": write.key.rule,
@@ -406,28 +344,29 @@ def record_attempt(connection: Connection, write: Write, at: datetime, amount: f
         "amount": amount,
         "outcome": OPEN,
     }
-    _RECORD.run(connection, row)
+    connection.execute(insert(attempts), row)
 
 
 def settle_attempt(connection: Connection, move: Move) -> None:
     """Notes what came of an attempt: when its write leaves ``sending``, and when it is known to have done nothing."""
     before, after = move.before, move.after
+    of_write = update(attempts).where(_A.write == before.id)
     if before.state == "sending" and after.state != "sending":
         outcome = OUTCOMES.get(after.state, UNKNOWN)
-        _SETTLE.run(connection, {"outcome": outcome, "this": before.id, "last": before.attempt})
+        connection.execute(of_write.where(_A.attempt == before.attempt).values(outcome=outcome))
     if (before.state, after.state) in PROVE_ABSENCE:
-        _LOST.run(connection, {"outcome": ABSENT, "this": before.id, "was": UNKNOWN})
+        connection.execute(of_write.where(_A.outcome == UNKNOWN).values(outcome=ABSENT))
 
 
 def note_task_read(connection: Connection, write: Write) -> None:
     """Counts one read of the service's task behind the write's last attempt."""
-    this = (attempts.c.write == write.id, attempts.c.attempt == write.attempt)
-    connection.execute(update(attempts).where(*this).values(task_reads=attempts.c.task_reads + 1))
+    this = (_A.write == write.id, _A.attempt == write.attempt)
+    connection.execute(update(attempts).where(*this).values(task_reads=_A.task_reads + 1))
 
 
 def task_reads(store: Store, write: Write) -> int:
     """How often the task behind the write's last attempt was read."""
-    found = store.rows(_TASK_READS, {"this": write.id, "attempt": write.attempt})
+    found = store.rows(select(_A.task_reads).where(_A.write == write.id, _A.attempt == write.attempt))
     return int(found[0][0]) if found else 0
 
 
@@ -435,20 +374,29 @@ def first_sendings(
     store: Store, partner: PartnerId, since: datetime
 ) -> Mapping[tuple[EventId, RuleId], Sequence[datetime]]:
     """When each episode's first attempt was recorded, unsent ones left out, by (event, rule)."""
+    begun_before = exists().where(
+        writes.c.partner == _A.partner,
+        writes.c.event == _A.event,
+        writes.c.rule == _A.rule,
+        writes.c.episode == _A.episode,
+        _EARLIER.write == writes.c.id,
+        _EARLIER.at < since,
+        _EARLIER.outcome != NOT_SENT,
+    )
+    query = (
+        select(_A.event, _A.rule, func.min(_A.at))
+        .where(_A.partner == partner, _A.stops.in_([False, True]), _A.at >= since)
+        .where(_A.outcome != NOT_SENT, ~begun_before)
+        .group_by(_A.event, _A.rule, _A.episode)
+        .order_by(func.min(_A.at))
+    )
     found: dict[tuple[EventId, RuleId], list[datetime]] = defaultdict(list)
-    for event, rule, at in store.rows(_FIRST, {"partner": partner, "since": time_text(since)}):
-        found[EventId(event), RuleId(rule)].append(time_of(at))
+    for event, rule, at in store.rows(query):
+        found[event, rule].append(at)
     return dict(found)
 
 
 def insert_halt(connection: Connection, halt: Halt) -> int:
     """Stores a halt and gives it its number."""
-    row = {
-        "partner": halt.partner,
-        "rule": halt.rule,
-        "until": maybe_text(halt.until),
-        "because": halt.because,
-        "by": halt.by,
-        "at": time_text(halt.at),
-    }
+    row = {name: getattr(halt, name) for name in ("partner", "rule", "until", "because", "by", "at")}
     return int(connection.execute(insert(halts).returning(halts.c.id), row).scalar_one())

@@ -13,27 +13,19 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Self
 
-from sqlalchemy import ColumnElement, Table, and_, exists, func, insert, literal_column, or_, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy import ColumnElement, Connection, Table, and_, exists, func, insert, or_, select, update
 
 from worker.ledger.database import (
-    NOTHING,
-    Connection,
-    Prepared,
     Store,
-    Turn,
     create_file,
-    given,
     memory_store,
-    migrate,
     reading_store,
-    ready_to_migrate,
-    require_current,
-    revision_of,
     writing_store,
 )
-from worker.ledger.log import Journal
+from worker.ledger.facts import save_changes
+from worker.ledger.log import Journal, end_of_chain
 from worker.ledger.mark import Mark, compared, first_mark, lost, read_mark, stands, write_mark
+from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
 from worker.ledger.places import LedgerPlace, identity, place_of, sync_folder
 from worker.ledger.reading import LedgerReader, active_halts, open_reading, view_of
 from worker.ledger.rows import (
@@ -46,22 +38,20 @@ from worker.ledger.rows import (
     settle_attempt,
     stored_memory,
     update_write,
+    upsert,
 )
 from worker.ledger.tables import (
     action_log,
     attempts,
     daemon_status,
     halts,
-    json_text,
     meta,
     metadata,
     millis_text,
     partner_memory,
     rule_memory,
-    time_text,
     writes,
 )
-from worker.ledger.trail import save_changes
 from worker.model.commits import Brake, Commit, DaemonStatus, Halt, MemoryChange, Sending, SendingView
 from worker.model.errors import LedgerUnwritable, NotSafe, SendingUnmarked, StateConflict
 from worker.model.facts import PartnerId, RuleId
@@ -69,23 +59,9 @@ from worker.model.records import WORKER, Record, of_write
 from worker.model.writes import FINAL, Write
 
 NowClock = Callable[[], datetime]
+_L = action_log.c
 
-_STATUS = upsert(daemon_status)
-_SAVE_STATUS = Prepared(
-    _STATUS.on_conflict_do_update(
-        index_elements=["id"], set_={name: _STATUS.excluded[name] for name in ("pid", "since", "seen_at", "body")}
-    ),
-    [column.name for column in daemon_status.c],
-)
-_TOUCH = Prepared(update(meta).values(id=meta.c.id))
-_BY_A_PERSON = action_log.c.by != literal_column(f"'{WORKER}'")
-_A_SENDING = action_log.c.kind == literal_column("'sending'")
-_MARKED_AFTER = Prepared(
-    select(action_log.c.seq, action_log.c.hash)
-    .where(action_log.c.seq > given("at_seq"), or_(_A_SENDING, _BY_A_PERSON))
-    .order_by(action_log.c.seq.desc())
-    .limit(1)
-)
+_SAVE_STATUS = upsert(daemon_status, "id")
 
 
 class SqlLedger(LedgerReader):
@@ -192,15 +168,9 @@ class SqlLedger(LedgerReader):
 
     def save_status(self, status: DaemonStatus) -> None:
         """What the daemon says of itself, in place of what it said before."""
-        row = {
-            "id": 1,
-            "pid": status.pid,
-            "since": time_text(status.since),
-            "seen_at": time_text(status.seen_at),
-            "body": json_text(dict(status.body)),
-        }
+        row = {name: getattr(status, name) for name in ("pid", "since", "seen_at", "body")}
         with self._store.writing() as connection:
-            _SAVE_STATUS.run(connection, row)
+            connection.execute(_SAVE_STATUS, {"id": 1, **row})
 
     def mark_words(self) -> None:
         """Moves the mark to a person's last word, where it is behind that, or to what was sent since: a ledger that is
@@ -210,13 +180,14 @@ class SqlLedger(LedgerReader):
         if place is None:
             return
         self._require_lock()
-        with Turn(self._store) as connection:
-            self._require_marked(connection)
-        reached = self.last_seq()  # first: what is recorded meanwhile is looked at by the next
         mark = self._mark
-        if reached > self._seen_to:
-            for seq, last_hash in self._store.rows(_MARKED_AFTER, {"at_seq": self._seen_to}):
-                mark = Mark(ledger_id=mark.ledger_id, seq=int(seq), hash=str(last_hash))
+        with self._store.reading() as connection:
+            self._require_marked(connection)
+            reached, _ = end_of_chain(connection)
+            if reached > self._seen_to:
+                said = select(_L.seq, _L.hash).where(_L.seq > self._seen_to, or_(_L.kind == "sending", _L.by != WORKER))
+                for seq, last_hash in connection.execute(said.order_by(_L.seq.desc()).limit(1)):
+                    mark = Mark(ledger_id=mark.ledger_id, seq=seq, hash=last_hash)
         if mark != self._mark or not stands(place, mark):
             write_mark(place, mark, anew=True)
             self._mark = mark
@@ -260,7 +231,7 @@ class SqlLedger(LedgerReader):
             )
             journal = Journal(connection)
             for halt in ended:
-                connection.execute(update(halts).where(halts.c.id == halt.id).values(resumed_at=time_text(at)))
+                connection.execute(update(halts).where(halts.c.id == halt.id).values(resumed_at=at))
                 journal.add([Record(at=at, kind="resumed", why=because, partner=halt.partner, rule=halt.rule, by=by)])
             journal.flush()
         return ended
@@ -337,7 +308,6 @@ def stored_revision(place: LedgerPlace, *, marked: bool = False) -> str:
 def create(place: LedgerPlace, now: datetime) -> None:
     """Makes the file, its tables and its identity; of two that try at once, the second finds it made."""
     create_file(place)
-    ready_to_migrate()
     store = writing_store(place)
     try:
         with store.writing() as connection:
@@ -355,7 +325,7 @@ def set_up(connection: Connection, now: datetime) -> None:
     if revision_of(connection, "the new ledger") != NOTHING:
         return
     migrate(connection)
-    connection.execute(insert(meta).values(id=1, ledger_id=new_id(connection), created_at=time_text(now)))
+    connection.execute(insert(meta).values(id=1, ledger_id=new_id(connection), created_at=now))
 
 
 def new_id(connection: Connection) -> str:
@@ -371,7 +341,7 @@ def check_mark(store: Store, place: LedgerPlace) -> Mark:
     file, on which SQLite begins a transaction all the same.
     """
     with store.writing() as connection:
-        _TOUCH.run(connection)
+        connection.execute(update(meta).values(id=meta.c.id))
         mark = read_mark(place)
         ledger_id = compared(connection, place, mark)
         if mark is None:
@@ -442,7 +412,7 @@ def draft_of(url: str, *, now: datetime, reach: timedelta, folder: Path | None =
     place = place_of(url, folder)
     store = memory_store()
     with store.writing() as target:
-        metadata.create_all(target.core)
+        metadata.create_all(target)
     if place.file.exists():
         _copy(place, store, now=now, reach=reach)
     elif place.mark.exists():
@@ -477,7 +447,7 @@ def _copy_rows(source: Connection, target: Connection, table: Table, wanted: Col
 def _wanted(now: datetime, reach: timedelta) -> Mapping[Table, ColumnElement[bool] | None]:
     """Of each table what can matter; None for all of it."""
     w, a, log, m = writes.c, attempts.c, action_log.c, rule_memory.c
-    recent = time_text(now - RECENT)
+    recent = now - RECENT
     of_episode = exists().where(m.partner == w.partner, m.event == w.event, m.rule == w.rule, m.episode == w.episode)
     fired = and_(log.kind == "fired", log.at >= millis_text(now - RECENT))
     newest = log.seq == select(func.max(action_log.alias("whole").c.seq)).scalar_subquery()
@@ -487,6 +457,6 @@ def _wanted(now: datetime, reach: timedelta) -> Mapping[Table, ColumnElement[boo
         partner_memory: None,
         halts: None,
         writes: or_(w.state.not_in(sorted(FINAL)), w.changed_at >= recent, of_episode),
-        attempts: or_(a.at >= time_text(now - max(reach, RECENT)), a.amount.is_not(None)),
+        attempts: or_(a.at >= now - max(reach, RECENT), a.amount.is_not(None)),
         action_log: or_(fired, newest),
     }

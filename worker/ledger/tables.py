@@ -1,28 +1,29 @@
-"""The ledger's tables, and the revisions that this program knows.
+"""The ledger's tables, how their values are kept, and the revisions that this program knows.
 
 SQLAlchemy Core without objects that track themselves: a row is read, judged elsewhere, and written by one statement.
-Times are RFC 3339 UTC texts of one width, so that comparing texts compares times; JSON is text, so that what was hashed
-is what is stored. The tables never change by themselves: see ``migrations``.
+Times are RFC 3339 UTC texts of one width, so that comparing texts compares times; JSON is text, so that integers and
+floats stay apart, and what was hashed is what is stored. Nothing changes the tables but ``migrations``.
 """
 
 import json
-import types
-from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import cache, lru_cache, wraps
-from typing import Final, ParamSpec, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from functools import lru_cache, wraps
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    Dialect,
     Float,
     Index,
     Integer,
     MetaData,
+    String,
     Table,
     Text,
+    TypeDecorator,
     UniqueConstraint,
     text,
 )
@@ -65,47 +66,26 @@ def readable(read: Callable[P, T]) -> Callable[P, T]:
     return reading
 
 
-# Times and frozen dataclasses to text and back, exactly.
-#
-# The shape is read off the dataclass itself, so a field that the model gains needs no second list here: it is stored
-# with the next change, and an older row, which lacks it, gets the field's default. A field that the model lost is
-# passed over. Integers and floats stay apart (``500`` is not ``500.0``), because a baseline is compared with what is
-# read later. The codec never repairs: what cannot be decoded raises `LedgerDamaged`.
-
-Decoder = Callable[[object], object]
+# Values and their columns.
 
 
 @lru_cache(maxsize=512)  # what is stored together shares its moments
 def time_text(moment: datetime) -> str:
     """``2026-01-31T12:00:00.000000Z``: always the same width, so that texts sort as times do."""
-    if moment.tzinfo is UTC:  # nearly every one, and thousands of them in a look
-        return moment.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
     if moment.tzinfo is None:
         raise ValueError(f"{moment!r} has no time zone")
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
-def time_of(text: str) -> datetime:
+@readable
+def time_of(stored: str) -> datetime:
     """The aware moment that `time_text` wrote."""
-    try:
-        return datetime.fromisoformat(text)
-    except (ValueError, TypeError) as error:
-        raise damaged(f"a stored time cannot be read: {error}") from error
+    return datetime.fromisoformat(stored)
 
 
 def millis_text(moment: datetime) -> str:
     """As `time_text`, cut to milliseconds: the form that people read."""
     return time_text(moment)[:-4] + "Z"
-
-
-def maybe_text(moment: datetime | None) -> str | None:
-    """`time_text`, or nothing for nothing."""
-    return None if moment is None else time_text(moment)
-
-
-def maybe_time(text: str | None) -> datetime | None:
-    """`time_of`, or nothing for nothing."""
-    return None if text is None else time_of(text)
 
 
 _COMPACT = json.JSONEncoder(separators=(",", ":")).encode  # once: `json.dumps` would make one for every value
@@ -116,96 +96,54 @@ def json_text(value: object) -> str:
     return _COMPACT(value)
 
 
-def json_of(text: str) -> Json:
-    """What `json_text` wrote."""
-    try:
-        return cast(Json, json.loads(text))
-    except (ValueError, TypeError) as error:
-        raise damaged(f"a stored value cannot be read: {error}") from error
-
-
-def encode(thing: object) -> str:
-    """A dataclass as JSON text."""
-    return json_text(_plain(thing))
-
-
 @readable
-def decode(cls: type[T], text: str) -> T:
-    """The dataclass that `encode` wrote, perhaps by an older program."""
-    return cast(T, _built(cls, json.loads(text)))
+def json_of(stored: str) -> Json:
+    """What `json_text` wrote."""
+    return cast(Json, json.loads(stored))
 
 
-def _plain(value: object) -> object:
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if isinstance(value, datetime):
-        return time_text(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
+class Moment(TypeDecorator[datetime]):
+    """A time with its zone."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - for any
+        return None if value is None else time_text(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ANN401, ARG002 - stored
+        return None if value is None else time_of(value)
 
 
-def _built(cls: type, body: object) -> object:
-    if not isinstance(body, dict):
-        raise TypeError(f"the stored {cls.__name__} is not an object")
-    return cls(**{name: decoder(body[name]) for name, decoder in _decoders(cls) if name in body})
+class Jsons(TypeDecorator[Json]):
+    """Any JSON value; what has none reads as null."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ANN401, ARG002 - any JSON
+        return None if value is None else json_text(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Json:  # noqa: ANN401, ARG002 - as it is stored
+        return None if value is None else json_of(value)
 
 
-@cache
-def _decoders(cls: type) -> tuple[tuple[str, Decoder], ...]:
-    hints = get_type_hints(cls)
-    return tuple((field.name, _decoder(hints[field.name])) for field in fields(cls))
-
-
-def _decoder(hint: object) -> Decoder:
-    """How a value of that type comes back from JSON. What JSON knows by itself is left alone."""
-    if hint is datetime:
-        return lambda value: time_of(cast(str, value))
-    if isinstance(hint, type) and is_dataclass(hint):
-        return lambda value: _built(hint, value)
-    origin, parts = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        inner = [part for part in parts if part is not types.NoneType]
-        return _optional(_decoder(inner[0])) if len(inner) == 1 else _same
-    if origin is Mapping:
-        return _each_value(_decoder(parts[1]))
-    if origin is tuple:
-        each = _decoder(parts[0])
-        return lambda value: tuple(each(item) for item in cast("list[object]", value))
-    return _same
-
-
-def _same(value: object) -> object:
-    return value
-
-
-def _optional(inner: Decoder) -> Decoder:
-    return lambda value: None if value is None else inner(value)
-
-
-def _each_value(inner: Decoder) -> Decoder:
-    if inner is _same:
-        return _same
-    return lambda value: {name: inner(item) for name, item in cast("dict[str, object]", value).items()}
-
-
-REVISIONS: tuple[str, ...] = ("0001", "0002", "0003", "0004", "0005")
+REVISIONS: tuple[str, ...] = ("0001", "0002", "0003", "0004", "0005", "0006")
 """Every revision, oldest first; the last is the one that this program reads and writes."""
 REVISION = REVISIONS[-1]
 
 metadata = MetaData()
+
+revision_table = Table("alembic_version", metadata, Column("version_num", String(32), primary_key=True))
+"""Which revision the tables have. Called as a tool called it that made them once."""
 
 meta = Table(
     "meta",
     metadata,
     Column("id", Integer, CheckConstraint("id = 1", name="one_row"), primary_key=True),
     Column("ledger_id", Text, nullable=False),
-    Column("created_at", Text, nullable=False),
-    Column("restored_at", Text),
+    Column("created_at", Moment, nullable=False),
+    Column("restored_at", Moment),
 )
 
 action_log = Table(
@@ -249,29 +187,29 @@ writes = Table(
     Column("action", Text, nullable=False),
     Column("target", Text, nullable=False),
     Column("wish", Text, nullable=False),
-    Column("wanted", Text, nullable=False),
-    Column("params", Text, nullable=False),
+    Column("wanted", Jsons, nullable=False),
+    Column("params", Jsons, nullable=False),
     Column("order", Integer, nullable=False),
     Column("spends", Boolean, nullable=False),
     Column("stops", Boolean, nullable=False),
     Column("do_hash", Text, nullable=False),
-    Column("context", Text, nullable=False),
+    Column("context", Jsons, nullable=False),
     Column("state", Text, nullable=False),
     Column("reason", Text, nullable=False),
     Column("why", Text, nullable=False),
-    Column("rules", Text, nullable=False),
+    Column("rules", Jsons, nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("uncounted", Integer, nullable=False),
-    Column("planned_at", Text, nullable=False),
-    Column("changed_at", Text, nullable=False),
-    Column("due_since", Text, nullable=False, server_default=""),
-    Column("first_sent_at", Text),
-    Column("last_sent_at", Text),
-    Column("unknown_since", Text),
+    Column("planned_at", Moment, nullable=False),
+    Column("changed_at", Moment, nullable=False),
+    Column("due_since", Moment, nullable=False, server_default=""),
+    Column("first_sent_at", Moment),
+    Column("last_sent_at", Moment),
+    Column("unknown_since", Moment),
     Column("held_by", Text),
-    Column("held_until", Text),
+    Column("held_until", Moment),
     Column("confirmed_by", Text),
-    Column("before", Text),
+    Column("before", Jsons),
     Column("before_known", Boolean, nullable=False),
     Column("approved", Boolean, nullable=False),
     Column("extra_attempts", Integer, nullable=False),
@@ -280,7 +218,7 @@ writes = Table(
     Column("changed_seq", Integer, nullable=False, server_default="0"),
     Column("sent_seq", Integer, nullable=False, server_default="0"),
     UniqueConstraint("partner", "event", "rule", "episode", "position", "item", name="natural_key"),
-    Index("ix_writes_state", "state"),
+    Index("ix_writes_open", "state", "partner"),
     Index("ix_writes_target", "partner", "event", "target"),
 )
 
@@ -289,7 +227,7 @@ attempts = Table(
     metadata,
     Column("write", Integer, primary_key=True),
     Column("attempt", Integer, primary_key=True),
-    Column("at", Text, nullable=False),
+    Column("at", Moment, nullable=False),
     Column("partner", Text, nullable=False),
     Column("event", Text, nullable=False),
     Column("rule", Text, nullable=False),
@@ -312,14 +250,14 @@ rule_memory = Table(
     Column("event", Text, primary_key=True),
     Column("rule", Text, primary_key=True),
     Column("episode", Integer, nullable=False),
-    Column("body", Text, nullable=False),
+    Column("body", Jsons, nullable=False),
 )
 
 partner_memory = Table(
     "partner_memory",
     metadata,
     Column("partner", Text, primary_key=True),
-    Column("body", Text, nullable=False),
+    Column("body", Jsons, nullable=False),
 )
 
 halts = Table(
@@ -328,11 +266,11 @@ halts = Table(
     Column("id", Integer, primary_key=True),
     Column("partner", Text),
     Column("rule", Text),
-    Column("until", Text),
+    Column("until", Moment),
     Column("because", Text, nullable=False),
     Column("by", Text, nullable=False),
-    Column("at", Text, nullable=False),
-    Column("resumed_at", Text),
+    Column("at", Moment, nullable=False),
+    Column("resumed_at", Moment),
 )
 
 daemon_status = Table(
@@ -340,35 +278,9 @@ daemon_status = Table(
     metadata,
     Column("id", Integer, CheckConstraint("id = 1", name="one_row"), primary_key=True),
     Column("pid", Integer, nullable=False),
-    Column("since", Text, nullable=False),
-    Column("seen_at", Text, nullable=False),
-    Column("body", Text, nullable=False),
-)
-
-conditions = Table(
-    "conditions",
-    metadata,
-    Column("when_hash", Text, primary_key=True),
-    Column("source", Text, nullable=False),
-)
-
-evaluations = Table(
-    "evaluations",
-    metadata,
-    Column("partner", Text, primary_key=True),
-    Column("event", Text, primary_key=True),
-    Column("rule", Text, primary_key=True),
-    Column("ending", Text, primary_key=True),
-    Column("at", Text, nullable=False),
-    Column("since", Text, nullable=False),
-    Column("episode", Integer, nullable=False),
-    Column("reason", Text),
-    Column("why", Text, nullable=False),
-    Column("until", Text),
-    Column("when_hash", Text, nullable=False),
-    Column("facts", Text, nullable=False),
-    Column("read", Text, nullable=False),
-    sqlite_with_rowid=False,
+    Column("since", Moment, nullable=False),
+    Column("seen_at", Moment, nullable=False),
+    Column("body", Jsons, nullable=False),
 )
 
 observed = Table(
@@ -377,9 +289,9 @@ observed = Table(
     Column("partner", Text, primary_key=True),
     Column("event", Text, primary_key=True),
     Column("fact", Text, primary_key=True),
-    Column("params", Text, nullable=False),
-    Column("at", Text, nullable=False),
-    Column("body", Text, nullable=False),
+    Column("params", Jsons, nullable=False),
+    Column("at", Moment, nullable=False),
+    Column("body", Jsons, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -390,7 +302,7 @@ observations = Table(
     Column("partner", Text, nullable=False),
     Column("event", Text, nullable=False),
     Column("fact", Text, nullable=False),
-    Column("at", Text, nullable=False),
-    Column("before", Text),
+    Column("at", Moment, nullable=False),
+    Column("before", Jsons),
     Index("ix_observations_at", "partner", "at"),
 )

@@ -11,39 +11,30 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from sqlalchemy import Update, select, update
+from sqlalchemy import Connection, Update, select, update
 
 from worker.ledger.database import (
-    NOTHING,
-    Connection,
     Store,
-    migrate,
-    ready_to_migrate,
-    require_current,
-    revision_of,
     writing_store,
 )
 from worker.ledger.lock import SenderLock
 from worker.ledger.log import Journal, end_of_chain
 from worker.ledger.mark import Mark, write_mark
+from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
 from worker.ledger.places import LedgerPlace, place_of
 from worker.ledger.reading import SERVICE, LedgerReader
-from worker.ledger.rows import ALL_WRITES, update_write, write_of
+from worker.ledger.rows import ALL_WRITES, body_of, partner_memory_of, rule_memory_of, update_write, write_of
 from worker.ledger.sql import check_mark, create, new_id, stored_revision
 from worker.ledger.tables import (
     REVISION,
     REVISIONS,
     daemon_status,
-    decode,
-    encode,
-    json_text,
     meta,
     partner_memory,
     rule_memory,
-    time_text,
     writes,
 )
-from worker.model.commits import EPISODE_JUMP, Move, PartnerMemory, RuleMemory
+from worker.model.commits import EPISODE_JUMP, Move, RuleMemory
 from worker.model.errors import LedgerUnwritable, NotFound, NotSafe
 from worker.model.facts import WriteId
 from worker.model.records import Record
@@ -73,13 +64,12 @@ def upgrade(url: str, *, now: datetime, folder: Path | None = None) -> Upgraded:
     place = _existing(url, folder)
     with SenderLock.acquire(place, now=now):
         store = writing_store(place)
-        ready_to_migrate()
         try:
             with store.writing() as connection:
                 before = revision_of(connection, f"the ledger {place.file}")
                 if before not in (NOTHING, *REVISIONS):
                     require_current(before, f"the ledger {place.file}")
-                migrate(connection)
+                migrate(connection, before)
         finally:
             store.close()
     return Upgraded(before=before, after=REVISION)
@@ -127,7 +117,7 @@ def moved(url: str, *, service: str, because: str, by: str, now: datetime, resto
             if own == service:
                 raise NotFound(f"the ledger {place.file} belongs to {service} already; nothing was changed")
             why = f"taken from the service {own or '(not known)'} to {service}: {because}"
-            body = json_text({**said.body, SERVICE: service})
+            body = {**said.body, SERVICE: service}
             return _gone_on_with(
                 store,
                 place,
@@ -180,7 +170,7 @@ def _accept(connection: Connection, record: Record, restored: Restored) -> Accep
     journal = Journal(connection)
     journal.add([record])
     moved = []
-    for row in connection.execute(ALL_WRITES.where(writes.c.state.not_in(sorted(FINAL)))).all():
+    for row in connection.execute(ALL_WRITES.where(writes.c.state.not_in(sorted(FINAL)))).mappings().all():
         move = restored(write_of(row))
         journal.add(move.records)
         update_write(connection, move, journal.seq)
@@ -195,7 +185,7 @@ def _forget(connection: Connection) -> int:
     """Memory keeps its episode number, raised, and nothing else that a look could be compared with."""
     rows = connection.execute(select(rule_memory)).all()
     for row in rows:
-        old = decode(RuleMemory, row.body)
+        old = rule_memory_of(row.body)
         new = replace(
             RuleMemory(partner=old.partner, event=old.event, rule=old.rule),
             do_hash=old.do_hash,
@@ -204,13 +194,13 @@ def _forget(connection: Connection) -> int:
             cleared=old.cleared,
         )
         this = (rule_memory.c.partner == row.partner, rule_memory.c.event == row.event, rule_memory.c.rule == row.rule)
-        connection.execute(update(rule_memory).where(*this).values(episode=new.episode, body=encode(new)))
+        connection.execute(update(rule_memory).where(*this).values(episode=new.episode, body=body_of(new)))
     return len(rows)
 
 
 def _remember_restoring(connection: Connection, now: datetime) -> None:
     for row in connection.execute(select(partner_memory)).all():
-        memory = replace(decode(PartnerMemory, row.body), restored_at=now)
+        memory = replace(partner_memory_of(row.body), restored_at=now)
         where = partner_memory.c.partner == row.partner
-        connection.execute(update(partner_memory).where(where).values(body=encode(memory)))
-    connection.execute(update(meta).values(ledger_id=new_id(connection), restored_at=time_text(now)))
+        connection.execute(update(partner_memory).where(where).values(body=body_of(memory)))
+    connection.execute(update(meta).values(ledger_id=new_id(connection), restored_at=now))

@@ -1,13 +1,18 @@
 """Writes, plans and moves for the ledger's tests: one place that knows how little a test has to say."""
 
 import json
+import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection
 
 from worker.engine.ports import Ledger
-from worker.ledger.mark import read_mark
+from worker.ledger.mark import Mark, read_mark, write_mark
 from worker.ledger.places import LedgerPlace
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Brake, Commit, Move, RuleMemory, Sending, SendingView
@@ -20,6 +25,8 @@ ACME = PartnerId("partner-id-acme")
 E1 = EventId("e1")
 RULE = RuleId("pause-cancelled")
 URL = "sqlite:///worker.db"
+OLDER = Path(__file__).parent / "older"
+"""How the tables of each revision before were made, and rows of the last of them."""
 FRAME, PAGE_AT = 24, 8
 """Of a write-ahead log: bytes of a frame's head, and where the file's head says how long a page is."""
 
@@ -51,6 +58,32 @@ def older_mark(folder: Path) -> None:
     assert mark is not None
     body = {"ledger": mark.ledger_id, "seq": mark.seq, "hash": mark.hash}
     place_in(folder).mark.write_text(json.dumps(body) + "\n")
+
+
+def raw_of(connection: Connection) -> Any:  # noqa: ANN401 - the driver's own
+    """SQLite's connection beneath SQLAlchemy's."""
+    return connection.connection.driver_connection
+
+
+def older_ledger(folder: Path, revision: str) -> None:
+    """A ledger as a program of that revision has left it, with its mark: open writes, an episode, a halt and a chain.
+
+    The rows are those of the last revision before; of an older one, as many of their columns as it has.
+    """
+    with closing(sqlite3.connect(folder / "rows.db")) as newest, newest:
+        newest.executescript((OLDER / "0005.sql").read_text("utf-8"))
+        newest.executescript((OLDER / "rows.sql").read_text("utf-8"))
+    with closing(sqlite3.connect(folder / "worker.db")) as connection, connection:
+        connection.executescript((OLDER / f"{revision}.sql").read_text("utf-8"))
+        connection.execute("ATTACH ? AS newest", (str(folder / "rows.db"),))
+        tables = "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name != 'alembic_version'"
+        for (table,) in connection.execute(tables).fetchall():
+            columns = connection.execute(f"PRAGMA main.table_info({table})").fetchall()
+            names = ", ".join(f'"{column[1]}"' for column in columns)
+            connection.execute(f"INSERT INTO main.{table} ({names}) SELECT {names} FROM newest.{table}")  # noqa: S608 - ours
+        (ledger_id,) = connection.execute("SELECT ledger_id FROM main.meta").fetchone()
+        seq, last = connection.execute("SELECT seq, hash FROM main.action_log ORDER BY seq DESC LIMIT 1").fetchone()
+    write_mark(place_in(folder), Mark(ledger_id=ledger_id, seq=seq, hash=last))
 
 
 def key(episode: int = 1, *, event: str = E1, rule: str = RULE, partner: str = ACME, position: int = 0) -> WriteKey:

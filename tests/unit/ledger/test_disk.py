@@ -17,6 +17,7 @@ from tests.unit.ledger.examples import (
     place_in,
     plan,
     planned,
+    raw_of,
     record,
     sent,
     to_sending,
@@ -87,7 +88,7 @@ def tries_of(ledger: SqlLedger, at: int, then: Callable[[], object]) -> list[str
                 then()
 
     with ledger._store.reading() as connection:
-        connection.raw.set_trace_callback(traced)
+        raw_of(connection).set_trace_callback(traced)
     return tries
 
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.ledger.examples import ACME, E1, NOW, after, open_ledger, place_in
+from worker.ledger.facts import FORGET_AT_ONCE
 from worker.ledger.sql import SqlLedger, in_memory_ledger
-from worker.ledger.trail import FORGET_AT_ONCE
 from worker.model.commits import OF_PARTNER, Change, Changes, Commit, Observed
 from worker.model.errors import LedgerDamaged
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, PartnerId, Unknown
@@ -88,7 +88,7 @@ def test_a_change_of_one_field_stores_one_field() -> None:
         (1, E1, EVENT, known({"status": "cancelled", "title": "A" * 1000})),
     )
     with ledger._store.reading() as connection:
-        stored = connection.raw.execute("SELECT before FROM observations ORDER BY id").fetchall()
+        stored = connection.exec_driver_sql("SELECT before FROM observations ORDER BY id").fetchall()
 
     assert stored == [(None,), ('{"set":{"status":"active"},"unset":[]}',)]
 

@@ -5,27 +5,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine
 
 from tests.unit.ledger.examples import NOW, URL, after, fired, memory, open_ledger, place_in, planned, sent
-from worker.ledger.database import MIGRATIONS, make_durable, require_current
+from worker.ledger.database import make_durable
 from worker.ledger.mark import SLOT_BYTES, Mark, read_mark, write_mark
+from worker.ledger.migrations import require_current
 from worker.ledger.places import place_of
 from worker.ledger.reading import LedgerReader
 from worker.ledger.sql import SqlLedger
-from worker.ledger.tables import REVISION, REVISIONS, metadata
+from worker.ledger.tables import REVISION
 from worker.model.commits import Commit
 from worker.model.errors import LedgerUnwritable, NotSafe, UsageError
-
-INDEXES = "SELECT name, tbl_name, sql FROM sqlite_master WHERE type = 'index' ORDER BY 1"
-COLUMNS = """
-SELECT m.name, c.name, c.type, c."notnull", c.dflt_value, c.pk FROM sqlite_master m, pragma_table_info(m.name) c
-WHERE m.type = 'table' AND m.name NOT LIKE '%alembic%' ORDER BY 1, 2
-"""
 
 
 def openings(folder: Path) -> list[Callable[[], LedgerReader]]:
@@ -60,8 +50,8 @@ def test_two_ledgers_never_share_an_id(tmp_path: Path) -> None:
 
 def test_the_file_is_durable_by_its_own_word(tmp_path: Path) -> None:
     with open_ledger(tmp_path) as ledger, ledger._store.reading() as connection:
-        assert connection.raw.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert connection.raw.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert connection.exec_driver_sql("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.exec_driver_sql("PRAGMA synchronous").fetchone() == (2,)
 
 
 def test_a_place_that_cannot_hold_a_wal_is_refused(tmp_path: Path) -> None:
@@ -70,32 +60,6 @@ def test_a_place_that_cannot_hold_a_wal_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotSafe, match="journal memory"):
         make_durable(connection, place_in(tmp_path))
     connection.close()
-
-
-def test_migrations_make_exactly_the_tables(tmp_path: Path) -> None:
-    open_ledger(tmp_path).close()
-    migrated = sqlite3.connect(tmp_path / "worker.db")
-    engine = create_engine(f"sqlite:///{tmp_path / 'plain.db'}")
-    metadata.create_all(engine)
-    plain = sqlite3.connect(tmp_path / "plain.db")
-
-    for asked in (INDEXES, COLUMNS):
-        found = [row for row in migrated.execute(asked).fetchall() if "alembic" not in row[0]]
-        assert found == plain.execute(asked).fetchall()
-    with create_engine(f"sqlite:///{tmp_path / 'worker.db'}").connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
-        connection.engine.dispose()
-    engine.dispose()
-    migrated.close()
-    plain.close()
-
-
-def test_the_program_knows_every_revision_that_it_ships() -> None:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    shipped = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
-
-    assert tuple(reversed(shipped)) == REVISIONS
 
 
 def test_a_newer_ledger_is_refused_by_name_and_left_alone(tmp_path: Path) -> None:

@@ -83,9 +83,9 @@ def test_a_reader_in_mid_transaction_holds_up_no_sending(ledger: SqlLedger, tmp_
     (write,) = planned(ledger)
     with open_reading(URL, tmp_path) as reader, reader._store.reading() as connection:
         count = "SELECT count(*) FROM action_log"
-        assert connection.raw.execute(count).fetchone() == (1,)
+        assert connection.exec_driver_sql(count).fetchone() == (1,)
         sent(ledger, write, after(1))
-        assert connection.raw.execute(count).fetchone() == (1,), "one reader, one moment"
+        assert connection.exec_driver_sql(count).fetchone() == (1,), "one reader, one moment"
 
 
 def test_a_reader_cannot_write(ledger: SqlLedger, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_reader_cannot_write(ledger: SqlLedger, tmp_path: Path) -> None:
         pytest.raises(LedgerUnwritable, match="readonly"),
         reader._store.writing() as connection,
     ):
-        connection.raw.execute("DELETE FROM action_log")
+        connection.exec_driver_sql("DELETE FROM action_log")
 
 
 def test_reading_takes_no_lock_and_leaves_no_file(tmp_path: Path) -> None:

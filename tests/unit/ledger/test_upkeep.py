@@ -3,11 +3,11 @@
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import create_engine
 
 from tests.unit.ledger.examples import (
@@ -17,12 +17,12 @@ from tests.unit.ledger.examples import (
     RULE,
     URL,
     after,
-    as_stored,
     become,
     intent,
     key,
     kinds,
     memory,
+    older_ledger,
     open_ledger,
     place_in,
     plan,
@@ -30,16 +30,23 @@ from tests.unit.ledger.examples import (
     sent,
 )
 from worker.engine.operators import after_restore
-from worker.ledger.database import MIGRATIONS
 from worker.ledger.lock import SenderLock
 from worker.ledger.mark import read_mark
 from worker.ledger.sql import SqlLedger
-from worker.ledger.tables import REVISION
+from worker.ledger.tables import REVISION, REVISIONS, metadata
 from worker.ledger.upkeep import Accepted, Upgraded, accept_restore, upgrade
 from worker.model.commits import EPISODE_JUMP, Baseline, Commit, LogFilter, Move, PartnerMemory
 from worker.model.errors import NotFound, NotSafe
-from worker.model.facts import PartnerId
+from worker.model.facts import EventId, PartnerId, RuleId, WriteId
 from worker.model.writes import Write
+
+PARTNER = PartnerId("partner-id-one")
+HALTED = datetime(2026, 3, 1, 12, 1, tzinfo=UTC)
+INDEXES = "SELECT name, tbl_name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL ORDER BY 1"
+COLUMNS = """
+SELECT m.name, c.name, c.type, c."notnull", c.dflt_value, c.pk FROM sqlite_master m, pragma_table_info(m.name) c
+WHERE m.type = 'table' ORDER BY 1, 2
+"""
 
 
 def restored(folder: Path) -> tuple[Write, ...]:
@@ -203,72 +210,60 @@ def test_upgrading_a_current_ledger_changes_nothing(tmp_path: Path) -> None:
         assert ledger.episode_writes(ACME, E1, RULE, 1) == (write,)
 
 
-def turn_back(folder: Path, revision: str) -> None:
-    """Puts a ledger of an older revision in the place of this one, with all of its rows that such a one can hold."""
-    file, older = folder / "worker.db", folder / "older.db"
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    engine = create_engine(f"sqlite:///{older}")
-    with engine.begin() as made:
-        config.attributes["connection"] = made
-        command.upgrade(config, revision)
-    engine.dispose()
-    with closing(sqlite3.connect(older)) as connection, connection:
-        connection.execute("ATTACH ? AS newer", (str(file),))
-        tables = "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name != 'alembic_version'"
-        for (table,) in connection.execute(tables).fetchall():
-            columns = connection.execute(f"PRAGMA main.table_info({table})").fetchall()
-            names = ", ".join(f'"{column[1]}"' for column in columns)
-            connection.execute(f"INSERT INTO main.{table} ({names}) SELECT {names} FROM newer.{table}")  # noqa: S608 - ours
-    older.replace(file)
-
-
-def test_a_ledger_that_went_by_times_has_its_order_from_the_log(tmp_path: Path) -> None:
-    with open_ledger(tmp_path) as ledger:
-        one, two = planned(ledger, plan(key(1)), plan(key(2), intent("run")))
-        rows = [sent(ledger, one, after(60)), sent(ledger, two, after(1))]
-        rows[0] = become(ledger, rows[0], "unknown", after(2))
-    turn_back(tmp_path, "0004")
-
-    assert upgrade(URL, now=NOW, folder=tmp_path) == Upgraded(before="0004", after=REVISION)
-
-    with open_ledger(tmp_path) as ledger:
-        assert ledger.open_writes() == tuple(rows)
-
-
-def test_a_ledger_of_the_first_revision_is_upgraded_with_all_that_it_holds(tmp_path: Path) -> None:
-    with open_ledger(tmp_path) as ledger:
-        (write,) = planned(ledger)
-        held = become(ledger, write, "waiting", after(5), due_since=after(9))
-    turn_back(tmp_path, "0001")
-    with pytest.raises(NotSafe, match="revision 0001"):
+@pytest.mark.parametrize("revision", REVISIONS[:-1])
+def test_a_ledger_of_every_revision_before_is_taken_over_with_all_that_is_open(tmp_path: Path, revision: str) -> None:
+    older_ledger(tmp_path, revision)
+    with pytest.raises(NotSafe, match=f"revision {revision}"):
         open_ledger(tmp_path)
 
-    assert upgrade(URL, now=NOW, folder=tmp_path) == Upgraded(before="0001", after=REVISION)
+    assert upgrade(URL, now=NOW, folder=tmp_path) == Upgraded(before=revision, after=REVISION)
 
     with open_ledger(tmp_path) as ledger:
-        assert ledger.observed(ACME) == ()
-        as_stored(ledger, replace(held, due_since=held.changed_at))  # as old as they were
-        assert sent(ledger, become(ledger, held, "planned", after(6)), after(7)).attempt == 1
-
-
-def test_attempts_of_an_older_ledger_count_after_its_upgrade_as_before(tmp_path: Path) -> None:
-    with open_ledger(tmp_path) as ledger:
-        one, other = planned(ledger, plan(), plan(key(2, event="e2"), intent("boost", budget=30.0)))
-        stopped, boosted = sent(ledger, one, after(1)), sent(ledger, other, after(1), amount=30.0)
-        ledger.note_task_read(stopped)
-        before = ledger.sending_view(stopped, after(3)), ledger.first_sendings(ACME, NOW), list(ledger.log(LogFilter()))
-    turn_back(tmp_path, "0003")
-
-    assert upgrade(URL, now=NOW, folder=tmp_path) == Upgraded(before="0003", after=REVISION)
-
-    with open_ledger(tmp_path) as ledger:
-        again = ledger.sending_view(stopped, after(3)), ledger.first_sendings(ACME, NOW), list(ledger.log(LogFilter()))
-        assert again == before
-        assert [one.amount for one in again[0].booked] == [30.0]
-        assert again[0].sent_last_hour == (after(1),)
-        assert (ledger.task_reads(stopped), ledger.task_reads(boosted)) == (1, 0)
+        assert ledger.refused() is None
         assert ledger.verify() is None
+        records: list[dict[str, Any]] = list(ledger.log(LogFilter()))
+        assert len(records) == 36
+        states = {one.id: one.state for one in ledger.writes()}
+        assert states == {1: "confirmed", 2: "needs_human", 3: "confirmed", 4: "waiting", 5: "sending"}
+        for write in ledger.writes():
+            sent = [one["seq"] for one in records if (one["write"], one["kind"]) == (write.id, "sending")]
+            assert write.sent_seq == max(sent, default=0), "the order is that of the log"
+            assert write.changed_seq == max(
+                one["seq"] for one in records if (one["write"], one["kind"]) == (write.id, write.state)
+            )
+            assert write.due_since <= write.changed_at
+        (halt,) = ledger.halts(HALTED)
+        assert (halt.rule, halt.because, halt.by) == ("hide-archived", "a look first", "ann")
+        fired = {(one.event, one.rule): one for one in ledger.rule_memories(PARTNER) if one.fired}
+        assert fired[EventId("e6"), RuleId("pause-cancelled")].episode == 1
+        sending = ledger.write(WriteId(5))
+        assert sending is not None
+        assert len(ledger.sending_view(sending, sending.changed_at).sent_last_hour) == 2
+        assert bool(ledger.observed(PARTNER)) == (revision > "0001"), "facts are kept since the second"
+        settled = become(ledger, sending, "unknown", after(7))
+        assert sent_again(ledger, settled).attempt == 2
+
+
+def sent_again(ledger: SqlLedger, write: Write) -> Write:
+    return sent(ledger, write, after(8))
+
+
+@pytest.mark.parametrize("revision", [None, *REVISIONS[:-1]])
+def test_the_tables_are_the_same_however_they_came_about(tmp_path: Path, revision: str | None) -> None:
+    if revision is None:
+        open_ledger(tmp_path).close()
+    else:
+        older_ledger(tmp_path, revision)
+        upgrade(URL, now=NOW, folder=tmp_path)
+    engine = create_engine(f"sqlite:///{tmp_path / 'plain.db'}")
+    metadata.create_all(engine)
+    engine.dispose()
+    with (
+        closing(sqlite3.connect(tmp_path / "worker.db")) as made,
+        closing(sqlite3.connect(tmp_path / "plain.db")) as plain,
+    ):
+        for asked in (INDEXES, COLUMNS):
+            assert sorted(made.execute(asked).fetchall()) == sorted(plain.execute(asked).fetchall())
 
 
 def test_a_newer_ledger_is_not_upgraded_backwards(tmp_path: Path) -> None:

@@ -7,25 +7,12 @@ part of the action log or its chain: it explains decisions, it proves none.
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from functools import lru_cache
-from typing import Any, cast
+from typing import cast
 
-import msgspec
-from sqlalchemy import delete, func, insert, or_, select
-from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy import Connection, delete, func, insert, or_, select
 
-from worker.ledger.database import Connection, Prepared, given
-from worker.ledger.tables import (
-    json_of,
-    json_text,
-    maybe_text,
-    maybe_time,
-    observations,
-    observed,
-    readable,
-    time_of,
-    time_text,
-)
+from worker.ledger.rows import AnyRow, upsert
+from worker.ledger.tables import observations, observed, readable, time_of, time_text
 from worker.model.commits import Change, Changes, History, Observed
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, PartnerId, Scalar, Unknown, UnknownCode
 
@@ -35,7 +22,6 @@ from worker.model.facts import EventId, Fact, FactKey, Json, Known, PartnerId, S
 # that differ; anything else is kept whole. When a fact was read is no part of what it is.
 
 Body = Mapping[str, Json]
-_ENCODER = msgspec.json.Encoder()
 
 
 def fact_body(fact: Fact) -> dict[str, Json]:
@@ -47,22 +33,17 @@ def fact_body(fact: Fact) -> dict[str, Json]:
 
 def stored_body(one: Observed) -> dict[str, Json]:
     """The same, with when it was read, and what it lacks as it was read last."""
-    found: dict[str, Json] = {**fact_body(one.fact), "read_at": maybe_text(one.fact.read_at)}
+    found: dict[str, Json] = {
+        **fact_body(one.fact),
+        "read_at": None if one.fact.read_at is None else time_text(one.fact.read_at),
+    }
     return {**found, "last": dict(one.last)} if one.last else found
-
-
-def text_of(body: Body) -> str:
-    """The body of a fact as compact JSON. Facts are what a service has answered, so that nothing but numbers of more
-    than 64 bits needs the slower way."""
-    try:
-        return _ENCODER.encode(body).decode()
-    except (OverflowError, UnicodeEncodeError):
-        return json_text(body)
 
 
 def fact_of(body: Body, otherwise: datetime) -> Fact:
     """The fact of a body. ``otherwise``: when a known one was read, where the body does not say."""
-    said = maybe_time(cast("str | None", body.get("read_at")))
+    stored = body.get("read_at")
+    said = None if stored is None else time_of(str(stored))
     if "unknown" in body:
         return Unknown(code=cast(UnknownCode, body["unknown"]), why=str(body.get("why", "")), read_at=said)
     read_at = said or otherwise
@@ -98,66 +79,43 @@ def put_back(found: Body | None, newer: Fact | None, read_at: datetime) -> Fact 
     return Known(value={**kept, **cast("dict[str, Json]", found["set"])}, read_at=read_at, gaps=newer.gaps)
 
 
-def params_body(key: FactKey) -> list[Json]:
-    """The parameters of a key."""
-    return [[name, value] for name, value in key.params]
-
-
-def key_of(name: str, params: Json) -> FactKey:
-    """The key with these parameters."""
-    pairs = cast("list[tuple[str, Scalar]]", params)
-    return FactKey(name=name, params=tuple((one, value) for one, value in pairs))
-
-
 Place = tuple[EventId, str]
 """An event, or none, and the key of a fact as text."""
 FORGET_AT_ONCE = 2_000
 """How many old changes one transaction drops at most, so that none takes long."""
 
-_O = observations.c
-_SAVE_CHANGE = Prepared(insert(observations), ["partner", "event", "fact", "at", "before"])
-_OBSERVED = upsert(observed)
-_SAVE_OBSERVED = Prepared(
-    _OBSERVED.on_conflict_do_update(
-        index_elements=["partner", "event", "fact"],
-        set_={name: _OBSERVED.excluded[name] for name in ("params", "at", "body")},
-    ),
-    [column.name for column in observed.c],
-)
-_SEEN = tuple(column.name for column in observed.c)
-_OF_ALL = select(observed).where(observed.c.partner == given("of_partner")).order_by(observed.c.event, observed.c.fact)
-_ALL_OBSERVED = Prepared(_OF_ALL)
-_OBSERVED_OF_ONE = Prepared(_OF_ALL.where(or_(observed.c.event == "", observed.c.event == given("of_event"))))
-_OLD = select(_O.id).where(_O.partner == given("of_partner"), _O.at < given("before_that")).limit(FORGET_AT_ONCE)
-_FORGET = Prepared(delete(observations).where(_O.id.in_(_OLD)))
-_LAST_CHANGE = Prepared(select(func.coalesce(func.max(_O.id), 0)).where(_O.partner == given("of_partner")))
+_O, _C = observed.c, observations.c
+_SAVE_OBSERVED = upsert(observed, "partner", "event", "fact")
 
 
 def save_changes(connection: Connection, seen: Changes) -> None:
     """Stores what was seen, within the caller's transaction."""
-    _SAVE_CHANGE.run_many(connection, [_change_row(seen.partner, one) for one in seen.changes])
-    _SAVE_OBSERVED.run_many(connection, [_observed_row(seen.partner, one.now) for one in seen.changes])
+    if seen.changes:
+        connection.execute(insert(observations), [_change_row(seen.partner, one) for one in seen.changes])
+        connection.execute(_SAVE_OBSERVED, [_observed_row(seen.partner, one.now) for one in seen.changes])
     if seen.forget is not None:
-        _FORGET.run(connection, {"of_partner": seen.partner, "before_that": time_text(seen.forget)})
+        old = select(_C.id).where(_C.partner == seen.partner, _C.at < seen.forget).limit(FORGET_AT_ONCE)
+        connection.execute(delete(observations).where(_C.id.in_(old)))
 
 
 def last_change(connection: Connection, partner: PartnerId) -> int:
     """The number of the partner's newest change."""
-    return int(_LAST_CHANGE.run(connection, {"of_partner": partner}).fetchone()[0])
+    query = select(func.coalesce(func.max(_C.id), 0)).where(_C.partner == partner)
+    return int(connection.execute(query).scalar_one())
 
 
 def load_observed(connection: Connection, partner: PartnerId, event: EventId | None) -> tuple[Observed, ...]:
     """Every fact of the partner, or of one event and the partner as a whole, as it was seen last."""
-    asked = _ALL_OBSERVED if event is None else _OBSERVED_OF_ONE
-    owner = {} if event is None else {"of_event": event}
-    rows = asked.run(connection, {"of_partner": partner, **owner})
-    return tuple(_observed(dict(zip(_SEEN, row, strict=True))) for row in rows)
+    query = select(observed).where(_O.partner == partner).order_by(_O.event, _O.fact)
+    if event is not None:
+        query = query.where(or_(_O.event == "", _O.event == event))
+    return tuple(map(_observed, connection.execute(query)))
 
 
 def facts_begin(connection: Connection, partner: PartnerId) -> datetime | None:
     """How far back the changes of the partner's facts are kept."""
-    query = select(func.min(_O.at)).where(_O.partner == partner)
-    return maybe_time(connection.execute(query).scalar_one())
+    found: datetime | None = connection.execute(select(func.min(_C.at)).where(_C.partner == partner)).scalar_one()
+    return found
 
 
 @readable
@@ -170,15 +128,14 @@ def load_history(
     keys = {(one.event, one.key.text): one.key for one in newest}
     state: dict[Place, Fact] = {(one.event, one.key.text): one.fact for one in newest}
     begins = since or min((one.at for one in newest), default=None)
-    o = observations.c
-    query = select(o.event, o.fact, o.at, o.before).where(o.partner == partner).order_by(o.id.desc())
+    query = select(_C.event, _C.fact, _C.at, _C.before).where(_C.partner == partner).order_by(_C.id.desc())
     if event is not None:
-        query = query.where(or_(o.event == "", o.event == event))
+        query = query.where(or_(_C.event == "", _C.event == event))
     steps: list[tuple[datetime, Place, Body]] = []
-    for row in connection.execute(query if since is None else query.where(o.at >= time_text(since))):
-        place, at = (EventId(row.event), str(row.fact)), time_of(row.at)
+    for row in connection.execute(query if since is None else query.where(_C.at >= since)):
+        place, at = (EventId(row.event), str(row.fact)), row.at
         after = state.pop(place)
-        before = put_back(_maybe_body(row.before), after, at)
+        before = put_back(row.before, after, at)
         steps.append((at, place, difference(after, before) if before is not None else {"whole": fact_body(after)}))
         if before is not None:
             state[place] = before
@@ -203,13 +160,12 @@ def _replayed(
 
 
 def _change_row(partner: PartnerId, change: Change) -> dict[str, object]:
-    before = difference(change.before.fact, change.now.fact) if change.before is not None else None
     return {
         "partner": partner,
         "event": change.now.event,
         "fact": change.now.key.text,
-        "at": time_text(change.now.at),
-        "before": None if before is None else text_of(before),
+        "at": change.now.at,
+        "before": None if change.before is None else difference(change.before.fact, change.now.fact),
     }
 
 
@@ -218,30 +174,19 @@ def _observed_row(partner: PartnerId, one: Observed) -> dict[str, object]:
         "partner": partner,
         "event": one.event,
         "fact": one.key.text,
-        "params": _key_text(one.key),
-        "at": time_text(one.at),
-        "body": text_of(stored_body(one)),
+        "params": {"name": one.key.name, "params": [list(pair) for pair in one.key.params]},
+        "at": one.at,
+        "body": stored_body(one),
     }
 
 
-@lru_cache(maxsize=1024)
-def _key_text(key: FactKey) -> str:
-    return json_text({"name": key.name, "params": params_body(key)})
-
-
 @readable
-def _observed(at: Mapping[str, Any]) -> Observed:
-    key = cast("Mapping[str, Json]", json_of(at["params"]))
-    seen_at = time_of(at["at"])
-    body = cast("Mapping[str, Json]", json_of(at["body"]))
+def _observed(row: AnyRow) -> Observed:
+    pairs = cast("list[tuple[str, Scalar]]", row.params["params"])
     return Observed(
-        event=EventId(at["event"]),
-        key=key_of(str(key["name"]), key["params"]),
-        fact=fact_of(body, seen_at),
-        at=seen_at,
-        last=cast("Mapping[str, Json]", body.get("last", {})),
+        event=EventId(row.event),
+        key=FactKey(name=row.params["name"], params=tuple((name, value) for name, value in pairs)),
+        fact=fact_of(row.body, row.at),
+        at=row.at,
+        last=row.body.get("last", {}),
     )
-
-
-def _maybe_body(text: str | None) -> Body | None:
-    return None if text is None else cast("Mapping[str, Json]", json_of(text))

@@ -1,0 +1,119 @@
+"""Brings a ledger's tables to this program's revision: one path from nothing, and from every revision before.
+
+A ledger is created or refused, never changed in passing: an older one waits for `campaign-worker ledger upgrade`, so
+that a backup can be taken first, and a newer one is left alone, because a program cannot know what it would break.
+Rows stay where they are: columns that lack are added, and filled from what is there; what nobody asks for is dropped.
+"""
+
+import os
+from typing import Final
+
+from sqlalchemy import Column, Connection, Table, delete, func, insert, inspect, select, update
+from sqlalchemy.schema import CreateColumn, DropIndex, Index
+
+from worker.ledger.places import LedgerPlace, holder
+from worker.ledger.tables import (
+    REVISION,
+    REVISIONS,
+    action_log,
+    damaged,
+    metadata,
+    revision_table,
+    writes,
+)
+from worker.model.errors import NotSafe
+
+NOTHING: Final = ""
+"""The revision of a file without tables: one whose creation was cut short."""
+GONE = ("evaluations", "conditions")
+"""Tables of revisions before, of which nothing is kept."""
+
+
+def revision_of(connection: Connection, name: str) -> str:
+    """The revision stored in the file, `NOTHING` for an empty one. Raises `NotSafe` for somebody else's database."""
+    tables = set(inspect(connection).get_table_names())
+    if not tables:
+        return NOTHING
+    if not {revision_table.name, "action_log", "meta"} <= tables:
+        raise NotSafe(f"{name} is a database, but no ledger of campaign-worker", hint="check the path in `ledger:`")
+    revision = connection.execute(select(revision_table.c.version_num)).scalar()
+    if revision is None:
+        raise damaged("it does not say which revision it has", name)
+    return str(revision)
+
+
+def require_current(
+    revision: str, name: str, known: tuple[str, ...] = REVISIONS, *, place: LedgerPlace | None = None
+) -> None:
+    """Raises `NotSafe` unless it is the program's own revision, the last of those it knows. ``place``: where to look
+    for a daemon that an older program left running: nothing can be halted there, and it sends on."""
+    if revision == known[-1]:
+        return
+    if revision in known:
+        hint = "take a backup with `campaign-worker ledger backup FILE`, then run `campaign-worker ledger upgrade`"
+        pid = None if place is None else holder(place)
+        if pid is not None and pid != os.getpid():
+            older = f"process {pid}, of the program from before, still runs on it and sends"
+            hint = f"{older}: stop it (kill {pid}); {hint}"
+        raise NotSafe(f"{name} has revision {revision}, this program needs {known[-1]}", hint=hint)
+    raise NotSafe(
+        f"{name} has revision {revision}, which is newer than this program's {known[-1]}",
+        hint="install the version of campaign-worker that wrote it, or restore the backup taken before the upgrade",
+    )
+
+
+def migrate(connection: Connection, before: str = NOTHING) -> None:
+    """Brings the tables from that revision to the program's, within the caller's transaction."""
+    there = set(inspect(connection).get_table_names())
+    for table in metadata.sorted_tables:
+        if table.name not in there:
+            table.create(connection)
+        else:
+            _bring_up(connection, table)
+    for name in there.intersection(GONE):
+        connection.exec_driver_sql(f"DROP TABLE {name}")
+    if before != NOTHING:
+        _fill(connection, before)
+    connection.execute(delete(revision_table))
+    connection.execute(insert(revision_table).values(version_num=REVISION))
+
+
+def _bring_up(connection: Connection, table: Table) -> None:
+    """Adds the columns and indexes that a table lacks, and drops indexes that it does not have any more."""
+    asked = inspect(connection)
+    columns = {one["name"] for one in asked.get_columns(table.name)}
+    for column in table.columns:
+        if column.name not in columns:
+            _add(connection, table, column)
+    wanted = {str(one.name): one for one in table.indexes}
+    for found in asked.get_indexes(table.name):
+        index = wanted.get(str(found["name"]))
+        if index is not None and [one.name for one in index.columns] == found["column_names"]:
+            del wanted[str(found["name"])]
+        else:
+            connection.execute(DropIndex(Index(str(found["name"]))))
+    for index in wanted.values():
+        index.create(connection)
+
+
+def _add(connection: Connection, table: Table, column: Column[object]) -> None:
+    spelled = CreateColumn(column).compile(dialect=connection.dialect)
+    connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {spelled}")
+
+
+def _fill(connection: Connection, before: str) -> None:
+    """What the new columns of the rows that are there say.
+
+    A write counts as held since its last change, which is what the program went by then. The order of writes is had
+    from the log; one whose records the log lacks counts as the oldest, and its times decide.
+    """
+    if before < "0003":
+        connection.execute(update(writes).values(due_since=writes.c.changed_at))
+    if before < "0005":
+        newest = select(func.coalesce(func.max(action_log.c.seq), 0)).where(action_log.c.write == writes.c.id)
+        connection.execute(
+            update(writes).values(
+                changed_seq=newest.where(action_log.c.kind == writes.c.state).scalar_subquery(),
+                sent_seq=newest.where(action_log.c.kind == "sending").scalar_subquery(),
+            )
+        )
