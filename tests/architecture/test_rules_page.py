@@ -7,9 +7,9 @@ import pytest
 
 from tests.broken_rules.__main__ import settings
 from tests.reference.pages import ROOT, pages
-from tests.unit.engine.ruletest_bench import outcome_of
+from tests.unit.engine.ruletest_bench import bench_of
 from worker.engine.checking import ping_pongs, quarrels
-from worker.engine.ruletests import Bench, run_test
+from worker.engine.ruletests import run_test
 from worker.rules.lint import lint
 from worker.rules.load import load, read_rules
 from worker.rules.registry import BUILT_IN_REGISTRY
@@ -31,7 +31,7 @@ def examples() -> tuple[tuple[str, str], ...]:
 def test_every_rule_on_the_page_does_what_is_said_of_it(number: int) -> None:
     rules, tests = examples()[number]
     loaded = read_rules({"rules.yaml": rules})
-    bench = Bench(rules=loaded.rules, registry=BUILT_IN_REGISTRY, settings=settings(), outcome_of=outcome_of)
+    bench = bench_of(loaded.rules, settings())
     done = [run_test(test, bench) for test in read_tests({"tests.yaml": tests}, loaded.rules, BUILT_IN_REGISTRY)]
     assert not [line for one in done for failure in one.failures for line in failure.lines]
     fired = {rule for one in done for rule in one.fired}
@@ -50,7 +50,7 @@ def test_the_cookbook_has_twelve_rules_that_rest_until_somebody_wants_them() -> 
 
 def test_every_rule_of_the_cookbook_was_seen_to_fire_and_to_hold_back() -> None:
     loaded = load(COOKBOOK)
-    bench = Bench(rules=loaded.rules, registry=BUILT_IN_REGISTRY, settings=settings(), outcome_of=outcome_of)
+    bench = bench_of(loaded.rules, settings())
     texts = {file.name: file.read_text("utf-8") for file in sorted((COOKBOOK / "tests").iterdir())}
     done = [run_test(test, bench) for test in read_tests(texts, loaded.rules, BUILT_IN_REGISTRY)]
     assert not [line for one in done for failure in one.failures for line in failure.lines]

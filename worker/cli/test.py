@@ -15,15 +15,18 @@ from xml.etree import ElementTree as ET
 import typer
 
 from worker.api.classify import outcome_of_answer
+from worker.api.requests import write_request
 from worker.cli.app import app, invocation
 from worker.cli.common import assumptions_of, config_for, engine_settings
 from worker.cli.output import Format, counted, print_json, say
 from worker.config import Config
 from worker.engine.ruletests import Bench, Failure, Ran, run_test
+from worker.ledger.sql import scratch_ledger
 from worker.model.errors import InputErrors, Problem, UsageError, printable
-from worker.model.exchange import Answered, Outcome
-from worker.model.facts import Json, RuleId
+from worker.model.exchange import Answered, Outcome, WriteRequest
+from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.rules import RuleSet
+from worker.model.writes import Intent
 from worker.rules.durations import duration_text
 from worker.rules.files import TESTS, read_files
 from worker.rules.load import load_rules
@@ -107,7 +110,17 @@ def _bench(config: Config, rules: RuleSet) -> Bench:
     def outcome_of(status: int) -> Outcome:
         return outcome_of_answer(Answered(status=status), b"", assumptions)
 
-    return Bench(rules=rules, registry=config.registry, settings=engine_settings(config), outcome_of=outcome_of)
+    def request_for(partner: PartnerId, event: EventId, intent: Intent, item: str) -> WriteRequest:
+        return write_request(partner, event, intent, item, assumptions)
+
+    return Bench(
+        rules=rules,
+        registry=config.registry,
+        settings=engine_settings(config),
+        ledger=scratch_ledger(),
+        request_for=request_for,
+        outcome_of=outcome_of,
+    )
 
 
 def _run(group: _Group, bench: Bench) -> list[_Timed]:

@@ -195,7 +195,11 @@ class Cycle:
             if write.state == "sending" and write.id not in state.running:
                 self._settler.found_sending(state, write)
             elif write.id not in state.running and self._needs_tending(state, write):
-                state.running[write.id] = asyncio.ensure_future(self._tend(state, write))
+                self.tend(state, write)
+
+    def tend(self, state: PartnerState, write: Write) -> None:
+        """Starts the next step of this write's life, beside everything else."""
+        state.running[write.id] = asyncio.ensure_future(self._tend(state, write))
 
     def _needs_tending(self, state: PartnerState, write: Write) -> bool:
         """What waits for a person or for a brake is looked at less and less often; looks at its event still count."""

@@ -127,8 +127,8 @@ def confirmation(key: FactKey, fact: Fact) -> Fact:
 
     A 404 is null for the condition; where the condition makes nothing of null, it is not true.
     """
-    if not isinstance(fact, Known) or not isinstance(fact.value, Mapping):
-        return fact
+    if not isinstance(fact, Known) or not isinstance(fact.value, Mapping) or "when" in fact.value:
+        return fact  # unknown, or judged already: a rule test says what a condition would be, and not what was read
     absent, body = fact.value.get("status") == 404, fact.value.get("body")
     seen = Observation(
         partner=PartnerId(""), event=EventId(""), facts={RESPONSE: Known(value=body, read_at=fact.read_at)}

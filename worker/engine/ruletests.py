@@ -1,41 +1,45 @@
-"""Rule tests: the daemon's own core on a virtual clock, without a network and without waiting.
+"""Rule tests: the daemon's own cycle on a virtual clock, a ledger in memory and a service that a test scripts.
 
-One partner, a few events, and facts that the test writes down. At every ``poll.interval``, and right after each step's
-``set``, `decide` looks at them as it does in the daemon; what it plans goes through the guards and `advance`
-(`worker.engine.ruletest_writes`). Nothing of a rule's meaning is written down here a second time.
+At every ``poll.interval``, and right after each step's ``set``, the cycle looks, decides, sends and settles as in the
+daemon. Nothing of a rule's meaning or of a write's life is written down here a second time.
 
 - 0s is the first look, on 2026-01-01T12:00:00Z unless ``given`` names another ``now``. A step without ``set`` or
   ``unknown`` makes no look of its own: it claims what the looks so far have shown.
-- What a test does not give is unknown, but for an event ``e1`` and a setup that is NONE
-  (`worker.engine.ruletest_world`).
+- What a test does not give is unknown, but for an event ``e1``, a setup that is NONE, and what no rule looks at
+  (`worker.engine.scripted`).
 - A fact is known as it is given, whatever parameters a rule asks with; where the test never gives ``defaults`` or the
   event's start, from which parameters without a ``with`` come, there are stand-ins for them.
 - The mode is ``live``, unless a rule is stricter: a test is about the rules, also where the worker is still rolled out
   in shadow mode. ``partners`` of a rule is not looked at: the partner of a test is one that its rules are for.
 - The numbers of ``safety`` and ``poll`` are the config's. A gap is a time in which ``event`` was unreadable.
-- Quiet times are jumped over, as far as the next moment at which the clock alone can change a decision
-  (`worker.engine.ruletest_world` says why that gives the same result as every look).
+- What a look sends is answered within the look, and what met no named answer is read back in it.
+- Quiet times are jumped over, as far as the next moment at which the clock alone can change a decision.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import TypeVar
 
-from worker.engine.decide import Decision, decide
-from worker.engine.due import Clocked, clocked
-from worker.engine.looks import EngineSettings, Look, firings_reach, sendings_reach
-from worker.engine.ruletest_world import PARTNER, Books, Pair, Quiet, World
-from worker.engine.ruletest_writes import Moment, OutcomeOf, Tending
-from worker.model.commits import PartnerMemory, RuleMemory
+from worker.engine.cycle import Cycle
+from worker.engine.decide import Decision
+from worker.engine.due import Clocked, Glanced, clocked, next_due
+from worker.engine.looks import EngineSettings, asks_sendings, policy_for, sendings_reach
+from worker.engine.parts import Parts, RulesInUse
+from worker.engine.ports import Ledger
+from worker.engine.scripted import OutcomeOf, RequestFor, Scripted, World
+from worker.engine.virtual import VirtualClock, VirtualLoop
+from worker.model.commits import Commit, LogFilter, RuleMemory
 from worker.model.errors import UsageError
-from worker.model.facts import GOALS, EventId, Json, Observation, RuleId
+from worker.model.facts import GOALS, UNREAD, EventId, Json, PartnerId, RuleId, WriteId
 from worker.model.records import Record
 from worker.model.rules import Judgement, Rule, RuleSet, Truth
-from worker.model.writes import Write
+from worker.model.writes import State, Write, WriteKey
 from worker.rules.durations import duration_text
-from worker.rules.registry import BUILT_IN, Registry
+from worker.rules.registry import Registry
 from worker.rules.testfile import Expected, Held, RuleTest, Stands, Step
+from worker.writes.evidence import fact_key, judge
 
 # What a step claims against what happened, in words that show the difference.
 #
@@ -253,7 +257,7 @@ def _spelled_held(one: Held) -> str:
 
 def _spelled_holding(one: Holding) -> str:
     when = "" if one.now else " (no longer)"
-    return f"{one.rule} held by {one.reason} for {one.event}{when}: {one.why}"
+    return f"{one.rule} held by {one.reason}{_of(one.event or None)}{when}: {one.why}"
 
 
 def _spelled_stands(one: Stands) -> str:
@@ -276,17 +280,22 @@ START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 RESOLUTION = timedelta(microseconds=1)
 LOOKS_MAX = 2_000_000
 """The most looks of one test; a step further away than that at full rate is a mistake of the test."""
+Pair = tuple[EventId, RuleId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """What all tests run on. ``jumps``: quiet times are jumped over; without it every look is made."""
+    """What all tests run on: the rules, and an empty ledger, in which each test is a partner of its own. ``jumps``:
+    quiet times are jumped over; without it every look is made."""
 
     rules: RuleSet
     registry: Registry
     settings: EngineSettings
+    ledger: Ledger
+    request_for: RequestFor
     outcome_of: OutcomeOf
     jumps: bool = True
+    numbers: Iterator[int] = field(default_factory=count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,7 +316,11 @@ class Ran:
 
 def run_test(test: RuleTest, bench: Bench) -> Ran:
     """Runs one test from 0s to its last step."""
-    return _Run(test, bench).through()
+    loop = VirtualLoop()
+    try:
+        return loop.run_until_complete(_Run(test, bench, loop).through())
+    finally:
+        loop.close()
 
 
 def as_under_test(rules: RuleSet, test: RuleTest) -> RuleSet:
@@ -349,50 +362,58 @@ def _stand_ins(test: RuleTest) -> dict[str, str | float | int]:
 
 def tested_settings(settings: EngineSettings) -> EngineSettings:
     """The config's numbers, for a test: live, and without brakes that are about the service and not about rules."""
-    return replace(settings, deciding=replace(settings.deciding, mode="live"), unvouched={}, ask_spending=False)
+    return replace(
+        settings, deciding=replace(settings.deciding, mode="live"), unvouched={}, unvouched_facts={}, ask_spending=False
+    )
 
 
 class _Run:
-    """One test on its way."""
+    """One test on its way: the daemon's cycle, look after look."""
 
-    def __init__(self, test: RuleTest, bench: Bench) -> None:
+    def __init__(self, test: RuleTest, bench: Bench, loop: VirtualLoop) -> None:
+        self._loop = loop
         self._test = test
         self._bench = bench
         self._rules = as_under_test(bench.rules, test)
         self._settings = tested_settings(bench.settings)
+        self._ledger = bench.ledger
         self._start = test.now or START
-        rules = self._rules.rules
-        reach = max(sendings_reach(rules), firings_reach(rules, self._settings.deciding))
-        self._books = Books(reach=reach)
-        self._world = World(test.given, bench.registry)
-        self._tending = Tending(
-            books=self._books,
-            world=self._world,
-            rules=self._rules,
-            settings=self._settings,
-            outcome_of=bench.outcome_of,
+        clock = VirtualClock(loop, self._start)
+        self._world = World(test.given, self._rules.rules, bench.registry)
+        self._service = Scripted(self._world, clock, bench.request_for, bench.outcome_of)
+        self._cycle = Cycle(
+            Parts(
+                clock=clock,
+                service=self._service,
+                notifier=self._service,
+                ledger=self._ledger,
+                settings=self._settings,
+                rules=RulesInUse(self._rules),
+                decided=self._take,
+                defect=self._found,
+            )
         )
-        self._asking = tuple(rule for rule in self._rules.rules if _takes_parameters(rule))
-        clocks = tuple((rule, clocked(rule)) for rule in self._rules.rules if rule.enabled)
-        self._clocked_sequences = {rule.id for rule, clock in clocks if len(rule.do) > 1 and clock != Clocked()}
-        self._quiet = Quiet(rules=clocks, late_effect=self._tending.late_effect)
-        self._memory = PartnerMemory(partner=PARTNER)
+        self._state = self._cycle.load(PartnerId(f"partner-id-test-{next(bench.numbers)}"))
+        self._clocks = tuple((rule, clocked(rule)) for rule in self._rules.rules if rule.enabled)
         self._judged: dict[Pair, Judgement] = {}
-        self._observations: dict[EventId, Observation] = {}
+        self._why_held: dict[Pair, str] = {}
+        self._keys: dict[tuple[EventId, RuleId, int, str], WriteKey] = {}
         self._since: list[Fired] = []
+        self._seq = self._ledger.last_seq()
         self._fired: set[RuleId] = set()
         self._held_back: set[RuleId] = set()
+        self._defect: Exception | None = None
         self._at: timedelta | None = None
+        self._decided = False
         self._still = False
-        self._why_held: dict[Pair, str] = {}
         self._looks = 0
 
-    def through(self) -> Ran:
+    async def through(self) -> Ran:
         """Every step."""
         failures: list[Failure] = []
-        self._tending.answer(self._test.answers)
+        self._service.answer(self._test.answers)
         for step in self._test.steps:
-            failures.extend(self._step(step))
+            failures.extend(await self._step(step))
         return Ran(
             test=self._test,
             failures=tuple(failures),
@@ -401,173 +422,201 @@ class _Run:
             looks=self._looks,
         )
 
-    def _step(self, step: Step) -> list[Failure]:
+    async def _step(self, step: Step) -> list[Failure]:
         changes = step.change is not None or bool(step.unknown)
-        self._poll(step.at, including=not changes)
-        self._tending.answer(step.answers)
+        await self._poll(step.at, including=not changes)
+        self._service.answer(step.answers)
         if changes:
             self._change(step)
-            self._look(step.at)
+            await self._look(step.at)
         failures = failures_of(step, self._happened(step))
         if step.expect is not None:
             self._held_back.update(self._holding_back())
         self._since.clear()
-        self._books.records.clear()
+        self._seq = self._ledger.last_seq()
         return failures
 
     def _change(self, step: Step) -> None:
-        """What a step sets."""
-        interval = self._settings.interval
+        """What a step sets is seen by the look that follows: what was read before is too old, and no write rests."""
+        interval, state = self._settings.interval, self._state
         self._jumped(((step.at - RESOLUTION) // interval) * interval)
         if step.change is not None:
             self._world.change(step.change)
         self._world.lose(step.unknown)
+        for facts in (state.shared, *state.facts.values()):
+            facts.update({key: replace(fact, trace=None) for key, fact in facts.items()})
+        state.rests.clear()
 
     # looks
 
-    def _poll(self, until: timedelta, *, including: bool) -> None:
+    async def _poll(self, until: timedelta, *, including: bool) -> None:
         """The looks of the grid up to a moment, less those that are known to change nothing."""
         interval = self._settings.interval
         at = timedelta() if self._at is None else (self._at // interval + 1) * interval
         while at < until or (including and at == until):
             if self._still and self._at is not None and self._bench.jumps:
-                horizon = self._start + until + interval
-                wake = self._quiet.until(self._books, self._observations, self._start + self._at, horizon)
+                wake = self._wakes(self._start + self._at, self._start + until + interval)
                 at = max(at, -(-(wake - self._start) // interval) * interval)
                 if at > until or (at == until and not including):
                     return
                 self._jumped(at - interval)
-            self._look(at)
+            await self._look(at)
             at += interval
 
     def _jumped(self, last: timedelta) -> None:
         """Looks that were jumped over, up to this one, have listed the events too."""
         if self._at is not None and last > self._at and self._world.listed:
-            self._memory = replace(self._memory, listed_at=self._start + last)
+            self._state.memory = replace(self._state.memory, listed_at=self._start + last)
 
-    def _look(self, at: timedelta) -> None:
-        """One look: late effects, `decide`, and one step for every open write."""
+    async def _look(self, at: timedelta) -> None:
+        """One cycle, and all that it starts."""
         self._looks += 1
         if self._looks > LOOKS_MAX:
             raise UsageError(
                 f"{self._test.file}:{self._test.line}: more than {LOOKS_MAX} looks in one test",
                 hint="a condition on `now` that is no comparison keeps every look; move the steps closer together",
             )
-        now = self._start + at
-        landed = self._tending.land(now)
-        changes = self._books.changes
-        self._listing(now)
-        self._observations = self._world.observations(self._asking, now)
-        decision = decide(self._rules, self._seen(now), self._settings.deciding)
-        self._take(decision, at)
-        moment = Moment(now=now, seconds=at.total_seconds(), seen=self._observations)
-        self._tending.tend(moment)
-        self._at = at
-        quiet = decision.commit.empty and not landed and self._books.changes == changes
-        self._still = quiet and self._at_rest(now)
+        self._loop.move_to(at.total_seconds())
+        self._at, self._decided = at, False
+        self._service.begin()
+        version, seq = self._world.version, self._ledger.last_seq()
+        await self._cycle.run(self._state)
+        await self._settled()
+        quiet = not self._decided and (version, seq) == (self._world.version, self._ledger.last_seq())
+        self._still = quiet and self._at_rest()
 
-    def _listing(self, now: datetime) -> None:
-        """A time in which the events could not be listed is a silence."""
-        if not self._world.listed:
-            return
-        memory = self._memory
-        if memory.listed_at is not None and now - memory.listed_at > self._settings.deciding.gap:
-            memory = replace(memory, after_gap_at=now)
-        self._memory = replace(memory, listed_at=now)
+    async def _settled(self) -> None:
+        """What met no named answer is read back at once, and what waits for it in its ``do`` goes on."""
+        before: set[tuple[WriteId, State]] | None = None
+        while True:
+            await self._cycle.drain(self._state)
+            if self._defect is not None:
+                raise self._defect
+            writes = self._ledger.open_writes(self._state.partner)
+            due = [write for write in writes if self._due_at_once(write)]
+            stands = {(write.id, write.state) for write in writes}
+            if not due or stands == before:
+                return
+            before = stands
+            for write in due:
+                self._cycle.tend(self._state, write)
 
-    def _seen(self, now: datetime) -> Look:
-        return Look(
-            partner=PARTNER,
-            now=now,
-            memory=self._memory,
-            observations=self._observations,
-            memories=self._books.memories,
-            writes=tuple(self._books.open.values()),
-            sendings=self._books.sendings(now),
-            firings=self._books.firings(now),
-            ended=self._books.episode,
-            on_target=self._books.of_target,
-        )
+    def _due_at_once(self, write: Write) -> bool:
+        if write.state == "applied":
+            return (write.key.event, write.intent.target) in self._service.accepted
+        return write.state == "planned" and write.held_by == "sequence"
 
-    def _take(self, decision: Decision, at: timedelta) -> None:
-        """What a ledger does with a decision."""
-        commit = decision.commit
-        self._books.memories.update(decision.memories)
-        self._judged = dict(decision.judged)
-        for change in commit.moves:
-            self._books.move(change)
-        self._books.plan(commit.plans, commit.at)
-        self._books.note(commit.records)
-        for record in commit.records:
-            if record.kind == "fired":
-                self._since.extend(self._firing(record, at))
-            elif record.kind == "held" and record.event is not None and record.rule is not None:
-                self._why_held[(record.event, record.rule)] = record.why
-        self._fired.update(one.rule for one in self._since)
+    def _found(self, _write: Write, defect: Exception) -> None:
+        self._defect = defect
 
-    def _firing(self, record: Record, at: timedelta) -> Iterator[Fired]:
-        """The actions of a firing, with what they were planned with."""
-        rule = next((one for one in self._rules.rules if one.id == record.rule), None)
-        if rule is None or record.event is None:
-            return
-        own: dict[int, list[Write]] = {}
-        for one in self._books.episode(record.event, rule.id, record.episode or 0):
-            own.setdefault(one.key.position, []).append(one)
-        shared = [one for one in self._books.open.values() if one.key.event == record.event and rule.id in one.rules]
-        for position, step in enumerate(rule.do):
-            writes = own.get(position) or [one for one in shared if one.intent.action == step.action]
-            given = [write.intent.params for write in writes]
-            for params in given if step.each else given[:1] or [{}]:
-                yield Fired(rule=rule.id, action=step.action, event=record.event, at=at, params=params, each=step.each)
+    # jumping over looks that can change nothing: what the clock alone can change is told by `worker.engine.due`
 
-    def _at_rest(self, now: datetime) -> bool:
-        """Whether no open write keeps the looks going. A running sequence is judged on other facts than those seen, so
-        nothing is foretold of a rule that looks at the clock while its own runs."""
-        open_writes = self._books.open.values()
-        if any(write.key.rule in self._clocked_sequences for write in open_writes):
-            return False
-        return all(self._tending.at_rest(write, now) for write in open_writes)
+    def _at_rest(self) -> bool:
+        """Whether time alone can do nothing to any open write. A running sequence is judged on other facts than those
+        seen, so nothing is foretold of a rule that looks at the clock while its own runs."""
+        sequences = {rule.id for rule, clock in self._clocks if len(rule.do) > 1 and clock != Clocked()}
+        writes = self._ledger.open_writes(self._state.partner)
+        return all(write.key.rule not in sequences and self._rests(write) for write in writes)
+
+    def _rests(self, write: Write) -> bool:
+        """Whether only facts or a person can do anything to this write."""
+        if write.state != "needs_human":
+            return write.state == "waiting"
+        policy = policy_for(write, self._rules.get(write.key.rule), self._settings)
+        fact = self._state.fact(write.key.event, fact_key(write.intent)) or UNREAD
+        return not policy.reads_back or write.absent_proved or judge(write, fact).says == "cannot_tell"
+
+    def _wakes(self, now: datetime, horizon: datetime) -> datetime:
+        """The first moment after ``now`` at which a look may decide otherwise; ``horizon`` if none before it."""
+        landing, rules = self._service.late_effect, self._rules.rules
+        first = landing if landing is not None and now < landing < horizon else horizon
+        reach = now - sendings_reach(rules)
+        sendings = self._ledger.first_sendings(self._state.partner, reach) if asks_sendings(rules) else {}
+        for rule, clock in self._clocks:
+            for event in self._world.events:
+                pair = (event, rule.id)
+                glanced = Glanced(memory=self._state.memories.get(pair), sendings=sendings.get(pair, ()))
+                first = next_due(rule, clock, self._state.observation(event), glanced, (now, first))
+        return first
 
     # what was seen
+
+    def _take(self, decision: Decision) -> None:
+        """What a pass of the cycle has decided and stored."""
+        commit = decision.commit
+        self._decided |= bool(commit.records or commit.memory or commit.moves or commit.plans)
+        self._judged.update(decision.judged)
+        self._why_held.update({pair: brake.why for pair, brake in decision.held.items()})
+        for plan in commit.plans:
+            key = plan.key
+            self._keys[(key.event, key.rule, key.position, key.item)] = key
+        for record in commit.records:
+            if record.kind == "fired":
+                self._since.extend(self._firing(record, commit))
+        self._fired.update(one.rule for one in self._since)
+
+    def _firing(self, record: Record, commit: Commit) -> Iterator[Fired]:
+        """The actions of a firing, with what they were planned with; some rules share the write of another."""
+        rule = self._rules.get(record.rule) if record.rule is not None else None
+        if rule is None or record.event is None or self._at is None:
+            return
+        planned = [(plan.key, plan.intent, plan.rules) for plan in commit.plans]
+        written = [*planned, *((one.after.key, one.after.intent, one.after.rules) for one in commit.moves)]
+        for position, step in enumerate(rule.do):
+            of_step = [one for one in written if one[0].event == record.event and one[1].action == step.action]
+            own = [one for key, one, _ in of_step if (key.rule, key.position) == (rule.id, position)]
+            given = [one.params for one in own or [one for _, one, rules in of_step if rule.id in rules]]
+            for params in given if step.each else given[:1] or [{}]:
+                yield Fired(
+                    rule=rule.id, action=step.action, event=record.event, at=self._at, params=params, each=step.each
+                )
 
     def _happened(self, step: Step) -> Happened:
         return Happened(
             fired=tuple(self._since),
             holding=tuple(self._holding()) if step.held is not None else (),
-            writes=self._books.newest() if step.states is not None else (),
-            sent=self._books.sent,
+            writes=self._newest() if step.states is not None else (),
+            sent=self._service.sent,
             because=self._because,
         )
 
+    def _newest(self) -> list[Write]:
+        """Of each place in a rule's ``do``, the newest write of each event."""
+        episodes = dict.fromkeys((key.event, key.rule, key.episode) for key in self._keys.values())
+        found = [one for place in episodes for one in self._ledger.episode_writes(self._state.partner, *place)]
+        return [one for one in found if one.key in self._keys.values()]
+
     def _holding(self) -> Iterator[Holding]:
         """What holds a firing or a write at this look, and what came to hold one since the step before."""
-        found: dict[tuple[RuleId, EventId, str], Holding] = {}
-        for record in self._books.records:
-            if record.kind == "held" and record.rule is not None and record.event is not None:
-                one = Holding(
-                    rule=record.rule, event=record.event, reason=record.reason or "", why=record.why, now=False
-                )
-                found[(one.rule, one.event, one.reason)] = one
-        for (event, rule), memory in self._books.memories.items():
+        found: dict[tuple[str, str, str], Holding] = {}
+
+        def note(rule: str, event: str, reason: str, why: str, *, now: bool = True) -> None:
+            one = Holding(rule=RuleId(rule), event=EventId(event), reason=reason, why=why, now=now)
+            found[(rule, event, reason)] = one
+
+        for said in self._ledger.log(LogFilter(partner=self._state.partner, after_seq=self._seq)):
+            if said["kind"] == "held":
+                note(str(said["rule"]), str(said["event"] or ""), str(said["reason"]), str(said["why"]), now=False)
+        for (event, rule), memory in self._state.memories.items():
             if memory.held is not None:
-                why = self._why_held.get((event, rule), "")
-                found[(rule, event, memory.held)] = Holding(rule=rule, event=event, reason=memory.held, why=why)
-        for write in self._books.open.values():
+                note(rule, event, memory.held, self._why_held.get((event, rule), ""))
+        for write in self._ledger.open_writes(self._state.partner):
             reason = write.reason if write.state == "waiting" else write.held_by
             for rule in write.rules or (write.key.rule,):
                 if reason is not None:
-                    event = write.key.event
-                    found[(rule, event, reason)] = Holding(rule=rule, event=event, reason=reason, why=write.why)
+                    note(rule, write.key.event, reason, write.why)
         yield from found.values()
 
     def _holding_back(self) -> Iterator[RuleId]:
         """Rules that were looked at and did not fire since the step before, for another reason than that they have
         fired already or that the test does not give their facts."""
         fired = {one.rule for one in self._since}
+        if not self._world.listed:
+            yield from (rule.id for rule, _ in self._clocks if rule.id not in fired)
         for (event, rule_id), judged in self._judged.items():
             if rule_id in fired:
                 continue
-            memory = self._books.memories.get((event, rule_id))
+            memory = self._state.memories.get((event, rule_id))
             unknown = judged.truth is Truth.UNKNOWN and bool(self._world.unreadable)
             held = memory is not None and memory.held is not None
             unchanged = memory is not None and bool(memory.baselines) and self._looks > 1
@@ -586,10 +635,12 @@ class _Run:
 
     def _why(self, rule: Rule, event: EventId) -> str:
         judged = self._judged.get((event, rule.id))
-        if judged is None:
+        if not rule.enabled:
             return "the rule is disabled"
+        if judged is None or not self._world.listed:
+            return "nothing was judged: the events could not be read, or the rule does not look at this time"
         said = f"{judged.truth.value}: {judged.why}"
-        memory = self._books.memories.get((event, rule.id))
+        memory = self._state.memories.get((event, rule.id))
         if judged.truth is Truth.FALSE:
             return said
         if memory is not None and memory.held is not None:
@@ -607,7 +658,3 @@ class _Run:
             before = "before that, `when` was false, or nothing known"
             return f"nothing has changed since {duration_text(since)}, when it was first remembered: {before}"
         return "no watched value has changed"
-
-
-def _takes_parameters(rule: Rule) -> bool:
-    return any(name in BUILT_IN and BUILT_IN[name].takes for name in rule.names)

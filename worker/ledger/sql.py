@@ -404,6 +404,14 @@ class DraftLedger(SqlLedger):
         return super().apply(replace(commit, changes=None))
 
 
+def scratch_ledger() -> DraftLedger:
+    """An empty one, for rule tests."""
+    store = memory_store()
+    with store.writing() as target:
+        metadata.create_all(target.core)
+    return DraftLedger(store, mark=first_mark("scratch"))
+
+
 def draft_of(url: str, *, now: datetime, reach: timedelta, folder: Path | None = None) -> DraftLedger:
     """The copy of a ledger; of none yet, an empty one. ``reach``: how far back first attempts matter.
 

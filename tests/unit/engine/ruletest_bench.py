@@ -2,14 +2,20 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 from worker.api.assumptions import assumptions_from
 from worker.api.classify import outcome_of_answer
+from worker.api.requests import write_request
 from worker.engine.looks import EngineSettings, Settings
 from worker.engine.ruletests import Bench, Ran, run_test
 from worker.guards.situation import Limits
-from worker.model.exchange import Answered, Outcome
+from worker.ledger.sql import scratch_ledger
+from worker.model.exchange import Answered, Outcome, WriteRequest
+from worker.model.facts import EventId, PartnerId
+from worker.model.rules import RuleSet
+from worker.model.writes import Intent
 from worker.rules.load import read_rules
 from worker.rules.registry import BUILT_IN_REGISTRY
 from worker.rules.testfile import read_tests
@@ -30,16 +36,36 @@ PAUSE = "{id: pause, when: \"event.status == 'cancelled'\", do: [pause]}"
 BOOST = "{id: boost, on_change: suggested_tcs, when: \"setup.state == 'DRAFT'\", do: [boost]}"
 
 
+LEDGER = scratch_ledger()
+NUMBERS = count()
+ASSUMPTIONS, _ = assumptions_from({})
+
+
 def outcome_of(status: int) -> Outcome:
-    return outcome_of_answer(Answered(status=status), b"", assumptions_from({})[0])
+    return outcome_of_answer(Answered(status=status), b"", ASSUMPTIONS)
+
+
+def request_for(partner: PartnerId, event: EventId, intent: Intent, item: str) -> WriteRequest:
+    return write_request(partner, event, intent, item, ASSUMPTIONS)
+
+
+def bench_of(rules: RuleSet, settings: EngineSettings) -> Bench:
+    """These rules, each test a partner of its own in one ledger."""
+    return Bench(
+        rules=rules,
+        registry=BUILT_IN_REGISTRY,
+        settings=settings,
+        ledger=LEDGER,
+        request_for=request_for,
+        outcome_of=outcome_of,
+        numbers=NUMBERS,
+    )
 
 
 def a_bench(*rules: str, **changes: Any) -> Bench:  # noqa: ANN401 - fields of EngineSettings
     """The shipped numbers, and these rules."""
     text = "rules:\n" + "".join(f"  - {rule}\n" for rule in rules)
-    settings = replace(SETTINGS, **changes)
-    loaded = read_rules({"r.yaml": text}).rules
-    return Bench(rules=loaded, registry=BUILT_IN_REGISTRY, settings=settings, outcome_of=outcome_of)
+    return bench_of(read_rules({"r.yaml": text}).rules, replace(SETTINGS, **changes))
 
 
 def ran(bench: Bench, body: str) -> Ran:

@@ -55,7 +55,7 @@ steps:
     )
     assert "  - expected a: pause" in words
     assert "    a did not fire for e1: unknown: event has no field 'city'" in words
-    assert "    c did not fire for e1: unknown: partner is unknown: not read yet" in words
+    assert "    c did not fire for e1: unknown: partner is unknown: the test does not give it" in words
     assert not any("b" in line.split(": ")[0] for line in words)
 
 
@@ -101,6 +101,22 @@ steps:
   - {at: 0s, set: {event: {status: cancelled}}, expect: []}
   - {at: 3s, unknown: [clusters], expect: []}
   - {at: 6s, set: {clusters: [{tc: a}]}, expect: [{rule: r, action: pause}]}
+""",
+    )
+
+
+def test_a_change_that_was_seen_for_one_look_fires_as_in_the_daemon() -> None:
+    rule = (
+        "{id: r, on_change: [event, suggested_tcs], "
+        "when: \"previous.event.status == 'cancelled' && event.status != 'archived'\", do: [pause]}"
+    )
+    passes(
+        a_bench(rule),
+        """
+given: {event: {status: active, client_campaign_status: RUNNING}, suggested_tcs: [{tc: a}]}
+steps:
+  - {at: 3s, set: {event: {status: cancelled}}, expect: []}
+  - {at: 6s, set: {event: {status: active}}, expect: [{rule: r, action: pause}]}
 """,
     )
 

@@ -269,8 +269,8 @@ def test_a_write_held_for_longer_than_a_gap_asks_a_person() -> None:
 given: {event: {status: x}, setup: {state: DRAFT}}
 steps:
   - {at: 0s, unknown: [setup]}
-  - {at: 1m, states: [{action: boost, state: planned}]}
-  - {at: 1m3s, states: [{action: boost, state: waiting}], held: [{rule: r, reason: gap}]}
+  - {at: 1m6s, states: [{action: boost, state: planned}]}
+  - {at: 1m9s, states: [{action: boost, state: waiting}], held: [{rule: r, reason: gap}]}
 """,
     )
 
@@ -353,8 +353,8 @@ def test_a_write_that_is_held_for_too_long_waits_for_a_person_as_in_the_daemon()
     given = "given: {event: {id: e1}, setup: {state: DRAFT, total_budget: 500}, suggested_tcs: [{tc: a, tc_run_id: 1}]}"
     steps = (
         "steps: [{at: 0s}, {at: 6s, set: {suggested_tcs: [{tc: b, tc_run_id: 1}]}, unknown: [budget_range], "
-        "held: [{rule: boost, reason: fact_unknown}]}, {at: 1h3s, states: [{action: boost, state: planned}]}, "
-        "{at: 1h12s, states: [{action: boost, state: waiting}], held: [{rule: boost, reason: gap}], sent: 0}]"
+        "held: [{rule: boost, reason: fact_unknown}]}, {at: 1h12s, states: [{action: boost, state: planned}]}, "
+        "{at: 1h15s, states: [{action: boost, state: waiting}], held: [{rule: boost, reason: gap}], sent: 0}]"
     )
     passes(a_bench(BOOST), f"{given}\n{steps}")
 
