@@ -32,10 +32,10 @@ from worker.engine.scripted import OutcomeOf, RequestFor, Scripted, World
 from worker.engine.virtual import VirtualClock, VirtualLoop
 from worker.model.commits import Commit, LogFilter, RuleMemory
 from worker.model.errors import UsageError
-from worker.model.facts import GOALS, UNREAD, EventId, Json, PartnerId, RuleId, WriteId
+from worker.model.facts import GOALS, UNREAD, EventId, Json, PartnerId, RuleId
 from worker.model.records import Record
 from worker.model.rules import Judgement, Rule, RuleSet, Truth
-from worker.model.writes import State, Write, WriteKey
+from worker.model.writes import Write, WriteKey
 from worker.rules.durations import duration_text
 from worker.rules.registry import Registry
 from worker.rules.testfile import Expected, Held, RuleTest, Stands, Step
@@ -122,7 +122,9 @@ class Failure:
 
 def failures_of(step: Step, happened: Happened) -> list[Failure]:
     """The claims of a step that do not hold."""
-    found = (_of_expect(step, happened), _of_held(step, happened), _of_states(step, happened), _of_sent(step, happened))
+    found = [_of_expect(step, happened), _of_held(step, happened), _of_states(step, happened)]
+    if step.sent not in (None, happened.sent):
+        found.append(_failure(step, "sent", ([f"{step.sent} sent"],) * 2, ([f"{happened.sent} sent"],) * 2))
     return [one for one in found if one is not None]
 
 
@@ -135,17 +137,8 @@ def _of_expect(step: Step, happened: Happened) -> Failure | None:
     surplus = [one for one in surplus if not (one.each and any(_is_expected(claim, one) for claim in whole))]
     if not missing and not surplus:
         return None
-    named = {one.rule for one in missing}
-    return Failure(
-        at=step.at,
-        line=step.line,
-        claim="expect",
-        expected=tuple(_spelled_expected(one) for one in step.expect),
-        happened=tuple(_spelled_fired(one) for one in happened.fired),
-        missing=tuple(_spelled_expected(one) for one in missing),
-        surplus=tuple(_spelled_fired(one) for one in surplus),
-        because=tuple(one for one in happened.because() if one.rule in named),
-    )
+    because = [one for one in happened.because() if one.rule in {claim.rule for claim in missing}]
+    return _failure(step, "expect", (step.expect, missing), (happened.fired, surplus), because)
 
 
 def _of_held(step: Step, happened: Happened) -> Failure | None:
@@ -153,20 +146,11 @@ def _of_held(step: Step, happened: Happened) -> Failure | None:
     if step.held is None:
         return None
     missing, _ = _paired(step.held, happened.holding, _is_held)
-    now = [one for one in happened.holding if one.now]
-    if not missing and (step.held or not now):
+    surplus = happened.holding if step.held else [one for one in happened.holding if one.now]
+    if not missing and (step.held or not surplus):
         return None
-    named = {one.rule for one in missing}
-    return Failure(
-        at=step.at,
-        line=step.line,
-        claim="held",
-        expected=tuple(_spelled_held(one) for one in step.held),
-        happened=tuple(_spelled_holding(one) for one in happened.holding),
-        missing=tuple(_spelled_held(one) for one in missing),
-        surplus=tuple(_spelled_holding(one) for one in (happened.holding if step.held else now)),
-        because=tuple(one for one in happened.because() if one.rule in named),
-    )
+    because = [one for one in happened.because() if one.rule in {claim.rule for claim in missing}]
+    return _failure(step, "held", (step.held, missing), (happened.holding, surplus), because)
 
 
 def _of_states(step: Step, happened: Happened) -> Failure | None:
@@ -176,24 +160,26 @@ def _of_states(step: Step, happened: Happened) -> Failure | None:
     missing, surplus = _paired(step.states, happened.writes, _stands)
     if not missing and (step.states or not surplus):
         return None
+    return _failure(step, "states", (step.states, missing), (happened.writes, surplus))
+
+
+def _failure(
+    step: Step,
+    claim: str,
+    expected: tuple[Sequence[object], Sequence[object]],
+    happened: tuple[Sequence[object], Sequence[object]],
+    because: Sequence[Because] = (),
+) -> Failure:
+    """``expected`` and ``happened``: all of it, and what of it has no match on the other side."""
     return Failure(
         at=step.at,
         line=step.line,
-        claim="states",
-        expected=tuple(_spelled_stands(one) for one in step.states),
-        happened=tuple(_spelled_write(one) for one in happened.writes),
-        missing=tuple(_spelled_stands(one) for one in missing),
-        surplus=tuple(_spelled_write(one) for one in surplus),
-    )
-
-
-def _of_sent(step: Step, happened: Happened) -> Failure | None:
-    """How many attempts have left so far."""
-    if step.sent is None or step.sent == happened.sent:
-        return None
-    expected, found = (f"{step.sent} sent",), (f"{happened.sent} sent",)
-    return Failure(
-        at=step.at, line=step.line, claim="sent", expected=expected, happened=found, missing=expected, surplus=found
+        claim=claim,
+        expected=tuple(map(_spelled, expected[0])),
+        happened=tuple(map(_spelled, happened[0])),
+        missing=tuple(map(_spelled, expected[1])),
+        surplus=tuple(map(_spelled, happened[1])),
+        because=tuple(because),
     )
 
 
@@ -239,37 +225,32 @@ def _stands(claim: Stands, write: Write) -> bool:
     )
 
 
+def _spelled(one: object) -> str:
+    """A claim, or what happened, in words."""
+    match one:
+        case Expected():
+            return f"{one.rule}: {one.action}{_params(one.params)}{_of(one.event)}"
+        case Fired():
+            return f"{one.rule}: {one.action}{_params(one.params)}{_of(one.event)} at {duration_text(one.at)}"
+        case Held():
+            return f"{one.rule} held by {one.reason}{_of(one.event)}"
+        case Holding():
+            when = "" if one.now else " (no longer)"
+            return f"{one.rule} held by {one.reason}{_of(one.event or None)}{when}: {one.why}"
+        case Stands():
+            rule = "" if one.rule is None else f" of {one.rule}"
+            return f"{one.action}{rule}{_of(one.event)} {one.state}"
+        case Write():
+            held = "" if one.held_by is None else f", held by {one.held_by}"
+            part = f" ({one.key.item})" if one.key.item else ""
+            where = f"{one.intent.action}{part} of {one.key.rule} for {one.key.event}"
+            return f"{where} {one.state}: {one.reason}{held}: {one.why}"
+        case _:
+            return str(one)
+
+
 def _of(event: EventId | None) -> str:
     return "" if event is None else f" for {event}"
-
-
-def _spelled_expected(one: Expected) -> str:
-    return f"{one.rule}: {one.action}{_params(one.params)}{_of(one.event)}"
-
-
-def _spelled_fired(one: Fired) -> str:
-    return f"{one.rule}: {one.action}{_params(one.params)}{_of(one.event)} at {duration_text(one.at)}"
-
-
-def _spelled_held(one: Held) -> str:
-    return f"{one.rule} held by {one.reason}{_of(one.event)}"
-
-
-def _spelled_holding(one: Holding) -> str:
-    when = "" if one.now else " (no longer)"
-    return f"{one.rule} held by {one.reason}{_of(one.event or None)}{when}: {one.why}"
-
-
-def _spelled_stands(one: Stands) -> str:
-    rule = "" if one.rule is None else f" of {one.rule}"
-    return f"{one.action}{rule}{_of(one.event)} {one.state}"
-
-
-def _spelled_write(write: Write) -> str:
-    held = f", held by {write.held_by}" if write.held_by is not None else ""
-    part = f" ({write.key.item})" if write.key.item else ""
-    where = f"{write.intent.action}{part} of {write.key.rule} for {write.key.event}"
-    return f"{where} {write.state}: {write.reason}{held}: {write.why}"
 
 
 def _params(params: Mapping[str, Json]) -> str:
@@ -399,11 +380,13 @@ class _Run:
         self._why_held: dict[Pair, str] = {}
         self._keys: dict[tuple[EventId, RuleId, int, str], WriteKey] = {}
         self._since: list[Fired] = []
-        self._seq = self._ledger.last_seq()
+        self._claims_holds = any(step.held is not None for step in test.steps)
+        self._seq = 0
         self._fired: set[RuleId] = set()
         self._held_back: set[RuleId] = set()
         self._defect: Exception | None = None
         self._at: timedelta | None = None
+        self._open: tuple[Write, ...] = ()
         self._decided = False
         self._still = False
         self._looks = 0
@@ -433,7 +416,7 @@ class _Run:
         if step.expect is not None:
             self._held_back.update(self._holding_back())
         self._since.clear()
-        self._seq = self._ledger.last_seq()
+        self._seq = self._ledger.last_seq() if self._claims_holds else 0
         return failures
 
     def _change(self, step: Step) -> None:
@@ -479,25 +462,25 @@ class _Run:
         self._loop.move_to(at.total_seconds())
         self._at, self._decided = at, False
         self._service.begin()
-        version, seq = self._world.version, self._ledger.last_seq()
-        await self._cycle.run(self._state)
-        await self._settled()
-        quiet = not self._decided and (version, seq) == (self._world.version, self._ledger.last_seq())
+        version, before = self._world.version, self._open
+        report = await self._cycle.run(self._state)
+        self._open = await self._settled() if report.open_writes else ()
+        quiet = not self._decided and (version, before) == (self._world.version, self._open)
         self._still = quiet and self._at_rest()
 
-    async def _settled(self) -> None:
-        """What met no named answer is read back at once, and what waits for it in its ``do`` goes on."""
-        before: set[tuple[WriteId, State]] | None = None
+    async def _settled(self) -> tuple[Write, ...]:
+        """What met no named answer is read back at once, and what waits for it in its ``do`` goes on. The writes that
+        are open then."""
+        before: tuple[Write, ...] | None = None
         while True:
             await self._cycle.drain(self._state)
             if self._defect is not None:
                 raise self._defect
             writes = self._ledger.open_writes(self._state.partner)
             due = [write for write in writes if self._due_at_once(write)]
-            stands = {(write.id, write.state) for write in writes}
-            if not due or stands == before:
-                return
-            before = stands
+            if not due or writes == before:
+                return writes
+            before = writes
             for write in due:
                 self._cycle.tend(self._state, write)
 
@@ -515,8 +498,7 @@ class _Run:
         """Whether time alone can do nothing to any open write. A running sequence is judged on other facts than those
         seen, so nothing is foretold of a rule that looks at the clock while its own runs."""
         sequences = {rule.id for rule, clock in self._clocks if len(rule.do) > 1 and clock != Clocked()}
-        writes = self._ledger.open_writes(self._state.partner)
-        return all(write.key.rule not in sequences and self._rests(write) for write in writes)
+        return all(write.key.rule not in sequences and self._rests(write) for write in self._open)
 
     def _rests(self, write: Write) -> bool:
         """Whether only facts or a person can do anything to this write."""
@@ -600,7 +582,7 @@ class _Run:
         for (event, rule), memory in self._state.memories.items():
             if memory.held is not None:
                 note(rule, event, memory.held, self._why_held.get((event, rule), ""))
-        for write in self._ledger.open_writes(self._state.partner):
+        for write in self._open:
             reason = write.reason if write.state == "waiting" else write.held_by
             for rule in write.rules or (write.key.rule,):
                 if reason is not None:
