@@ -56,6 +56,8 @@ TEST_KEYS: Final[Mapping[str, str]] = {
     "steps.set": "facts that change right before this look",
     "steps.unknown": "facts that cannot be read from here on",
     "steps.answers": "as above, from this step on",
+    "steps.approve": "rules whose waiting writes somebody lets go right before this look",
+    "steps.reject": "rules whose waiting writes somebody drops right before this look",
     "steps.expect": "exactly what fired since the step before: `rule`, `action`, and `event` or `params` where they "
     "matter; without `params` it stands for all the writes of an action with `each`",
     "steps.held": "rules that are held back now: `rule`, `reason`, and `event` where it matters",

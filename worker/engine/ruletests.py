@@ -3,8 +3,8 @@
 At every ``poll.interval``, and right after each step's ``set``, the cycle looks, decides, sends and settles as in the
 daemon. Nothing of a rule's meaning or of a write's life is written down here a second time.
 
-- 0s is the first look, on 2026-01-01T12:00:00Z unless ``given`` names another ``now``. A step without ``set`` or
-  ``unknown`` makes no look of its own: it claims what the looks so far have shown.
+- 0s is the first look, on 2026-01-01T12:00:00Z unless ``given`` names another ``now``. A step that changes
+  nothing makes no look of its own: it claims what the looks so far have shown.
 - What a test does not give is unknown, but for an event ``e1``, a setup that is NONE, and what no rule looks at
   (`worker.engine.scripted`).
 - A fact is known as it is given, whatever parameters a rule asks with; where the test never gives ``defaults`` or the
@@ -26,11 +26,12 @@ from worker.engine.cycle import Cycle
 from worker.engine.decide import Decision
 from worker.engine.due import Clocked, Glanced, clocked, next_due
 from worker.engine.looks import EngineSettings, asks_sendings, policy_for, sendings_reach
+from worker.engine.operators import approved, rejected
 from worker.engine.parts import Parts, RulesInUse
 from worker.engine.ports import Ledger
 from worker.engine.scripted import OutcomeOf, RequestFor, Scripted, World
 from worker.engine.virtual import VirtualClock, VirtualLoop
-from worker.model.commits import Commit, LogFilter, RuleMemory
+from worker.model.commits import Commit, LogFilter, Move, RuleMemory
 from worker.model.errors import UsageError
 from worker.model.facts import GOALS, UNREAD, EventId, Json, PartnerId, RuleId
 from worker.model.records import Record
@@ -39,7 +40,8 @@ from worker.model.writes import Write, WriteKey
 from worker.rules.durations import duration_text
 from worker.rules.registry import Registry
 from worker.rules.testfile import Expected, Held, RuleTest, Stands, Step
-from worker.writes.evidence import fact_key, judge
+from worker.writes.evidence import fact_key, judge, target_value
+from worker.writes.intents import wanted
 
 # What a step claims against what happened, in words that show the difference.
 #
@@ -261,6 +263,8 @@ START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 RESOLUTION = timedelta(microseconds=1)
 LOOKS_MAX = 2_000_000
 """The most looks of one test; a step further away than that at full rate is a mistake of the test."""
+SOMEBODY, SAID = "somebody", "the rule test says so"
+"""Whose word lets go or drops what waits, and why."""
 Pair = tuple[EventId, RuleId]
 
 
@@ -406,7 +410,7 @@ class _Run:
         )
 
     async def _step(self, step: Step) -> list[Failure]:
-        changes = step.change is not None or bool(step.unknown)
+        changes = step.change is not None or bool(step.unknown or step.approve or step.reject)
         await self._poll(step.at, including=not changes)
         self._service.answer(step.answers)
         if changes:
@@ -414,7 +418,7 @@ class _Run:
             await self._look(step.at)
         failures = failures_of(step, self._happened(step))
         if step.expect is not None:
-            self._held_back.update(self._holding_back())
+            self._held_back.update(self._holding_back(step))
         self._since.clear()
         self._seq = self._ledger.last_seq() if self._claims_holds else 0
         return failures
@@ -426,9 +430,28 @@ class _Run:
         if step.change is not None:
             self._world.change(step.change)
         self._world.lose(step.unknown)
+        self._hear(step)
         for facts in (state.shared, *state.facts.values()):
             facts.update({key: replace(fact, trace=None) for key, fact in facts.items()})
         state.rests.clear()
+
+    def _hear(self, step: Step) -> None:
+        """What somebody says of writes that wait for approval."""
+        at = self._start + step.at
+        moves: list[Move] = []
+        for write in self._open if step.approve or step.reject else ():
+            rules = {write.key.rule, *write.rules}
+            if write.state == "waiting" and rules.intersection(step.approve):
+                amount = self._amount(write)
+                moves.append(approved(write, because=SAID, by=SOMEBODY, now=at, amount=amount))
+            elif write.state == "waiting" and rules.intersection(step.reject):
+                moves.append(rejected(write, because=SAID, by=SOMEBODY, now=at))
+        self._ledger.apply(Commit(at=at, moves=tuple(moves)))
+
+    def _amount(self, write: Write) -> float | None:
+        """What somebody who approves the write is shown that it spends."""
+        fact = self._state.fact(write.key.event, fact_key(write.intent)) or UNREAD
+        return wanted(write.intent, write.key.item, target_value(write.intent, fact)[1], "").amount
 
     # looks
 
@@ -465,8 +488,9 @@ class _Run:
         version, before = self._world.version, self._open
         report = await self._cycle.run(self._state)
         self._open = await self._settled() if report.open_writes else ()
-        quiet = not self._decided and (version, before) == (self._world.version, self._open)
-        self._still = quiet and self._at_rest()
+        calm = not self._decided or not self._state.calm.stirred(self._state.known, self._start + at)
+        unchanged = (version, before) == (self._world.version, self._open)
+        self._still = calm and unchanged and self._at_rest()
 
     async def _settled(self) -> tuple[Write, ...]:
         """What met no named answer is read back at once, and what waits for it in its ``do`` goes on. The writes that
@@ -589,7 +613,7 @@ class _Run:
                     note(rule, write.key.event, reason, write.why)
         yield from found.values()
 
-    def _holding_back(self) -> Iterator[RuleId]:
+    def _holding_back(self, step: Step) -> Iterator[RuleId]:
         """Rules that were looked at and did not fire since the step before, for another reason than that they have
         fired already or that the test does not give their facts."""
         fired = {one.rule for one in self._since}
@@ -601,7 +625,7 @@ class _Run:
             memory = self._state.memories.get((event, rule_id))
             unknown = judged.truth is Truth.UNKNOWN and bool(self._world.unreadable)
             held = memory is not None and memory.held is not None
-            unchanged = memory is not None and bool(memory.baselines) and self._looks > 1
+            unchanged = memory is not None and bool(memory.baselines) and step.at > timedelta()
             if judged.truth is Truth.FALSE or unknown or held or unchanged:
                 yield rule_id
 

@@ -84,6 +84,8 @@ class Step:
     change: Facts | None = None
     unknown: tuple[str, ...] = ()
     answers: tuple[Answer, ...] = ()
+    approve: tuple[RuleId, ...] = ()
+    reject: tuple[RuleId, ...] = ()
     expect: tuple[Expected, ...] | None = None
     held: tuple[Held, ...] | None = None
     states: tuple[Stands, ...] | None = None
@@ -185,7 +187,7 @@ class _Reader:
         return tuple(steps)
 
     def _step(self, value: Value) -> Step:
-        known = ("at", "set", "unknown", "answers", "expect", "held", "states", "sent")
+        known = ("at", "set", "unknown", "answers", "approve", "reject", "expect", "held", "states", "sent")
         entries = self.form.mapping(value, "a step", known, required=("at",))
         keys = present(entries) if entries is not None else {}
         at = self.form.duration(keys["at"], "at", timedelta()) if "at" in keys else None
@@ -197,11 +199,16 @@ class _Reader:
             change=change,
             unknown=tuple(self._word(item, "fact", self._names.settable) for item in unknown or ()),
             answers=self._answers(keys),
+            approve=self._rules_named(keys, "approve"),
+            reject=self._rules_named(keys, "reject"),
             expect=self._claims(keys, "expect", self._expected),
             held=self._claims(keys, "held", self._held),
             states=self._claims(keys, "states", self._stands),
             sent=self.form.whole(keys["sent"], "sent", 0) if "sent" in keys else None,
         )
+
+    def _rules_named(self, keys: Mapping[str, Value], name: str) -> tuple[RuleId, ...]:
+        return tuple(self._rule(item) for item in self._list(keys[name], name) or ()) if name in keys else ()
 
     def _claims(
         self, keys: Mapping[str, Value], name: str, read: Callable[[Mapping[str, Value]], _Claim]

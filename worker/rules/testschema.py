@@ -124,6 +124,7 @@ def _step(registry: Registry) -> Schema:
     }
     reason = described({"enum": sorted(REASONS)}, "the code of the reason", "cooldown")
     state = described({"enum": list(get_args(State))}, "the state of the newest such write", "confirmed")
+    rules: Schema = {"type": "array", "items": _RULE}
     held = {"rule": _RULE, "reason": reason, "event": _EVENT}
     stands = {"action": _ACTION, "state": state, "rule": _RULE, "event": _EVENT}
     return record(
@@ -144,6 +145,8 @@ def _step(registry: Registry) -> Schema:
                 ["setup"],
             ),
             "answers": _answers("the same, from this step on"),
+            "approve": described(rules, "rules whose waiting writes somebody lets go", ["pause-cancelled"]),
+            "reject": described(rules, "rules whose waiting writes somebody drops", ["pause-cancelled"]),
             "expect": _list(firing, ("rule", "action"), "exactly what fired since the step before", [_FIRING]),
             "held": _list(
                 held,

@@ -119,7 +119,12 @@ STEP = "steps: [{at: 0s}]"
         (f"rules: []\n{STEP}", "12: rules names at least one rule"),
         (f"rules: make\n{STEP}", "12: rules must be a list"),
         ("steps: []", "12: a test has at least one step"),
-        ("steps: [3]", "13: a step must be a mapping with at, set, unknown, answers, expect, held, states, sent"),
+        (
+            "steps: [3]",
+            "13: a step must be a mapping with at, set, unknown, answers, approve, reject, expect, held, states, sent",
+        ),
+        ("steps: [{at: 0s, approve: pause}]", "31: approve must be a list"),
+        ("steps: [{at: 0s, reject: [paus]}]", "31: unknown rule 'paus'"),
         ("steps: [{att: 0s}]", "14: unknown key 'att' in a step; did you mean 'at'?"),
         ("steps: [{at: 9s}, {at: 3s}]", "23: steps go on in time: this one is before the one above it"),
         ("steps: [{at: 3}]", "18: at: '3' is not a duration"),
