@@ -66,7 +66,6 @@ class Cycle:
         self._rules = parts.rules
         self._stopping = parts.stopping
         self._defect = parts.defect
-        self._tending = parts.tending
         self._observer = Observer(parts)
         self._recorder = Recorder(parts)
         self._decider = Decider(parts, self._recorder)
@@ -210,7 +209,6 @@ class Cycle:
 
     async def _tend(self, state: PartnerState, write: Write) -> None:
         """One step of one write's life; what it cannot finish now, a later cycle goes on with."""
-        self._tending(write)
         try:
             if write.state == "planned":
                 await self._executor.attempt(state, write)

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -53,8 +53,8 @@ class Nowhere:
 class Parts:
     """``notifier``: who takes the messages of rules. ``stopping``: nothing new may be recorded any more. ``defect``:
     told of an exception that should not exist. ``scrubbed``: takes the secrets that the service's client has in hand
-    out of a text. ``decided``: told of every decision once it is stored; ``tending``: told within the task of a write
-    that it begins."""
+    out of a text. ``decided``: told of every decision once it is stored. ``instead``: takes every attempt in the place
+    of service and notifier, which send nothing then: what `plan` and rule tests have."""
 
     clock: Clock
     service: Service
@@ -66,7 +66,7 @@ class Parts:
     defect: Callable[[Write, Exception], None] = _nobody
     scrubbed: Callable[[str], str] = str
     decided: Callable[[Decision], None] = lambda _decision: None
-    tending: Callable[[Write], None] = lambda _write: None
+    instead: Callable[[Write, WriteRequest], Awaitable[Outcome]] | None = None
 
 
 # Where a write goes, and what a rule's own `confirm` makes of an answer.
@@ -89,6 +89,7 @@ class Outward:
     def __init__(self, parts: Parts) -> None:
         self._service = parts.service
         self._notifier = parts.notifier
+        self._instead = parts.instead
         self._timeout_s = parts.settings.timeout.total_seconds()
 
     def request_for(self, write: Write) -> WriteRequest:
@@ -104,6 +105,8 @@ class Outward:
 
     async def send(self, write: Write, request: WriteRequest, *, not_after: float) -> Outcome:
         """One attempt. Never raises but when it is cancelled."""
+        if self._instead is not None:
+            return await self._instead(write, request)
         if request.host != MESSAGE:
             return await self._service.send(write.key.partner, request, not_after=not_after)
         key = write.key

@@ -1,124 +1,28 @@
 """What each rule would do now: the daemon's own cycle, up to the send, on a ledger that is thrown away.
 
 There is no second implementation of anything: the cycle looks, decides, reads its pre-flights and asks its guards; only
-`send` never answers. What a rehearsal tells is read off the draft ledger afterwards: the writes it planned or found
+the send never answers. What a rehearsal tells is read off the draft ledger afterwards: the writes it planned or found
 open and where each of them came to stand, and the firings that something holds.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from worker.engine.cycle import Cycle
 from worker.engine.decide import Decision
-from worker.engine.parts import Parts, as_judged
-from worker.engine.ports import CycleReport, Listing, Places, Service, Urgency
+from worker.engine.parts import Outward, Parts, as_judged
+from worker.engine.ports import CycleReport
 from worker.engine.preflight import Asking, Preflight
 from worker.engine.state import PARTNER, PartnerState
 from worker.model.commits import Brake
-from worker.model.exchange import Message, NotSent, Outcome, TaskState, TellPart, WriteRequest, told_nobody
-from worker.model.facts import EventId, Fact, FactKey, Json, Known, PartnerId, RuleId, WriteId
+from worker.model.exchange import Outcome, WriteRequest
+from worker.model.facts import EventId, Json, Known, PartnerId, RuleId, WriteId
 from worker.model.rules import Rule
 from worker.model.writes import UNSETTLED, Intent, State, Write, WriteKey
 from worker.writes.evidence import fact_key, target_value
 from worker.writes.intents import NotComputable, Planned, Wanted, plan_steps, reads_back, wanted
-
-# The service for a rehearsal: everything is read and weighed as always, and what would be sent stops right there.
-#
-# An attempt that has passed every guard waits in `send` for ever, as one whose answer never comes; whoever rehearses
-# ends it. So the daemon's code needs no second branch for "do not really send", and cannot take the wrong one.
-
-_TENDED: ContextVar[WriteId | None] = ContextVar("tended", default=None)
-"""The write that the running task is about; tasks that it starts inherit it."""
-
-
-class Unsent:
-    """A `Service` that sends nothing. ``asked``: the facts that a write's pre-flight asked for; ``held``: requests that
-    would be on the wire now, by write."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self.asked: dict[WriteId, set[FactKey]] = {}
-        self.held: dict[WriteId, Mapping[str, Json]] = {}
-        self.changed = asyncio.Event()
-
-    def tending(self, write: Write) -> None:
-        """Within the task of a write: what it asks from here on is counted for it."""
-        _TENDED.set(write.id)
-
-    async def partners(self) -> tuple[PartnerId, ...]:
-        """See `Service`."""
-        return await self._service.partners()
-
-    async def listing(
-        self, partner: PartnerId, told: TellPart = told_nobody, needed: frozenset[str] | None = None
-    ) -> Listing:
-        """See `Service`."""
-        return await self._service.listing(partner, told, needed)
-
-    async def read(
-        self,
-        partner: PartnerId,
-        event: EventId | None,
-        key: FactKey,
-        *,
-        urgency: Urgency,
-        max_age: timedelta = timedelta(0),
-        places: Places | None = None,
-    ) -> Fact:
-        """See `Service`."""
-        write = _TENDED.get()
-        if write is not None:
-            self.asked.setdefault(write, set()).add(key)
-        return await self._service.read(partner, event, key, urgency=urgency, max_age=max_age, places=places)
-
-    async def keep_places(
-        self, partner: PartnerId, event: EventId, keys: Iterable[FactKey], *, urgency: Urgency
-    ) -> Places:
-        """See `Service`."""
-        return await self._service.keep_places(partner, event, keys, urgency=urgency)
-
-    async def task_state(self, partner: PartnerId, event: EventId) -> TaskState:
-        """Never asked: tasks are read after a PUT of one's own only."""
-        return TaskState(state=f"the task of {event} of {partner} is not read in a rehearsal", verdict="unreadable")
-
-    def request_for(self, partner: PartnerId, event: EventId, intent: Intent, item: str) -> WriteRequest:
-        """See `Service`."""
-        return self._service.request_for(partner, event, intent, item)
-
-    def url(self, request: WriteRequest) -> str:
-        """See `Service`."""
-        return self._service.url(request)
-
-    async def send(self, partner: PartnerId, request: WriteRequest, *, not_after: float) -> Outcome:
-        """Notes what would have been sent, and waits until the rehearsal ends."""
-        write = _TENDED.get()
-        if write is None:
-            return NotSent(cause="stale", why=f"a rehearsal sends nothing for {partner}, now or after {not_after}")
-        await self._for_ever(write, request.as_json(self.url(request)))
-        raise AssertionError("nobody ends this wait but a cancellation")
-
-    async def hand_over(self, message: Message) -> None:
-        """The same for a message of a rule."""
-        await self._for_ever(message.write, {"method": "NOTIFY", "url": "message", "body": message.text})
-
-    async def _for_ever(self, write: WriteId, request: Mapping[str, Json]) -> None:
-        self.held[write] = request
-        self.changed.set()
-        await asyncio.get_running_loop().create_future()
-
-    def budget(self, partner: PartnerId) -> float:
-        """See `Service`."""
-        return self._service.budget(partner)
-
-    async def ready_to_write(
-        self, partner: PartnerId, places: Places | None = None, *, by: float | None = None
-    ) -> None:
-        """See `Service`."""
-        await self._service.ready_to_write(partner, places, by=by)
-
 
 LONGEST = timedelta(minutes=5)
 """How long a rehearsal goes on looking for facts that the budget has not let it read, and waiting for pre-flights."""
@@ -203,17 +107,11 @@ class Rehearsal:
     def __init__(self, parts: Parts, partner: PartnerId, *, beside: bool) -> None:
         self._partner = partner
         self._beside = beside
-        self._service = Unsent(parts.service)
+        self._requests: dict[WriteId, Mapping[str, Json]] = {}
+        self._stands = asyncio.Event()
         self._noted = _Noted(rules={rule.id: rule for rule in parts.rules.current.rules})
-        self._cycle = Cycle(
-            replace(
-                parts,
-                service=self._service,
-                notifier=self._service,
-                decided=self._noted.take,
-                tending=self._service.tending,
-            )
-        )
+        self._cycle = Cycle(replace(parts, decided=self._noted.take, instead=self._sent))
+        self._outward = Outward(parts)
         self._preflight = Preflight(parts)
         self._asking = Asking(parts)
         self._clock = parts.clock
@@ -238,21 +136,26 @@ class Rehearsal:
         rows = sorted([*self._writes(state, open_before), *self._held(state)], key=_order)
         return Rehearsed(partner=self._partner, report=report, looks=looks, unread=unread, rows=tuple(rows))
 
+    async def _sent(self, write: Write, request: WriteRequest) -> Outcome:
+        """What has passed every guard stands here for ever, as an attempt whose answer never comes."""
+        self._requests[write.id] = self._outward.spelled(request)
+        self._stands.set()
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError("nobody ends this wait but a cancellation")
+
     async def _settled(self, state: PartnerState, ends: float) -> None:
         """Waits for every task that still does something."""
         while self._clock.monotonic() < ends:
-            busy = [task for write, task in state.running.items() if write not in self._service.held]
+            busy = [task for write, task in state.running.items() if write not in self._requests]
             if not busy:
                 return
-            self._service.changed.clear()
-            waits = [asyncio.ensure_future(self._service.changed.wait()), asyncio.ensure_future(self._rest(ends))]
+            self._stands.clear()
+            rest = self._clock.sleep(ends - self._clock.monotonic())
+            waits = [asyncio.ensure_future(self._stands.wait()), asyncio.ensure_future(rest)]
             await asyncio.wait([*busy, *waits], return_when=asyncio.FIRST_COMPLETED)
             for wait in waits:
                 wait.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
-
-    async def _rest(self, ends: float) -> None:
-        await self._clock.sleep(ends - self._clock.monotonic())
 
     async def _stopped(self, state: PartnerState) -> None:
         """Ends what waits in `send`, without recording an outcome: the draft says sending, and is thrown away."""
@@ -308,13 +211,13 @@ class Rehearsal:
             key=write.key,
             rules=write.rules,
             intent=write.intent,
-            becomes=write.state if write.id not in self._service.held else "sending",
+            becomes=write.state if write.id not in self._requests else "sending",
             reason=write.held_by if write.state == "planned" and write.held_by else write.reason,
             why=write.why,
             until=write.held_until,
             before_known=readable,
             before=value,
-            request=self._service.held.get(write.id),
+            request=self._requests.get(write.id),
             cost=self._cost(state, write),
             wanted=wanted(write.intent, write.key.item, value, self._currency(state)),
         )
@@ -332,9 +235,9 @@ class Rehearsal:
         return target_value(write.intent, as_judged(key, fact)) if fact is not None else (False, None)
 
     def _cost(self, state: PartnerState, write: Write) -> Cost:
-        """What it costs, or would once nothing holds it."""
+        """What it costs from now on, or would once nothing holds it."""
         if write.final or write.state in UNSETTLED - {"sending"}:
-            return Cost(preflight=len(self._service.asked.get(write.id, ())), write=0, confirm=0)
+            return Cost(preflight=0, write=0, confirm=0)
         keys = self._preflight.keys(state, write, self._asking.rules(state, write))
         return Cost(preflight=len(keys), write=1, confirm=1 if reads_back(write.intent, write.key.item) else 0)
 

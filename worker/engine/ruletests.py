@@ -370,11 +370,11 @@ class _Run:
             Parts(
                 clock=clock,
                 service=self._service,
-                notifier=self._service,
                 ledger=self._ledger,
                 settings=self._settings,
                 rules=RulesInUse(self._rules),
                 decided=self._take,
+                instead=self._service.attempt,
                 defect=self._found,
             )
         )
@@ -510,7 +510,7 @@ class _Run:
 
     def _due_at_once(self, write: Write) -> bool:
         if write.state == "applied":
-            return (write.key.event, write.intent.target) in self._service.accepted
+            return write.id in self._service.accepted
         return write.state == "planned" and write.held_by == "sequence"
 
     def _found(self, _write: Write, defect: Exception) -> None:

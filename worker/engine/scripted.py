@@ -20,11 +20,9 @@ from worker.engine.remembered import EveryPlace
 from worker.engine.state import EVENT
 from worker.engine.whose import NO_SETUP, effect_of
 from worker.model.actions import ACTIONS
-from worker.model.errors import UsageError
 from worker.model.exchange import (
     Accepted,
     Answered,
-    Message,
     NotSent,
     Outcome,
     TaskState,
@@ -46,9 +44,10 @@ from worker.model.facts import (
     PartnerId,
     Trace,
     Unknown,
+    WriteId,
 )
 from worker.model.rules import Rule
-from worker.model.writes import Intent
+from worker.model.writes import Intent, Write
 from worker.rules.evaluate import BY_DEFAULT
 from worker.rules.mentions import looked_at
 from worker.rules.registry import Registry
@@ -62,15 +61,6 @@ RequestFor = Callable[[PartnerId, EventId, Intent, str], WriteRequest]
 """The request of a write, as the real client spells it."""
 NOT_GIVEN = replace(UNREAD, why="the test does not give it")
 NO_LIMIT = 1e12
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptedRequest(WriteRequest):
-    """A request, and what it is to bring about."""
-
-    event: EventId
-    intent: Intent
-    item: str
 
 
 @dataclass(slots=True)
@@ -186,8 +176,8 @@ class World:
 
 
 class Scripted:
-    """A `Service` and a `Notifier` over a world. ``sent``: attempts whose bytes left; ``accepted``: targets of those
-    that met no named answer, which are to be read back at once."""
+    """A `Service` over a world, which takes the attempts itself. ``sent``: those whose bytes left; ``accepted``: writes
+    that met no named answer in this look, and are to be read back at once."""
 
     def __init__(self, world: World, clock: Clock, request_for: RequestFor, outcome_of: OutcomeOf) -> None:
         self._world = world
@@ -197,7 +187,7 @@ class Scripted:
         self._answers: dict[str, list[Answer]] = {}
         self._late: list[tuple[datetime, EventId, Intent]] = []
         self.sent = 0
-        self.accepted: set[tuple[EventId, str]] = set()
+        self.accepted: set[WriteId] = set()
 
     def answer(self, answers: Iterable[Answer]) -> None:
         """The next attempts of these actions meet these answers, one each."""
@@ -267,45 +257,25 @@ class Scripted:
         """Tasks are not played."""
         return TaskState(state=f"the task of {event} of {partner} is over", verdict="succeeded")
 
-    def request_for(self, partner: PartnerId, event: EventId, intent: Intent, item: str) -> ScriptedRequest:
+    def request_for(self, partner: PartnerId, event: EventId, intent: Intent, item: str) -> WriteRequest:
         """See `Service`."""
-        one = self._request_for(partner, event, intent, item)
-        return ScriptedRequest(
-            host=one.host,
-            method=one.method,
-            path=one.path,
-            query=one.query,
-            body=one.body,
-            event=event,
-            intent=intent,
-            item=item,
-        )
+        return self._request_for(partner, event, intent, item)
 
     def url(self, request: WriteRequest) -> str:
         """See `Service`."""
         return f"{request.host}{request.path}"
 
     async def send(self, partner: PartnerId, request: WriteRequest, *, not_after: float) -> Outcome:  # noqa: ARG002
-        """One attempt, at once."""
-        if not isinstance(request, ScriptedRequest):
-            raise UsageError(f"a rule test did not make the request {request.method} {request.path}")
-        return self._attempted(request.event, request.intent, request.item)
+        """Never: every attempt is taken by `attempt`."""
+        return NotSent(cause="connect", why=f"a rule test sends nothing to {partner}")
 
-    async def hand_over(self, message: Message) -> None:
-        """The same for a message of a rule: it is taken, or that it was is never told, or it is not."""
-        intent = Intent(action="notify", target="", wish="", params={})
-        outcome = self._attempted(message.event, intent, "")
-        if isinstance(outcome, Uncertain):
-            raise TimeoutError
-        if not isinstance(outcome, Accepted):
-            raise UsageError(outcome.why)
-
-    def _attempted(self, event: EventId, intent: Intent, item: str) -> Outcome:
-        """What the attempt tells. One that ends with the worker tells nobody, and its task ends with it."""
+    async def attempt(self, write: Write, _request: WriteRequest) -> Outcome:
+        """What an attempt tells, at once. One that ends with the worker tells nobody, and its task ends with it."""
+        intent, event = write.intent, write.key.event
         waiting = self._answers.get(intent.action)
-        if not waiting or item in ACTIONS[intent.action].unseen:
+        if not waiting or write.key.item in ACTIONS[intent.action].unseen:
             self.sent += 1
-            self.accepted.add((event, intent.target))
+            self.accepted.add(write.id)
             self._world.take_effect(event, intent)
             return Accepted(answer=Answered(status=200))
         answer = waiting.pop(0)
