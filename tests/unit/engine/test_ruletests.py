@@ -115,7 +115,7 @@ def test_a_change_that_was_seen_for_one_look_fires_as_in_the_daemon() -> None:
         """
 given: {event: {status: active, client_campaign_status: RUNNING}, suggested_tcs: [{tc: a}]}
 steps:
-  - {at: 3s, set: {event: {status: cancelled}}, expect: []}
+  - {at: 3s, set: {event: {status: cancelled}, suggested_tcs: [{tc: b}]}, expect: []}
   - {at: 6s, set: {event: {status: active}}, expect: [{rule: r, action: pause}]}
 """,
     )
