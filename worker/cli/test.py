@@ -21,7 +21,7 @@ from worker.cli.common import assumptions_of, config_for, engine_settings
 from worker.cli.output import Format, counted, print_json, say
 from worker.config import Config
 from worker.engine.ruletests import Bench, Failure, Ran, run_test
-from worker.ledger.sql import scratch_ledger
+from worker.ledger.sql import ScratchLedger
 from worker.model.errors import InputErrors, Problem, UsageError, printable
 from worker.model.exchange import Answered, Outcome, WriteRequest
 from worker.model.facts import EventId, Json, PartnerId, RuleId
@@ -117,7 +117,7 @@ def _bench(config: Config, rules: RuleSet) -> Bench:
         rules=rules,
         registry=config.registry,
         settings=engine_settings(config),
-        ledger=scratch_ledger(),
+        ledger=ScratchLedger.new(),
         request_for=request_for,
         outcome_of=outcome_of,
     )

@@ -19,8 +19,7 @@ daemon. Nothing of a rule's meaning or of a write's life is written down here a 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from itertools import count
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from worker.engine.cycle import Cycle
 from worker.engine.decide import Decision
@@ -261,6 +260,7 @@ def _params(params: Mapping[str, Json]) -> str:
 
 START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 RESOLUTION = timedelta(microseconds=1)
+PARTNER = PartnerId("partner-id-test")
 LOOKS_MAX = 2_000_000
 """The most looks of one test; a step further away than that at full rate is a mistake of the test."""
 SOMEBODY, SAID = "somebody", "the rule test says so"
@@ -268,19 +268,26 @@ SOMEBODY, SAID = "somebody", "the rule test says so"
 Pair = tuple[EventId, RuleId]
 
 
+class Scratch(Ledger, Protocol):
+    """A ledger in memory."""
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """What all tests run on: the rules, and an empty ledger, in which each test is a partner of its own. ``jumps``:
-    quiet times are jumped over; without it every look is made."""
+    """What all tests run on, one after the other. ``jumps``: quiet times are jumped over; without it every look is
+    made."""
 
     rules: RuleSet
     registry: Registry
     settings: EngineSettings
-    ledger: Ledger
+    ledger: Scratch
     request_for: RequestFor
     outcome_of: OutcomeOf
     jumps: bool = True
-    numbers: Iterator[int] = field(default_factory=count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -362,6 +369,7 @@ class _Run:
         self._rules = as_under_test(bench.rules, test)
         self._settings = tested_settings(bench.settings)
         self._ledger = bench.ledger
+        self._ledger.clear()
         self._start = test.now or START
         clock = VirtualClock(loop, self._start)
         self._world = World(test.given, self._rules.rules, bench.registry)
@@ -378,7 +386,7 @@ class _Run:
                 defect=self._found,
             )
         )
-        self._state = self._cycle.load(PartnerId(f"partner-id-test-{next(bench.numbers)}"))
+        self._state = self._cycle.load(PARTNER)
         self._clocks = tuple((rule, clocked(rule)) for rule in self._rules.rules if rule.enabled)
         self._judged: dict[Pair, Judgement] = {}
         self._why_held: dict[Pair, str] = {}
@@ -525,7 +533,9 @@ class _Run:
         return all(write.key.rule not in sequences and self._rests(write) for write in self._open)
 
     def _rests(self, write: Write) -> bool:
-        """Whether only facts or a person can do anything to this write."""
+        """Whether only facts or a person can do anything to this write, or time not before its next try."""
+        if write.state == "planned":
+            return self._state.resting(write, self._loop.time())
         if write.state != "needs_human":
             return write.state == "waiting"
         policy = policy_for(write, self._rules.get(write.key.rule), self._settings)
@@ -534,8 +544,9 @@ class _Run:
 
     def _wakes(self, now: datetime, horizon: datetime) -> datetime:
         """The first moment after ``now`` at which a look may decide otherwise; ``horizon`` if none before it."""
-        landing, rules = self._service.late_effect, self._rules.rules
-        first = landing if landing is not None and now < landing < horizon else horizon
+        rules, landings = self._rules.rules, self._service.late_effects
+        resting = [self._state.rests[write.id].until for write in self._open if write.state == "planned"]
+        first = min([horizon, *landings, *(self._start + timedelta(seconds=until) for until in resting)])
         reach = now - sendings_reach(rules)
         sendings = self._ledger.first_sendings(self._state.partner, reach) if asks_sendings(rules) else {}
         for rule, clock in self._clocks:

@@ -195,9 +195,9 @@ class Scripted:
             self._answers.setdefault(one.action, []).append(one)
 
     @property
-    def late_effect(self) -> datetime | None:
-        """When the next late effect comes."""
-        return min((at for at, _, _ in self._late), default=None)
+    def late_effects(self) -> list[datetime]:
+        """When those come that are still to come."""
+        return [at for at, _, _ in self._late]
 
     def begin(self) -> None:
         """A look begins: late effects whose time has come are there."""

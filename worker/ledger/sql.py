@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Self
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, exists, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, func, insert, or_, select, update
 
 from worker.ledger.database import (
     Store,
@@ -404,12 +404,22 @@ class DraftLedger(SqlLedger):
         return super().apply(replace(commit, changes=None))
 
 
-def scratch_ledger() -> DraftLedger:
-    """An empty one, for rule tests."""
-    store = memory_store()
-    with store.writing() as target:
-        metadata.create_all(target.core)
-    return DraftLedger(store, mark=first_mark("scratch"))
+class ScratchLedger(DraftLedger):
+    """One that was never on a disk, for one rule test after the other."""
+
+    @classmethod
+    def new(cls) -> Self:
+        """An empty one."""
+        store = memory_store()
+        with store.writing() as target:
+            metadata.create_all(target)
+        return cls(store, mark=first_mark("scratch"))
+
+    def clear(self) -> None:
+        """Forgets everything: numbers begin at 1 again."""
+        with self._store.writing() as connection:
+            for table in reversed(metadata.sorted_tables):
+                connection.execute(delete(table))
 
 
 def draft_of(url: str, *, now: datetime, reach: timedelta, folder: Path | None = None) -> DraftLedger:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from itertools import count
 from typing import Any
 
 from worker.api.assumptions import assumptions_from
@@ -11,7 +10,7 @@ from worker.api.requests import write_request
 from worker.engine.looks import EngineSettings, Settings
 from worker.engine.ruletests import Bench, Ran, run_test
 from worker.guards.situation import Limits
-from worker.ledger.sql import scratch_ledger
+from worker.ledger.sql import ScratchLedger
 from worker.model.exchange import Answered, Outcome, WriteRequest
 from worker.model.facts import EventId, PartnerId
 from worker.model.rules import RuleSet
@@ -36,8 +35,7 @@ PAUSE = "{id: pause, when: \"event.status == 'cancelled'\", do: [pause]}"
 BOOST = "{id: boost, on_change: suggested_tcs, when: \"setup.state == 'DRAFT'\", do: [boost]}"
 
 
-LEDGER = scratch_ledger()
-NUMBERS = count()
+LEDGER = ScratchLedger.new()
 ASSUMPTIONS, _ = assumptions_from({})
 
 
@@ -50,7 +48,7 @@ def request_for(partner: PartnerId, event: EventId, intent: Intent, item: str) -
 
 
 def bench_of(rules: RuleSet, settings: EngineSettings) -> Bench:
-    """These rules, each test a partner of its own in one ledger."""
+    """These rules, on one ledger for all of them."""
     return Bench(
         rules=rules,
         registry=BUILT_IN_REGISTRY,
@@ -58,7 +56,6 @@ def bench_of(rules: RuleSet, settings: EngineSettings) -> Bench:
         ledger=LEDGER,
         request_for=request_for,
         outcome_of=outcome_of,
-        numbers=NUMBERS,
     )
 
 

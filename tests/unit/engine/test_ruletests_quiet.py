@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.unit.engine.ruletest_bench import PAUSE, a_bench, passes, ran
 from worker.engine.due import Clocked, clocked
+from worker.guards.situation import Limits
 from worker.rules.load import read_rules
 
 CLOCKS = (
@@ -93,6 +94,16 @@ steps:
     assert passes(a_bench(approve), body.replace("STATE", "waiting")).looks < 5
     unreadable = body.replace("steps:", "steps:\n  - {at: 0s}\n  - {at: 3s, unknown: [event]}")
     assert passes(a_bench(ask), unreadable.replace("STATE", "needs_human")).looks < 5
+
+
+def test_a_write_that_a_limit_holds_is_tried_as_often_as_in_the_daemon() -> None:
+    bench = a_bench(PAUSE.replace("pause", "run"), limits=Limits(writes_per_hour=0, held_longer_than=timedelta(days=9)))
+    body = """
+given: {event: {status: cancelled, client_campaign_status: PAUSED}}
+steps:
+  - {at: 1h, held: [{rule: run, reason: writes_per_hour}], sent: 0}
+"""
+    assert passes(bench, body).looks < 80, "once a minute"
 
 
 def test_a_sequence_of_a_rule_that_looks_at_the_clock_keeps_every_look() -> None:
