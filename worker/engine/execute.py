@@ -5,17 +5,18 @@ transaction that records it; a process that slept in between does not send. What
 soon as the ledger takes it: while the disk is full the outcome is kept and tried again, and nothing else is sent.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from worker.engine.edits import reset_objection
+from worker.engine.edits import let_go, reset_objection
 from worker.engine.episodes import momentary
 from worker.engine.looks import policy_for, unvouched_for
 from worker.engine.operators import touched_meanwhile
 from worker.engine.parts import Outward, Parts
 from worker.engine.ports import Places
-from worker.engine.preflight import Asking, Fresh, Memories, Preflight, earlier_in_do, objected, sending
+from worker.engine.preflight import Asking, Fresh, Memories, Preflight, earlier_in_do, sending
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
 from worker.guards.checks import (
@@ -26,6 +27,7 @@ from worker.guards.checks import (
     budget_of,
     credentials,
     first_no,
+    too_old,
 )
 from worker.guards.situation import No, Situation
 from worker.model.commits import Commit, LogFilter, Move, Sending
@@ -35,11 +37,12 @@ from worker.model.facts import Json
 from worker.model.records import Record
 from worker.model.rules import Rule
 from worker.model.writes import State, Write
-from worker.writes.evidence import fact_name
+from worker.writes.evidence import Unwanted, fact_name
 from worker.writes.intents import amount_of, holds_back
-from worker.writes.life import Attempted, Settling, advance, after_outcome, in_a_row
+from worker.writes.life import Attempted, Settling, advance, after_outcome, hold, in_a_row, move
 from worker.writes.undo import left_now, put_back_by
 
+_ENDS: Mapping[str, State] = {"skip": "skipped", "refuse": "refused", "ask": "waiting", "confirm": "confirmed"}
 RECORD_AGAIN = timedelta(seconds=1)
 """How soon an outcome that the ledger could not take is recorded again."""
 HELD_AGAIN = timedelta(seconds=10)
@@ -232,15 +235,25 @@ class Executor:
         return _replaced(change, _changed(change.records[0], request=spelled, before=before))
 
     def _object(self, state: PartnerState, write: Write, no: No) -> None:
-        found = objected(write, no, self._clock.now(), self._settings.limits, state.memories)
-        if found.event is not None:
+        """What a guard's no does to a write that has not been sent, or whose last attempt was proved absent."""
+        at = self._clock.now()
+        no = too_old(Situation(write=write, now=at, limits=self._settings.limits), no)
+        if no.way == "drop":
+            why = f"proved absent, and {no.why}"
+            ended = move(write, "cancelled", at=at, reason=no.reason, why=why, absent_proved=True)
+            self._let_go(state, ended, let_go(write, no.reason, state.memories))
+        elif write.state == "unknown" and no.reason in ("no_longer_holds", "moved"):
+            unwanted = Unwanted(reason=no.reason, why=f"proved absent, and no longer wanted: {no.why}")
             policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
-            now = (self._clock.now(), self._clock.monotonic())
-            self._store(advance(write, state.settling.get(write.id), found.event, policy, now).move)
-        elif found.change is not None and found.memories is not None:
-            self._let_go(state, found.change, found.memories)
+            now = (at, self._clock.monotonic())
+            self._store(advance(write, state.settling.get(write.id), unwanted, policy, now).move)
+        elif no.way == "hold" or write.state == "unknown":
+            until = no.until if no.way == "hold" else None
+            self._store(hold(write, at=at, reason=no.reason, why=no.why, until=until))
         else:
-            self._store(found.change)
+            to = _ENDS[no.way]
+            changes: dict[str, object] = {"confirmed_by": "read"} if to == "confirmed" else {}
+            self._store(move(write, to, at=at, reason=no.reason, why=no.why, **changes))
 
     def _let_go(self, state: PartnerState, ended: Move, memories: Memories) -> None:
         """An unknown write, proved absent, that nobody asks for any more: it ends, and who asked may fire anew."""

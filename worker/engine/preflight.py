@@ -15,165 +15,123 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from worker.engine.changes import fields_of, with_fields
-from worker.engine.edits import let_go, reset_objection, wanted_by
+from worker.engine.edits import reset_objection, wanted_by
 from worker.engine.factreads import scope_of
-from worker.engine.looks import Settings, mode_of, off_fact
+from worker.engine.looks import mode_of, off_fact
 from worker.engine.parts import Parts, as_judged
 from worker.engine.planning import Standing, overruled, standing_wishes, wishes_in_force
 from worker.engine.ports import Places, Urgency
 from worker.engine.state import EVENT, PARTNER, PartnerState
-from worker.guards.checks import too_old
-from worker.guards.situation import Limits, No, Situation
+from worker.guards.situation import No
 from worker.model.actions import ACTIONS
 from worker.model.commits import Move, RuleMemory
 from worker.model.facts import EventId, Fact, FactKey, Known, Observation, RuleId, Unknown
-from worker.model.rules import Judgement, Rule, RuleSet, Truth
-from worker.model.writes import State, Write
+from worker.model.rules import Judgement, Rule, Truth
+from worker.model.writes import Write
 from worker.reading.pacing import SENT_WITHIN
 from worker.rules.evaluate import normalised, watch_key
 from worker.rules.parameters import runtime_in_days
 from worker.rules.registry import LOCAL
-from worker.writes.evidence import Unwanted, fact_key, target_value, wish_of
+from worker.writes.evidence import fact_key, target_value, wish_of
 from worker.writes.intents import asks_always, budgets_of, reads_back
-from worker.writes.life import hold, move
+from worker.writes.life import move
 
 # Who asks for a write that is about to be sent: the rules in force, the config, other rules, and persons.
 #
 # A write was planned under the rules and the config of its time; what they say now decides whether it may still go.
-# Reads memory and open writes, and changes nothing: an objection is handed back as a guard's no. Rule tests ask by it,
-# too.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What is asked by: the rules in force, what they remember, and the open writes of the partner."""
-
-    rules: RuleSet
-    memories: Mapping[tuple[EventId, RuleId], RuleMemory]
-    open_writes: Iterable[Write]
-    deciding: Settings
-
-
-def objection(write: Write, asked: Asked) -> No | None:
-    """Why nobody asks for this write now, or not for now."""
-    return _unwanted(write, asked) or _overruled(write, asked)
-
-
-def rules_for(write: Write, rules: RuleSet, memories: Mapping[tuple[EventId, RuleId], RuleMemory]) -> tuple[Rule, ...]:
-    """The rules in force that still ask for this very write of this partner."""
-    found = (rules.get(rule) for rule in (write.rules or (write.key.rule,)))
-    return tuple(
-        rule
-        for rule in found
-        if rule is not None and rule.looks_at(write.key.partner) and rule.do_hash == wanted_by(rule.id, write, memories)
-    )
+# Reads memory and open writes, and changes nothing: an objection is handed back as a guard's no.
 
 
 class Asking:
-    """The same, of the daemon's own parts. One instance serves all partners."""
+    """Who asks for a write now. One instance serves all partners."""
 
     def __init__(self, parts: Parts) -> None:
         self._clock = parts.clock
         self._ledger = parts.ledger
-        self._settings = parts.settings
+        self._deciding = parts.settings.deciding
         self._rules = parts.rules
-
-    def objection(self, state: PartnerState, write: Write) -> No | None:
-        """Why nobody asks for this write now, or not for now."""
-        asked = Asked(
-            rules=self._rules.current,
-            memories=state.memories,
-            open_writes=self._ledger.open_writes(write.key.partner),
-            deciding=self._settings.deciding,
-        )
-        return objection(write, asked) or reset_objection(state.memory, write, self._clock.now())
 
     def rules(self, state: PartnerState, write: Write) -> tuple[Rule, ...]:
         """The rules in force that still ask for this very write of this partner."""
-        return rules_for(write, self._rules.current, state.memories)
+        found = (self._rules.current.get(rule) for rule in (write.rules or (write.key.rule,)))
+        return tuple(
+            rule
+            for rule in found
+            if rule is not None
+            and rule.looks_at(write.key.partner)
+            and rule.do_hash == wanted_by(rule.id, write, state.memories)
+        )
 
+    def objection(self, state: PartnerState, write: Write) -> No | None:
+        """Why nobody asks for this write now, or not for now."""
+        return (
+            self._unwanted(state, write)
+            or self._overruled(state, write)
+            or reset_objection(state.memory, write, self._clock.now())
+        )
 
-def _overruled(write: Write, asked: Asked) -> No | None:
-    """A write is not sent again against a stronger standing wish: an unknown one ends, and one to which a person has
-    granted another attempt waits until that wish is gone. Those that were never sent end when the wish arises.
+    def _unwanted(self, state: PartnerState, write: Write) -> No | None:
+        """What config and rules say of a write that was planned under others: mode, partners, and the rule's text.
 
-    An undo bows to no wish of a rule that fires once: it is there to go against what that rule did. One that
-    enforces its wish would only set it back again, so against that it is held.
-    """
-    if write.undo:
-        return _enforced_against(write, asked)
-    if write.state != "unknown" and not write.sent:
+        An undo has no rule, and its person has let it go already; but in shadow mode nothing is sent.
+        """
+        if write.undo:
+            shadow = self._deciding.mode == "shadow"
+            return No(way="hold", reason="mode", why="shadow mode: nothing is sent") if shadow else None
+        rules = self.rules(state, write)
+        if not rules:
+            way: Literal["hold", "drop"] = "drop" if write.state == "unknown" else "hold"
+            gone = not any(self._rules.current.get(rule) for rule in (write.rules or (write.key.rule,)))
+            why = "no rule in force asks for this write any more"
+            return No(way=way, reason="rule_gone" if gone else "rule_edited", why=why)
+        modes = {mode_of(rule, self._deciding) for rule in rules}
+        if modes == {"shadow"}:
+            return No(way="hold", reason="mode", why="shadow mode: nothing is sent")
+        always = asks_always(write.intent)
+        if always is not None and not write.approved and write.state == "planned" and not write.sent:
+            return No(way="ask", reason=always[0], why=always[1])
+        if "live" not in modes and not write.approved:
+            asks = write.state == "planned" and not write.sent
+            return No(way="ask" if asks else "hold", reason="mode", why="approve mode: a person must let it go")
         return None
-    mine = [
-        one for rule in rules_for(write, asked.rules, asked.memories) for one in wishes_in_force(rule, asked.deciding)
-    ]
-    why = overruled(mine, _standing(write, asked))
-    if why is None:
+
+    def _overruled(self, state: PartnerState, write: Write) -> No | None:
+        """A write is not sent again against a stronger standing wish: an unknown one ends, and one to which a person
+        has granted another attempt waits until that wish is gone. Those that were never sent end when the wish arises.
+
+        An undo bows to no wish of a rule that fires once: it is there to go against what that rule did. One that
+        enforces its wish would only set it back again, so against that it is held.
+        """
+        if write.undo:
+            return self._enforced_against(state, write)
+        if write.state != "unknown" and not write.sent:
+            return None
+        mine = [one for rule in self.rules(state, write) for one in wishes_in_force(rule, self._deciding)]
+        why = overruled(mine, self._standing(state, write))
+        if why is None:
+            return None
+        return No(way="drop" if write.state == "unknown" else "hold", reason="conflict", why=why)
+
+    def _enforced_against(self, state: PartnerState, undo: Write) -> No | None:
+        mine = wish_of(undo.intent.action, undo.intent.params)
+        for other in self._standing(state, undo):
+            if other.rule.repeat == "enforce" and not other.shadow and other.wish.opposes(mine):
+                why = f"rule {other.rule.id} enforces the opposite, and would set it again: disable it first"
+                return No(way="hold", reason="conflict", why=why)
         return None
-    return No(way="drop" if write.state == "unknown" else "hold", reason="conflict", why=why)
+
+    def _standing(self, state: PartnerState, write: Write) -> list[Standing]:
+        """The wishes in force for the write's event."""
+        rules = [rule for rule in self._rules.current.rules if rule.enabled]
+        event = write.key.event
+        memories = {rule.id: memory for rule in rules if (memory := state.memories.get((event, rule.id)))}
+        writes = [one for one in self._ledger.open_writes(write.key.partner) if one.key.event == event]
+        return standing_wishes(rules, memories, writes, self._deciding)
 
 
-def _standing(write: Write, asked: Asked) -> list[Standing]:
-    """The wishes in force for the write's event."""
-    rules = [rule for rule in asked.rules.rules if rule.enabled]
-    event = write.key.event
-    memories = {rule.id: memory for rule in rules if (memory := asked.memories.get((event, rule.id)))}
-    writes = [one for one in asked.open_writes if one.key.event == event]
-    return standing_wishes(rules, memories, writes, asked.deciding)
-
-
-def _enforced_against(undo: Write, asked: Asked) -> No | None:
-    mine = wish_of(undo.intent.action, undo.intent.params)
-    for other in _standing(undo, asked):
-        if other.rule.repeat == "enforce" and not other.shadow and other.wish.opposes(mine):
-            why = f"rule {other.rule.id} enforces the opposite, and would set it again: disable it first"
-            return No(way="hold", reason="conflict", why=why)
-    return None
-
-
-def _unwanted(write: Write, asked: Asked) -> No | None:
-    """What config and rules say of a write that was planned under others: mode, partners, and the rule's text.
-
-    An undo has no rule, and its person has let it go already; but in shadow mode nothing is sent.
-    """
-    if write.undo:
-        shadow = asked.deciding.mode == "shadow"
-        return No(way="hold", reason="mode", why="shadow mode: nothing is sent") if shadow else None
-    rules = rules_for(write, asked.rules, asked.memories)
-    if not rules:
-        way: Literal["hold", "drop"] = "drop" if write.state == "unknown" else "hold"
-        gone = not any(asked.rules.get(rule) for rule in (write.rules or (write.key.rule,)))
-        why = "no rule in force asks for this write any more"
-        return No(way=way, reason="rule_gone" if gone else "rule_edited", why=why)
-    modes = {mode_of(rule, asked.deciding) for rule in rules}
-    if modes == {"shadow"}:
-        return No(way="hold", reason="mode", why="shadow mode: nothing is sent")
-    always = asks_always(write.intent)
-    if always is not None and not write.approved and write.state == "planned" and not write.sent:
-        return No(way="ask", reason=always[0], why=always[1])
-    if "live" not in modes and not write.approved:
-        asks = write.state == "planned" and not write.sent
-        return No(way="ask" if asks else "hold", reason="mode", why="approve mode: a person must let it go")
-    return None
-
-
-# What an attempt begins with, what a guard's no makes of a write, and whether what it stands for still holds. Pure.
-#
-# The daemon's executor and rule tests both go through here, so that a test can never send, hold or end a write where
-# the daemon would not. What differs between them, the reading and the storing, stays with them.
+# What an attempt begins with, and whether what it stands for still holds. Pure.
 
 Memories = Mapping[tuple[EventId, RuleId], RuleMemory]
-_ENDS: Mapping[str, State] = {"skip": "skipped", "refuse": "refused", "ask": "waiting", "confirm": "confirmed"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Objected:
-    """What becomes of a write that a guard objects to: a change of it, or something for `advance` to judge. Neither:
-    nothing changes. ``memories``: of the rules that it ended for, which may fire anew."""
-
-    change: Move | None = None
-    event: Unwanted | None = None
-    memories: Memories | None = None
 
 
 def earlier_in_do(write: Write, episode: Iterable[Write]) -> tuple[Write, ...]:
@@ -194,24 +152,6 @@ def sending(write: Write, fact: Fact | None, now: datetime, why: str) -> Move:
         changes |= {"before": value, "before_known": readable}
     reason = "resend" if write.state == "unknown" else write.reason
     return move(write, "sending", at=now, reason=reason, why=f"attempt {write.attempt + 1}: {why}", **changes)
-
-
-def objected(write: Write, no: No, now: datetime, limits: Limits, memories: Memories) -> Objected:
-    """What a guard's no does to a write that has not been sent, or whose last attempt was proved absent."""
-    no = too_old(Situation(write=write, now=now, limits=limits), no)
-    if no.way == "drop":
-        ended = move(
-            write, "cancelled", at=now, reason=no.reason, why=f"proved absent, and {no.why}", absent_proved=True
-        )
-        return Objected(change=ended, memories=let_go(write, no.reason, memories))
-    if write.state == "unknown" and no.reason in ("no_longer_holds", "moved"):
-        return Objected(event=Unwanted(reason=no.reason, why=f"proved absent, and no longer wanted: {no.why}"))
-    if no.way == "hold" or write.state == "unknown":
-        until = no.until if no.way == "hold" else None
-        return Objected(change=hold(write, at=now, reason=no.reason, why=no.why, until=until))
-    to = _ENDS[no.way]
-    changes: dict[str, object] = {"confirmed_by": "read"} if to == "confirmed" else {}
-    return Objected(change=move(write, to, at=now, reason=no.reason, why=no.why, **changes))
 
 
 def still_holds(
