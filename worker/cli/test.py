@@ -1,4 +1,4 @@
-"""``test``: rule tests, on the daemon's own core and a virtual clock, without the network.
+"""``test``: rule tests, on the daemon's own cycle and a virtual clock, without the network.
 
 The rules are those of the config; tests that lie elsewhere, in a folder `tests` of another rule folder, are run on the
 rules beside them. A mistake in a test or a rule is told with its place before anything runs.
