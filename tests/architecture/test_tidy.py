@@ -18,7 +18,7 @@ import pytest
 ROOT: Final = Path(__file__).resolve().parents[2]
 WORKER: Final = ROOT / "worker"
 
-CODE_LINES_MAX: Final = 31_608
+CODE_LINES_MAX: Final = 32_466
 """Code lines of worker/, without comments, docstrings and blanks. It goes down; a commit that raises it says what for.
 From 34,220: modules that are read together became chapters."""
 FILE_LINES_MAX: Final = 700
@@ -265,7 +265,7 @@ def test_only_one_file_reads_clocks_sleeps_or_draws_randomness() -> None:
     [
         ({"apscheduler"}, ("worker/engine/daemon.py",), "when to look is decided in one place"),
         ({"re2"}, ("worker/rules/functions.py",), "patterns are searched in one place, which bounds what they cost"),
-        ({"sqlalchemy"}, ("worker/ledger/",), "the ledger is a port, and SQL is one adapter's affair"),
+        ({"alembic", "sqlalchemy"}, ("worker/ledger/",), "the ledger is a port, and SQL is one adapter's affair"),
         (
             {"httpx"},
             ("worker/api/", "worker/sandbox/transport.py"),
@@ -303,7 +303,10 @@ def test_no_module_is_an_orphan() -> None:
     found = [
         module.path
         for module in modules()
-        if stem(module.path) not in used and not module.path.endswith("__init__.py") and module.path not in ENTRANCES
+        if stem(module.path) not in used
+        and not module.path.endswith("__init__.py")
+        and "/migrations/" not in module.path
+        and module.path not in ENTRANCES
     ]
     complain(
         found,

@@ -439,8 +439,9 @@ class _Run:
             self._world.change(step.change)
         self._world.lose(step.unknown)
         self._hear(step)
+        changed = {*step.unknown, *(step.change.others if step.change is not None else ())}
         for facts in (state.shared, *state.facts.values()):
-            facts.update({key: replace(fact, trace=None) for key, fact in facts.items()})
+            facts.update({key: replace(fact, trace=None) for key, fact in facts.items() if key.name in changed})
         state.rests.clear()
 
     def _hear(self, step: Step) -> None:
