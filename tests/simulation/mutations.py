@@ -390,7 +390,10 @@ _ALL: tuple[Mutant, ...] = (
         name="no quiet start",
         why="a started process reads at once",
         applied=several(
-            flaw("worker.engine.daemon:Daemon._quiet", ("sleeping: asyncio", "return\n    sleeping: asyncio")),
+            flaw(
+                "worker.engine.daemon:Daemon.run",
+                ("await self._or_stop(self._clock.sleep(self._settings.interval.total_seconds()))", "pass"),
+            ),
             flaw(
                 "worker.reading.gate:Gate.opens_at",
                 (
