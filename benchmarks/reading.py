@@ -244,7 +244,7 @@ class Clustered(Script):
 
     def happen(self, town: Hall, event: int) -> None:
         items = [{"tc": "other", "tc_run_id": str(round(town.at * 1000))}]
-        change = EventChange(event=name(event), partner=PARTNER, parts={"suggested_tcs": items})
+        change = EventChange(event=name(event), partner=PARTNER, suggested_tcs=items)
         town.twin.change(change, town.loop.time())
 
     def __init__(self, happenings: list[Happening], lasting_s: float) -> None:

@@ -244,7 +244,7 @@ class Town:
     def suggest(self, event: str, *runs: int, partner: PartnerId = PARTNER) -> None:
         """Other clusters are suggested for an event."""
         items = [{"tc": f"cluster {run}", "tc_run_id": str(run)} for run in runs]
-        self.twin.change(EventChange(event=event, partner=partner, parts={"suggested_tcs": items}), self.loop.time())
+        self.twin.change(EventChange(event=event, partner=partner, suggested_tcs=items), self.loop.time())
 
     def fault(self, kind: Kind, method: str | None = None, path: str | None = None, **more: Any) -> None:
         """Something goes wrong with the next requests that match."""
@@ -315,7 +315,7 @@ def draft(eid: str, total_budget: float = 500, goal: str = "ROAS", **fields: Any
     """An event with a draft, and suggested clusters."""
     setup = {"goal": goal, "total_budget": total_budget}
     suggested = ({"tc": "cluster 1", "tc_run_id": "1"},)
-    return replace(happening(eid, **fields), setup=setup, suggested=suggested)
+    return replace(happening(eid, **fields), setup=setup, suggested_tcs=suggested)
 
 
 def world(*events: Happening, partner: PartnerId = PARTNER, more: tuple[Tenant, ...] = ()) -> World:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,10 +18,10 @@ import anyio
 import httpx
 import pytest
 
-from worker.sandbox.app import SandboxError, Time, serving
+from worker.sandbox.app import SandboxError, serving
+from worker.sandbox.exchange import Host
 from worker.sandbox.faults import Fault, Kind, Match
 from worker.sandbox.service import Service
-from worker.sandbox.settings import Host
 from worker.sandbox.start import FIRST_PARTNER, demo_world
 from worker.sandbox.transport import BASE_URLS, TwinTransport
 
@@ -73,19 +74,19 @@ class Wire:
 
 @asynccontextmanager
 async def wired(wire: str) -> AsyncIterator[Wire]:
-    time = VirtualTime()
+    virtual = VirtualTime()
     service = Service(demo_world(), origin_s=100.0)
     if wire == "in-process":
-        transport = TwinTransport(service, clock=time.clock, sleep=time.sleep)
+        transport = TwinTransport(service, clock=virtual.clock, sleep=virtual.sleep)
         async with httpx.AsyncClient(transport=transport, timeout=SHORT_S) as client:
-            yield await _signed_in(Wire(client=client, service=service, bases=BASE_URLS, time=time))
+            yield await _signed_in(Wire(client=client, service=service, bases=BASE_URLS, time=virtual))
         return
     async with (
-        serving(service, time=Time(clock=time.clock, sleep=asyncio.sleep)) as address,
+        serving(service, clock=virtual.clock, sleep=asyncio.sleep) as address,
         httpx.AsyncClient(timeout=httpx.Timeout(5.0, read=SHORT_S)) as client,
     ):
         bases: Mapping[Host, str] = {"api": address.base_url, "cr": address.cr_url, "media": address.media_url}
-        yield await _signed_in(Wire(client=client, service=service, bases=bases, time=time))
+        yield await _signed_in(Wire(client=client, service=service, bases=bases, time=virtual))
 
 
 async def _signed_in(wire: Wire) -> Wire:
@@ -222,10 +223,9 @@ async def test_in_process_nobody_answers_elsewhere() -> None:
 
 
 async def test_a_port_that_is_taken_is_named() -> None:
-    time = Time(clock=lambda: 0.0, sleep=anyio.sleep)
-    async with serving(Service(demo_world()), time=time) as address:
+    async with serving(Service(demo_world()), clock=time.monotonic, sleep=anyio.sleep) as address:
         with pytest.raises(SandboxError, match=f"port {address.port} cannot be used"):
-            async with serving(Service(demo_world()), time=time, port=address.port):
+            async with serving(Service(demo_world()), clock=time.monotonic, sleep=anyio.sleep, port=address.port):
                 pass
 
 

@@ -96,7 +96,7 @@ def test_permissions_and_features_are_read_for_each_partner_and_again_after_a_ch
         await here.run(30)
         asked = [(seen.path, seen.partner) for seen in here.twin.books.requests if seen.path in account]
         assert sorted(asked) == sorted((path, partner) for path in account for partner in (PARTNER, OTHER))
-        change = PartnerChange(partner=PARTNER, set={"pricing_tier": "plus"}, parts={"permissions": ["a"]})
+        change = PartnerChange(partner=PARTNER, set={"pricing_tier": "plus"}, permissions=["a"])
         here.twin.change(change, here.loop.time())
         await here.run(63)
         later = [(seen.path, seen.partner) for seen in here.twin.books.requests if seen.path in account]

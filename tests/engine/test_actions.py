@@ -188,10 +188,10 @@ def test_clusters_that_are_compared_by_name_are_edited_with_the_run_they_have_no
     async def script(here: Town) -> None:
         clusters = [{"tc": "rock", "label": "Rock", "metric_pred": 3.0, "reach_estimate": 10, "size_share": 0.1}]
         jazz = {**clusters[0], "tc": "jazz & soul/blues"}
-        change = EventChange(event="e1", partner=PARTNER, parts={"clusters": clusters, "tc_run_id": 4})
+        change = EventChange(event="e1", partner=PARTNER, clusters=clusters, tc_run_id=4)
         here.twin.change(change, here.loop.time())
         await here.run(9)
-        change = EventChange(event="e1", partner=PARTNER, parts={"clusters": [*clusters, jazz], "tc_run_id": 5})
+        change = EventChange(event="e1", partner=PARTNER, clusters=[*clusters, jazz], tc_run_id=5)
         here.twin.change(change, here.loop.time())
         await here.until(lambda: here.states() == ["confirmed"], "the added one is edited")
         assert [one.target for one in here.effects("edit_cluster")] == ["campaign:jazz & soul/blues:5"]

@@ -116,7 +116,7 @@ def test_a_change_is_pending_again_against_the_baseline_before_it(tmp_path: Path
         here.suggest("e1", 2, 3)
         await here.until(lambda: here.states() == ["refused"], "out of range")
         mended = {"goal": "ROAS", "total_budget": 500, "state": "DRAFT"}
-        here.twin.change(EventChange(event="e1", partner=PARTNER, parts={"setup": mended}), here.loop.time())
+        here.twin.change(EventChange(event="e1", partner=PARTNER, setup=mended), here.loop.time())
         await here.run(9)
         assert here.states() == ["refused"], "the change is consumed"
         again(here)
@@ -134,7 +134,7 @@ def test_the_baseline_goes_back_also_where_the_condition_was_false_meanwhile(tmp
         here.suggest("e1", 2, 3)
         await here.until(lambda: here.states() == ["refused"], "out of range")
         mended = {"goal": "ROAS", "total_budget": 500, "state": "DRAFT"}
-        here.twin.change(EventChange(event="e1", partner=PARTNER, parts={"setup": mended}), here.loop.time())
+        here.twin.change(EventChange(event="e1", partner=PARTNER, setup=mended), here.loop.time())
         here.set("e1", status="archived")
         await here.run(9)
         again(here)

@@ -163,7 +163,7 @@ def test_a_setup_that_appears_days_after_a_change_does_not_fire_it(tmp_path: Pat
         setup = {"goal": "ROAS", "total_budget": 500}
         here.loop.jump(20 * MINUTE)
         await here.run(30)
-        here.twin.change(EventChange(event="e1", partner=PARTNER, parts={"setup": setup}), here.loop.time())
+        here.twin.change(EventChange(event="e1", partner=PARTNER, setup=setup), here.loop.time())
         await here.run(2 * MINUTE)
         assert here.writes() == [], "the value seen with the draft is the new baseline"
         here.suggest("e1", 3)

@@ -39,7 +39,7 @@ rules:
 def budget(here: Town, amount: float, event: str = "e1") -> None:
     """A hand in the service's own screens."""
     parts = {"setup": {"goal": "ROAS", "total_budget": amount}}
-    here.twin.change(EventChange(event=event, partner=PARTNER, by="person", parts=parts), here.loop.time())
+    here.twin.change(EventChange(event=event, partner=PARTNER, by="person", **parts), here.loop.time())
 
 
 def approve(here: Town) -> None:
@@ -173,7 +173,7 @@ def rows(jazz: float, soul: float = 50) -> list[dict[str, Any]]:
 
 def edit(here: Town, event: str, *campaigns: dict[str, Any]) -> None:
     """A hand in the service's own screens."""
-    change = EventChange(event=event, partner=PARTNER, by="person", parts={"campaigns": list(campaigns)})
+    change = EventChange(event=event, partner=PARTNER, by="person", campaigns=list(campaigns))
     here.twin.change(change, here.loop.time())
 
 

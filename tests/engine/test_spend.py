@@ -27,14 +27,14 @@ def test_a_boost_after_not_applied_is_booked_with_the_budget_that_it_commits(tmp
         here.fault("answer_before", "POST", "/boost$", status=500)
         await here.until(lambda: here.states() == ["needs_human"], "asked")
         parts = {"setup": {"goal": "ROAS", "total_budget": 900}}
-        here.twin.change(EventChange(event="e1", partner=PARTNER, parts=parts), here.loop.time())
+        here.twin.change(EventChange(event="e1", partner=PARTNER, **parts), here.loop.time())
         verdict = resolved(
             here.only, applied=False, because="no", by="me", now=here.clock.now(), settings=here.settings
         )
         here.ledger.apply(Commit(at=here.clock.now(), moves=(verdict,)))
         await here.until(lambda: here.states() == ["confirmed"], "boosted with 900")
         back = draft("e2", total_budget=500)
-        new = EventChange(event="e2", partner=PARTNER, add=True, set=back.record, parts={"setup": back.setup})
+        new = EventChange(event="e2", partner=PARTNER, add=True, set=back.record, setup=back.setup)
         here.twin.change(new, here.loop.time())
         await here.run(30)
         second = here.writes()[1]

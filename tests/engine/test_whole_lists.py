@@ -152,7 +152,7 @@ def test_a_condition_on_a_list_that_is_not_whole_is_unknown(tmp_path: Path) -> N
     async def script(here: Town) -> None:
         await here.run(30)
         assert here.log("fired") == []
-        change = EventChange(event="e1", partner=PARTNER, parts={"campaigns": [{"tc": "a", "tc_run_id": 7}]})
+        change = EventChange(event="e1", partner=PARTNER, campaigns=[{"tc": "a", "tc_run_id": 7}])
         here.twin.change(change, here.loop.time())
         await here.until(lambda: len(here.log("fired")) == 1, "a list that is whole by its own word")
 
@@ -169,7 +169,7 @@ def test_a_list_that_has_gained_another_campaign_meanwhile_is_for_a_person_at_on
         here.fault("answer_before", "POST", PATH, status=429)
         fires(here)
         await here.until(lambda: here.states() == ["unknown"], "sent, and nobody knows")
-        change = EventChange(event="e1", partner=PARTNER, parts={"campaigns": [{"tc": "Jazz Club", "tc_run_id": 7}]})
+        change = EventChange(event="e1", partner=PARTNER, campaigns=[{"tc": "Jazz Club", "tc_run_id": 7}])
         here.twin.change(change, here.loop.time())
         await here.until(lambda: here.states() == ["needs_human"], "a third value", 30)
         assert here.only.reason == "other_value"

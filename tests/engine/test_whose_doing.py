@@ -26,7 +26,7 @@ def told(here: Town, event: str = "e1") -> list[str]:
 
 def becomes(here: Town, state: str) -> None:
     """A person changes the state of the setup of e1."""
-    change = EventChange(event="e1", partner=PARTNER, by="person", parts={"setup": {"state": state}})
+    change = EventChange(event="e1", partner=PARTNER, by="person", setup={"state": state})
     here.twin.change(change, here.loop.time())
 
 
@@ -270,7 +270,7 @@ def test_a_publish_and_what_comes_with_it_are_told_from_a_persons(tmp_path: Path
     async def script(here: Town) -> None:
         await here.run(9)
         here.suggest("e1", 7)
-        change = EventChange(event="e2", partner=PARTNER, by="person", parts={"setup": {"state": "PUBLISHED"}})
+        change = EventChange(event="e2", partner=PARTNER, by="person", setup={"state": "PUBLISHED"})
         here.twin.change(change, here.loop.time())
         await here.until(lambda: here.states() == ["confirmed"], "published", 60)
         await here.run(15)

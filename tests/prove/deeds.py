@@ -46,7 +46,7 @@ def by_hand(parts: Mapping[str, object] | None = None, /, **fields: object) -> H
     """A person sets these parts, and these fields, of the event."""
 
     def act(here: Town) -> None:
-        change = EventChange(event="e1", partner=PARTNER, by="person", set=fields, parts=parts or {})
+        change = EventChange(event="e1", partner=PARTNER, by="person", set=fields, **(parts or {}))
         here.twin.change(change, here.loop.time())
 
     return act

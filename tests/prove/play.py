@@ -163,9 +163,9 @@ class Nemesis:
         details, twin, now = step.details, self._here.twin, self._here.loop.time()
         match step.does:
             case "setup":
-                self._change(details["event"], by="person", parts={"setup": details["setup"]})
+                self._change(details["event"], by="person", setup=details["setup"])
             case "task_fails":
-                self._change(details["event"], parts={"task_fails": True})
+                self._change(details["event"], task_fails=True)
             case "remove":
                 found = self._at(details["event"])
                 if found is not None:
@@ -298,4 +298,4 @@ def twin_of(story: Story) -> Service:
 def _happening(given: dict[str, Any]) -> Happening:
     fields = {name: value for name, value in given.items() if name not in ("id", "setup")}
     suggested = ({"tc": "cluster 1", "tc_run_id": "1"},)
-    return replace(happening(given["id"], **fields), setup=given.get("setup"), suggested=suggested)
+    return replace(happening(given["id"], **fields), setup=given.get("setup"), suggested_tcs=suggested)

@@ -129,9 +129,9 @@ def by_hand(row: Endpoint) -> Planned:
 
 def twin_row(row: Endpoint) -> Row | None:
     """The twin's own row for a row of the client's table."""
-    segments = tuple(row.path.replace("{rest}", "...").split("/")[1:])
+    path = row.path.replace("{rest}", "{rest:path}")
     for one in ROWS:
-        if one.host == row.host and one.pattern == segments and (row.method in one.methods or "*" in one.methods):
+        if one.host == row.host and one.path == path and (row.method in one.methods or "*" in one.methods):
             return one
     return None
 

@@ -149,7 +149,7 @@ def _versions(town: Town) -> list[history.Version]:
     found = []
     for at_s, event, at in town.versions:
         setup = "NONE" if at is None or at.setup is None else "PUBLISHED" if at.published else "DRAFT"
-        runs = [] if at is None or not at.suggested else sorted(str(one["tc_run_id"]) for one in at.suggested)
+        runs = [] if at is None or not at.suggested_tcs else sorted(str(one["tc_run_id"]) for one in at.suggested_tcs)
         record = None if at is None else dict(at.record)
         suggested = ", ".join(runs)
         budget = 0.0 if at is None or at.setup is None else float(str(at.setup["total_budget"]))

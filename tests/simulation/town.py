@@ -40,9 +40,10 @@ from worker.engine.looks import EngineSettings
 from worker.guards.situation import Limits
 from worker.model.rules import RuleSet, Surge
 from worker.sandbox.changes import EventChange, ResetChange, SettingsChange, SignOutChange
+from worker.sandbox.exchange import TwinRequest
 from worker.sandbox.service import Service
 from worker.sandbox.settings import Settings as TwinSettings
-from worker.sandbox.settings import TwinRequest, User
+from worker.sandbox.settings import User
 from worker.sandbox.transport import BASE_URLS
 from worker.sandbox.world import Happening
 
@@ -333,11 +334,11 @@ class Town:
             case "suggest":
                 run = details["run"]
                 tcs = [{"tc": f"cluster {run}", "tc_run_id": str(run)}] if run else []  # 0: not computed yet
-                self.change(details["event"], parts={"suggested_tcs": tcs})
+                self.change(details["event"], suggested_tcs=tcs)
             case "setup":
-                self.change(details["event"], by="person", parts={"setup": details["setup"]})
+                self.change(details["event"], by="person", setup=details["setup"])
             case "task fails":
-                self.change(details["event"], parts={"task_fails": True})
+                self.change(details["event"], task_fails=True)
             case "kill" | "power" | "silence" | "stop" | "stall" | "second" | "clock" | "elsewhere":
                 self._to_processes(turn.does, details)
             case "backup":
@@ -625,7 +626,7 @@ def _service(scene: Scene) -> Service:
         fields = {name: value for name, value in given.items() if name not in ("id", "setup", "campaigns")}
         suggested = ({"tc": "cluster 1", "tc_run_id": "1"},)
         parts = {"setup": given.get("setup"), "campaigns": given.get("campaigns", ())}
-        events.append(replace(happening(given["id"], **fields), suggested=suggested, **parts))
+        events.append(replace(happening(given["id"], **fields), suggested_tcs=suggested, **parts))
     twin = TwinSettings(**{"token_lifetime_s": TOKEN_S, **scene.twin})
     return Service(world(*events), settings=twin, origin_s=START_S)
 

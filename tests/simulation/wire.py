@@ -22,10 +22,10 @@ from tests.simulation.points import SHOWN_NOTHING, WRONG_OBJECT, Harm, Points
 from worker.api.transport import HAND_OVER
 from worker.ledger.mark import read_mark
 from worker.ledger.places import LedgerPlace
+from worker.sandbox.exchange import Delivery, Hang, TwinAnswer, TwinRequest
 from worker.sandbox.faults import Fault, FaultPlan, Match
 from worker.sandbox.service import Service
-from worker.sandbox.settings import Answer, Delivery, Hang, TwinRequest
-from worker.sandbox.transport import TwinTransport
+from worker.sandbox.transport import BASE_URLS, TwinTransport, twin_request
 from worker.sandbox.world import Seen
 
 BEFOREHAND = frozenset({"person_before", "rule_gone", "rule_renamed", "denied", "clock", "disk_full", "cache", "moved"})
@@ -108,7 +108,7 @@ class SimTransport(TwinTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         around, owner = self._around, OWNER.get()
-        asked = self._twin_request(request, await request.aread())
+        asked = twin_request(request, await request.aread())
         kind = "read" if asked.is_read else "sign in" if asked.is_sign_in else "write"
         harm = around.points.cross(kind, f"{asked.method} {asked.path}")
         crossing = Crossing(request=asked, kind=kind, harm=harm, does="" if harm is None else harm.does)
@@ -279,7 +279,7 @@ class SimTransport(TwinTransport):
     def _by_the_cache(self, delivery: Delivery, as_of_s: float | None) -> Delivery:
         """An answer of a cache says how old it is."""
         cache = self._around.cache
-        if cache is None or as_of_s != cache.from_s or not isinstance(delivery, Answer):
+        if cache is None or as_of_s != cache.from_s or not isinstance(delivery, TwinAnswer):
             return delivery
         age = str(math.ceil(self._around.loop.time() - as_of_s))
         return replace(delivery, headers={**delivery.headers, "age": age})
@@ -313,13 +313,12 @@ class SimTransport(TwinTransport):
     def _tap(self, asked: TwinRequest, owner: str, harm: Harm | None) -> Tapped:
         around = self._around
         mark = read_mark(LedgerPlace(file=around.disk.file))
-        host = next(str(base) for name, base, _ in self._bases if name == asked.host)
         query = "&".join(f"{key}={value}" for key, value in asked.query)
         tapped = Tapped(
             owner=owner,
             at_s=around.loop.time(),
             method=asked.method,
-            url=f"{host}{asked.path}{'?' if query else ''}{query}",
+            url=f"{BASE_URLS[asked.host]}{asked.path}{'?' if query else ''}{query}",
             request_id="",
             reached=True,
             sending_seq=around.disk.last_sending(),

@@ -31,12 +31,11 @@ from worker.model.errors import UsageError, WorkerError
 from worker.model.facts import Json
 from worker.model.records import Record
 from worker.rules.durations import duration_text
-from worker.sandbox.app import DEFAULT_PORT, SandboxError, Time, run_sandbox
-from worker.sandbox.changes import MAX_EVENTS, StoryError
-from worker.sandbox.faults import FaultError
+from worker.sandbox.app import DEFAULT_PORT, SandboxError, serve
+from worker.sandbox.changes import MAX_EVENTS
 from worker.sandbox.service import Service
-from worker.sandbox.settings import DIALECTS, SettingsError
-from worker.sandbox.start import DEMO_EVENTS, FIRST_DAY, STANDARD, built, start_from
+from worker.sandbox.settings import DIALECTS, SandboxInputError
+from worker.sandbox.start import DEMO_EVENTS, FIRST_DAY, STANDARD, built
 from worker.system import SystemClock
 
 
@@ -70,13 +69,13 @@ def sandbox(
     Example: campaign-worker sandbox --events 50 --fault 'answer_after PUT /client_campaign_status times=2 status=503'
     """
     clock = SystemClock()
-    limits = [] if rate_limit is None else [f"rate_limit_per_minute={rate_limit}"]
+    words = [] if rate_limit is None else [f"rate_limit_per_minute={rate_limit}"]
+    words += settings or ()
     try:
-        start = start_from(dialect, [*limits, *(settings or ())], faults or ())
-        service = built(story, events, FIRST_DAY, start)
+        service = built(story, events, FIRST_DAY, dialect=dialect, settings=words, faults=faults or ())
         tell_dialect(dialect)
-        run_sandbox(time=Time(clock=clock.monotonic, sleep=clock.sleep), service=service, port=port)
-    except (StoryError, SettingsError, FaultError) as error:
+        asyncio.run(serve(service, clock=clock.monotonic, sleep=clock.sleep, port=port))
+    except SandboxInputError as error:
         raise UsageError(str(error), hint="docs/sandbox.md shows every word of it") from error
     except SandboxError as error:
         raise WorkerError(str(error)) from error

@@ -42,7 +42,7 @@ from worker.rules.durations import duration_text
 from worker.rules.files import files_hash
 from worker.rules.load import load_rules
 from worker.rules.registry import Registry
-from worker.sandbox.app import Address, Time, serving
+from worker.sandbox.app import Address, serving
 from worker.sandbox.service import Service
 from worker.sandbox.start import built
 from worker.system import SystemClock, new_random, utc_now
@@ -106,7 +106,7 @@ def embedded(clock: SystemClock) -> AbstractAsyncContextManager[Address]:
 
 def twin_served(twin: Service, clock: SystemClock) -> AbstractAsyncContextManager[Address]:
     """The twin on a free loopback port while the block lasts."""
-    return serving(twin, time=Time(clock=clock.monotonic, sleep=clock.sleep))
+    return serving(twin, clock=clock.monotonic, sleep=clock.sleep)
 
 
 if TYPE_CHECKING:

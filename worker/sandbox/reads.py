@@ -1,9 +1,8 @@
-"""Rows that only read: the partner, the events, the audience recommendations (API sections 4.1, 4.2, 4.4).
+"""What a row of the API sees and answers, and the rows that only read (API sections 4.1 to 4.5).
 
 Shapes that the document shows are kept to the letter. Where suggestions depend on budget and goal, they do so here by
-a simple open rule: a larger budget reaches more clusters, the goal decides which come first.
-
-Never changes anything.
+a simple open rule: a larger budget reaches more clusters, the goal decides which come first. Rows whose shape the
+document leaves open (G4) get plausible answers of our own, so that every row can be called; docs/sandbox.md lists them.
 """
 
 from __future__ import annotations
@@ -11,20 +10,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Any
 
-from worker.sandbox.settings import Json, Record, Settings, TwinRequest, filled
+from worker.sandbox.exchange import Json, Record, TwinRequest
+from worker.sandbox.faults import Fault
+from worker.sandbox.settings import Settings, filled
 from worker.sandbox.world import Books, Deed, Happening, Refusal, Tenant, World
 
-# One request on its way through a row of the table: what a row may see and what it may do.
-#
-# Rows answer and take effect; both go through here, so that no effect can bypass the books and no row needs to know
-# about tokens, faults or sockets.
-#
-# Never decides whether a request is allowed: that happened before.
-
-Landing = Callable[[float], None]
 MAX_DIGITS = 12
 
 
@@ -32,38 +25,22 @@ def is_whole(value: str) -> bool:
     return value.isascii() and value.isdigit() and len(value) <= MAX_DIGITS
 
 
-def _no_constant(name: str) -> Json:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text} is too large")
-    return value
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Later:
-    """Something that takes place after the answer was given."""
-
-    after_s: float
-    land: Landing
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
-    """What a row answers. `content` is for what is not JSON."""
+    """What a row answers: JSON, or bytes of a spreadsheet. `later`: what takes place so many seconds after that."""
 
     status: int = 200
     body: Json = None
-    content: tuple[str, bytes] | None = None
-    later: tuple[Later, ...] = ()
+    later: tuple[float, Callable[[float], None]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
-    """The request with the parts of its path, the world, the books and the moment."""
+    """One request on its way through a row: the parts of its path, the world, the books and the moment.
+
+    Rows answer and take effect; both go through here, so that no effect can bypass the books and no row needs to know
+    about tokens or sockets. Whether a request is allowed was decided before.
+    """
 
     world: World
     books: Books
@@ -71,7 +48,7 @@ class Call:
     request: TwinRequest
     request_id: str
     now_s: float
-    as_of_s: float | None = None
+    fault: Fault | None
     names: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -88,6 +65,13 @@ class Call:
     @property
     def eid(self) -> str:
         return self.names["eid"]
+
+    @property
+    def as_of_s(self) -> float | None:
+        """The past moment that a lagging replica shows; None: now."""
+        if self.fault is None or self.fault.kind != "stale_reads" or not self.request.is_read:
+            return None
+        return self.now_s - self.fault.number("by_s", 30.0)
 
     def event(self, eid: str | None = None) -> Happening:
         """The event of the path (or a named one), or the service's 404."""
@@ -148,9 +132,9 @@ class Call:
         if not self.request.body:
             return {}
         try:
-            body = json.loads(self.request.body, parse_constant=_no_constant, parse_float=_finite)
-            # A half of a surrogate pair can be read but never be written again.
-            json.dumps(body, ensure_ascii=False).encode()
+            body = json.loads(self.request.body)
+            # NaN, numbers out of range and halves of surrogate pairs can be read, but are no JSON to give back.
+            json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
         except (ValueError, RecursionError):
             raise self.invalid("the body is not JSON") from None
         if not isinstance(body, dict):
@@ -177,8 +161,14 @@ class Call:
         return Refusal(self.settings.invalid_status, "error.validation", message)
 
 
-T = TypeVar("T")
 GOALS = ("UTILIZATION", "ROAS", "VISIBILITY", "LINK_CLICKS")
+# What of a cluster decides how good it is for a goal.
+DECIDING = {
+    "UTILIZATION": ("metric_pred", "reach_estimate"),
+    "ROAS": ("metric_pred",),
+    "VISIBILITY": ("reach_estimate",),
+    "LINK_CLICKS": ("size_share",),
+}
 BUDGET_PER_CLUSTER = 200.0
 MAX_RANGE_DAYS = 30
 CALLS_TO_ACTION = {
@@ -199,27 +189,27 @@ def number_of(record: Record, name: str) -> float:
 # Service and partner
 
 
-def status(_: Call) -> Result:
-    return Result(body={"status": "ok"})
+def status(_: Call) -> Json:
+    return {"status": "ok"}
 
 
-def partner(call: Call) -> Result:
-    return Result(body=call.tenant.record)
+def partner(call: Call) -> Json:
+    return call.tenant.record
 
 
-def permissions(call: Call) -> Result:
-    return Result(body=list(call.tenant.permissions))
+def permissions(call: Call) -> Json:
+    return list(call.tenant.permissions)
 
 
-def features(call: Call) -> Result:
-    return Result(body=list(call.tenant.features))
+def features(call: Call) -> Json:
+    return list(call.tenant.features)
 
 
 # Events
 
 
-def events(call: Call, moved: Callable[[list[str], int, int], list[str]] | None = None) -> Result:
-    """The pagination envelope of all events. `moved` is how a fault disturbs the order from page to page."""
+def events(call: Call) -> Json:
+    """The pagination envelope of all events."""
     settings = call.settings
     limit = call.whole("limit", settings.default_page_limit)
     if limit > settings.max_page_limit:
@@ -230,12 +220,23 @@ def events(call: Call, moved: Callable[[list[str], int, int], list[str]] | None 
     found = list(call.world.order(call.partner, call.as_of_s))
     if (call.one("descending") or "false").lower() == "true":
         found.reverse()
-    if moved is not None:
-        found = moved(found, page, limit)
-    return Result(body=_page(found, page, limit, lambda eid: call.event(eid).record))
+    if call.fault is not None:
+        found = _disturbed(found, page, limit, call.fault)
+    envelope = _page(found, page, limit)
+    return {**envelope, "items": [call.event(eid).record for eid in envelope["items"]]}
 
 
-def _page(found: Sequence[T], page: int, limit: int, record: Callable[[T], Json]) -> Json:
+def _disturbed(eids: list[str], page: int, limit: int, fault: Fault) -> list[str]:
+    """The listing with a fault: shifted from page to page, or without some events."""
+    if fault.kind == "vanish":
+        return [eid for eid in eids if eid not in fault.names("eid")]
+    if fault.kind == "reordered_pages" and eids:
+        places = int(fault.number("shift", max(1, limit // 2))) * (page - 1) % len(eids)
+        return [*eids[places:], *eids[:places]]
+    return eids
+
+
+def _page(found: Sequence[Json], page: int, limit: int) -> dict[str, Any]:
     """One page of a list in the envelope of the document (API section 2.4)."""
     pages = math.ceil(len(found) / limit)
     return {
@@ -245,55 +246,53 @@ def _page(found: Sequence[T], page: int, limit: int, record: Callable[[T], Json]
         "pages": pages,
         "nextPage": page + 1 if page < pages else None,
         "prevPage": page - 1 if page > 1 else None,
-        "items": [record(one) for one in found[(page - 1) * limit : page * limit]],
+        "items": found[(page - 1) * limit : page * limit],
     }
 
 
-def flagged(call: Call) -> Result:
-    return Result(body=[each.record for each in call.listing() if each.record.get("frontend_status") == "FLAGGED"])
+def flagged(call: Call) -> Json:
+    return [each.record for each in call.listing() if each.record.get("frontend_status") == "FLAGGED"]
 
 
-def event(call: Call) -> Result:
-    return Result(body=call.event().record)
+def event(call: Call) -> Json:
+    return call.event().record
 
 
 # Recommendations
 
 
-def clusters(call: Call) -> Result:
+def clusters(call: Call) -> Json:
     found = call.event()
-    return Result(body={"tc_run_id": found.tc_run_id, "clusters": list(found.clusters)})
+    return {"tc_run_id": found.tc_run_id, "clusters": found.clusters}
 
 
-def suggested_tcs(call: Call) -> Result:
+def suggested_tcs(call: Call) -> Json:
     budget, goal = call.number("budget"), call.choice("goal", GOALS)
-    return Result(body=list(suggestions(call.event(), budget, goal)))
+    return list(suggestions(call.event(), budget, goal))
 
 
 def suggestions(found: Happening, budget: float, goal: str) -> tuple[Record, ...]:
     """Exactly tc and tc_run_id, the latter as text (API section 2.1)."""
-    if found.suggested is not None:
-        return tuple({"tc": each.get("tc"), "tc_run_id": str(each.get("tc_run_id"))} for each in found.suggested)
-    by_goal: dict[str, Callable[[Record], float]] = {
-        "UTILIZATION": lambda each: number_of(each, "metric_pred") * number_of(each, "reach_estimate"),
-        "ROAS": lambda each: number_of(each, "metric_pred"),
-        "VISIBILITY": lambda each: number_of(each, "reach_estimate"),
-        "LINK_CLICKS": lambda each: number_of(each, "size_share"),
-    }
-    best = sorted(found.clusters, key=by_goal[goal], reverse=True)
+    if found.suggested_tcs is not None:
+        return tuple({"tc": each.get("tc"), "tc_run_id": str(each.get("tc_run_id"))} for each in found.suggested_tcs)
+    best = sorted(
+        found.clusters,
+        key=lambda each: math.prod(number_of(each, name) for name in DECIDING[goal]),
+        reverse=True,
+    )
     many = max(1, int(budget // BUDGET_PER_CLUSTER))
     return tuple({"tc": each.get("tc"), "tc_run_id": str(found.tc_run_id)} for each in best[:many])
 
 
-def expected_value(call: Call) -> Result:
+def expected_value(call: Call) -> Json:
     goal, budget = call.choice("goal", GOALS), call.number("budget")
     found = call.event()
     share = sum(number_of(each, "metric_pred") for each in found.clusters) / 5.0
     factor = {"UTILIZATION": 0.08, "ROAS": 3.2, "VISIBILITY": 55.0, "LINK_CLICKS": 1.4}[goal]
-    return Result(body={"expected_value": f"{budget * factor * (1.0 + share):.2f}"})
+    return {"expected_value": f"{budget * factor * (1.0 + share):.2f}"}
 
 
-def default_parameters(call: Call) -> Result:
+def default_parameters(call: Call) -> Json:
     found = call.event()
     body: dict[str, Json] = {
         "total_budget": 500.0,
@@ -304,15 +303,15 @@ def default_parameters(call: Call) -> Result:
         "custom_event_type": None,
         "lead_form_id": None,
     }
-    return Result(body={**body, **found.defaults})
+    return {**body, **found.defaults}
 
 
-def budget_range(call: Call) -> Result:
+def budget_range(call: Call) -> Json:
     call.needed("runtime_in_days")
     days = call.whole("runtime_in_days", 1)
     found = call.event()
     lower, upper = range_for(found, days)
-    return Result(body={"upper_limit": upper, "lower_limit": lower})
+    return {"upper_limit": upper, "lower_limit": lower}
 
 
 def range_for(found: Happening, days: int) -> tuple[float, float]:
@@ -321,32 +320,32 @@ def range_for(found: Happening, days: int) -> tuple[float, float]:
     return found.lower_limit * counted, found.upper_limit * counted
 
 
-def call_to_action(call: Call) -> Result:
+def call_to_action(call: Call) -> Json:
     goal = call.choice("goal", GOALS)
     pixel = call.choice("has_pixel", ("true", "false"))
     call.needed("lead_form_id")
     actions = list(CALLS_TO_ACTION[goal])
     if call.one("lead_form_id"):
         actions.append("SIGN_UP")
-    return Result(body=actions if pixel == "true" else [each for each in actions if each != "SHOP_NOW"])
+    return actions if pixel == "true" else [each for each in actions if each != "SHOP_NOW"]
 
 
-def suggested_radius(call: Call) -> Result:
+def suggested_radius(call: Call) -> Json:
     location = call.needed("location")
     unit = call.choice("distance_unit", ("mile", "kilometer"))
     radius = RADIUS_MILES if unit == "mile" else round(RADIUS_MILES * KILOMETRES_PER_MILE, 1)
-    return Result(body=[{"suggested_radius": radius, "distance_unit": unit, "city_id": f"city-{len(location)}"}])
+    return [{"suggested_radius": radius, "distance_unit": unit, "city_id": f"city-{len(location)}"}]
 
 
 # Campaigns
 
 
-def setup_process(call: Call) -> Result:
+def setup_process(call: Call) -> Json:
     found = call.event()
     hidden = found.published and call.settings.setup_after_publish == "absent"
     if found.setup is None or hidden:
         raise Refusal(404, "error.not_found", "no draft of this event")
-    return Result(body=setup_record(call, found))
+    return setup_record(call, found)
 
 
 def setup_record(call: Call, found: Happening) -> Record:
@@ -355,13 +354,13 @@ def setup_record(call: Call, found: Happening) -> Record:
     return {"eid": found.eid, **_shown(call, found.setup or {}), settings.setup_state_field: state}
 
 
-def campaigns(call: Call) -> Result:
+def campaigns(call: Call) -> Json:
     found = call.event()
     settings = call.settings
     listed: list[Json] = [{"eid": found.eid, **_shown(call, each)} for each in found.campaigns]
     limit = settings.campaigns_limit or settings.default_page_limit
     if settings.campaigns_shape == "page":
-        return Result(body=_page(listed, call.whole(settings.page_parameter, 1), limit, lambda one: one))
+        return _page(listed, call.whole(settings.page_parameter, 1), limit)
     cut = listed[: settings.campaigns_limit]
     shapes: dict[str, Json] = {
         "list": cut,
@@ -369,7 +368,7 @@ def campaigns(call: Call) -> Result:
         "data": {"data": {"campaigns": cut}},
         "limited": {"items": cut, "limit": limit},
     }
-    return Result(body=shapes[settings.campaigns_shape])
+    return shapes[settings.campaigns_shape]
 
 
 def _shown(call: Call, record: Record) -> dict[str, Json]:
@@ -379,29 +378,24 @@ def _shown(call: Call, record: Record) -> dict[str, Json]:
     return {name: round(value) if isinstance(value, float) else value for name, value in record.items()}
 
 
-def task(call: Call) -> Result:
+def task(call: Call) -> Json:
     found = call.event()
     if found.task is None:
         raise Refusal(404, "error.not_found", "no task of this event")
     moment = call.now_s if call.as_of_s is None else call.as_of_s
-    return Result(body={"data": {"state": found.task.state(moment)}})
+    return {"data": {"state": found.task.state(moment)}}
 
-
-# Rows whose shape the document leaves open (G4): plausible answers of our own.
-#
-# They exist so that every row of the document can be called and every write has an effect in the books. Nobody should
-# learn from here what the real service answers; docs/sandbox.md lists each shape as ours.
-#
-# Never used for a row whose shape is shown.
 
 CURVE_DAYS = (60, 45, 30, 21, 14, 7, 3, 1, 0)
 PREDICTION_TYPES = ("capacity", "ticket_count")
-SHEET = "text/csv; charset=utf-8"
 ATTRIBUTION_MODELS = "last_click"
-EDITABLE = frozenset({"title", "city", "venue_name", "hall_name", "category", "start_date_time", "capacity"})
 
 
-def denied_to_partners(call: Call) -> Result:
+def for_admins(call: Call) -> Json:
+    raise Refusal(call.settings.denied_admin_status, "error.unauthorized", "for admins only")
+
+
+def denied_to_partners(call: Call) -> Json:
     """The generic campaign results (API section 7): known by its code, its status is ours."""
     raise Refusal(call.settings.denied_partner_status, "error.auth.not_authorized", "not for partner tokens")
 
@@ -409,41 +403,40 @@ def denied_to_partners(call: Call) -> Result:
 # Events
 
 
-def venues(call: Call) -> Result:
+def venues(call: Call) -> Json:
     cities, names = call.several("city"), call.several("venue")
     found = {(str(each.record.get("city")), str(each.record.get("venue_name"))) for each in call.listing()}
-    kept = [
+    return [
         {"city": city, "venue": venue}
         for city, venue in sorted(found)
         if (not cities or city in cities) and (not names or venue in names)
     ]
-    return Result(body=kept)
 
 
-def statistics(call: Call) -> Result:
+def statistics(call: Call) -> Json:
     found = call.listing()
     active = [each for each in found if each.record.get("status") == "active"]
     running = [each for each in found if each.record.get("client_campaign_status") == "RUNNING"]
-    return Result(body={"events": len(found), "active": len(active), "running": len(running)})
+    return {"events": len(found), "active": len(active), "running": len(running)}
 
 
-def event_statistics(call: Call) -> Result:
+def event_statistics(call: Call) -> Json:
     found = call.event()
     tickets = sum(number_of(row, "tickets") for row in found.sales)
     revenue = sum(number_of(row, "revenue") for row in found.sales)
-    return Result(body={"eid": found.eid, "tickets": tickets, "revenue": revenue, "campaigns": len(found.campaigns)})
+    return {"eid": found.eid, "tickets": tickets, "revenue": revenue, "campaigns": len(found.campaigns)}
 
 
-def lookout_prediction(call: Call) -> Result:
+def lookout_prediction(call: Call) -> Json:
     kind = call.choice("type", PREDICTION_TYPES)
     found = call.event()
     full = 1.0 if kind == "capacity" else number_of(found.record, "capacity")
     share = number_of(found.record, "predicted_sales_share") * full
     curve = [{"days_before": days, "value": round(share * (1.0 - days / 90.0), 4)} for days in CURVE_DAYS]
-    return Result(body={"type": kind, "curve": curve})
+    return {"type": kind, "curve": curve}
 
 
-def lookout_prediction_benchmark(call: Call) -> Result:
+def lookout_prediction_benchmark(call: Call) -> Json:
     """The event's own two numbers, in the unit and the place that the settings say; tickets are counted."""
     kind = call.choice("type", PREDICTION_TYPES)
     found = call.event()
@@ -458,7 +451,7 @@ def lookout_prediction_benchmark(call: Call) -> Result:
         "flat": {"type": kind, **shares},
         "result": {"result": {"type": kind, "numbers": shares}},
     }
-    return Result(body=shapes[call.settings.benchmark_shape])
+    return shapes[call.settings.benchmark_shape]
 
 
 def _share(number: float, unit: str) -> float:
@@ -469,134 +462,79 @@ def _share(number: float, unit: str) -> float:
     return fraction * 100.0 if unit == "percent" else fraction
 
 
-def tickets(call: Call) -> Result:
+def tickets(call: Call) -> Json:
     capacity = number_of(call.event().record, "capacity")
-    return Result(
-        body=[
-            {"category": "standard", "price": 35.0, "available": int(capacity * 0.8)},
-            {"category": "premium", "price": 80.0, "available": int(capacity * 0.2)},
-        ]
-    )
+    return [
+        {"category": "standard", "price": 35.0, "available": int(capacity * 0.8)},
+        {"category": "premium", "price": 80.0, "available": int(capacity * 0.2)},
+    ]
 
 
-def series(call: Call) -> Result:
-    siblings = call.event().record.get("campaign_event_series")
-    eids = siblings if isinstance(siblings, list | tuple) else []
-    return Result(body=[each.record for each in call.listing() if each.eid in eids])
+def series(call: Call) -> Json:
+    eids = siblings(call.event())
+    return [each.record for each in call.listing() if each.eid in eids]
 
 
-def available_events_for_series(call: Call) -> Result:
+def siblings(found: Happening) -> list[str]:
+    """The other events of its series."""
+    given = found.record.get("campaign_event_series")
+    return [str(each) for each in given] if isinstance(given, list | tuple) else []
+
+
+def available_events_for_series(call: Call) -> Json:
     found = call.event()
-    siblings = found.record.get("campaign_event_series")
-    taken = {found.eid, *(siblings if isinstance(siblings, list | tuple) else ())}
-    return Result(body=[each.record for each in call.listing() if each.eid not in taken])
-
-
-def edit_event(call: Call) -> Result:
-    """The event-ingest service's edit: what is in the query becomes the event's metadata."""
-    event_type, product = call.needed("event_type"), call.needed("partner_product")
-    found = call.event()
-    edits: dict[str, Json] = {"event_type": event_type, "partner_product": product}
-    for key, value in call.request.query:
-        if key in EDITABLE:
-            edits[key] = int(value) if key == "capacity" and is_whole(value) else value
-    before = {key: found.record.get(key) for key in edits}
-    deed = Deed(eid=call.eid, operation="edit_event", target="metadata", before=before, after=edits)
-    call.take_effect(deed, found.with_fields(edits))
-    return Result(body={"eid": call.eid, **edits})
+    taken = {found.eid, *siblings(found)}
+    return [each.record for each in call.listing() if each.eid not in taken]
 
 
 # Sales
 
 
-def daily_revenue_summary(call: Call) -> Result:
+def daily_revenue_summary(call: Call) -> Json:
     found = call.event(call.needed("event_id"))
     start, end = call.needed("start_date"), call.needed("end_date")
     rows = [row for row in found.sales if start <= str(row.get("date")) <= end]
-    return Result(body={"currency": call.needed("currency"), "days": rows})
+    return {"currency": call.needed("currency"), "days": rows}
 
 
-def ingest_summary(call: Call) -> Result:
-    body = call.json_body()
-    given = body.get("rows")
-    if "eid" not in body or not isinstance(given, list):
-        raise call.invalid("eid and rows are required")
-    rows = tuple(row for row in given if isinstance(row, Mapping))
-    return _add_sales(call, call.event(str(body["eid"])), rows, "ingest_summary")
-
-
-def ingest_excel(call: Call) -> Result:
-    """The file is not opened: one row says that it came and how large it was."""
-    found = call.event(call.needed("eid"))
-    row = {"date": "1970-01-01", "tickets": 0, "revenue": 0.0, "file_bytes": len(call.request.body)}
-    return _add_sales(call, found, (row,), "ingest_excel")
-
-
-def sales_edit_upload(call: Call) -> Result:
-    deed = Deed(eid="", operation="sales_edit", target="sales_edit", before=None, after=len(call.request.body))
-    call.take_effect(deed)
-    return Result(body={"accepted_bytes": len(call.request.body)})
-
-
-def sales_edit_export(call: Call) -> Result:
+def sales_edit_export(call: Call) -> Json:
     lines = ["eid,date,tickets,revenue"]
     for each in call.listing():
         lines += [f"{each.eid},{row.get('date')},{row.get('tickets')},{row.get('revenue')}" for row in each.sales]
-    return Result(content=(SHEET, "\n".join(lines).encode()))
-
-
-def clear_sales(call: Call) -> Result:
-    found = call.event(call.needed("eid"))
-    deed = Deed(eid=found.eid, operation="clear_sales", target="sales", before=len(found.sales), after=0)
-    call.take_effect(deed, replace(found, sales=()))
-    return Result(body={"eid": found.eid})
-
-
-def _add_sales(call: Call, found: Happening, rows: tuple[Record, ...], operation: str) -> Result:
-    after = replace(found, sales=(*found.sales, *rows))
-    deed = Deed(eid=found.eid, operation=operation, target="sales", before=len(found.sales), after=len(after.sales))
-    call.take_effect(deed, after)
-    return Result(status=201, body={"eid": found.eid, "rows": len(rows)})
+    return "\n".join(lines).encode()
 
 
 # Campaigns
 
 
-def event_types(_: Call) -> Result:
-    return Result(body=["Purchase", "Lead", "ViewContent"])
+def event_types(_: Call) -> Json:
+    return ["Purchase", "Lead", "ViewContent"]
 
 
-def attribution_model(call: Call) -> Result:
-    return Result(body={"eid": call.event().eid, "attribution_model": ATTRIBUTION_MODELS})
+def attribution_model(call: Call) -> Json:
+    return {"eid": call.event().eid, "attribution_model": ATTRIBUTION_MODELS}
 
 
-def adplatform_status(call: Call) -> Result:
+def adplatform_status(call: Call) -> Json:
     connected = call.tenant.adplatform_connected
     shapes: Mapping[str, Json] = {
         "flag": {"connected": connected},
         "nested": {"adplatform": {"is_connected": connected, "account": "act-1"}},
         "word": {"status": "CONNECTED" if connected else "DISCONNECTED"},
     }
-    return Result(body=shapes[call.settings.adplatform_shape])
+    return shapes[call.settings.adplatform_shape]
 
 
-def campaign_results(call: Call) -> Result:
+def campaign_results(call: Call) -> Json:
     found = call.event()
     results = [
         {"tc": each.get("tc"), "tc_run_id": each.get("tc_run_id"), "purchases": 0, "revenue": 0.0}
         for each in found.campaigns
     ]
-    return Result(body={"eid": found.eid, "results": results})
+    return {"eid": found.eid, "results": results}
 
 
-def adplatform_insights(call: Call) -> Result:
+def adplatform_insights(call: Call) -> Json:
     found = call.event()
     many = len(found.campaigns)
-    return Result(body={"impressions": 1000 * many, "clicks": 37 * many, "spend": 12.5 * many})
-
-
-def upload_media(call: Call) -> Result:
-    number = sum(1 for effect in call.books.effects if effect.operation == "upload_media") + 1
-    deed = Deed(eid="", operation="upload_media", target="media", before=None, after=len(call.request.body))
-    call.take_effect(deed)
-    return Result(status=201, body={"id": f"media-{number}"})
+    return {"impressions": 1000 * many, "clicks": 37 * many, "spend": 12.5 * many}

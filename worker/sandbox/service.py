@@ -10,16 +10,16 @@ Never reads a clock (time comes with each call and cannot run backwards), never 
 from __future__ import annotations
 
 import heapq
+import json
 import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from typing import assert_never
 
-from worker.sandbox import reads
 from worker.sandbox.changes import (
     Change,
-    ChangeError,
     EventChange,
     FaultChange,
     PartnerChange,
@@ -30,24 +30,17 @@ from worker.sandbox.changes import (
     change_event,
     change_partner,
 )
-from worker.sandbox.faults import UNPROCESSED, Fault, FaultPlan, spoiled
+from worker.sandbox.exchange import Cut, Delivery, Hang, Json, TwinAnswer, TwinRequest
+from worker.sandbox.faults import Fault, FaultPlan, spoiled
 from worker.sandbox.reads import Call, Result
-from worker.sandbox.rows import Found, find
-from worker.sandbox.settings import (
-    Answer,
-    Cut,
-    Delivery,
-    Hang,
-    Json,
-    Settings,
-    TwinRequest,
-    changed_settings,
-    json_answer,
-)
+from worker.sandbox.rows import Row, find
+from worker.sandbox.settings import SandboxInputError, Settings, changed_settings
 from worker.sandbox.world import Books, Refusal, Seen, Sessions, Violation, Watch, World
 
 MINUTE_S = 60.0
 SIGN_IN_BUDGET = "sign-in"
+UNPROCESSED = ("answer_before", "no_connection", "cut_before", "hang_before", "expired_token", "late_effect")
+"""Faults that come before the service has looked at the request; a storm does, too, unless it hides an effect."""
 
 
 class Service:
@@ -90,9 +83,10 @@ class Service:
         reached = fault is None or fault.kind != "no_connection"
         if reached:
             self._watch.arrived(request, now_s)
-        delivery = self._deliver(request, request_id, now_s, fault)
-        if fault is not None and not isinstance(delivery, Hang):
-            delivery = replace(delivery, delay_s=delivery.delay_s + fault.number("delay_s", _own_delay(fault)))
+        if fault is None:
+            delivery: Delivery = self._process(request, request_id, now_s, None)
+        else:
+            delivery = self._harmed(request, request_id, now_s, fault)
         seen = Seen(
             seq=self._requests,
             at_s=now_s,
@@ -101,7 +95,7 @@ class Service:
             path=request.path,
             query=request.query,
             partner=request.partner,
-            status=delivery.status if isinstance(delivery, Answer) else None,
+            status=delivery.status if isinstance(delivery, TwinAnswer) else None,
             fault=None if fault is None else fault.kind,
             request_id=request_id,
             reached=reached,
@@ -112,7 +106,7 @@ class Service:
         return delivery
 
     def change(self, change: Change, now_s: float) -> None:
-        """A change that no request makes, now. Raises ChangeError and changes nothing when it cannot be."""
+        """A change that no request makes, now. Raises SandboxInputError and changes nothing when it cannot be."""
         self._carry_out(change, self.advance(now_s))
 
     def violations(self) -> list[Violation]:
@@ -139,29 +133,23 @@ class Service:
         for step in self._story:
             self._schedule(origin_s + step.at_s, partial(self._tell, step))
         if self.settings.reset_every_s is not None:
-            self._reset_again(origin_s)
-
-    def _tell(self, step: Step, at_s: float) -> None:
-        """A step whose event is gone by then (a reset, a removal) is left out and noted: the show goes on."""
-        try:
-            self._carry_out(step.change, at_s)
-        except ChangeError as wrong:
-            self.untold.append(f"{step.at_s:g}s (line {step.line}): {wrong}")
+            self._schedule(origin_s + self.settings.reset_every_s, self._reset_as_every_week)
 
     def _schedule(self, at_s: float, happen: Callable[[float], None]) -> None:
         self._scheduled += 1
         heapq.heappush(self._due, (at_s, self._scheduled, happen))
 
-    def _reset_again(self, at_s: float) -> None:
-        every_s = self.settings.reset_every_s
-        if every_s is None:
-            return
+    def _tell(self, step: Step, at_s: float) -> None:
+        """A step whose event is gone by then (a reset, a removal) is left out and noted: the show goes on."""
+        try:
+            self._carry_out(step.change, at_s)
+        except SandboxInputError as wrong:
+            self.untold.append(f"{step.at_s:g}s (line {step.line}): {wrong}")
 
-        def happen(at_s: float) -> None:
-            self._carry_out(ResetChange(), at_s)
-            self._reset_again(at_s)
-
-        self._schedule(at_s + every_s, happen)
+    def _reset_as_every_week(self, at_s: float) -> None:
+        self._reset(at_s)
+        if self.settings.reset_every_s is not None:
+            self._schedule(at_s + self.settings.reset_every_s, self._reset_as_every_week)
 
     def _carry_out(self, change: Change, at_s: float) -> None:
         match change:
@@ -177,6 +165,8 @@ class Service:
                 self._reset(at_s)
             case SignOutChange():
                 self.sessions.revoke_all()
+            case _:
+                assert_never(change)
 
     def _reset(self, at_s: float) -> None:
         """Everything is gone, at once or for a while, and then as the settings say."""
@@ -188,74 +178,52 @@ class Service:
 
     # One request
 
-    def _deliver(self, request: TwinRequest, request_id: str, now_s: float, fault: Fault | None) -> Delivery:
-        if fault is None:
-            return self._process(request, request_id, now_s, None)
-        if fault.kind in UNPROCESSED:
-            return self._unprocessed(request, request_id, now_s, fault)
-        answer = self._process(request, request_id, now_s, fault)
-        match fault.kind:
-            case "answer_after":
-                return self._instead(fault, request_id)
-            case "cut_after":
-                return Cut(at="before_response", reset=fault.flag("reset", default=True))
-            case "hang_after":
-                return Hang()
-            case _:
-                return spoiled(answer, fault)
+    def _harmed(self, request: TwinRequest, request_id: str, now_s: float, fault: Fault) -> Delivery:
+        """What comes of a request that a fault has: with its effect or without, and answered or not."""
+        delay_s = fault.number("delay_s", 5.0 if fault.kind == "slow" else 0.0)
+        hides = not request.is_read and fault.flag("hidden", default=False)
+        answer = self._instead(fault, request_id)
+        if fault.kind not in UNPROCESSED and (fault.kind != "storm" or hides):
+            answered = self._process(request, request_id, now_s, fault)
+            if fault.kind not in ("answer_after", "storm"):
+                answer = answered
+        if fault.kind == "no_connection":
+            return Cut(at="before_request", delay_s=delay_s)
+        if fault.kind in ("cut_before", "cut_after"):
+            return Cut(at="before_response", reset=fault.flag("reset", default=True), delay_s=delay_s)
+        if fault.kind in ("hang_before", "hang_after"):
+            return Hang()
+        if fault.kind == "expired_token":
+            if fault.flag("revoke", default=True):
+                self.sessions.revoke_access()
+            answer = self._refused(self._no_token(), request_id)
+        if fault.kind == "late_effect":
+            late_s = now_s + fault.number("after_s", 30.0)
+            self._schedule(late_s, partial(self._land, request, request_id, now_s))
+        return spoiled(replace(answer, delay_s=delay_s), fault)
 
-    def _unprocessed(self, request: TwinRequest, request_id: str, now_s: float, fault: Fault) -> Delivery:
-        """Faults that come before the service has looked at the request."""
-        match fault.kind:
-            case "no_connection":
-                return Cut(at="before_request")
-            case "cut_before":
-                return Cut(at="before_response", reset=fault.flag("reset", default=True))
-            case "hang_before":
-                return Hang()
-            case "expired_token":
-                if fault.flag("revoke", default=True):
-                    self.sessions.revoke_access()
-                return self._refused(self._no_token(), request_id)
-            case "late_effect":
-                late = replace(request, headers=dict(request.headers))
-                self._schedule(
-                    now_s + fault.number("after_s", 30.0), lambda at_s: self._land(late, request_id, at_s, now_s)
-                )
-                return self._instead(fault, request_id)
-            case "storm" if fault.flag("hidden", default=False) and not request.is_read:
-                self._process(request, request_id, now_s, None)
-                return self._instead(fault, request_id)
-            case _:
-                return self._instead(fault, request_id)
-
-    def _land(self, request: TwinRequest, request_id: str, at_s: float, sent_s: float) -> None:
+    def _land(self, request: TwinRequest, request_id: str, sent_s: float, at_s: float) -> None:
         """An effect that lands late: judged by the state it meets then, let in by the token it came with."""
         try:
             self._routed(request, request_id, at_s, None, admitted_s=sent_s)
         except Refusal:
             return
 
-    def _process(self, request: TwinRequest, request_id: str, now_s: float, fault: Fault | None) -> Answer:
+    def _process(self, request: TwinRequest, request_id: str, now_s: float, fault: Fault | None) -> TwinAnswer:
         """The service at work: the true answer, after all effects."""
         if self._too_many(request, now_s):
+            refusal = Refusal(429, "error.too_many_requests", "slow down")
             after_s = self.settings.retry_after_s
-            headers = {} if after_s is None else {"retry-after": str(after_s)}
-            return self._error(429, "error.too_many_requests", "slow down", request_id, headers)
+            return self._refused(refusal, request_id, {} if after_s is None else {"retry-after": str(after_s)})
         try:
             result = self._routed(request, request_id, now_s, fault, admitted_s=now_s)
         except Refusal as refusal:
             return self._refused(refusal, request_id)
-        if result.content is not None:
-            kind, content = result.content
-            headers = {"x-request-id": request_id, "content-type": kind}
-            return Answer(status=result.status, headers=headers, body=content)
-        return json_answer(result.status, result.body, request_id)
+        return _answer(result, request_id)
 
     def _routed(
         self, request: TwinRequest, request_id: str, now_s: float, fault: Fault | None, *, admitted_s: float
     ) -> Result:
-        found = find(request)
         call = Call(
             world=self.world,
             books=self.books,
@@ -263,45 +231,33 @@ class Service:
             request=request,
             request_id=request_id,
             now_s=now_s,
-            as_of_s=now_s - fault.number("by_s", 30.0)
-            if fault is not None and fault.kind == "stale_reads" and request.is_read
-            else None,
-            names={} if isinstance(found, str) else found.names,
+            fault=fault,
         )
         if request.host == "api" and request.method == "POST":
             if request.path == "/auth":
-                return Result(body=self.sessions.sign_in(call.json_body(), *self._for_sign_in(now_s)))
+                tokens = self.sessions.sign_in(call.json_body(), self.settings, self.world.partners, now_s)
+                return Result(body=tokens)
             if request.path == self.settings.refresh_path:
-                return Result(body=self.sessions.refresh(call.json_body(), *self._for_sign_in(now_s)))
-        if found == "no_path":
-            raise Refusal(404, "error.not_found", "no such path")
-        if found == "no_method":
-            raise Refusal(405, "error.method_not_allowed", "not with this method")
-        self._admit(request, found, admitted_s)
-        result = self._row_result(call, found, fault)
-        for later in result.later:
-            self._schedule(now_s + later.after_s, later.land)
+                tokens = self.sessions.refresh(call.json_body(), self.settings, self.world.partners, now_s)
+                return Result(body=tokens)
+        row, names = find(request)
+        self._admit(request, row, admitted_s)
+        found = row.answer(replace(call, names=names))
+        result = found if isinstance(found, Result) else Result(body=found)
+        if result.later is not None:
+            after_s, land = result.later
+            self._schedule(now_s + after_s, land)
         return result
-
-    def _row_result(self, call: Call, found: Found, fault: Fault | None) -> Result:
-        if found.row.answer is reads.events and fault is not None:
-            return reads.events(call, moved=lambda eids, page, limit: _moved(eids, page, limit, fault))
-        if found.row.answer is None:
-            raise Refusal(self.settings.denied_admin_status, "error.unauthorized", "for admins only")
-        return found.row.answer(call)
 
     # Who may
 
-    def _for_sign_in(self, now_s: float) -> tuple[Settings, tuple[str, ...], float]:
-        return self.settings, self.world.partners, now_s
-
-    def _admit(self, request: TwinRequest, found: Found, at_s: float) -> None:
-        if found.row.who == "anyone":
+    def _admit(self, request: TwinRequest, row: Row, at_s: float) -> None:
+        if row.who == "anyone":
             return
         user = self.sessions.user_of(request.headers.get("authorization"), at_s)
         if user is None:
             raise self._no_token()
-        if found.row.who == "admin":
+        if row.who == "admin":
             raise Refusal(self.settings.denied_admin_status, "error.unauthorized", "for admins only")
         allowed = self.world.partners if user.partners is None else user.partners
         if request.partner not in allowed or self.world.tenant(request.partner) is None:
@@ -325,35 +281,34 @@ class Service:
 
     # Error answers
 
-    def _instead(self, fault: Fault, request_id: str) -> Answer:
-        code = fault.params.get("code")
-        default = "error.too_many_requests" if fault.status == 429 else "error.internal"
-        return self._error(fault.status, str(code or default), "as asked for", request_id, fault.headers)
+    def _instead(self, fault: Fault, request_id: str) -> TwinAnswer:
+        """What a fault answers in the service's place."""
+        status = int(fault.number("status", 429))
+        code = fault.params.get("code") or ("error.too_many_requests" if status == 429 else "error.internal")
+        after_s = fault.params.get("retry_after")
+        headers = {} if after_s is None else {"retry-after": str(after_s)}
+        return self._refused(Refusal(status, str(code), "as asked for"), request_id, headers)
 
-    def _refused(self, refusal: Refusal, request_id: str) -> Answer:
-        return self._error(refusal.status, refusal.code, refusal.message, request_id, {})
-
-    def _error(self, status: int, code: str, message: str, request_id: str, headers: dict[str, str]) -> Answer:
+    def _refused(self, refusal: Refusal, request_id: str, headers: dict[str, str] | None = None) -> TwinAnswer:
         """The structure of error bodies is not shown; three likely ones can be chosen from."""
-        body: Json = {"error": code, "message": message}
+        body: Json = {"error": refusal.code, "message": refusal.message}
         if self.settings.error_shape == "nested":
-            body = {"error": {"code": code, "message": message}}
-        answer = json_answer(status, body, request_id)
+            body = {"error": {"code": refusal.code, "message": refusal.message}}
+        answer = _answer(Result(status=refusal.status, body=body), request_id)
         if self.settings.error_shape == "text":
-            answer = replace(answer, headers={**answer.headers, "content-type": "text/plain"}, body=code.encode())
-        return replace(answer, headers={**answer.headers, **headers})
+            text = {**answer.headers, "content-type": "text/plain"}
+            answer = replace(answer, headers=text, body=refusal.code.encode())
+        return replace(answer, headers={**answer.headers, **(headers or {})})
 
 
-def _own_delay(fault: Fault) -> float:
-    return 5.0 if fault.kind == "slow" else 0.0
-
-
-def _moved(eids: list[str], page: int, limit: int, fault: Fault) -> list[str]:
-    """The listing as a disturbed service sees it: shifted from page to page, or without some events."""
-    if fault.kind == "vanish":
-        gone = set(fault.names("eid"))
-        return [eid for eid in eids if eid not in gone]
-    if fault.kind == "reordered_pages" and eids:
-        places = int(fault.number("shift", max(1, limit // 2))) * (page - 1) % len(eids)
-        return [*eids[places:], *eids[:places]]
-    return eids
+def _answer(result: Result, request_id: str) -> TwinAnswer:
+    """A response as the service gives it: every one carries its trace header (API section 7)."""
+    headers = {"x-request-id": request_id}
+    if result.status == 204:
+        return TwinAnswer(status=204, headers=headers, body=b"")
+    if isinstance(result.body, bytes):
+        headers["content-type"] = "text/csv; charset=utf-8"
+        return TwinAnswer(status=result.status, headers=headers, body=result.body)
+    text = json.dumps(result.body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    headers["content-type"] = "application/json"
+    return TwinAnswer(status=result.status, headers=headers, body=text.encode())

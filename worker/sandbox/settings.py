@@ -1,138 +1,92 @@
-"""Every fact that the service's document leaves open, as one frozen record.
+"""Every fact that the service's document leaves open, as one frozen record, and whole dialects of them.
 
 The document calls many things "not shown": names of query parameters, states, statuses, what happens when a write
 comes twice. The twin has to do *something*; here it is said what, and tests set it otherwise so that the defaults do
-not become facts by habit.
-
-Never guesses: an unknown key or a value of the wrong type is an error that names the nearest right key.
+not become facts by habit. What an operator writes is read here too: an error names the nearest right word.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
-import types
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
-from types import MappingProxyType
-from typing import Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
-from urllib.parse import unquote
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
-# What comes to the twin and what goes back, without a socket in sight.
-#
-# A request is the few things that matter to the service; a delivery is a closed union, because a broken connection and
-# an answer that never comes are outcomes of their own and not strange answers. Paths stay percent-encoded until they
-# are split, so that an id that holds a slash is still one segment.
-#
-# Never reads a clock, never decides anything, never imports a web framework.
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, with_config
+from pydantic_core import ErrorDetails
 
-Json: TypeAlias = object
-Record: TypeAlias = Mapping[str, Json]
-Pairs: TypeAlias = tuple[tuple[str, str], ...]
-Host = Literal["api", "cr", "media"]
-HOSTS: tuple[Host, ...] = ("api", "cr", "media")
-SIGN_IN_PATH = "/auth"
+from worker.sandbox.exchange import Json, Record
+
+T = TypeVar("T")
+Place = tuple[object, ...]
+"""The keys and numbers that lead to a part of what was written."""
+KNOWN_KEYS_ONLY = ConfigDict(extra="forbid")
+UNKNOWN_KEY = ("unexpected_keyword_argument", "extra_forbidden")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TwinRequest:
-    """One request: `path` is raw and relative to its host's base; header names are lower-case."""
+class SandboxInputError(ValueError):
+    """What an operator wrote cannot be read or done. `place`: what it is about."""
 
-    method: str
-    host: Host
-    path: str
-    query: Pairs = ()
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-
-    @property
-    def partner(self) -> str:
-        return self.headers.get("x-preferred-partner-id", "")
-
-    @property
-    def is_read(self) -> bool:
-        return self.method in ("GET", "HEAD", "OPTIONS")
-
-    @property
-    def is_sign_in(self) -> bool:
-        return self.host == "api" and self.path.split("/")[1:2] == ["auth"]
-
-    @property
-    def segments(self) -> tuple[str, ...]:
-        return _segments(self.path)
-
-    @property
-    def resource(self) -> tuple[str, ...]:
-        """What makes two reads the same read: the partner, the place and the query, however it was ordered."""
-        return (self.partner, self.host, *self.segments, "?", *(f"{key}={value}" for key, value in sorted(self.query)))
-
-    @property
-    def identity(self) -> str:
-        """What makes two writes the same write. Spelling (encoding, order of keys) does not make them different."""
-        return json.dumps([self.method, *self.resource, canonical_body(self.body)], ensure_ascii=False)
+    def __init__(self, message: str, place: Place = ()) -> None:
+        super().__init__(message)
+        self.place = place
 
 
-@lru_cache(maxsize=1024)
-def _segments(path: str) -> tuple[str, ...]:
-    return tuple(unquote(part) for part in path.split("/")[1:])
-
-
-def canonical_body(body: bytes) -> str:
+def read_as(form: type[T], given: Json, place: Place = ()) -> T:
+    """What an operator wrote, as it came from YAML or JSON, as one of our forms."""
     try:
-        return json.dumps(json.loads(body), sort_keys=True, ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return body.hex()
+        # As JSON, because only there a list may stand for a tuple although nothing else is bent into shape.
+        found: T = _adapter(form).validate_json(json.dumps(given, default=str), strict=True)  # type: ignore[arg-type]
+    except ValidationError as wrong:
+        errors = wrong.errors()
+        # A word that does not exist explains one that is missing.
+        first = next((one for one in errors if one["type"] in UNKNOWN_KEY), errors[0])
+    else:
+        return found
+    path = first["loc"]
+    *outer, name = (str(part) for part in (*place, *path) or ("this",))
+    if first["type"] in UNKNOWN_KEY:
+        where = f" in {'.'.join(outer)}" if outer else ""
+        said = f"unknown key {name!r}{where}{nearest(name, _keys(form, path[:-1]))}"
+    else:
+        said = f"{'.'.join((*outer, name))} {_complaint(first)}"
+    raise SandboxInputError(said, (*place, *path))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """A whole HTTP response, `delay_s` after the request arrived."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-    delay_s: float = 0.0
-
-
-CutAt = Literal["before_request", "before_response", "in_body"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cut:
-    """The connection breaks. `before_request`: it never came about, so that no byte of the request left the client;
-    `before_response`: after the request, before any answer; `in_body`: in the middle of the answer.
-    `reset` tells a reset connection from one that was merely closed."""
-
-    at: CutAt
-    status: int = 0
-    headers: Mapping[str, str] = field(default_factory=dict)
-    partial_body: bytes = b""
-    delay_s: float = 0.0
-    reset: bool = True
+def _complaint(wrong: ErrorDetails) -> str:
+    context = wrong.get("ctx", {})
+    if wrong["type"] == "missing":
+        return "is missing"
+    if wrong["type"] == "literal_error":
+        allowed = re.findall(r"'([^']*)'", context["expected"])
+        return f"cannot be {wrong['input']!r}{nearest(str(wrong['input']), allowed)}"
+    if "error" in context:
+        return str(context["error"])
+    return f"cannot be {wrong['input']!r}: {wrong['msg'].replace('Input should be', 'expected')}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Hang:
-    """Nothing more happens until the client gives up."""
+@cache
+def _adapter(form: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(form)
 
 
-Delivery = Answer | Cut | Hang
+def _keys(form: type[Any], path: tuple[int | str, ...]) -> list[str]:
+    """The keys that may stand at a place of a form."""
+    for part in path:
+        form = get_args(form)[0] if isinstance(part, int) else get_type_hints(form)[part]
+    return list(form.model_fields if issubclass(form, BaseModel) else get_type_hints(form))
 
 
-def json_answer(status: int, body: Json, request_id: str) -> Answer:
-    """A JSON response as the service gives it: every one carries its trace header (API section 7)."""
-    headers = {"x-request-id": request_id}
-    if status == 204:
-        return Answer(status=status, headers=headers, body=b"")
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    return Answer(status=status, headers={**headers, "content-type": "application/json"}, body=text)
+def nearest(name: str, known: list[str]) -> str:
+    """The tail of an error message: the likeliest name that was meant."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f", did you mean {close[0]!r}?" if close else f"; known: {', '.join(sorted(known))}"
 
 
-class SettingsError(ValueError):
-    """A setting that does not exist or cannot have that value."""
-
-
+@with_config(KNOWN_KEYS_ONLY)
 @dataclass(frozen=True, kw_only=True, slots=True)
 class User:
     """Who may sign in. `partners` None: every partner of the world. `groups` are the others, which clients ignore."""
@@ -147,6 +101,7 @@ def _one(name: str) -> Mapping[str, str]:
     return {name: "{value}"}
 
 
+@with_config(KNOWN_KEYS_ONLY)
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
     """The open facts of the API and their defaults. Templates hold `{value}`, `{eid}`, `{tc}`, `{tc_run_id}`."""
@@ -226,63 +181,10 @@ class Settings:
     reset_takes_s: float = 0.0
 
 
-def changed_settings(settings: Settings, changes: Mapping[str, Json]) -> Settings:
+def changed_settings(settings: Settings, changes: Json) -> Settings:
     """The settings with these keys set anew; refuses what does not exist or does not fit."""
-    hints = get_type_hints(Settings)
-    known = [each.name for each in fields(Settings)]
-    accepted: dict[str, Json] = {}
-    for name, value in changes.items():
-        if name not in hints:
-            raise SettingsError(f"unknown setting {name!r}{nearest(name, known)}")
-        found = _users(value) if name == "users" else value
-        if name != "users" and not fits(found, hints[name]):
-            raise SettingsError(f"setting {name!r} cannot be {value!r}: expected {_spelled(hints[name])}")
-        accepted[name] = found
-    return replace(settings, **accepted)  # type: ignore[arg-type]  # checked against the hints above
-
-
-def _users(value: Json) -> tuple[User, ...]:
-    if not isinstance(value, list | tuple) or not all(isinstance(each, Mapping | User) for each in value):
-        raise SettingsError("setting 'users' is a list of {username, password, partners, groups}")
-    return tuple(each if isinstance(each, User) else _user(each) for each in value)
-
-
-def _user(given: Mapping[str, Json]) -> User:
-    parts = {key: tuple(part) if isinstance(part, list) else part for key, part in given.items()}
-    try:
-        return User(**parts)  # type: ignore[arg-type]  # the keys are checked by the call itself
-    except TypeError as wrong:
-        raise SettingsError(f"setting 'users': {wrong}") from None
-
-
-def fits(value: Json, hint: object) -> bool:
-    """Whether a value from JSON or YAML can stand where the annotation asks for it."""
-    origin = get_origin(hint)
-    if origin in (Union, types.UnionType):
-        return any(fits(value, option) for option in get_args(hint))
-    if origin is Literal:
-        return value in get_args(hint)
-    if hint is type(None):
-        return value is None
-    if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return isinstance(value, Mapping) and all(isinstance(part, str) for pair in value.items() for part in pair)
-    return isinstance(hint, type) and isinstance(value, hint)
-
-
-def nearest(name: str, known: list[str]) -> str:
-    """The tail of an error message: the likeliest name that was meant."""
-    close = difflib.get_close_matches(name, known, n=1)
-    return f", did you mean {close[0]!r}?" if close else f"; known: {', '.join(sorted(known))}"
-
-
-def _spelled(hint: object) -> str:
-    if get_origin(hint) is Literal:
-        return " or ".join(repr(option) for option in get_args(hint))
-    return hint.__name__ if isinstance(hint, type) else str(hint).replace("collections.abc.", "")
+    whole = {**asdict(settings), **changes} if isinstance(changes, Mapping) else changes
+    return read_as(Settings, whole, ("settings",))
 
 
 def filled(template: Mapping[str, str], given: Mapping[str, Json]) -> dict[str, str] | None:
@@ -314,11 +216,11 @@ class Dialect:
     """`settings`: what differs. `tells`: the assumptions under which a client gets along with it."""
 
     about: str
-    settings: Mapping[str, Json] = field(default_factory=dict)
-    tells: Mapping[str, Json] = field(default_factory=dict)
+    settings: Record = field(default_factory=dict)
+    tells: Record = field(default_factory=dict)
 
 
-_TABLE: Mapping[str, Dialect] = {
+DIALECTS: Mapping[str, Dialect] = {
     "standard": Dialect(about="every setting at its default"),
     "terse": Dialect(
         about="short lower-case names, wrapped lists, bodies instead of queries, a refresh of its own",
@@ -418,4 +320,3 @@ _TABLE: Mapping[str, Dialect] = {
         },
     ),
 }
-DIALECTS: Mapping[str, Dialect] = MappingProxyType(_TABLE)

@@ -8,8 +8,8 @@ Never serves anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,14 +18,14 @@ from worker.sandbox.changes import (
     FaultChange,
     Step,
     Story,
-    StoryError,
     check_story,
     read_story,
     value_from,
 )
-from worker.sandbox.faults import KINDS, PARAMS, Fault, FaultError, Kind, Match, fault_from
+from worker.sandbox.exchange import Json, Record
+from worker.sandbox.faults import Fault, Kind, Match
 from worker.sandbox.service import Service
-from worker.sandbox.settings import DIALECTS, Json, Record, Settings, SettingsError, changed_settings, nearest
+from worker.sandbox.settings import DIALECTS, SandboxInputError, Settings, changed_settings, nearest, read_as
 from worker.sandbox.world import Happening, Tenant, World
 
 # The built-in world and the story that `demo` and `sandbox` tell when nobody hands in another one.
@@ -205,92 +205,72 @@ def _set(at_s: float, eid: str, changes: Record, partner: str = FIRST_PARTNER) -
 def _suggested(at_s: float, eid: str, partner: str = FIRST_PARTNER) -> Step:
     run = FIRST_RUN + 100 + int(eid.removeprefix("e"))
     clusters = [{"tc": AUDIENCES[5], "tc_run_id": run}, {"tc": AUDIENCES[0], "tc_run_id": run}]
-    return Step(at_s=at_s, change=EventChange(event=eid, partner=partner, parts={"suggested_tcs": clusters}))
+    return Step(at_s=at_s, change=EventChange(event=eid, partner=partner, suggested_tcs=clusters))
 
 
 STANDARD = "standard"
-_OF_FAULT = frozenset({each.name for each in fields(Fault)} - {"match", "kind", "params"})
-_OF_MATCH = frozenset(each.name for each in fields(Match))
+FAULT_KEYS = frozenset(each.name for each in fields(Fault))
+MATCH_KEYS = frozenset(each.name for each in fields(Match))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Start:
-    """How a twin differs from the usual one. `settings` come after those of the dialect and the story."""
-
-    dialect: str = STANDARD
-    settings: Record = field(default_factory=dict)
-    faults: tuple[Fault, ...] = ()
-
-
-def start_from(dialect: str, settings: Iterable[str], faults: Iterable[str]) -> Start:
-    """From the words of a command line. Raises SettingsError or FaultError for words that mean nothing."""
+def built(
+    story: Path | None,
+    events: int | None,
+    first_day: datetime,
+    *,
+    dialect: str = STANDARD,
+    settings: Iterable[str] = (),
+    faults: Iterable[str] = (),
+) -> Service:
+    """The service that tells this story, or the built-in one, in this dialect. `settings` (name=value) and `faults` are
+    words of a command line and come last. Raises SandboxInputError for what means nothing or cannot be told."""
     if dialect not in DIALECTS:
-        raise SettingsError(f"unknown dialect {dialect!r}{nearest(dialect, list(DIALECTS))}")
-    given = dict(setting_from(text) for text in settings)
-    changed_settings(Settings(), given)
-    return Start(dialect=dialect, settings=given, faults=tuple(fault_of(text) for text in faults))
+        raise SandboxInputError(f"unknown dialect {dialect!r}{nearest(dialect, list(DIALECTS))}")
+    base = changed_settings(Settings(), DIALECTS[dialect].settings)
+    if story is None:
+        world = demo_world(DEMO_EVENTS if events is None else events, first_day)
+        told = Story(steps=demo_story(world).steps, settings=base)
+    else:
+        told = read_story(_text(story), str(story), base)
+        wanted = told.events if events is None else events
+        world = demo_world(DEMO_EVENTS if wanted is None else wanted, first_day)
+        check_story(told, world)
+    last = changed_settings(told.settings, dict(setting_from(text) for text in settings))
+    return Service(world, settings=last, story=told.steps, faults=[fault_from(text) for text in faults])
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except OSError as wrong:
+        raise SandboxInputError(f"{path}: cannot be read: {wrong.strerror}") from None
+    except UnicodeDecodeError as wrong:
+        raise SandboxInputError(f"{path}: cannot be read: it is not UTF-8 from byte {wrong.start + 1} on") from None
 
 
 def setting_from(text: str) -> tuple[str, Json]:
     """`name=value`, the value as in a story."""
     name, equals, value = text.partition("=")
     if not equals:
-        raise SettingsError(f"{text!r} is no setting: write name=value")
+        raise SandboxInputError(f"{text!r} is no setting: write name=value")
     return name.strip(), value_from(value)
 
 
-def fault_of(text: str) -> Fault:
+def fault_from(text: str) -> Fault:
     """A fault in a line: `{kind: …}` as in a story, or `KIND [METHOD] [PATH] [name=value …]`."""
     if text.lstrip().startswith("{"):
-        given = value_from(text)
-        return fault_from(given if isinstance(given, Mapping) else {})
+        return read_as(Fault, value_from(text), ("fault",))
     kind, *words = text.split() or [""]
-    whole: dict[str, Json] = {"kind": kind}
     match: dict[str, Json] = {}
     params: dict[str, Json] = {}
+    fault: dict[str, Json] = {"kind": kind, "match": match, "params": params}
     for word in words:
         name, equals, value = word.partition("=")
         if equals and name.isidentifier():
-            _put(name, value_from(value), whole, match, params)
+            part = fault if name in FAULT_KEYS else match if name in MATCH_KEYS else params
+            part[name] = value_from(value)
         elif "/" in word or word.startswith("^"):
             match["path"] = word
         else:
             match["method"] = word.upper()
-    return fault_from({**whole, "match": match, "params": params})
-
-
-def _put(name: str, value: Json, whole: dict[str, Json], match: dict[str, Json], params: dict[str, Json]) -> None:
-    for known, place in ((_OF_FAULT, whole), (_OF_MATCH, match), (PARAMS, params)):
-        if name in known:
-            place[name] = value
-            return
-    raise FaultError(f"unknown word {name!r} in a fault{nearest(name, sorted({*_OF_FAULT, *_OF_MATCH, *PARAMS}))}")
-
-
-def built(story: Path | None, events: int | None, first_day: datetime, start: Start | None = None) -> Service:
-    """The service that tells this story, or the built-in one. Raises StoryError when it cannot be told."""
-    begins = start or Start()
-    dialect = changed_settings(Settings(), DIALECTS[begins.dialect].settings)
-    if story is None:
-        world = demo_world(DEMO_EVENTS if events is None else events, first_day)
-        told = Story(steps=demo_story(world).steps, settings=dialect)
-    else:
-        told = _read(story, dialect)
-        if events is None:
-            events = DEMO_EVENTS if told.events is None else told.events
-        world = demo_world(events, first_day)
-        check_story(told, world)
-    settings = changed_settings(told.settings, begins.settings)
-    return Service(world, settings=settings, story=told.steps, faults=begins.faults)
-
-
-def _read(path: Path, base: Settings) -> Story:
-    try:
-        return read_story(path.read_text("utf-8"), str(path), base)
-    except OSError as wrong:
-        raise StoryError(f"{path}: cannot be read: {wrong.strerror}") from None
-    except UnicodeDecodeError as wrong:
-        raise StoryError(f"{path}: cannot be read: it is not UTF-8 from byte {wrong.start + 1} on") from None
-
-
-__all__ = ["KINDS", "Start", "built", "fault_of", "setting_from", "start_from"]
+    return read_as(Fault, fault, ("fault",))

@@ -17,7 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from worker.sandbox.settings import Answer, Cut, Delivery, Json, Record, Settings, TwinRequest, User, filled
+from worker.sandbox.exchange import Delivery, Hang, Json, Record, TwinAnswer, TwinRequest
+from worker.sandbox.settings import Settings, User, filled
 
 ALWAYS = -math.inf
 HISTORY_S = 3600.0
@@ -38,7 +39,7 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Happening:
-    """One event of one partner with all that hangs on it. `suggested` None: worked out from the clusters."""
+    """One event of one partner with all that hangs on it. `suggested_tcs` None: worked out from the clusters."""
 
     record: Record
     setup: Record | None = None
@@ -46,7 +47,7 @@ class Happening:
     campaigns: tuple[Record, ...] = ()
     tc_run_id: int = 1
     clusters: tuple[Record, ...] = ()
-    suggested: tuple[Record, ...] | None = None
+    suggested_tcs: tuple[Record, ...] | None = None
     defaults: Record = field(default_factory=dict)
     lower_limit: float = 0.0
     upper_limit: float = 1000.0
@@ -75,10 +76,8 @@ class Tenant:
     events: tuple[Happening, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Version:
-    at_s: float
-    happening: Happening | None
+Version = tuple[float, Happening | None]
+"""From which moment on an event was so; None: it was not there."""
 
 
 class World:
@@ -95,7 +94,7 @@ class World:
 
     def add_tenant(self, tenant: Tenant) -> None:
         self._tenants[tenant.partner_id] = self._seeds[tenant.partner_id] = tenant
-        self._versions[tenant.partner_id] = {each.eid: [Version(at_s=ALWAYS, happening=each)] for each in tenant.events}
+        self._versions[tenant.partner_id] = {each.eid: [(ALWAYS, each)] for each in tenant.events}
         self._order.pop(tenant.partner_id, None)
 
     @property
@@ -114,27 +113,25 @@ class World:
 
     def at(self, partner: str, eid: str, as_of_s: float | None = None) -> Happening | None:
         """The event as it is, or as it was at a moment of the past."""
-        versions = self._versions.get(partner, {}).get(eid, [])
-        for version in reversed(versions):
-            if as_of_s is None or version.at_s <= as_of_s:
-                return version.happening
+        for since_s, happening in reversed(self._versions.get(partner, {}).get(eid, [])):
+            if as_of_s is None or since_s <= as_of_s:
+                return happening
         return None
 
     def put(self, partner: str, eid: str, happening: Happening | None, at_s: float) -> None:
         """Appends a version; None takes the event away. What is older than anyone may ask for is let go."""
         versions = self._versions[partner].setdefault(eid, [])
-        before = versions[-1].happening if versions else None
-        versions.append(Version(at_s=at_s, happening=happening))
-        if len(versions) > MAX_VERSIONS or (len(versions) > 2 and versions[1].at_s < at_s - HISTORY_S):
+        before = versions[-1][1] if versions else None
+        versions.append((at_s, happening))
+        if len(versions) > MAX_VERSIONS or (len(versions) > 2 and versions[1][0] < at_s - HISTORY_S):
             del versions[0]
         if _place(before) != _place(happening):
             self._order.pop(partner, None)
 
     def order(self, partner: str, as_of_s: float | None = None) -> tuple[str, ...]:
         """The ids of the partner's events, by start and id, so that paging is stable while nothing comes or goes."""
-        known = self._order.get(partner) if as_of_s is None else None
-        if known is not None:
-            return known
+        if as_of_s is None and partner in self._order:
+            return self._order[partner]
         present = [found for eid in self._versions[partner] if (found := self.at(partner, eid, as_of_s))]
         order = tuple(each.eid for each in sorted(present, key=_place))
         if as_of_s is None:
@@ -164,10 +161,6 @@ def _place(happening: Happening | None) -> tuple[str, str]:
 def same_cluster(campaign: Record, tc: Json, tc_run_id: Json) -> bool:
     """A campaign is named by cluster and run; the run may be spelled as a number or as text (API section 2.1)."""
     return campaign.get("tc") == tc and str(campaign.get("tc_run_id")) == str(tc_run_id)
-
-
-def merged(first: Record | None, second: Record) -> Mapping[str, Json]:
-    return {**(first or {}), **second}
 
 
 # The books: what was asked of the service, and what really took effect, kept apart from what was answered.
@@ -333,18 +326,12 @@ class Refusal(Exception):
         self.message = message
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Session:
-    user: User
-    expires_at_s: float
-
-
 class Sessions:
     """The tokens that were given out."""
 
     def __init__(self) -> None:
         self._number = 0
-        self._access: dict[str, Session] = {}
+        self._access: dict[str, tuple[User, float]] = {}
         self._refresh: dict[str, User] = {}
 
     def sign_in(self, body: Json, settings: Settings, partners: tuple[str, ...], now_s: float) -> Record:
@@ -370,8 +357,8 @@ class Sessions:
     def user_of(self, authorization: str | None, now_s: float) -> User | None:
         """Who carries this header; None when it is missing, made up or expired."""
         scheme, _, token = (authorization or "").partition(" ")
-        session = self._access.get(token) if scheme == "Bearer" else None
-        return session.user if session is not None and now_s < session.expires_at_s else None
+        user, expires_at_s = self._access.get(token, (None, 0.0))
+        return user if scheme == "Bearer" and now_s < expires_at_s else None
 
     def revoke_access(self) -> None:
         """Every access token expires at once; refresh tokens stay."""
@@ -386,7 +373,7 @@ class Sessions:
         self, user: User, refresh: str, settings: Settings, partners: tuple[str, ...], now_s: float
     ) -> dict[str, Json]:
         access = self._token({"sub": user.username, "use": "access"})
-        self._access[access] = Session(user=user, expires_at_s=now_s + settings.token_lifetime_s)
+        self._access[access] = user, now_s + settings.token_lifetime_s
         own = partners if user.partners is None else user.partners
         groups = [*user.groups[:1], *own, *user.groups[1:]]
         return {
@@ -416,7 +403,6 @@ def _encoded(part: Record) -> str:
 # Never answers differently because of what it saw. Never judges what is inside the client.
 
 READ_FLOOR_S = 3.0
-FLOOR_TOLERANCE_S = 0.0
 FIRST_TASK_WAIT_S = 2.0
 MAX_TASK_READS = 6
 MAX_LIMIT = 1000
@@ -471,61 +457,24 @@ class Watch:
         if request.is_sign_in:
             return
         if request.segments != ("status", ""):
-            self._judge_headers(request, at_s)
-        self._judge_quiet(request, at_s)
-        if request.method != "GET":
-            return
-        self._judge_limit(request, at_s)
-        if _is_task(request):
-            self._judge_task(request, at_s)
-        else:
-            self._judge_floor(request, at_s)
-
-    def left(self, request: TwinRequest, delivery: Delivery, arrived_s: float) -> None:
-        """Notes when the request ended: with its answer, with its cut, or (nobody knows) with its arrival."""
-        ended_s = arrived_s + delivery.delay_s if isinstance(delivery, Answer | Cut) else arrived_s
-        if request.method == "GET":
-            self._read_ended_s[request.resource] = ended_s
-            if _is_task(request) and (task := self._tasks.get(_task_key(request))):
-                task.last_s = ended_s
-                task.reads += 1
-        elif request.method == "PUT" and request.segments[-1:] == ("client_campaign_status",):
-            self._tasks[_task_key(request)] = _TaskReads(last_s=ended_s)
-        if isinstance(delivery, Answer) and delivery.status == 429 and not request.is_sign_in:
-            self._keep_quiet(request, delivery, ended_s)
-
-    def _keep_quiet(self, request: TwinRequest, answer: Answer, ended_s: float) -> None:
-        wait = answer.headers.get("retry-after", "")
-        if wait.isdigit():
-            self._quiet[request.partner] = (ended_s, ended_s + float(wait))
-
-    def _note(self, kind: ViolationKind, request: TwinRequest, at_s: float, detail: str) -> None:
-        self.violations.append(
-            Violation(
-                kind=kind, at_s=at_s, partner=request.partner, method=request.method, path=request.path, detail=detail
-            )
-        )
-
-    def _judge_headers(self, request: TwinRequest, at_s: float) -> None:
-        if not request.headers.get("authorization"):
-            self._note("missing_authorization", request, at_s, "no Authorization header")
-        if not request.partner:
-            self._note("missing_partner", request, at_s, "no X-Preferred-Partner-Id header")
-
-    def _judge_quiet(self, request: TwinRequest, at_s: float) -> None:
+            if not request.headers.get("authorization"):
+                self._note("missing_authorization", request, at_s, "no Authorization header")
+            if not request.partner:
+                self._note("missing_partner", request, at_s, "no X-Preferred-Partner-Id header")
         since_s, until_s = self._quiet.get(request.partner, (0.0, 0.0))
         if since_s + UNDER_WAY_S < at_s < until_s:
             self._note("retry_after", request, at_s, f"asked to wait for {until_s - at_s:g} s more")
-
-    def _judge_limit(self, request: TwinRequest, at_s: float) -> None:
+        if request.method != "GET":
+            return
         for key, value in request.query:
             if key == "limit" and value.isascii() and value.isdigit() and (len(value) > 9 or int(value) > MAX_LIMIT):
                 self._note("limit_too_large", request, at_s, f"limit={value}, at most {MAX_LIMIT}")
-
-    def _judge_floor(self, request: TwinRequest, at_s: float) -> None:
+        if _is_task(request):
+            self._judge_task(request, at_s)
+            return
         ended_s = self._read_ended_s.get(request.resource)
         # Added and not subtracted: a client that waits until ended + 3 must not fail by a rounding error.
-        if ended_s is not None and at_s < ended_s + READ_FLOOR_S - FLOOR_TOLERANCE_S:
+        if ended_s is not None and at_s < ended_s + READ_FLOOR_S:
             self._note("read_floor", request, at_s, f"{at_s - ended_s:g} s after its last answer")
 
     def _judge_task(self, request: TwinRequest, at_s: float) -> None:
@@ -536,6 +485,26 @@ class Watch:
             self._note("task_too_often", request, at_s, f"read {task.reads} times since the PUT already")
         elif at_s < task.last_s + task.wait_s:
             self._note("task_too_soon", request, at_s, f"{at_s - task.last_s:g} s, expected {task.wait_s:g} s")
+
+    def left(self, request: TwinRequest, delivery: Delivery, arrived_s: float) -> None:
+        """Notes when the request ended: with its answer, with its cut, or (nobody knows) with its arrival."""
+        ended_s = arrived_s if isinstance(delivery, Hang) else arrived_s + delivery.delay_s
+        if request.method == "GET":
+            self._read_ended_s[request.resource] = ended_s
+            if _is_task(request) and (task := self._tasks.get(_task_key(request))):
+                task.last_s = ended_s
+                task.reads += 1
+        elif request.method == "PUT" and request.segments[-1:] == ("client_campaign_status",):
+            self._tasks[_task_key(request)] = _TaskReads(last_s=ended_s)
+        if isinstance(delivery, TwinAnswer) and delivery.status == 429 and not request.is_sign_in:
+            wait = delivery.headers.get("retry-after", "")
+            if wait.isdigit():
+                self._quiet[request.partner] = (ended_s, ended_s + float(wait))
+
+    def _note(self, kind: ViolationKind, request: TwinRequest, at_s: float, detail: str) -> None:
+        method, path = request.method, request.path
+        found = Violation(kind=kind, at_s=at_s, partner=request.partner, method=method, path=path, detail=detail)
+        self.violations.append(found)
 
 
 def _is_task(request: TwinRequest) -> bool:

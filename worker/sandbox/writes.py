@@ -1,10 +1,8 @@
-"""Rows that write to events, setups and campaigns (API sections 3.2 and 4.5).
+"""Rows that write: to events, setups and campaigns (API sections 3.2 and 4.5), series, sales and media.
 
 Each write takes effect through the one door of its call, with the target that it is about. None of them knows of
 idempotency keys, because the service has none: the same write that comes twice takes effect twice wherever the
 document does not forbid it.
-
-Never asks whether a write makes sense for the client.
 """
 
 from __future__ import annotations
@@ -12,11 +10,10 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
 
-from worker.sandbox.reads import GOALS, Call, Later, Result, is_whole, range_for, setup_record
-from worker.sandbox.settings import Json, Record
-from worker.sandbox.world import Deed, Happening, Refusal, Task, merged, same_cluster
+from worker.sandbox.exchange import Json, Record
+from worker.sandbox.reads import GOALS, Call, Result, is_whole, range_for, setup_record, siblings
+from worker.sandbox.world import Deed, Happening, Refusal, Task, same_cluster
 
 SETUP = "setup"
 CAMPAIGNS = "campaign:"
@@ -24,9 +21,9 @@ CLIENT_STATUS = "client_campaign_status"
 FRONTEND_STATUSES = ("DEFAULT", "FLAGGED", "HIDDEN", "CANCELLED")
 FE_STATUSES = ("RUNNING", "CANCELLED")
 BOOST_CHECKED_DAYS = 30
+EDITABLE = frozenset({"title", "city", "venue_name", "hall_name", "category", "start_date_time", "capacity"})
 
-StatusField = Literal["client_campaign_status", "campaign_optimisation_status", "ad_campaign_optimisation_status"]
-VALUES: Mapping[StatusField, tuple[str, str]] = {
+VALUES: Mapping[str, tuple[str, str]] = {
     "client_campaign_status": ("RUNNING", "PAUSED"),
     "campaign_optimisation_status": ("ON", "OFF"),
     "ad_campaign_optimisation_status": ("ON", "OFF"),
@@ -44,7 +41,7 @@ def client_campaign_status(call: Call) -> Result:
     """204 at once; the work behind it is a task whose state can be read. The effect lands at once or with the task."""
     found = call.event()
     settings = call.settings
-    value = _wanted(call, found, "client_campaign_status")
+    value = _wanted(call, found, CLIENT_STATUS)
     fails = settings.task_fails or found.task_fails
     done_at_s = call.now_s + settings.task_duration_s
     result = settings.task_failed if fails else settings.task_succeeded
@@ -55,40 +52,23 @@ def client_campaign_status(call: Call) -> Result:
     if settings.task_effect == "at_once":
         _set_field(call, CLIENT_STATUS, value, call.now_s)
         return Result(status=204)
-    land = Later(after_s=settings.task_duration_s, land=lambda at_s: _set_field(call, CLIENT_STATUS, value, at_s))
-    return Result(status=204, later=(land,))
+    return Result(
+        status=204, later=(settings.task_duration_s, lambda at_s: _set_field(call, CLIENT_STATUS, value, at_s))
+    )
 
 
-def campaign_optimisation_status(call: Call) -> Result:
-    return _optimisation(call, "campaign_optimisation_status")
-
-
-def ad_campaign_optimisation_status(call: Call) -> Result:
-    return _optimisation(call, "ad_campaign_optimisation_status")
-
-
-def _optimisation(call: Call, name: StatusField) -> Result:
+def optimisation_status(call: Call) -> Json:
+    """The field of the event, or that of its ad campaigns: the path says which."""
+    name = call.request.segments[-1]
     value = _wanted(call, call.event(), name)
     _set_field(call, name, value, call.now_s)
-    return Result(body={"eid": call.eid, name: value})
+    return {"eid": call.eid, name: value}
 
 
-def _wanted(call: Call, found: Happening, name: StatusField) -> str:
+def _wanted(call: Call, found: Happening, name: str) -> str:
     """The value that the write asks for; under toggle semantics, the other one, whatever it asks for."""
-    semantics, template = {
-        "client_campaign_status": (
-            call.settings.client_campaign_status_semantics,
-            call.settings.client_campaign_status_query,
-        ),
-        "campaign_optimisation_status": (
-            call.settings.campaign_optimisation_status_semantics,
-            call.settings.campaign_optimisation_status_query,
-        ),
-        "ad_campaign_optimisation_status": (
-            call.settings.ad_campaign_optimisation_status_semantics,
-            call.settings.ad_campaign_optimisation_status_query,
-        ),
-    }[name]
+    semantics = getattr(call.settings, f"{name}_semantics")
+    template = getattr(call.settings, f"{name}_query")
     first, second = VALUES[name]
     if semantics == "toggle":
         return second if found.record.get(name) == first else first
@@ -106,7 +86,7 @@ def _set_field(call: Call, name: str, value: str, at_s: float) -> None:
     call.take_effect(deed, found.with_fields({name: value}), at_s)
 
 
-def setup_frontend_status(call: Call) -> Result:
+def setup_frontend_status(call: Call) -> Json:
     found = call.event()
     value = call.templated_either(call.settings.frontend_status_query, call.settings.frontend_status_body).get("value")
     if value not in FRONTEND_STATUSES:
@@ -120,10 +100,10 @@ def setup_frontend_status(call: Call) -> Result:
         frees=("last_updated_on_fe",),
     )
     call.take_effect(deed, found.with_fields({"frontend_status": value}))
-    return Result(body={"eid": call.eid, "frontend_status": value})
+    return {"eid": call.eid, "frontend_status": value}
 
 
-def last_updated_on_fe(call: Call) -> Result:
+def last_updated_on_fe(call: Call) -> Json:
     """The second step of a frontend_status write, on the other service. What it leaves cannot be read back."""
     found = call.event()
     given = call.templated_either(call.settings.last_updated_on_fe_query, call.settings.last_updated_on_fe_body)
@@ -138,7 +118,7 @@ def last_updated_on_fe(call: Call) -> Result:
         after=value,
     )
     call.take_effect(deed, replace(found, last_updated_on_fe=value))
-    return Result(body={"eid": call.eid})
+    return {"eid": call.eid}
 
 
 # Setup processes
@@ -157,18 +137,18 @@ def create_setup(call: Call) -> Result:
     return Result(status=call.settings.create_setup_status, body=setup_record(call, after))
 
 
-def update_setup(call: Call) -> Result:
+def update_setup(call: Call) -> Json:
     found = call.event()
     if found.setup is None:
         raise Refusal(404, "error.not_found", "no draft of this event")
     if found.published:
         raise conflict("this setup is published")
-    after = replace(found, setup=merged(found.setup, _setup_fields(call)))
+    after = replace(found, setup={**found.setup, **_setup_fields(call)})
     call.take_effect(_setup_deed(call, "update_setup", found, after), after)
-    return Result(body=setup_record(call, after))
+    return setup_record(call, after)
 
 
-def boost(call: Call) -> Result:
+def boost(call: Call) -> Json:
     """Publishes: the setup goes live and a campaign starts for each cluster. 200 and not 201 (API section 3.2)."""
     found = call.event()
     settings = call.settings
@@ -187,15 +167,15 @@ def boost(call: Call) -> Result:
     after = replace(found, published=True, campaigns=(*found.campaigns, *started)).with_fields(fields)
     deed = _setup_deed(call, "boost", found, after)
     call.take_effect(replace(deed, frees=(CAMPAIGNS, CLIENT_STATUS)), after)
-    return Result(body=setup_record(call, after))
+    return setup_record(call, after)
 
 
-def reset_campaigns_setup(call: Call) -> Result:
+def reset_campaigns_setup(call: Call) -> Json:
     found = call.event()
     kept = found.setup if call.settings.reset_setup_result == "draft" else None
     after = replace(found, setup=kept, published=False, campaigns=())
     call.take_effect(replace(_setup_deed(call, "reset_setup", found, after), frees=(CAMPAIGNS,)), after)
-    return Result(body={"eid": call.eid})
+    return {"eid": call.eid}
 
 
 def _setup_fields(call: Call) -> dict[str, Json]:
@@ -231,7 +211,7 @@ def _setup_value(found: Happening) -> Json:
 # Campaigns
 
 
-def campaigns_setup(call: Call) -> Result:
+def campaigns_setup(call: Call) -> Json:
     """Edits one cluster of a published setup, named by event, cluster and run (API section 2.6)."""
     body = call.json_body()
     if not {"eid", "tc", "tc_run_id"} <= body.keys():
@@ -244,9 +224,9 @@ def campaigns_setup(call: Call) -> Result:
     if not known and call.settings.edit_unknown_cluster == "not_found":
         raise Refusal(404, "error.not_found", "no campaign of this cluster")
     edits = {key: _kept(call, value) for key, value in body.items() if key not in ("eid", "tc", "tc_run_id")}
-    edited = merged(known[0] if known else _campaign(found, tc, tc_run_id, 0), edits)
+    edited = {**(known[0] if known else _campaign(found, tc, tc_run_id, 0)), **edits}
     if known:
-        kept = tuple(merged(each, edits) if same_cluster(each, tc, tc_run_id) else each for each in found.campaigns)
+        kept = tuple({**each, **edits} if same_cluster(each, tc, tc_run_id) else each for each in found.campaigns)
     else:
         kept = (*found.campaigns, edited)
     deed = Deed(
@@ -257,7 +237,7 @@ def campaigns_setup(call: Call) -> Result:
         after=edited,
     )
     call.take_effect(deed, replace(found, campaigns=kept))
-    return Result(body={"eid": found.eid, **edited})
+    return {"eid": found.eid, **edited}
 
 
 def create_campaign(call: Call) -> Result:
@@ -313,21 +293,14 @@ def _campaign(found: Happening, tc: Json, tc_run_id: Json, index: int) -> Record
 # Series
 
 
-def series_add(call: Call) -> Result:
-    return _series(call, "series_add")
-
-
-def series_remove(call: Call) -> Result:
-    return _series(call, "series_remove")
-
-
-def _series(call: Call, operation: Literal["series_add", "series_remove"]) -> Result:
+def change_series(call: Call) -> Json:
+    """POST adds events to the series, DELETE takes them out."""
     found = call.event()
     asked = call.several("event_series")
     if not asked:
         raise call.invalid("event_series is required")
-    siblings = found.record.get("campaign_event_series")
-    before = [str(each) for each in siblings] if isinstance(siblings, list | tuple) else []
+    before = siblings(found)
+    operation = "series_add" if call.request.method == "POST" else "series_remove"
     if operation == "series_add":
         for eid in asked:
             call.event(eid)
@@ -336,4 +309,64 @@ def _series(call: Call, operation: Literal["series_add", "series_remove"]) -> Re
         after = [eid for eid in before if eid not in asked]
     deed = Deed(eid=call.eid, operation=operation, target="series", before=before, after=after)
     call.take_effect(deed, found.with_fields({"campaign_event_series": after}))
-    return Result(body={"eid": call.eid, "campaign_event_series": after})
+    return {"eid": call.eid, "campaign_event_series": after}
+
+
+# Events' metadata, sales and media
+
+
+def edit_event(call: Call) -> Json:
+    """The event-ingest service's edit: what is in the query becomes the event's metadata."""
+    event_type, product = call.needed("event_type"), call.needed("partner_product")
+    found = call.event()
+    edits: dict[str, Json] = {"event_type": event_type, "partner_product": product}
+    for key, value in call.request.query:
+        if key in EDITABLE:
+            edits[key] = int(value) if key == "capacity" and is_whole(value) else value
+    before = {key: found.record.get(key) for key in edits}
+    deed = Deed(eid=call.eid, operation="edit_event", target="metadata", before=before, after=edits)
+    call.take_effect(deed, found.with_fields(edits))
+    return {"eid": call.eid, **edits}
+
+
+def ingest_summary(call: Call) -> Json:
+    body = call.json_body()
+    given = body.get("rows")
+    if "eid" not in body or not isinstance(given, list):
+        raise call.invalid("eid and rows are required")
+    rows = tuple(row for row in given if isinstance(row, Mapping))
+    return _add_sales(call, call.event(str(body["eid"])), rows, "ingest_summary")
+
+
+def ingest_excel(call: Call) -> Json:
+    """The file is not opened: one row says that it came and how large it was."""
+    found = call.event(call.needed("eid"))
+    row = {"date": "1970-01-01", "tickets": 0, "revenue": 0.0, "file_bytes": len(call.request.body)}
+    return _add_sales(call, found, (row,), "ingest_excel")
+
+
+def sales_edit_upload(call: Call) -> Json:
+    deed = Deed(eid="", operation="sales_edit", target="sales_edit", before=None, after=len(call.request.body))
+    call.take_effect(deed)
+    return {"accepted_bytes": len(call.request.body)}
+
+
+def clear_sales(call: Call) -> Json:
+    found = call.event(call.needed("eid"))
+    deed = Deed(eid=found.eid, operation="clear_sales", target="sales", before=len(found.sales), after=0)
+    call.take_effect(deed, replace(found, sales=()))
+    return {"eid": found.eid}
+
+
+def _add_sales(call: Call, found: Happening, rows: tuple[Record, ...], operation: str) -> Result:
+    after = replace(found, sales=(*found.sales, *rows))
+    deed = Deed(eid=found.eid, operation=operation, target="sales", before=len(found.sales), after=len(after.sales))
+    call.take_effect(deed, after)
+    return Result(status=201, body={"eid": found.eid, "rows": len(rows)})
+
+
+def upload_media(call: Call) -> Result:
+    number = sum(1 for effect in call.books.effects if effect.operation == "upload_media") + 1
+    deed = Deed(eid="", operation="upload_media", target="media", before=None, after=len(call.request.body))
+    call.take_effect(deed)
+    return Result(status=201, body={"id": f"media-{number}"})

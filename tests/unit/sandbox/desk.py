@@ -9,9 +9,10 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from worker.sandbox.changes import EventChange, Step
+from worker.sandbox.exchange import Delivery, Host, TwinAnswer, TwinRequest
 from worker.sandbox.faults import Fault
 from worker.sandbox.service import Service
-from worker.sandbox.settings import Answer, Delivery, Host, Settings, TwinRequest
+from worker.sandbox.settings import Settings
 from worker.sandbox.start import FIRST_PARTNER, demo_world
 from worker.sandbox.world import World
 
@@ -42,7 +43,7 @@ class Desk:
 
     def sign_in(self) -> Any:  # noqa: ANN401  # JSON, as it came
         answer = self.send("POST", "/auth", body={"username": "sandbox", "password": "sandbox"})
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, TwinAnswer)
         tokens = json.loads(answer.body)
         self.token = tokens.get("AccessToken", "")
         return tokens
@@ -62,14 +63,14 @@ class Desk:
     def send(self, method: str, target: str, body: object = None, host: Host = "api") -> Delivery:
         return self.service.answer(self.request(method, target, body, host), self.now_s)
 
-    def send_with(self, headers: Mapping[str, str], method: str, target: str) -> Answer:
+    def send_with(self, headers: Mapping[str, str], method: str, target: str) -> TwinAnswer:
         found = self.service.answer(replace(self.request(method, target), headers=headers), self.now_s)
-        assert isinstance(found, Answer)
+        assert isinstance(found, TwinAnswer)
         return found
 
-    def answer(self, method: str, target: str, body: object = None, host: Host = "api") -> Answer:
+    def answer(self, method: str, target: str, body: object = None, host: Host = "api") -> TwinAnswer:
         found = self.send(method, target, body, host)
-        assert isinstance(found, Answer), found
+        assert isinstance(found, TwinAnswer), found
         return found
 
     def status(self, method: str, target: str, body: object = None, host: Host = "api") -> int:

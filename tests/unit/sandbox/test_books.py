@@ -103,7 +103,7 @@ def test_the_same_event_id_of_another_partner_is_another_target() -> None:
 
 def test_another_spelling_of_the_same_write_is_the_same_write() -> None:
     desk = Desk()
-    desk.change("e2", parts={"setup": {"goal": "ROAS", "total_budget": 1}})
+    desk.change("e2", setup={"goal": "ROAS", "total_budget": 1})
     desk.status("PUT", "/setup_processes/e2", b'{"goal": "ROAS", "total_budget": 5}')
     desk.status("PUT", "/setup_processes/%652", b'{"total_budget":5,"goal":"ROAS"}')
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.unit.sandbox.desk import Desk
-from worker.sandbox.faults import KINDS, Fault, FaultError, Kind, Match, fault_from
-from worker.sandbox.settings import Answer, Cut, Delivery, Hang
+from worker.sandbox.exchange import Cut, Delivery, Hang, TwinAnswer
+from worker.sandbox.faults import KINDS, Fault, Kind, Match
+from worker.sandbox.settings import SandboxInputError, read_as
 from worker.sandbox.start import SECOND_PARTNER
 
 PAUSE = "/events/e1/client_campaign_status?client_campaign_status=PAUSED"
@@ -23,20 +24,20 @@ def met(kind: Kind, method: str = "PUT", target: str = PAUSE, **params: object) 
 @pytest.mark.parametrize(
     ("kind", "delivery", "effects", "reason"),
     [
-        ("answer_before", Answer, 0, "an answer, and nothing behind it"),
-        ("answer_after", Answer, 1, "an answer that hides an effect"),
+        ("answer_before", TwinAnswer, 0, "an answer, and nothing behind it"),
+        ("answer_after", TwinAnswer, 1, "an answer that hides an effect"),
         ("no_connection", Cut, 0, "no byte left the client"),
         ("cut_before", Cut, 0, "the request was lost with the connection"),
         ("cut_after", Cut, 1, "only the answer was lost"),
         ("cut_body", Cut, 1, "half of the answer was lost"),
         ("hang_before", Hang, 0, "never looked at"),
         ("hang_after", Hang, 1, "done, and never answered"),
-        ("late_effect", Answer, 0, "not yet"),
-        ("expired_token", Answer, 0, "401 comes before everything"),
-        ("storm", Answer, 0, "too many requests"),
-        ("garbage", Answer, 1, "the effect is real, the answer is not"),
-        ("null_body", Answer, 1, "likewise"),
-        ("slow", Answer, 1, "slow is not lost"),
+        ("late_effect", TwinAnswer, 0, "not yet"),
+        ("expired_token", TwinAnswer, 0, "401 comes before everything"),
+        ("storm", TwinAnswer, 0, "too many requests"),
+        ("garbage", TwinAnswer, 1, "the effect is real, the answer is not"),
+        ("null_body", TwinAnswer, 1, "likewise"),
+        ("slow", TwinAnswer, 1, "slow is not lost"),
     ],
 )
 def test_a_fault_is_about_the_answer_or_the_effect(kind: Kind, delivery: type, effects: int, reason: str) -> None:
@@ -58,8 +59,8 @@ def test_answers_of_before_and_after_look_alike_to_the_client() -> None:
 def test_a_retry_after_is_there_only_when_asked_for() -> None:
     without, given = met("answer_before")[1], met("answer_before", retry_after=7)[1]
 
-    assert isinstance(without, Answer)
-    assert isinstance(given, Answer)
+    assert isinstance(without, TwinAnswer)
+    assert isinstance(given, TwinAnswer)
     assert "retry-after" not in without.headers
     assert given.headers["retry-after"] == "7"
 
@@ -164,7 +165,7 @@ def test_a_stale_listing_does_not_know_a_new_event_and_still_knows_a_removed_one
 def test_garbage_is_html_with_a_200() -> None:
     _, found = met("garbage", "GET", "/events/e1")
 
-    assert isinstance(found, Answer)
+    assert isinstance(found, TwinAnswer)
     assert (found.status, found.headers["content-type"]) == (200, "text/html")
     with pytest.raises(ValueError, match="Expecting value"):
         json.loads(found.body)
@@ -173,7 +174,7 @@ def test_garbage_is_html_with_a_200() -> None:
 def test_cut_json_is_a_whole_answer_with_half_a_text() -> None:
     _, found = met("cut_json", "GET", "/events/e1")
 
-    assert isinstance(found, Answer)
+    assert isinstance(found, TwinAnswer)
     with pytest.raises(ValueError, match=r"Unterminated|Expecting"):
         json.loads(found.body)
 
@@ -182,7 +183,7 @@ def test_cut_json_is_a_whole_answer_with_half_a_text() -> None:
 def test_named_fields_go_missing_from_a_record_and_from_every_item(target: str) -> None:
     desk, found = met("missing_fields", "GET", target, fields=["status", "benchmark.prediction"])
 
-    assert isinstance(found, Answer)
+    assert isinstance(found, TwinAnswer)
     body = json.loads(found.body)
     for event in body.get("items", [body]):
         assert "status" not in event
@@ -194,8 +195,8 @@ def test_named_fields_get_another_type_or_the_value_that_is_given() -> None:
     _, found = met("wrong_types", "GET", "/events/e1", fields=["status", "capacity"])
     _, given = met("wrong_types", "GET", "/events/?limit=1", fields={"status": None})
 
-    assert isinstance(found, Answer)
-    assert isinstance(given, Answer)
+    assert isinstance(found, TwinAnswer)
+    assert isinstance(given, TwinAnswer)
     assert isinstance(json.loads(found.body)["status"], int)
     assert isinstance(json.loads(found.body)["capacity"], str)
     assert json.loads(given.body)["items"][0]["status"] is None
@@ -204,7 +205,7 @@ def test_named_fields_get_another_type_or_the_value_that_is_given() -> None:
 def test_half_a_page_keeps_its_numbers_and_loses_its_items() -> None:
     _, found = met("half_page", "GET", "/events/?limit=8")
 
-    assert isinstance(found, Answer)
+    assert isinstance(found, TwinAnswer)
     body = json.loads(found.body)
     assert (body["total"], len(body["items"])) == (8, 4)
 
@@ -231,15 +232,15 @@ def test_any_answer_can_be_slow() -> None:
     _, slow = met("slow", "GET", "/events/e1", delay_s=12)
     _, hidden = met("answer_after", delay_s=3)
 
-    assert isinstance(slow, Answer)
-    assert isinstance(hidden, Answer)
+    assert isinstance(slow, TwinAnswer)
+    assert isinstance(hidden, TwinAnswer)
     assert (slow.delay_s, hidden.delay_s) == (12, 3)
 
 
 def test_an_expired_token_stays_expired_until_one_signs_in_again() -> None:
     desk, found = met("expired_token")
 
-    assert isinstance(found, Answer)
+    assert isinstance(found, TwinAnswer)
     assert (found.status, json.loads(found.body)["error"]) == (401, "error.auth.missing_token")
     assert desk.pause("e1") == 401
     desk.sign_in()
@@ -279,7 +280,7 @@ def test_faults_can_be_taken_back() -> None:
 def test_every_kind_can_be_written_down(kind: Kind) -> None:
     written = {"kind": kind, "match": {"method": "PUT", "path": "/events/"}, "params": {"status": 500}, "times": 2}
 
-    assert fault_from(written) == Fault(
+    assert read_as(Fault, written) == Fault(
         kind=kind, match=Match(method="PUT", path="/events/"), params={"status": 500}, times=2
     )
 
@@ -288,18 +289,18 @@ def test_every_kind_can_be_written_down(kind: Kind) -> None:
     ("written", "message"),
     [
         ({"kind": "answer_bevore"}, "did you mean 'answer_before'"),
-        ({}, "unknown kind of fault None"),
+        ({}, "kind is missing"),
         ({"kind": "slow", "tims": 2}, "did you mean 'times'"),
         ({"kind": "slow", "match": {"pth": "x"}}, "did you mean 'path'"),
-        ({"kind": "slow", "match": "PUT"}, "match of a fault is a map"),
-        ({"kind": "slow", "match": {"path": "("}}, "is a regular expression, and"),
-        ({"kind": "slow", "match": {"host": "cdn"}}, "unknown host 'cdn'"),
+        ({"kind": "slow", "match": "PUT"}, "match cannot be 'PUT': expected an object"),
+        ({"kind": "slow", "match": {"path": "("}}, r"path is a regular expression, and '\(' is none"),
+        ({"kind": "slow", "match": {"host": "cdn"}}, "host cannot be 'cdn'; known: api, cr, media"),
         ({"kind": "slow", "params": {"delay": 2}}, "did you mean 'delay_s'"),
-        ({"kind": "slow", "params": 3}, "params of a fault is a map"),
-        ({"kind": "slow", "times": "often"}, "times of a fault is a number"),
-        ({"kind": "slow", "skip": True}, "skip of a fault is a number"),
+        ({"kind": "slow", "params": 3}, "params cannot be 3: expected an object"),
+        ({"kind": "slow", "times": "often"}, "times cannot be 'often': expected a valid integer"),
+        ({"kind": "slow", "skip": True}, "skip cannot be True: expected a valid integer"),
     ],
 )
 def test_a_fault_that_cannot_be_is_refused_with_the_nearest_right_name(written: dict[str, Any], message: str) -> None:
-    with pytest.raises(FaultError, match=message):
-        fault_from(written)
+    with pytest.raises(SandboxInputError, match=message):
+        read_as(Fault, written)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.unit.sandbox.desk import Desk
-from worker.sandbox.settings import Answer
+from worker.sandbox.exchange import TwinAnswer
 from worker.sandbox.start import demo_story, demo_world
 
 MOMENTS = 25
@@ -29,7 +29,7 @@ def watched(desk: Desk, may_send: Callable[[str, bool], bool]) -> None:
                 continue
             sent = desk.send("PUT", f"/events/{eid}/client_campaign_status?client_campaign_status=PAUSED")
             tried.add(eid)
-            if isinstance(sent, Answer) and sent.status == 204:
+            if isinstance(sent, TwinAnswer) and sent.status == 204:
                 done.add(eid)
 
 

@@ -133,7 +133,7 @@ def test_a_suggestion_is_exactly_a_cluster_and_its_run_as_text() -> None:
 
 def test_suggestions_that_a_story_sets_are_given_as_they_are() -> None:
     desk = Desk()
-    desk.change("e1", parts={"suggested_tcs": [{"tc": "x", "tc_run_id": 9}]})
+    desk.change("e1", suggested_tcs=[{"tc": "x", "tc_run_id": 9}])
 
     assert desk.read("/events/e1/suggested_tcs?budget=1&goal=ROAS") == [{"tc": "x", "tc_run_id": "9"}]
 
@@ -187,7 +187,7 @@ def test_default_parameters_and_budget_range_have_the_documented_fields() -> Non
 
 def test_a_missing_draft_is_404_and_not_an_error_of_the_event() -> None:
     desk = Desk()
-    desk.change("e2", parts={"setup": None})
+    desk.change("e2", setup=None)
 
     assert desk.status("GET", "/setup_processes/e2") == 404
     assert desk.status("GET", "/events/e2") == 200

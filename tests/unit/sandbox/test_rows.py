@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tests.unit.sandbox.desk import Desk
+from worker.sandbox.exchange import Host, TwinAnswer
 from worker.sandbox.rows import ROWS
-from worker.sandbox.settings import Answer, Host
 
 DRAFT = {"goal": "ROAS", "total_budget": 500}
 CLUSTER = {"eid": "e1", "tc": "late-night crowd", "tc_run_id": 42, "budget": 10}
@@ -89,11 +89,11 @@ def test_the_calls_above_reach_every_row_that_a_partner_can_reach() -> None:
     for host, method, target, body, _ in CALLS:
         request = desk.request(method, target, body, host)
         for row in ROWS:
-            if row.host == host and method in row.methods and row.names(request.segments) is not None:
-                reached.add((row.host, row.methods, row.pattern))
+            if row.host == host and method in row.methods and row.names(request.path) is not None:
+                reached.add((row.host, row.methods, row.path))
                 break
 
-    assert reached == {(row.host, row.methods, row.pattern) for row in ROWS if row.who != "admin"}
+    assert reached == {(row.host, row.methods, row.path) for row in ROWS if row.who != "admin"}
 
 
 @pytest.mark.parametrize(
@@ -150,5 +150,5 @@ def test_a_no_content_answer_has_no_body() -> None:
     answer = Desk().answer("PUT", "/events/e1/client_campaign_status?client_campaign_status=PAUSED")
 
     assert (answer.status, answer.body) == (204, b"")
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, TwinAnswer)
     assert "content-type" not in answer.headers

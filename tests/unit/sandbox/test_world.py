@@ -11,18 +11,9 @@ from hypothesis import strategies as st
 
 from tests.unit.sandbox.desk import START_S, Desk
 from worker.sandbox.changes import ResetChange
+from worker.sandbox.exchange import Cut, Hang, Host, TwinAnswer, TwinRequest
 from worker.sandbox.service import Service
-from worker.sandbox.settings import (
-    Answer,
-    Cut,
-    Hang,
-    Host,
-    Settings,
-    SettingsError,
-    TwinRequest,
-    User,
-    changed_settings,
-)
+from worker.sandbox.settings import SandboxInputError, Settings, User, changed_settings
 from worker.sandbox.start import FIRST_PARTNER, demo_world
 from worker.sandbox.world import MAX_VERSIONS
 
@@ -87,19 +78,19 @@ def test_time_does_not_run_backwards_when_a_clock_does() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"page_paramter": "p"}, "did you mean 'page_parameter'"),
-        ({"task_duration_s": "3"}, "expected float"),
-        ({"task_fails": 1}, "expected bool"),
-        ({"reset_result": "gone"}, "'initial' or 'empty' or 'new_ids'"),
+        ({"page_paramter": "p"}, "unknown key 'page_paramter' in settings, did you mean 'page_parameter'"),
+        ({"task_duration_s": "3"}, "expected a valid number"),
+        ({"task_fails": 1}, "expected a valid boolean"),
+        ({"reset_result": "gone"}, "cannot be 'gone'; known: empty, initial, new_ids"),
         ({"rate_limit_per_minute": 1.5}, "cannot be 1.5"),
         ({"rate_limit_per_minute": True}, "cannot be True"),
         ({"create_campaign_query": {"a": 1}}, "cannot be"),
-        ({"users": "me"}, "'users' is a list"),
-        ({"users": [{"name": "x"}]}, "setting 'users'"),
+        ({"users": "me"}, "settings.users cannot be 'me': expected"),
+        ({"users": [{"name": "x"}]}, "unknown key 'name' in settings.users.0, did you mean 'username'"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(changes: dict[str, object], message: str) -> None:
-    with pytest.raises(SettingsError, match=message):
+    with pytest.raises(SandboxInputError, match=message):
         changed_settings(Settings(), changes)
 
 
@@ -163,7 +154,7 @@ def test_whatever_is_asked_gets_a_delivery(
         method=method, host=host, path="/" + "/".join(parts), query=tuple(query), headers=headers, body=body
     )
 
-    assert isinstance(desk.service.answer(request, desk.now_s), Answer | Cut | Hang)
+    assert isinstance(desk.service.answer(request, desk.now_s), TwinAnswer | Cut | Hang)
 
 
 def test_the_same_requests_give_the_same_run_to_the_byte() -> None:

@@ -16,7 +16,7 @@ BARE: dict[str, object] = {"setup": None, "campaigns": []}
 
 def without_setup(**settings: Any) -> Desk:  # noqa: ANN401  # the fields of Settings
     desk = Desk(settings=Settings(**settings))
-    desk.change("e2", parts=BARE)
+    desk.change("e2", **BARE)
     return desk
 
 
@@ -48,7 +48,7 @@ def test_an_effect_can_wait_for_its_task() -> None:
 def test_a_task_that_fails_leaves_the_field_as_it_was(how: str) -> None:
     desk = Desk(settings=Settings(task_fails=how == "setting"))
     if how == "event":
-        desk.change("e1", parts={"task_fails": True})
+        desk.change("e1", task_fails=True)
     desk.pause("e1")
     desk.passes(3.0)
 
@@ -187,7 +187,7 @@ def test_a_second_publish_can_be_a_conflict() -> None:
 
 def test_a_publish_can_mind_the_budget_range() -> None:
     desk = Desk(settings=Settings(enforce_budget_range=True))
-    desk.change("e2", parts={"upper_limit": 1.0, "lower_limit": 0.5})
+    desk.change("e2", upper_limit=1.0, lower_limit=0.5)
 
     assert desk.status("POST", "/setup_processes/e2/boost") == 422
     assert desk.effects == []
@@ -262,7 +262,7 @@ def test_campaigns_can_be_listed_under_items() -> None:
 @pytest.mark.parametrize(("shape", "more"), [("list", None), ("limited", 2)])
 def test_a_list_of_campaigns_can_be_cut_off_in_silence(shape: Any, more: int | None) -> None:  # noqa: ANN401  # a setting
     desk = Desk(settings=Settings(campaigns_shape=shape, campaigns_limit=2))
-    desk.change("e1", parts={"campaigns": [{"tc": tc, "tc_run_id": 1} for tc in "abc"]})
+    desk.change("e1", campaigns=[{"tc": tc, "tc_run_id": 1} for tc in "abc"])
     found = desk.read("/events/e1/campaigns?page=2")
 
     assert [one["tc"] for one in (found if more is None else found["items"])] == ["a", "b"]
@@ -271,7 +271,7 @@ def test_a_list_of_campaigns_can_be_cut_off_in_silence(shape: Any, more: int | N
 
 def test_campaigns_can_come_in_pages() -> None:
     desk = Desk(settings=Settings(campaigns_shape="page", campaigns_limit=2, page_parameter="p"))
-    desk.change("e1", parts={"campaigns": [{"tc": tc, "tc_run_id": 1} for tc in "abc"]})
+    desk.change("e1", campaigns=[{"tc": tc, "tc_run_id": 1} for tc in "abc"])
     first, second = desk.read("/events/e1/campaigns"), desk.read("/events/e1/campaigns?p=2")
 
     assert (first["total"], first["pages"], first["nextPage"], second["nextPage"]) == (3, 2, 2, None)
@@ -295,7 +295,7 @@ def test_texts_can_be_kept_in_another_spelling(spelling: Any, kept: str) -> None
 
 def test_a_campaign_can_be_booked_under_the_newest_run() -> None:
     desk = Desk(settings=Settings(campaign_run="newest"))
-    desk.change("e1", parts={"tc_run_id": 9})
+    desk.change("e1", tc_run_id=9)
     desk.status("POST", "/campaigns/?eid=e1&tc=late&tc_run_id=7")
     desk.status("POST", "/campaigns_setup", {"eid": "e1", "tc": "late", "tc_run_id": 7, "budget": 12})
 
