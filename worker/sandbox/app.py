@@ -16,8 +16,10 @@ import struct
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 import uvicorn
 from jinja2 import Template
@@ -30,7 +32,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from worker.sandbox.changes import FaultChange, ResetChange, SettingsChange, change_from
 from worker.sandbox.exchange import Cut, Hang, Host, Json, TwinRequest
-from worker.sandbox.faults import Fault
+from worker.sandbox.faults import Fault, Match
 from worker.sandbox.rows import ROWS
 from worker.sandbox.service import Service
 from worker.sandbox.settings import SandboxInputError, Settings, read_as
@@ -170,21 +172,17 @@ class Control:
 
     async def books(self, _: Request) -> Response:
         books = self._service.books
-        told = {"list": self._told(books.effects), "outside": self._told(books.outside)}
-        return JSONResponse({**books.summary(), **told})
+        both = {"list": told(self._service, books.effects), "outside": told(self._service, books.outside)}
+        return JSONResponse({**books.summary(), **both})
 
     async def violations(self, _: Request) -> Response:
-        return JSONResponse(self._told(self._service.violations()))
+        return JSONResponse(told(self._service, self._service.violations()))
 
     async def requests(self, request: Request) -> Response:
         """All requests, or those after `?since=SEQ`."""
         since = request.query_params.get("since", "0")
         after = int(since) if since.isdigit() else 0
-        return JSONResponse(self._told(one for one in self._service.books.requests if one.seq > after))
-
-    def _told(self, happened: Iterable[Effect | Outside | Seen | Violation]) -> list[dict[str, object]]:
-        """What happened, with its time in seconds of the story: the clock's own begin means nothing to anybody."""
-        return [{**asdict(one), "at_s": self._service.story_s(one.at_s)} for one in happened]
+        return JSONResponse(told(self._service, (one for one in self._service.books.requests if one.seq > after)))
 
     async def faults(self, request: Request) -> Response:
         if request.method == "DELETE":
@@ -220,60 +218,43 @@ async def _json(request: Request) -> Json:
     return found
 
 
-# The page that shows the sandbox at work.
-
 MAX_ROWS = 60
-STATUS_FIELDS = ("status", "frontend_status", "campaign_status", "client_campaign_status")
 
 
 def page(service: Service) -> str:
-    """The whole page as it is now, newest first."""
-    usual, violations = Settings(), service.violations()
-    changed = [(each.name, getattr(service.settings, each.name), getattr(usual, each.name)) for each in fields(usual)]
-
-    def at(clock_s: float) -> str:
-        return f"{service.story_s(clock_s):.3f}"
-
-    effects, requests = list(service.books.effects)[-MAX_ROWS:], list(service.books.requests)[-MAX_ROWS:]
+    """One page that shows the sandbox at work, as it is now."""
+    is_now, usual = asdict(service.settings), asdict(Settings())
+    changed = [name for name in usual if name != "users" and is_now[name] != usual[name]]
+    requests, violations = list(service.books.requests), service.violations()
     template = Template(Path(__file__).with_name("page.html").read_text("utf-8"), autoescape=True)
     text: str = template.render(
-        summary=service.books.summary(),
-        violated=len(violations),
-        settings=[row for row in changed if row[0] != "users" and row[1] != row[2]],
-        faults=[(one.kind, _wanted_by(one), one.times, dict(one.params)) for one in service.faults.left],
-        untold=[(line,) for line in service.untold],
+        summary={**service.books.summary(), "violations": len(violations)},
+        settings=[{"setting": name, "is": is_now[name], "usually": usual[name]} for name in changed],
+        faults=[{**asdict(fault), "match": _spelled(fault.match)} for fault in service.faults.left],
+        untold=[{"step": line} for line in service.untold],
         partners={
-            partner: [_event_row(one) for one in service.world.listing(partner)[:MAX_ROWS]]
+            partner: [_shown(event) for event in service.world.listing(partner)[:MAX_ROWS]]
             for partner in service.world.partners
         },
-        effects=[
-            (e.seq, at(e.at_s), e.partner, e.eid, e.operation, e.before, e.after, e.repeated, e.request_id)
-            for e in reversed(effects)
-        ],
-        requests=[
-            (r.seq, at(r.at_s), r.method, r.host, r.path, _spelled(r.query), r.partner, r.status, r.fault or "")
-            for r in reversed(requests)
-        ],
-        violations=[
-            (at(v.at_s), v.kind, v.partner, v.method, v.path, v.detail) for v in reversed(violations[-MAX_ROWS:])
-        ],
+        effects=told(service, service.books.effects[-MAX_ROWS:]),
+        requests=[{**seen, "query": urlencode(seen["query"])} for seen in told(service, requests[-MAX_ROWS:])],
+        violations=told(service, violations[-MAX_ROWS:]),
     )
     return text
 
 
-def _wanted_by(fault: Fault) -> str:
-    match = fault.match
+def told(service: Service, happened: Iterable[Effect | Outside | Seen | Violation]) -> list[dict[str, Any]]:
+    """What happened, with its time in seconds of the story: the clock's own begin means nothing to anybody."""
+    return [{**asdict(one), "at_s": service.story_s(one.at_s)} for one in happened]
+
+
+def _spelled(match: Match) -> str:
     return " ".join(part for part in (match.host, match.method, match.path, match.partner) if part) or "anything"
 
 
-def _spelled(query: tuple[tuple[str, str], ...]) -> str:
-    return "&".join(f"{key}={value}" for key, value in query)
-
-
-def _event_row(found: Happening) -> tuple[Json, ...]:
-    setup = "NONE" if found.setup is None else "PUBLISHED" if found.published else "DRAFT"
-    record = found.record
-    return (found.eid, record.get("title"), *map(record.get, STATUS_FIELDS), setup, len(found.campaigns))
+def _shown(event: Happening) -> dict[str, Json]:
+    setup = "NONE" if event.setup is None else "PUBLISHED" if event.published else "DRAFT"
+    return {**event.record, "setup": setup, "campaigns": len(event.campaigns)}
 
 
 # On a socket

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml  # type: ignore[import-untyped,unused-ignore]
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from worker.sandbox.exchange import Json, Record
 from worker.sandbox.faults import Fault
@@ -206,7 +206,6 @@ def change_partner(world: World, change: PartnerChange) -> None:
 MAX_STEPS = 100_000
 MAX_EVENTS = 100_000
 UNITS_S: Mapping[str, float] = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-TOP_KEYS = ["story", "settings", "events"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -226,6 +225,14 @@ class Story:
     settings: Settings = field(default_factory=Settings)
     events: int | None = None
     name: str = "story"
+
+
+class StoryWords(BaseModel, frozen=True, extra="forbid"):
+    """What a story file may hold. The steps are read one by one, with the settings that stand before them."""
+
+    settings: Record = {}
+    events: Annotated[int, Field(ge=0, le=MAX_EVENTS)] | None = None
+    story: Annotated[list[Json], Field(max_length=MAX_STEPS)] = []
 
 
 class _Words(yaml.SafeLoader):  # type: ignore[misc,unused-ignore]
@@ -268,22 +275,13 @@ def read_story(text: str, name: str = "story", base: Settings | None = None) -> 
 
 
 def _story(given: Json, name: str, settings: Settings, node: yaml.Node | None) -> Story:
-    whole = {"story": given} if isinstance(given, list) else given if given is not None else {}
-    inside: tuple[str, ...] = () if isinstance(given, list) else ("story",)
-    if not isinstance(whole, dict):
+    if given is not None and not isinstance(given, list | Mapping):
         raise SandboxInputError("a story is a list of steps, or a map with story, settings and events")
-    for word in whole:
-        if word not in TOP_KEYS:
-            raise SandboxInputError(f"unknown key {word!r}{nearest(str(word), TOP_KEYS)}", (word,))
-    if "settings" in whole:
-        settings = changed_settings(settings, whole["settings"])
-    events, steps = whole.get("events"), whole.get("story", [])
-    if "events" in whole and (type(events) is not int or not 0 <= events <= MAX_EVENTS):
-        raise SandboxInputError(f"events is a whole number from 0 to {MAX_EVENTS}", ("events",))
-    if not isinstance(steps, list) or len(steps) > MAX_STEPS:
-        raise SandboxInputError(f"story is a list of at most {MAX_STEPS} steps", ("story",))
+    inside: tuple[str, ...] = () if isinstance(given, list) else ("story",)
+    words = read_as(StoryWords, {"story": given} if isinstance(given, list) else given or {})
+    settings = changed_settings(settings, words.settings)
     told = []
-    for number, step in enumerate(steps):
+    for number, step in enumerate(words.story):
         place = (*inside, number)
         try:
             told.append(_step(step, settings, _line(node, place)))
@@ -291,7 +289,7 @@ def _story(given: Json, name: str, settings: Settings, node: yaml.Node | None) -
             raise SandboxInputError(str(wrong), (*place, *wrong.place)) from None
     # A stable sort: steps of one moment keep the order in which they were written.
     told.sort(key=lambda step: step.at_s)
-    return Story(steps=tuple(told), settings=settings, events=events, name=name)
+    return Story(steps=tuple(told), settings=settings, events=words.events, name=name)
 
 
 def _step(given: Json, settings: Settings, line: int) -> Step:

@@ -65,7 +65,8 @@ def _complaint(wrong: ErrorDetails) -> str:
         return f"cannot be {wrong['input']!r}{nearest(str(wrong['input']), allowed)}"
     if "error" in context:
         return str(context["error"])
-    return f"cannot be {wrong['input']!r}: {wrong['msg'].replace('Input should be', 'expected')}"
+    expected = wrong["msg"].replace("Input should be", "expected")
+    return f"cannot be {wrong['input']!r}: {expected.replace('an object', 'a map').replace('a valid array', 'a list')}"
 
 
 @cache
