@@ -13,9 +13,10 @@ from worker.api.probe import Probed, probed
 from worker.model.errors import NotFound
 from worker.model.facts import Json
 from worker.sandbox.faults import Fault, Match
-from worker.sandbox.settings import DIALECTS, Settings, changed_settings
+from worker.sandbox.settings import Settings, changed_settings
+from worker.sandbox.start import dialects
 
-OTHERS = sorted(set(DIALECTS) - {"standard"})
+OTHERS = sorted(set(dialects()) - {"standard"})
 READABLE = {key for key, row in ASSUMPTIONS.items() if row.seen_by == "read"}
 
 
@@ -34,7 +35,7 @@ def says(found: Probed, word: str) -> dict[str, Json]:
 
 
 def meeting_in(dialect: str, assumptions: Assumptions | None = None, **changes: Json) -> Meeting:
-    settings = changed_settings(Settings(), {**DIALECTS[dialect].settings, **changes})
+    settings = changed_settings(Settings(), {**dialects()[dialect].settings, **changes})
     return Meeting(settings=settings, assumptions=assumptions, page_size=100)
 
 
@@ -51,7 +52,7 @@ def test_the_standard_dialect_confirms_all_that_reading_can_show() -> None:
 
 @pytest.mark.parametrize("dialect", OTHERS)
 def test_every_difference_of_a_dialect_is_named_with_the_line_to_write(dialect: str) -> None:
-    tells = DIALECTS[dialect].tells
+    tells = dialects()[dialect].tells
     wrong = {key: value for key, value in tells.items() if key in READABLE and key != "auth.refresh"}
 
     found = probe(meeting_in(dialect))
@@ -64,7 +65,7 @@ def test_every_difference_of_a_dialect_is_named_with_the_line_to_write(dialect: 
 
 @pytest.mark.parametrize("dialect", OTHERS)
 def test_once_the_config_says_so_a_dialect_has_nothing_to_refute(dialect: str) -> None:
-    assumptions = told(DIALECTS[dialect].tells)
+    assumptions = told(dialects()[dialect].tells)
     meeting = meeting_in(dialect, assumptions)
 
     found = probe(meeting, assumptions)
@@ -73,7 +74,7 @@ def test_once_the_config_says_so_a_dialect_has_nothing_to_refute(dialect: str) -
     assert [one.name for one in found.resources if one.why or one.gaps] == []
 
 
-@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+@pytest.mark.parametrize("dialect", sorted(dialects()))
 def test_a_probe_writes_nothing_and_keeps_its_manners(dialect: str) -> None:
     meeting = meeting_in(dialect)
 
@@ -92,7 +93,7 @@ def finding(found: Probed, key: str) -> AssumptionFinding:
 
 
 def test_a_refresh_that_the_operator_vouches_for_is_tried() -> None:
-    right, wrong = told(DIALECTS["terse"].tells), told({"auth.refresh": {"path": "/auth/renew", "body": {"t": "x"}}})
+    right, wrong = told(dialects()["terse"].tells), told({"auth.refresh": {"path": "/auth/renew", "body": {"t": "x"}}})
 
     works = finding(probe(meeting_in("terse", right), right), "auth.refresh")
     fails = finding(probe(meeting_in("terse", wrong), wrong), "auth.refresh")

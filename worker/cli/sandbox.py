@@ -34,8 +34,8 @@ from worker.rules.durations import duration_text
 from worker.sandbox.app import DEFAULT_PORT, SandboxError, serve
 from worker.sandbox.changes import MAX_EVENTS
 from worker.sandbox.service import Service
-from worker.sandbox.settings import DIALECTS, SandboxInputError
-from worker.sandbox.start import DEMO_EVENTS, FIRST_DAY, STANDARD, built
+from worker.sandbox.settings import SandboxInputError
+from worker.sandbox.start import DEMO_EVENTS, FIRST_DAY, STANDARD, built, dialects
 from worker.system import SystemClock
 
 
@@ -47,7 +47,7 @@ def sandbox(
         int | None, typer.Option(help=f"How many events; {DEMO_EVENTS} by default.", min=1, max=MAX_EVENTS)
     ] = None,
     dialect: Annotated[
-        str, typer.Option(help=f"How the service is where its document is silent: {', '.join(DIALECTS)}.")
+        str, typer.Option(help=f"How the service is where its document is silent: {', '.join(dialects())}.")
     ] = STANDARD,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="NAME=VALUE: any setting of docs/sandbox.md; can be repeated.")
@@ -83,9 +83,9 @@ def sandbox(
 
 def tell_dialect(name: str) -> None:
     """The lines that a config needs for a dialect; `campaign-worker probe` finds those that reading can show."""
-    if DIALECTS[name].tells:
+    if dialects()[name].tells:
         say("assumptions:")
-        for key, value in DIALECTS[name].tells.items():
+        for key, value in dialects()[name].tells.items():
             say(f"  {key}: {json.dumps(value, ensure_ascii=False)}")
 
 

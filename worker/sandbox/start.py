@@ -8,24 +8,24 @@ Never serves anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 
 from worker.sandbox.changes import (
+    Change,
     EventChange,
-    FaultChange,
-    Step,
     Story,
     check_story,
     read_story,
     value_from,
 )
 from worker.sandbox.exchange import Json, Record
-from worker.sandbox.faults import Fault, Kind, Match
+from worker.sandbox.faults import Fault, Match
 from worker.sandbox.service import Service
-from worker.sandbox.settings import DIALECTS, SandboxInputError, Settings, changed_settings, nearest, read_as
+from worker.sandbox.settings import SandboxInputError, Settings, changed_settings, nearest, read_as
 from worker.sandbox.world import Happening, Tenant, World
 
 # The built-in world and the story that `demo` and `sandbox` tell when nobody hands in another one.
@@ -167,45 +167,33 @@ def _cluster(number: int, index: int) -> Record:
     }
 
 
-def demo_story(world: World) -> Story:
-    """About a minute. What would be about events that this world does not have is left out."""
-    steps = [
-        _faulted("answer_after", "PUT", "^/events/e3/client_campaign_status$"),
-        _faulted("answer_before", "PUT", "^/events/e5/client_campaign_status$"),
-        _faulted("cut_after", "POST", "^/setup_processes/e2/boost$"),
-        _faulted("cut_before", "PUT", "^/events/e6/client_campaign_status$"),
-        _set(8.0, "e3", {"status": "cancelled"}),
-        _set(12.0, "e5", {"frontend_status": "CANCELLED"}),
-        _suggested(15.0, "e2"),
-        _set(20.0, "e6", {"status": "cancelled"}),
-        _suggested(26.0, "e4"),
-        _set(32.0, "e9", {"status": "cancelled"}, SECOND_PARTNER),
-        _suggested(38.0, "e7"),
-        _set(44.0, "e1", {"status": "cancelled"}, SECOND_PARTNER),
-        _suggested(50.0, "e10", SECOND_PARTNER),
-        _set(55.0, "e8", {"status": "archived"}),
-    ]
-    return Story(steps=tuple(step for step in steps if _possible(step, world)), name="demo")
+def demo_story(world: World, base: Settings | None = None) -> Story:
+    """The story of demo_story.yaml, without what it tells of events that this world does not have."""
+
+    def possible(change: Change) -> bool:
+        return not isinstance(change, EventChange) or world.at(change.partner or "", change.event) is not None
+
+    story = read_story(_shipped("demo_story.yaml"), "demo", base)
+    return replace(story, steps=tuple(step for step in story.steps if possible(step.change)))
 
 
-def _possible(step: Step, world: World) -> bool:
-    change = step.change
-    return not isinstance(change, EventChange) or world.at(change.partner or "", change.event) is not None
+def _shipped(name: str) -> str:
+    return Path(__file__).with_name(name).read_text("utf-8")
 
 
-def _faulted(kind: Kind, method: str, path: str) -> Step:
-    match = Match(method=method, path=path, partner=FIRST_PARTNER)
-    return Step(at_s=0.0, change=FaultChange(fault=Fault(match=match, kind=kind)))
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dialect:
+    """One coherent guess of how the service is where its document is silent (dialects.yaml). `settings`: what differs.
+    `tells`: the assumptions under which a client gets along with it, spelled as the worker's config spells them."""
+
+    about: str
+    settings: Record = field(default_factory=dict)
+    tells: Record = field(default_factory=dict)
 
 
-def _set(at_s: float, eid: str, changes: Record, partner: str = FIRST_PARTNER) -> Step:
-    return Step(at_s=at_s, change=EventChange(event=eid, partner=partner, set=changes))
-
-
-def _suggested(at_s: float, eid: str, partner: str = FIRST_PARTNER) -> Step:
-    run = FIRST_RUN + 100 + int(eid.removeprefix("e"))
-    clusters = [{"tc": AUDIENCES[5], "tc_run_id": run}, {"tc": AUDIENCES[0], "tc_run_id": run}]
-    return Step(at_s=at_s, change=EventChange(event=eid, partner=partner, suggested_tcs=clusters))
+@cache
+def dialects() -> Mapping[str, Dialect]:
+    return read_as(dict[str, Dialect], value_from(_shipped("dialects.yaml")))
 
 
 STANDARD = "standard"
@@ -224,12 +212,12 @@ def built(
 ) -> Service:
     """The service that tells this story, or the built-in one, in this dialect. `settings` (name=value) and `faults` are
     words of a command line and come last. Raises SandboxInputError for what means nothing or cannot be told."""
-    if dialect not in DIALECTS:
-        raise SandboxInputError(f"unknown dialect {dialect!r}{nearest(dialect, list(DIALECTS))}")
-    base = changed_settings(Settings(), DIALECTS[dialect].settings)
+    if dialect not in dialects():
+        raise SandboxInputError(f"unknown dialect {dialect!r}{nearest(dialect, list(dialects()))}")
+    base = changed_settings(Settings(), dialects()[dialect].settings)
     if story is None:
         world = demo_world(DEMO_EVENTS if events is None else events, first_day)
-        told = Story(steps=demo_story(world).steps, settings=base)
+        told = demo_story(world, base)
     else:
         told = read_story(_text(story), str(story), base)
         wanted = told.events if events is None else events

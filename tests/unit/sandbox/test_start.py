@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from worker.sandbox.app import page
-from worker.sandbox.settings import DIALECTS, SandboxInputError, Settings, changed_settings
-from worker.sandbox.start import FIRST_DAY, FIRST_PARTNER, built, fault_from, setting_from
+from worker.sandbox.settings import SandboxInputError, Settings, changed_settings
+from worker.sandbox.start import FIRST_DAY, FIRST_PARTNER, built, dialects, fault_from, setting_from
 
 
 @pytest.mark.parametrize(
@@ -88,10 +88,10 @@ def test_a_beginning_that_makes_no_sense_is_refused(dialect: str, settings: list
         built(None, None, FIRST_DAY, dialect=dialect, settings=settings)
 
 
-@pytest.mark.parametrize("name", sorted(DIALECTS))
+@pytest.mark.parametrize("name", sorted(dialects()))
 def test_every_dialect_can_be_set(name: str) -> None:
-    assert changed_settings(Settings(), DIALECTS[name].settings) is not None
-    assert json.loads(json.dumps(dict(DIALECTS[name].tells))) == DIALECTS[name].tells
+    assert changed_settings(Settings(), dialects()[name].settings) is not None
+    assert json.loads(json.dumps(dict(dialects()[name].tells))) == dialects()[name].tells
 
 
 def test_the_last_word_is_the_command_lines(tmp_path: Path) -> None:
