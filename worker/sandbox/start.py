@@ -2,8 +2,6 @@
 
 Whoever comes later has the last word: defaults, then the dialect, then the story's own settings, then what stands on
 the command line. Words that mean nothing here are errors that name the nearest right one.
-
-Never serves anything.
 """
 
 from __future__ import annotations
@@ -26,179 +24,13 @@ from worker.sandbox.exchange import Json, Record
 from worker.sandbox.faults import Fault, Match
 from worker.sandbox.service import Service
 from worker.sandbox.settings import SandboxInputError, Settings, changed_settings, nearest, read_as
-from worker.sandbox.world import Happening, Tenant, World
-
-# The built-in world and the story that `demo` and `sandbox` tell when nobody hands in another one.
-#
-# Two organisers, some events under the same ids at both. Within a minute events get cancelled, the recommended audience
-# of drafts changes, and the first writes meet the four things that a client has to tell apart: a 429 that hid an
-# effect, a 429 that did not, a connection cut after the effect and one cut before it. Each of these is tied to an event
-# of its own, so that the story does not depend on who comes first.
-#
-# Never random, never tied to today: the first day is an argument.
-
-FIRST_PARTNER = "partner-id-aurora-live"
-SECOND_PARTNER = "partner-id-harbour-hall"
-DEMO_EVENTS = 12
-SHARED_IDS = 2
-FIRST_DAY = datetime(2031, 5, 1, 18, 0, tzinfo=UTC)
-PLACES = (
-    ("Leipzig", "Werk 2", "Halle A"),
-    ("Gent", "Vooruit", "Theaterzaal"),
-    ("Porto", "Casa da Música", "Sala 2"),
-    ("Malmö", "Kajplats", "Stora scenen"),
-)
-TITLES = ("Night of Strings", "Harbour Derby", "Spring Book Fair", "Silent Film Live", "City Jazz", "Choir of Choirs")
-CATEGORIES = ("concert", "sport", "fair", "film")
-AUDIENCES = (
-    "jazz & soul lovers",
-    "families/weekend",
-    "студенты",
-    "late-night crowd",
-    "100% vinyl",
-    "音楽ファン",
-)
-DRAFTS = (2, 4, 7, 10)
-FIRST_RUN = 41
-
-
-def demo_world(events: int = DEMO_EVENTS, first_day: datetime = FIRST_DAY) -> World:
-    """Two partners with this many events between them; the first two ids exist at both."""
-    own = events - events // 3
-    first = tuple(_happening(number, first_day) for number in range(1, own + 1))
-    numbers = [*range(1, min(SHARED_IDS, events - own) + 1)]
-    numbers += range(own + 1, own + 1 + events - own - len(numbers))
-    second = tuple(_happening(number, first_day) for number in numbers)
-    return World(
-        (
-            _tenant(FIRST_PARTNER, "4101", "Aurora Live", "EUR", first),
-            _tenant(SECOND_PARTNER, "4102", "Harbour Hall", "SEK", second),
-        )
-    )
-
-
-def _tenant(partner_id: str, client_id: str, name: str, currency: str, events: tuple[Happening, ...]) -> Tenant:
-    record: dict[str, Json] = {
-        "id": client_id,
-        "name": name,
-        "domain": f"{partner_id.removeprefix('partner-id-')}.example",
-        "currency": currency,
-        "vertical": "live_entertainment",
-        "demand_prediction": True,
-        "campaign_recommendations": True,
-        "status": "active",
-        "pricing_tier": "standard",
-        "campaign_pricing_model": "share_of_spend",
-        "ner_active": False,
-    }
-    return Tenant(
-        partner_id=partner_id,
-        record=record,
-        permissions=("campaigns:read", "campaigns:write", "events:read"),
-        features=("campaign_wizard", "series"),
-        events=events,
-    )
-
-
-def _happening(number: int, first_day: datetime) -> Happening:
-    draft = number in DRAFTS
-    tcs = [AUDIENCES[(number + each) % len(AUDIENCES)] for each in range(2)]
-    run = FIRST_RUN + number
-    setup: Record | None = {"goal": "ROAS", "total_budget": 500.0, "tcs": tcs}
-    campaigns = tuple(_campaign(each + 1, tc, run) for each, tc in enumerate(tcs))
-    return Happening(
-        record=_record(number, first_day),
-        setup=setup,
-        published=not draft,
-        campaigns=() if draft else campaigns,
-        tc_run_id=run,
-        clusters=tuple(_cluster(number, each) for each in range(4)),
-        lower_limit=2.0,
-        upper_limit=500.0,
-    )
-
-
-def _campaign(number: int, tc: str, run: int) -> Record:
-    found = {"campaign_id": f"cmp-{number}", "tc": tc, "tc_run_id": run}
-    return {**found, "status": "ACTIVE", "audience_id": f"aud-{number}"}
-
-
-def _record(number: int, first_day: datetime) -> Record:
-    draft = number in DRAFTS
-    city, venue, hall = PLACES[number % len(PLACES)]
-    share = round(0.35 + (number * 7 % 50) / 100, 2)
-    in_percent = number % 2 == 0
-    prediction = {"value": share * 100 if in_percent else share, "benchmark": 55.0 if in_percent else 0.55}
-    starts = first_day + timedelta(days=number % 60)
-    return {
-        "id": f"e{number}",
-        "title": f"{TITLES[number % len(TITLES)]} {number}",
-        "start_date_time": starts.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "city": city,
-        "venue_name": venue,
-        "hall_name": hall,
-        "capacity": 400 + number % 9 * 150,
-        "category": CATEGORIES[number % len(CATEGORIES)],
-        "special_ad_category": None,
-        "predicted_sales_share": share,
-        "status": "active",
-        "frontend_status": "DEFAULT",
-        "campaign_status": "OPEN" if draft else "RUNNING",
-        "client_campaign_status": "PAUSED" if draft else "RUNNING",
-        "campaign_optimisation_status": "ON",
-        "ad_campaign_optimisation_status": "ON",
-        "campaign_event_series": [],
-        # A fraction for some events and a percentage for others, as the document warns.
-        "benchmark": {"prediction": prediction},
-        # The documented fields are a subset; these two stand for the others.
-        "predicted_sales_total": int(share * 1000),
-        "has_pixel": number % 3 != 0,
-    }
-
-
-def _cluster(number: int, index: int) -> Record:
-    tc = AUDIENCES[(number + index) % len(AUDIENCES)]
-    return {
-        "tc": tc,
-        "label": tc.title(),
-        "metric_pred": round(4.6 - 0.7 * index, 2),
-        "reach_estimate": 12000 + 9000 * index,
-        "size_share": round(0.08 + 0.05 * index, 2),
-    }
-
-
-def demo_story(world: World, base: Settings | None = None) -> Story:
-    """The story of demo_story.yaml, without what it tells of events that this world does not have."""
-
-    def possible(change: Change) -> bool:
-        return not isinstance(change, EventChange) or world.at(change.partner or "", change.event) is not None
-
-    story = read_story(_shipped("demo_story.yaml"), "demo", base)
-    return replace(story, steps=tuple(step for step in story.steps if possible(step.change)))
-
-
-def _shipped(name: str) -> str:
-    return Path(__file__).with_name(name).read_text("utf-8")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Dialect:
-    """One coherent guess of how the service is where its document is silent (dialects.yaml). `settings`: what differs.
-    `tells`: the assumptions under which a client gets along with it, spelled as the worker's config spells them."""
-
-    about: str
-    settings: Record = field(default_factory=dict)
-    tells: Record = field(default_factory=dict)
-
-
-@cache
-def dialects() -> Mapping[str, Dialect]:
-    return read_as(dict[str, Dialect], value_from(_shipped("dialects.yaml")))
-
+from worker.sandbox.world import Happening, Tenant, World, campaign_record
 
 STANDARD = "standard"
 FAULT_KEYS = frozenset(each.name for each in fields(Fault))
 MATCH_KEYS = frozenset(each.name for each in fields(Match))
+FIRST_DAY = datetime(2031, 5, 1, 18, 0, tzinfo=UTC)
+DEMO_EVENTS = 12
 
 
 def built(
@@ -262,3 +94,158 @@ def fault_from(text: str) -> Fault:
         else:
             match["method"] = word.upper()
     return read_as(Fault, fault, ("fault",))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dialect:
+    """One coherent guess of how the service is where its document is silent (dialects.yaml). `settings`: what differs.
+    `tells`: the assumptions under which a client gets along with it, spelled as the worker's config spells them."""
+
+    about: str
+    settings: Record = field(default_factory=dict)
+    tells: Record = field(default_factory=dict)
+
+
+@cache
+def dialects() -> Mapping[str, Dialect]:
+    return read_as(dict[str, Dialect], value_from(_shipped("dialects.yaml")))
+
+
+# The built-in world: two organisers, with some events under the same ids at both. Never random, and never tied to
+# today: the first day is an argument.
+
+FIRST_PARTNER = "partner-id-aurora-live"
+SECOND_PARTNER = "partner-id-harbour-hall"
+SHARED_IDS = 2
+PLACES = (
+    ("Leipzig", "Werk 2", "Halle A"),
+    ("Gent", "Vooruit", "Theaterzaal"),
+    ("Porto", "Casa da Música", "Sala 2"),
+    ("Malmö", "Kajplats", "Stora scenen"),
+)
+TITLES = ("Night of Strings", "Harbour Derby", "Spring Book Fair", "Silent Film Live", "City Jazz", "Choir of Choirs")
+CATEGORIES = ("concert", "sport", "fair", "film")
+AUDIENCES = (
+    "jazz & soul lovers",
+    "families/weekend",
+    "студенты",
+    "late-night crowd",
+    "100% vinyl",
+    "音楽ファン",
+)
+DRAFTS = (2, 4, 7, 10)
+FIRST_RUN = 41
+
+
+def demo_world(events: int = DEMO_EVENTS, first_day: datetime = FIRST_DAY) -> World:
+    """Two partners with this many events between them; the first two ids exist at both."""
+    own = events - events // 3
+    first = tuple(_happening(number, first_day) for number in range(1, own + 1))
+    numbers = [*range(1, min(SHARED_IDS, events - own) + 1)]
+    numbers += range(own + 1, own + 1 + events - own - len(numbers))
+    second = tuple(_happening(number, first_day) for number in numbers)
+    return World(
+        (
+            _tenant(FIRST_PARTNER, "4101", "Aurora Live", "EUR", first),
+            _tenant(SECOND_PARTNER, "4102", "Harbour Hall", "SEK", second),
+        )
+    )
+
+
+def _tenant(partner_id: str, client_id: str, name: str, currency: str, events: tuple[Happening, ...]) -> Tenant:
+    record: dict[str, Json] = {
+        "id": client_id,
+        "name": name,
+        "domain": f"{partner_id.removeprefix('partner-id-')}.example",
+        "currency": currency,
+        "vertical": "live_entertainment",
+        "demand_prediction": True,
+        "campaign_recommendations": True,
+        "status": "active",
+        "pricing_tier": "standard",
+        "campaign_pricing_model": "share_of_spend",
+        "ner_active": False,
+    }
+    return Tenant(
+        partner_id=partner_id,
+        record=record,
+        permissions=("campaigns:read", "campaigns:write", "events:read"),
+        features=("campaign_wizard", "series"),
+        events=events,
+    )
+
+
+def _happening(number: int, first_day: datetime) -> Happening:
+    draft = number in DRAFTS
+    tcs = [AUDIENCES[(number + each) % len(AUDIENCES)] for each in range(2)]
+    run = FIRST_RUN + number
+    setup: Record | None = {"goal": "ROAS", "total_budget": 500.0, "tcs": tcs}
+    campaigns = tuple(campaign_record(each + 1, tc, run) for each, tc in enumerate(tcs))
+    return Happening(
+        record=_record(number, first_day),
+        setup=setup,
+        published=not draft,
+        campaigns=() if draft else campaigns,
+        tc_run_id=run,
+        clusters=tuple(_cluster(number, each) for each in range(4)),
+        lower_limit=2.0,
+        upper_limit=500.0,
+    )
+
+
+def _record(number: int, first_day: datetime) -> Record:
+    draft = number in DRAFTS
+    city, venue, hall = PLACES[number % len(PLACES)]
+    share = round(0.35 + (number * 7 % 50) / 100, 2)
+    in_percent = number % 2 == 0
+    prediction = {"value": share * 100 if in_percent else share, "benchmark": 55.0 if in_percent else 0.55}
+    starts = first_day + timedelta(days=number % 60)
+    return {
+        "id": f"e{number}",
+        "title": f"{TITLES[number % len(TITLES)]} {number}",
+        "start_date_time": starts.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "city": city,
+        "venue_name": venue,
+        "hall_name": hall,
+        "capacity": 400 + number % 9 * 150,
+        "category": CATEGORIES[number % len(CATEGORIES)],
+        "special_ad_category": None,
+        "predicted_sales_share": share,
+        "status": "active",
+        "frontend_status": "DEFAULT",
+        "campaign_status": "OPEN" if draft else "RUNNING",
+        "client_campaign_status": "PAUSED" if draft else "RUNNING",
+        "campaign_optimisation_status": "ON",
+        "ad_campaign_optimisation_status": "ON",
+        "campaign_event_series": [],
+        # A fraction for some events and a percentage for others, as the document warns.
+        "benchmark": {"prediction": prediction},
+        # The documented fields are a subset; these two stand for the others.
+        "predicted_sales_total": int(share * 1000),
+        "has_pixel": number % 3 != 0,
+    }
+
+
+def _cluster(number: int, index: int) -> Record:
+    tc = AUDIENCES[(number + index) % len(AUDIENCES)]
+    return {
+        "tc": tc,
+        "label": tc.title(),
+        "metric_pred": round(4.6 - 0.7 * index, 2),
+        "reach_estimate": 12000 + 9000 * index,
+        "size_share": round(0.08 + 0.05 * index, 2),
+    }
+
+
+def demo_story(world: World, base: Settings | None = None) -> Story:
+    """The story of demo_story.yaml, without what it tells of events that this world does not have."""
+
+    def possible(change: Change) -> bool:
+        return not isinstance(change, EventChange) or world.at(change.partner or "", change.event) is not None
+
+    story = read_story(_shipped("demo_story.yaml"), "demo", base)
+    return replace(story, steps=tuple(step for step in story.steps if possible(step.change)))
+
+
+def _shipped(name: str) -> str:
+    return Path(__file__).with_name(name).read_text("utf-8")

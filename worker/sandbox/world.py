@@ -1,10 +1,8 @@
-"""The state of the service, partner by partner, with its own past.
+"""What the service is made of: its state, the books of what took effect, the tokens, and the judge of its clients.
 
 Everything about one event is one frozen record, and every change appends a version: reads can be answered as of some
 seconds ago (a lagging replica), and the books can compare before with after. Two partners may use the same event id;
-they share nothing but the letters.
-
-Never reads a clock: the moment is an argument. Never answers requests and never judges them.
+they share nothing but the letters. Never reads a clock: the moment is an argument.
 """
 
 from __future__ import annotations
@@ -163,6 +161,12 @@ def same_cluster(campaign: Record, tc: Json, tc_run_id: Json) -> bool:
     return campaign.get("tc") == tc and str(campaign.get("tc_run_id")) == str(tc_run_id)
 
 
+def campaign_record(number: int, tc: Json, tc_run_id: Json) -> Record:
+    """A campaign as it begins."""
+    named = {"campaign_id": f"cmp-{number}", "tc": tc, "tc_run_id": tc_run_id}
+    return {**named, "status": "ACTIVE", "audience_id": f"aud-{number}"}
+
+
 # The books: what was asked of the service, and what really took effect, kept apart from what was answered.
 #
 # A client cannot tell from a 429 whether its write landed. The books can, and they are the judge of every claim about
@@ -241,7 +245,6 @@ class Books:
         self.outside: list[Outside] = []
         self.requests: deque[Seen] = deque(maxlen=MAX_REQUESTS_KEPT)
         self.writes_sent = 0
-        self._seq = 0
         self._last: dict[tuple[str, str], dict[str, str]] = {}
 
     @property
@@ -250,10 +253,9 @@ class Books:
 
     def effect(self, deed: Deed, request: TwinRequest, request_id: str, at_s: float) -> Effect:
         """Enters an effect and judges on the spot whether it is a repetition."""
-        self._seq += 1
         last = self._last.setdefault((request.partner, deed.eid), {})
         effect = Effect(
-            seq=self._seq,
+            seq=len(self.effects) + 1,
             at_s=at_s,
             partner=request.partner,
             eid=deed.eid,
@@ -286,10 +288,9 @@ class Books:
     def _free(self, partner: str, eid: str, target: str) -> None:
         # A name that ends in a colon stands for all targets of that kind, as in all campaigns of an event.
         last = self._last.get((partner, eid), {})
-        for known in [
-            known for known in last if known == target or (target.endswith(":") and known.startswith(target))
-        ]:
-            del last[known]
+        for known in list(last):
+            if known == target or (target.endswith(":") and known.startswith(target)):
+                del last[known]
 
     def request(self, request: TwinRequest, seen: Seen) -> None:
         self.requests.append(seen)
@@ -312,8 +313,6 @@ class Books:
 #
 # Tokens look like JWTs and their claims can be decoded, but nothing signs them: the twin knows its own tokens by heart
 # and believes no others. They are numbered and not random, so that a run can be repeated to the byte.
-#
-# Never keeps a real credential: the users are settings with made-up passwords.
 
 
 class Refusal(Exception):

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from worker.sandbox.exchange import Json, Record
 from worker.sandbox.reads import GOALS, Call, Result, is_whole, range_for, setup_record, siblings
-from worker.sandbox.world import Deed, Happening, Refusal, Task, same_cluster
+from worker.sandbox.world import Deed, Happening, Refusal, Task, campaign_record, same_cluster
 
 SETUP = "setup"
 CAMPAIGNS = "campaign:"
@@ -224,7 +224,7 @@ def campaigns_setup(call: Call) -> Json:
     if not known and call.settings.edit_unknown_cluster == "not_found":
         raise Refusal(404, "error.not_found", "no campaign of this cluster")
     edits = {key: _kept(call, value) for key, value in body.items() if key not in ("eid", "tc", "tc_run_id")}
-    edited = {**(known[0] if known else _campaign(found, tc, tc_run_id, 0)), **edits}
+    edited = {**(known[0] if known else _campaign(found, tc, tc_run_id)), **edits}
     if known:
         kept = tuple({**each, **edits} if same_cluster(each, tc, tc_run_id) else each for each in found.campaigns)
     else:
@@ -247,7 +247,7 @@ def create_campaign(call: Call) -> Result:
     tc, tc_run_id = given.get("tc", ""), given.get("tc_run_id", "")
     if not tc or not is_whole(tc_run_id):
         raise call.invalid("tc and a whole tc_run_id are required")
-    created = _campaign(found, _kept(call, tc), _booked(call, found, int(tc_run_id)), 0)
+    created = _campaign(found, _kept(call, tc), _booked(call, found, int(tc_run_id)))
     same = [each for each in found.campaigns if same_cluster(each, created["tc"], created["tc_run_id"])]
     deed = Deed(
         eid=found.eid,
@@ -278,16 +278,9 @@ def _booked(call: Call, found: Happening, tc_run_id: Json) -> Json:
     return found.tc_run_id if call.settings.campaign_run == "newest" else tc_run_id
 
 
-def _campaign(found: Happening, tc: Json, tc_run_id: Json, index: int) -> Record:
-    number = len(found.campaigns) + index + 1
+def _campaign(found: Happening, tc: Json, tc_run_id: Json, index: int = 0) -> Record:
     run = int(tc_run_id) if isinstance(tc_run_id, str) and is_whole(tc_run_id) else tc_run_id
-    return {
-        "campaign_id": f"cmp-{number}",
-        "tc": tc,
-        "tc_run_id": run,
-        "status": "ACTIVE",
-        "audience_id": f"aud-{number}",
-    }
+    return campaign_record(len(found.campaigns) + index + 1, tc, run)
 
 
 # Series
