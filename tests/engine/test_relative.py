@@ -12,7 +12,7 @@ from worker.engine.explaining import wanted_of
 from worker.engine.looks import Settings as Deciding
 from worker.engine.operators import Word, approved, last_of_its_rule, reopening, resolved, spoken
 from worker.logs import tell
-from worker.messages.digest import item_of
+from worker.messages.digest import note_of
 from worker.model.commits import Commit
 from worker.model.writes import Mode
 from worker.sandbox.changes import EventChange
@@ -98,7 +98,7 @@ def test_that_it_was_not_sent_is_cried_out_because_somebody_had_approved_it(tmp_
         (line,) = [one for one in lines if one.get("reason") == "moved"]
         assert (line["event"], line["log_level"], line["write"]) == ("recorded", "warning", 1)
         (record,) = here.log("skipped")
-        item = item_of(record, frozenset({"moved"}))
+        item = note_of(record, frozenset({"moved"}))
         assert item is not None, "who asks for it by notify.on is told"
         assert "it had been approved as it was" in item.text
 

@@ -10,7 +10,7 @@ from tests.engine.test_again import again
 from tests.worlds import QUICK, Town, draft, happening, town, world
 from worker.engine.looks import Settings as Deciding
 from worker.guards.situation import Limits
-from worker.messages.digest import item_of
+from worker.messages.digest import note_of
 from worker.model.writes import Mode
 from worker.sandbox.world import Happening
 
@@ -74,7 +74,7 @@ def test_a_computed_value_of_the_wrong_type_is_refused_and_nothing_is_sent(tmp_p
         assert said in here.writes()[0].why
         assert kinds(here)[:2] == ["fired", "refused"]
         assert len(here.log("refused")) == len(here.writes()), "said once, and nothing is tried for ever"
-        told = item_of(here.log("refused")[0], frozenset({"refused"}))
+        told = note_of(here.log("refused")[0], frozenset({"refused"}))
         assert told is not None, "whoever asked to be told of refusals is"
         assert said in told.text
         assert here.twin.books.writes_sent == 0

@@ -16,7 +16,7 @@ from worker.cli.common import ledger_url
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import place_of
 from worker.ledger.reading import open_reading
-from worker.messages.digest import Message
+from worker.messages.digest import Notice
 from worker.messages.outbox import Outbox, Subscriber
 from worker.web.door import Key, Keys, digest
 
@@ -176,21 +176,21 @@ def test_plan_says_it_of_what_waits(waits: Scene, monkeypatch: pytest.MonkeyPatc
 
 
 def test_who_is_asked_by_a_message_reads_the_same(waits: Scene) -> None:
-    told: list[Message] = []
+    told: list[Notice] = []
 
     class Wire:
-        def send(self, message: Message) -> bool:
+        def send(self, message: Notice) -> bool:
             told.append(message)
             return True
 
     seconds = iter((0.0, 60.0, 120.0))
     (waits.folder / "worker.db.told").write_text('{"seq": 0}\n', encoding="utf-8")
     outbox = Outbox(
-        [Subscriber(key="ops", channel=Wire(), on=frozenset({"waiting"}))],
+        [Subscriber(key="ops", send=Wire().send, on=frozenset({"waiting"}))],
         ledger=open_reading("sqlite:///worker.db", waits.folder),
         place=waits.folder / "worker.db",
         seconds=lambda: next(seconds),
-        told=lambda _: None,
+        told=lambda *_: None,
     )
     outbox.begin()
     outbox.look()

@@ -23,7 +23,8 @@ from worker.engine.ports import CycleReport
 from worker.ledger.places import place_of
 from worker.ledger.reading import open_reading
 from worker.logs import configure, logger, tell
-from worker.messages.outbox import AppriseChannel, Outbox, Sent, Subscriber
+from worker.messages.digest import Notice
+from worker.messages.outbox import AppriseChannel, Outbox, Subscriber
 from worker.model.records import Record
 from worker.rules.load import examine
 from worker.system import SystemClock, utc_now
@@ -87,7 +88,7 @@ class Beside:
         self._page = _nothing if config.web is None else _page_of(config, config.web)
         self._subscribers = [
             Subscriber(
-                key=one.url.key, channel=AppriseChannel(resolve(one.url, os.environ).reveal(), one.url.key), on=one.on
+                key=one.url.key, send=AppriseChannel(resolve(one.url, os.environ).reveal(), one.url.key).send, on=one.on
             )
             for one in config.notify
         ]
@@ -147,12 +148,13 @@ class Beside:
                 finally:
                     self._outbox = None
 
-    def _sent(self, sent: Sent) -> None:
-        self.meter.message(taken=sent.taken)
-        if sent.taken:
-            logger().info("message_sent", to=sent.key, things=sent.count)
+    def _sent(self, subscriber: Subscriber, notice: Notice) -> None:
+        taken = not subscriber.digest.failing
+        self.meter.message(taken=taken)
+        if taken:
+            logger().info("message_sent", to=subscriber.key, things=notice.count)
         else:
-            logger().warning("message_not_sent", to=sent.key, things=sent.count)
+            logger().warning("message_not_sent", to=subscriber.key, things=notice.count)
 
 
 def _page_of(config: Config, web: WebPage) -> Callable[..., AbstractContextManager[None]]:

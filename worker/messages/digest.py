@@ -5,8 +5,10 @@ was told it is quiet for a while, and longer each time it goes on; what came mea
 message that could not be sent is kept and tried again, later and later; what comes meanwhile joins it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from worker.model.facts import Json
 from worker.model.records import ALARMS, HANDED_OVER, KINDS, MESSAGE, REASONS, WORKER
@@ -29,28 +31,25 @@ WORDS: Mapping[str, str] = {
     MESSAGE: "a rule says",
     **ALARMS,
 }
+STATUS = "campaign-worker status"
+WAITING = "campaign-worker writes --state waiting"
 COMMANDS: Mapping[str, str] = {
-    "needs_human": "campaign-worker writes --state needs_human",
-    "waiting": "campaign-worker writes --state waiting",
-    "surge": "campaign-worker writes --state waiting",
-    "gap": "campaign-worker writes --state waiting",
-    "reset": "campaign-worker writes --state waiting",
-    "mode": "campaign-worker writes --state waiting",
-    "unconfirmed": "campaign-worker writes --state unconfirmed",
-    "rejected": "campaign-worker writes --state rejected",
-    "refused": "campaign-worker writes --state refused",
-    "halted": "campaign-worker status",
-    "rules_refused": "campaign-worker check",
-    **dict.fromkeys(ALARMS, "campaign-worker status"),
+    **{
+        state: f"campaign-worker writes --state {state}"
+        for state in ("needs_human", "unconfirmed", "rejected", "refused")
+    },
+    **dict.fromkeys(("waiting", "surge", "gap", "reset", "mode"), WAITING),
+    **dict.fromkeys(("halted", *ALARMS), STATUS),
     "defect": "campaign-worker log --since 1h",
+    "rules_refused": "campaign-worker check",
 }
 LOG = "campaign-worker log --since 1h"
 TEXT_MAX = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
-    """One thing to tell. Items of one ``topic``, ``partner`` and ``rule`` are told together."""
+class Note:
+    """One thing to tell. Notes of one ``topic``, ``partner`` and ``rule`` are told together."""
 
     topic: str
     partner: str = ""
@@ -68,43 +67,32 @@ def command_of(topic: str) -> str:
     return COMMANDS.get(topic, LOG)
 
 
-def item_of(record: Mapping[str, Json], on: frozenset[str], wanted: Wanted | None = None) -> Item | None:
+def note_of(record: Mapping[str, Json], on: frozenset[str], wanted: Wanted | None = None) -> Note | None:
     """What a record has to say to somebody who asked for these topics: what a rule says in its own words, anything else
     by its kind, or by its reason. ``wanted``: what the write does and spends of which a person is asked."""
     kind, reason = str(record.get("kind")), str(record.get("reason") or "")
+    event, why = record.get("event"), str(record.get("why") or "")
     if kind == "confirmed" and record.get("action") == MESSAGE and MESSAGE in on:
-        said = str(record.get("why") or "").removeprefix(HANDED_OVER)
-        return Item(
-            topic=MESSAGE,
-            partner=str(record.get("partner") or ""),
-            rule=str(record.get("rule") or ""),
-            text=cut(f"{record.get('event')}: {said}"),
-        )
-    topic = kind if kind in on else reason if reason in on else ""
+        topic, text = MESSAGE, f"{event}: {why.removeprefix(HANDED_OVER)}"
+    else:
+        topic = kind if kind in on else reason if reason in on else ""
+        write = f"write {record['write']}: " if record.get("write") is not None else ""
+        action = f"{record['action']} of " if record.get("action") else ""
+        asked = "" if wanted is None else "".join(f", {part}" for part in (wanted.spends, wanted.change) if part)
+        about = f"{event}{asked}: " if event else asked
+        by = f" ({record['by']})" if record.get("by") not in (None, WORKER) else ""
+        text = f"{write}{action}{about}{why or words_of(topic)}{by}"
     if not topic:
         return None
-    about = "".join(
-        (
-            f"write {record['write']}: " if record.get("write") is not None else "",
-            f"{record['action']} of " if record.get("action") else "",
-            str(record["event"]) if record.get("event") else "",
-            f", {wanted.spends}" if wanted is not None and wanted.spends else "",
-            f", {wanted.change}" if wanted is not None and wanted.change else "",
-            ": " if record.get("event") else "",
-        )
-    )
-    by = f" ({record['by']})" if record.get("by") not in (None, WORKER) else ""
-    text = f"{about}{record.get('why') or words_of(topic)}{by}"
-    return Item(
-        topic=topic, partner=str(record.get("partner") or ""), rule=str(record.get("rule") or ""), text=cut(text)
-    )
+    partner, rule = str(record.get("partner") or ""), str(record.get("rule") or "")
+    return Note(topic=topic, partner=partner, rule=rule, text=cut(text))
 
 
-def alarm_item(name: str, keys: Mapping[str, object]) -> Item:
+def alarm_note(name: str, keys: Mapping[str, object]) -> Note:
     """What an alarm has to say."""
     error, hint = str(keys.get("error") or ""), str(keys.get("hint") or "")
     text = ": ".join(part for part in (words_of(name), error, hint) if part)
-    return Item(topic=name, partner=str(keys.get("partner") or ""), text=cut(text))
+    return Note(topic=name, partner=str(keys.get("partner") or ""), text=cut(text))
 
 
 def cut(text: str) -> str:
@@ -121,7 +109,7 @@ AGAIN_S = 60.0
 AGAIN_MAX_S = 1800.0
 LINES_MAX = 8
 GROUPS_MAX = 200
-"""Groups kept at most; what is beyond is only counted."""
+"""Groups that one message tells of; what is beyond is only counted."""
 
 Key = tuple[str, str, str]
 
@@ -138,7 +126,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Notice:
     """What leaves: a title, and a body in plain text that ends with the commands to type."""
 
     title: str
@@ -151,7 +139,6 @@ class Digest:
 
     def __init__(self) -> None:
         self._groups: dict[Key, Group] = {}
-        self._beyond = 0
         self._failures = 0
         self._again_at = float("-inf")
 
@@ -163,67 +150,50 @@ class Digest:
     @property
     def owing(self) -> bool:
         """Something came and was not told yet, be it that its group is quiet for now."""
-        return self.failing or self._beyond > 0 or any(group.count for group in self._groups.values())
+        return any(group.count for group in self._groups.values())
 
-    def add(self, item: Item, now: float) -> None:
+    def add(self, note: Note, now: float) -> None:
         """Something to tell."""
-        key = (item.topic, item.partner, item.rule)
-        group = self._groups.get(key)
-        if group is None:
-            self._forget(now)
-            if len(self._groups) >= GROUPS_MAX:
-                self._beyond += 1
-                return
-            group = self._groups[key] = Group()
+        group = self._groups.setdefault((note.topic, note.partner, note.rule), Group())
         if group.count == 0:
             group.since = now
         group.count += 1
         if len(group.lines) < LINES_MAX:
-            group.lines.append(item.text)
+            group.lines.append(note.text)
 
-    def due(self, now: float) -> Message | None:
+    def due(self, now: float) -> Notice | None:
         """The message that should leave now, with everything that is ready; None where there is nothing."""
-        ready = [(key, group) for key, group in self._groups.items() if _ready(group, now)]
-        if not ready or now < self._again_at or not any(now - group.since >= GATHER_S for _, group in ready):
+        ready = self._ready(now)
+        if now < self._again_at or not any(now - group.since >= GATHER_S for group in ready.values()):
             return None
-        count = sum(group.count for _, group in ready)
-        parts = [_told(key, group) for key, group in ready]
-        if self._beyond:
-            parts.append(f"And {self._beyond} more, of other kinds.")
-        commands = dict.fromkeys(command_of(topic) for (topic, _, _), _ in ready)
-        body = "\n\n".join((*parts, "Next:\n" + "\n".join(f"  {one}" for one in commands)))
-        return Message(title=_title(ready), body=body, count=count)
+        counts: Counter[str] = Counter()
+        for (topic, _, _), group in ready.items():
+            counts[topic] += group.count
+        parts = [_told(key, group) for key, group in islice(ready.items(), GROUPS_MAX)]
+        beyond = sum(group.count for group in islice(ready.values(), GROUPS_MAX, None))
+        if beyond:
+            parts.append(f"And {beyond} more, of other kinds.")
+        commands = dict.fromkeys(command_of(topic) for topic in counts)
+        parts.append("Next:\n" + "\n".join(f"  {one}" for one in commands))
+        title = "campaign-worker: " + ", ".join(f"{count} {topic}" for topic, count in counts.items())
+        return Notice(title=title, body="\n\n".join(parts), count=counts.total())
 
     def sent(self, now: float) -> None:
         """The message that was due has left."""
-        for group in self._groups.values():
-            if _ready(group, now):
-                went_on = now - group.quiet_until < group.quiet_s
-                group.quiet_s = min(QUIET_MAX_S, group.quiet_s * 2) if went_on else QUIET_S
-                group.quiet_until = now + group.quiet_s
-                group.lines, group.count = [], 0
-        self._beyond, self._failures, self._again_at = 0, 0, float("-inf")
+        for group in self._ready(now).values():
+            went_on = now - group.quiet_until < group.quiet_s
+            group.quiet_s = min(QUIET_MAX_S, group.quiet_s * 2) if went_on else QUIET_S
+            group.quiet_until = now + group.quiet_s
+            group.lines, group.count = [], 0
+        self._failures, self._again_at = 0, float("-inf")
 
     def failed(self, now: float) -> None:
         """The message that was due could not be sent: it is kept."""
         self._again_at = now + min(AGAIN_MAX_S, AGAIN_S * (1 << min(self._failures, 10)))
         self._failures += 1
 
-    def _forget(self, now: float) -> None:
-        """Groups of which nothing was heard for long are new when they come again."""
-        for key in [key for key, one in self._groups.items() if not one.count and now > one.quiet_until + one.quiet_s]:
-            del self._groups[key]
-
-
-def _ready(group: Group, now: float) -> bool:
-    return group.count > 0 and now >= group.quiet_until
-
-
-def _title(ready: Iterable[tuple[Key, Group]]) -> str:
-    by_topic: dict[str, int] = {}
-    for (topic, _, _), group in ready:
-        by_topic[topic] = by_topic.get(topic, 0) + group.count
-    return "campaign-worker: " + ", ".join(f"{count} {topic}" for topic, count in by_topic.items())
+    def _ready(self, now: float) -> dict[Key, Group]:
+        return {key: group for key, group in self._groups.items() if group.count > 0 and now >= group.quiet_until}
 
 
 def _told(key: Key, group: Group) -> str:

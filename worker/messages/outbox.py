@@ -14,51 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from worker.engine.explaining import wanted_of
 from worker.ledger.reading import LedgerReader
-from worker.messages.digest import Digest, Item, Message, alarm_item, item_of
+from worker.messages.digest import Digest, Note, Notice, alarm_note, note_of
 from worker.model.commits import LogFilter
 from worker.model.errors import UsageError, WorkerError
 from worker.model.facts import Json, WriteId
 from worker.model.records import TOPICS
 from worker.writes.intents import Wanted
-
-# Hands a message to Apprise, which knows a hundred services; the only importer of it.
-#
-# An address is a secret, because most of them hold one: it is never in an error, and Apprise's own log lines, which may
-# hold it, go nowhere.
-
-
-class Channel(Protocol):
-    """Where messages go. ``send`` says whether it was taken, and may take seconds; it does not raise."""
-
-    def send(self, message: Message) -> bool: ...
-
-
-class AppriseChannel:
-    """One Apprise address. Raises `UsageError` for one that Apprise does not know; ``key`` names it there."""
-
-    def __init__(self, url: str, key: str) -> None:
-        from apprise import Apprise  # noqa: PLC0415 - heavy, and most installations send no messages
-
-        logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
-        self._apprise = Apprise()
-        if not self._apprise.add(url):
-            raise UsageError(
-                f"{key} is no address that Apprise knows", hint="see Apprise's list of notification services"
-            )
-
-    def send(self, message: Message) -> bool:
-        """Whether the service took it; whatever goes wrong is a no."""
-        from apprise import NotifyFormat  # noqa: PLC0415 - as above
-
-        try:
-            return bool(self._apprise.notify(body=message.body, title=message.title, body_format=NotifyFormat.TEXT))
-        except Exception:  # noqa: BLE001 - a message that cannot be sent harms nothing
-            return False
-
 
 LOOK_EVERY_S = 2.0
 ASKING = ("waiting", "needs_human")
@@ -71,26 +36,18 @@ STOP_WITHIN_S = 10.0
 
 @dataclass(slots=True, kw_only=True)
 class Subscriber:
-    """A channel, what it is told of, and what it has still to be told. ``key`` names it in log lines."""
+    """What somebody is told of, and what of it is still to be told. ``send`` says whether a message was taken; it may
+    take seconds and does not raise. ``key`` names it in log lines."""
 
     key: str
-    channel: Channel
+    send: Callable[[Notice], bool]
     on: frozenset[str]
     digest: Digest = field(default_factory=Digest)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
-    """What came of a message."""
-
-    key: str
-    count: int
-    taken: bool
-
-
 class Outbox:
     """Runs from `__enter__` to `__exit__`. ``place``: the ledger's file. ``seconds`` is a monotonic clock; ``told``
-    hears what came of each message."""
+    hears of each message that was sent, or was not: then the digest of its subscriber is failing."""
 
     def __init__(
         self,
@@ -99,14 +56,14 @@ class Outbox:
         ledger: LedgerReader,
         place: Path,
         seconds: Callable[[], float],
-        told: Callable[[Sent], None],
+        told: Callable[[Subscriber, Notice], None],
     ) -> None:
         self._subscribers = subscribers
         self._ledger = ledger
         self._file = place.with_name(place.name + ".told")
         self._seconds = seconds
         self._told = told
-        self._heard: deque[Item] = deque(maxlen=ALARMS_MAX)
+        self._heard: deque[Note] = deque(maxlen=ALARMS_MAX)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="messages", daemon=True)
         self._read_up_to = 0
@@ -115,7 +72,7 @@ class Outbox:
     def alarm(self, name: str, keys: Mapping[str, object]) -> None:
         """The daemon cries out. From any thread; never waits."""
         if name in TOPICS:
-            self._heard.append(alarm_item(name, keys))
+            self._heard.append(alarm_note(name, keys))
 
     def __enter__(self) -> Self:
         self.begin()
@@ -141,9 +98,14 @@ class Outbox:
         except WorkerError:
             return
         for one in self._subscribers:
-            message = one.digest.due(now)
-            if message is not None:
-                self._send(one, message, now)
+            notice = one.digest.due(now)
+            if notice is None:
+                continue
+            if one.send(notice):
+                one.digest.sent(now)
+            else:
+                one.digest.failed(now)
+            self._told(one, notice)
         if not any(one.digest.owing for one in self._subscribers):
             self._save(self._read_up_to)
 
@@ -160,7 +122,7 @@ class Outbox:
         for record in self._ledger.log(LogFilter(after_seq=self._read_up_to, limit=RECORDS_A_LOOK)):
             wanted = self._wanted(record)
             for one in self._subscribers:
-                found = item_of(record, one.on, wanted)
+                found = note_of(record, one.on, wanted)
                 if found is not None:
                     one.digest.add(found, now)
             seq = record["seq"]
@@ -171,14 +133,6 @@ class Outbox:
         number = record.get("write") if record.get("kind") in ASKING else None
         write = self._ledger.write(WriteId(number)) if isinstance(number, int) else None
         return None if write is None else wanted_of(self._ledger, write)
-
-    def _send(self, one: Subscriber, message: Message, now: float) -> None:
-        taken = one.channel.send(message)
-        if taken:
-            one.digest.sent(now)
-        else:
-            one.digest.failed(now)
-        self._told(Sent(key=one.key, count=message.count, taken=taken))
 
     def _stored(self, newest: int) -> int:
         try:
@@ -198,3 +152,27 @@ class Outbox:
         except OSError:
             return
         self._saved = seq
+
+
+class AppriseChannel:
+    """One address of Apprise, which knows a hundred services. Raises `UsageError` for one it does not know; ``key``
+    names it there, because an address is a secret: it is in no error, and Apprise's own log lines go nowhere."""
+
+    def __init__(self, url: str, key: str) -> None:
+        from apprise import Apprise  # noqa: PLC0415 - heavy, and most installations send no messages
+
+        logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
+        self._apprise = Apprise()
+        if not self._apprise.add(url):
+            raise UsageError(
+                f"{key} is no address that Apprise knows", hint="see Apprise's list of notification services"
+            )
+
+    def send(self, notice: Notice) -> bool:
+        """Whether the service took it; whatever goes wrong is a no."""
+        from apprise import NotifyFormat  # noqa: PLC0415 - as above
+
+        try:
+            return bool(self._apprise.notify(body=notice.body, title=notice.title, body_format=NotifyFormat.TEXT))
+        except Exception:  # noqa: BLE001 - a message that cannot be sent harms nothing
+            return False

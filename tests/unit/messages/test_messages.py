@@ -20,14 +20,14 @@ from worker.messages.digest import (
     QUIET_S,
     TEXT_MAX,
     Digest,
-    Item,
-    Message,
-    alarm_item,
+    Note,
+    Notice,
+    alarm_note,
     command_of,
-    item_of,
+    note_of,
     words_of,
 )
-from worker.messages.outbox import AppriseChannel, Outbox, Sent, Subscriber
+from worker.messages.outbox import AppriseChannel, Outbox, Subscriber
 from worker.model.commits import Commit
 from worker.model.errors import LedgerUnwritable, UsageError
 from worker.model.facts import EventId, PartnerId, RuleId
@@ -37,8 +37,8 @@ from worker.writes.intents import Wanted
 ASKED = frozenset({"needs_human", "surge", "halted", "cycle_failed", "notify"})
 
 
-def item(text: str = "write 7: lost", topic: str = "needs_human", rule: str = "r", partner: str = "p") -> Item:
-    return Item(topic=topic, partner=partner, rule=rule, text=text)
+def item(text: str = "write 7: lost", topic: str = "needs_human", rule: str = "r", partner: str = "p") -> Note:
+    return Note(topic=topic, partner=partner, rule=rule, text=text)
 
 
 # what is told
@@ -54,7 +54,7 @@ def item(text: str = "write 7: lost", topic: str = "needs_human", rule: str = "r
     ],
 )
 def test_a_record_is_told_by_its_kind_or_its_reason(record: dict[str, Any], topic: str, reason: str) -> None:
-    found = item_of(record, ASKED)
+    found = note_of(record, ASKED)
     assert ("" if found is None else found.topic) == topic, reason
 
 
@@ -67,7 +67,7 @@ def test_a_message_names_the_write_the_event_the_reason_and_the_person() -> None
         "why": "wrong",
         "by": "ann",
     }
-    found = item_of(record, ASKED)
+    found = note_of(record, ASKED)
     assert found is not None
     assert found.text == "write 7: boost of e1: wrong (ann)"
 
@@ -75,18 +75,18 @@ def test_a_message_names_the_write_the_event_the_reason_and_the_person() -> None
 def test_a_message_that_asks_for_approval_says_what_is_approved_and_what_it_spends() -> None:
     record: dict[str, Any] = {"kind": "waiting", "reason": "surge", "write": 7, "action": "boost", "event": "e1"}
     boost = Wanted(does="PUBLISHED, draft: total_budget 500", before="DRAFT", amount=500.0, currency="EUR")
-    found = item_of({**record, "why": "26 events"}, ASKED, boost)
+    found = note_of({**record, "why": "26 events"}, ASKED, boost)
     assert found is not None
     assert found.text == (
         "write 7: boost of e1, spends 500 EUR, DRAFT -> PUBLISHED, draft: total_budget 500: 26 events"
     )
-    unread = item_of({**record, "why": "26 events"}, ASKED, Wanted(does="PUBLISHED", unknown="nobody has read it"))
+    unread = note_of({**record, "why": "26 events"}, ASKED, Wanted(does="PUBLISHED", unknown="nobody has read it"))
     assert unread is not None
     assert "amount unknown: nobody has read it" in unread.text
 
 
 def test_what_a_service_says_is_one_line_of_bounded_length() -> None:
-    found = alarm_item("cycle_failed", {"partner": "p", "error": "a\nb\x1b[31m" + "x" * 900, "hint": "look"})
+    found = alarm_note("cycle_failed", {"partner": "p", "error": "a\nb\x1b[31m" + "x" * 900, "hint": "look"})
     assert "\n" not in found.text
     assert "\x1b" not in found.text
     assert len(found.text) == TEXT_MAX
@@ -115,7 +115,7 @@ def test_what_happens_together_is_one_message_with_the_command() -> None:
     assert message.body.endswith("Next:\n  campaign-worker writes --state needs_human\n  campaign-worker status")
 
 
-def leave(digest: Digest, now: float) -> Message | None:
+def leave(digest: Digest, now: float) -> Notice | None:
     message = digest.due(now)
     if message is not None:
         digest.sent(now)
@@ -189,9 +189,9 @@ class Wire:
     """A channel that keeps what it was given, or refuses it."""
 
     taking: bool = True
-    messages: list[Message] = field(default_factory=list)
+    messages: list[Notice] = field(default_factory=list)
 
-    def send(self, message: Message) -> bool:
+    def send(self, message: Notice) -> bool:
         self.messages.append(message)
         return self.taking
 
@@ -204,17 +204,17 @@ class Place:
     ledger: SqlLedger
     wire: Wire = field(default_factory=Wire)
     now: float = 0.0
-    sent: list[Sent] = field(default_factory=list)
+    taken: list[bool] = field(default_factory=list)
 
     def outbox(self) -> Outbox:
-        subscriber = Subscriber(key="notify[0].url", channel=self.wire, on=ASKED)
+        subscriber = Subscriber(key="notify[0].url", send=self.wire.send, on=ASKED)
         reader = open_reading("sqlite:///worker.db", self.folder)
         made = Outbox(
             [subscriber],
             ledger=reader,
             place=self.folder / "worker.db",
             seconds=lambda: self.now,
-            told=self.sent.append,
+            told=lambda one, _: self.taken.append(not one.digest.failing),
         )
         made.begin()
         return made
@@ -233,7 +233,7 @@ class Place:
         )
         self.ledger.apply(Commit(at=NOW, records=(said,)))
 
-    def look(self, outbox: Outbox, after_s: float) -> list[Message]:
+    def look(self, outbox: Outbox, after_s: float) -> list[Notice]:
         self.now += after_s
         outbox.look()
         found, self.wire.messages[:] = list(self.wire.messages), []
@@ -259,7 +259,7 @@ def test_the_past_is_left_alone_and_what_is_new_is_told_once(place: Place) -> No
     (message,) = place.look(outbox, GATHER_S)
     assert "write 2: pause of e1" in message.body
     assert place.look(outbox, GATHER_S) == []
-    assert [one.taken for one in place.sent] == [True]
+    assert place.taken == [True]
 
 
 def test_a_restart_repeats_nothing_and_loses_nothing(place: Place) -> None:
@@ -296,7 +296,7 @@ def test_a_channel_that_fails_harms_nothing_and_what_it_missed_comes_later(place
     place.lose(1)
     place.look(outbox, 1)
     place.look(outbox, GATHER_S)
-    assert [one.taken for one in place.sent] == [False]
+    assert place.taken == [False]
     place.wire.taking = True
     again = place.outbox()
     place.look(again, 1)
@@ -363,14 +363,14 @@ def listener() -> Iterator[str]:
 def test_a_real_message_arrives_as_text(listener: str) -> None:
     channel = AppriseChannel(listener, "notify[0].url")
     text = "<b>e1</b>\n  campaign-worker status"
-    assert channel.send(Message(title="campaign-worker: 1 waiting", body=text, count=1))
+    assert channel.send(Notice(title="campaign-worker: 1 waiting", body=text, count=1))
     (body,) = Listener.bodies
     assert (body["title"], body["message"]) == ("campaign-worker: 1 waiting", text)
 
 
 def test_a_service_that_says_no_or_nothing_is_a_no(listener: str, caplog: pytest.LogCaptureFixture) -> None:
     Listener.status = 500
-    message = Message(title="t", body="b", count=1)
+    message = Notice(title="t", body="b", count=1)
     assert not AppriseChannel(listener, "notify[0].url").send(message)
     assert not AppriseChannel("json://127.0.0.1:1/secret-path", "notify[0].url").send(message)
     assert "secret-path" not in caplog.text
