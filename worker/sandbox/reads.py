@@ -83,12 +83,23 @@ class Call:
     def listing(self) -> list[Happening]:
         return self.world.listing(self.partner, self.as_of_s)
 
-    def take_effect(self, deed: Deed, after: Happening | None = None, at_s: float | None = None) -> None:
-        """The one door to the world: the event's new version and its entry in the books."""
-        moment = self.now_s if at_s is None else at_s
-        if after is not None:
-            self.world.put(self.partner, after.eid, after, moment)
-        self.books.effect(deed, self.request, self.request_id, moment)
+    def take_effect(
+        self,
+        operation: str,
+        target: str,
+        before: Happening,
+        after: Happening,
+        value: Callable[[Happening], Json],
+        frees: tuple[str, ...] = (),
+    ) -> None:
+        """The event's new version and its entry in the books. `value`: what the target is, of either version; `frees`:
+        other targets that change with it."""
+        self.world.put(self.partner, after.eid, after, self.now_s)
+        was, now = value(before), value(after)
+        self.book(Deed(eid=after.eid, operation=operation, target=target, before=was, after=now, frees=frees))
+
+    def book(self, deed: Deed) -> None:
+        self.books.effect(deed, self.request, self.request_id, self.now_s)
 
     # What came with the request
 

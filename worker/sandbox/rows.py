@@ -7,9 +7,7 @@ others. Fixed words win over `{eid}`, so that `/events/venues` is not the event 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote
 
@@ -24,103 +22,97 @@ Who = Literal["anyone", "partner", "admin"]
 ANY_METHOD = "*"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """One endpoint, its path spelled as Starlette spells paths. `shown` False: the shape is our own. `answer` gives
-    JSON, or a `Result` where there is more to say."""
+    """One endpoint, its path spelled as Starlette spells paths. `answer` gives JSON, or a `Result` where there is more
+    to say. `shown` False: the shape is our own."""
 
-    methods: tuple[str, ...]
-    host: Host
-    path: str
-    pattern: re.Pattern[str]
-    who: Who
-    shown: bool
-    answer: Callable[[Call], Json]
+    def __init__(
+        self,
+        methods: str,
+        path: str,
+        answer: Callable[[Call], Json],
+        *,
+        host: Host = "api",
+        who: Who = "partner",
+        shown: bool = True,
+    ) -> None:
+        self.methods = tuple(methods.split())
+        self.path = path
+        self.answer = answer
+        self.host = host
+        self.who = who
+        self.shown = shown
+        self._pattern, _, _ = compile_path(path)
 
     def names(self, path: str) -> Mapping[str, str] | None:
         """What the placeholders stand for in a raw path, in which a slash of a name is encoded; None: another path."""
-        found = self.pattern.match(path)
+        found = self._pattern.match(path)
         return None if found is None else {name: unquote(part) for name, part in found.groupdict().items()}
-
-
-def _row(
-    methods: str,
-    path: str,
-    answer: Callable[[Call], Json],
-    *,
-    host: Host = "api",
-    who: Who = "partner",
-    shown: bool = True,
-) -> Row:
-    pattern, _, _ = compile_path(path)
-    return Row(
-        methods=tuple(methods.split()), host=host, path=path, pattern=pattern, who=who, shown=shown, answer=answer
-    )
 
 
 OURS = False
 
 ROWS: tuple[Row, ...] = (
     # Section 4.1: service and partner. Signing in has its own door: it is the only call without a session.
-    _row("GET", "/status/", reads.status, who="anyone", shown=OURS),
-    _row("GET", "/partners/", reads.partner),
-    _row("POST PUT", "/partners/", reads.for_admins, who="admin", shown=OURS),
-    _row(ANY_METHOD, "/auth/users/csv_export", reads.for_admins, who="admin", shown=OURS),
-    _row("PUT", "/rest_demo_data/{rest:path}", reads.for_admins, who="admin", shown=OURS),
-    _row("GET", "/permissions", reads.permissions),
-    _row("GET", "/features", reads.features),
+    Row("GET", "/status/", reads.status, who="anyone", shown=OURS),
+    Row("GET", "/partners/", reads.partner),
+    Row("POST PUT", "/partners/", reads.for_admins, who="admin", shown=OURS),
+    Row(ANY_METHOD, "/auth/users/csv_export", reads.for_admins, who="admin", shown=OURS),
+    Row("PUT", "/rest_demo_data/{rest:path}", reads.for_admins, who="admin", shown=OURS),
+    Row("GET", "/permissions", reads.permissions),
+    Row("GET", "/features", reads.features),
     # Section 4.2: Events.
-    _row("GET", "/events/", reads.events),
-    _row("GET", "/events/flagged/", reads.flagged, shown=OURS),
-    _row("GET", "/events/venues", reads.venues, shown=OURS),
-    _row("GET", "/events/statistics", reads.statistics, shown=OURS),
-    _row("GET", "/events/{eid}", reads.event),
-    _row("GET", "/events/{eid}/lookout_prediction_benchmark", reads.lookout_prediction_benchmark, shown=OURS),
-    _row("GET", "/events/{eid}/lookout_prediction", reads.lookout_prediction, shown=OURS),
-    _row("GET", "/daily_revenue_summary/", reads.daily_revenue_summary, shown=OURS),
-    _row("GET", "/events/{eid}/tickets", reads.tickets, shown=OURS),
-    _row("GET", "/events/{eid}/series", reads.series, shown=OURS),
-    _row("POST", "/events/{eid}/series", writes.change_series, shown=OURS),
-    _row("DELETE", "/events/{eid}/series", writes.change_series, shown=OURS),
-    _row("GET", "/events/{eid}/available_events_for_series", reads.available_events_for_series, shown=OURS),
-    _row("PUT", "/events/{eid}/setup_frontend_status", writes.setup_frontend_status, shown=OURS),
-    _row("PUT", "/events/last_updated_on_fe/{eid}", writes.last_updated_on_fe, host="cr", shown=OURS),
-    _row("PUT", "/events/{eid}", writes.edit_event, host="cr", shown=OURS),
+    Row("GET", "/events/", reads.events),
+    Row("GET", "/events/flagged/", reads.flagged, shown=OURS),
+    Row("GET", "/events/venues", reads.venues, shown=OURS),
+    Row("GET", "/events/statistics", reads.statistics, shown=OURS),
+    Row("GET", "/events/{eid}", reads.event),
+    Row("GET", "/events/{eid}/lookout_prediction_benchmark", reads.lookout_prediction_benchmark, shown=OURS),
+    Row("GET", "/events/{eid}/lookout_prediction", reads.lookout_prediction, shown=OURS),
+    Row("GET", "/daily_revenue_summary/", reads.daily_revenue_summary, shown=OURS),
+    Row("GET", "/events/{eid}/tickets", reads.tickets, shown=OURS),
+    Row("GET", "/events/{eid}/series", reads.series, shown=OURS),
+    Row("POST", "/events/{eid}/series", writes.change_series, shown=OURS),
+    Row("DELETE", "/events/{eid}/series", writes.change_series, shown=OURS),
+    Row("GET", "/events/{eid}/available_events_for_series", reads.available_events_for_series, shown=OURS),
+    Row("PUT", "/events/{eid}/setup_frontend_status", writes.setup_frontend_status, shown=OURS),
+    Row("PUT", "/events/last_updated_on_fe/{eid}", writes.last_updated_on_fe, host="cr", shown=OURS),
+    Row("PUT", "/events/{eid}", writes.edit_event, host="cr", shown=OURS),
     # Section 4.3: Sales.
-    _row("POST", "/ingest/transaction_summary", writes.ingest_summary, shown=OURS),
-    _row("POST", "/ingest/transaction_summary/from_excel", writes.ingest_excel, shown=OURS),
-    _row("DELETE", "/daily_revenue_summary", writes.clear_sales, shown=OURS),
-    _row("GET", "/daily_revenue_summary/sales_edit_export", reads.sales_edit_export, shown=OURS),
-    _row("POST", "/daily_revenue_summary/sales_edit_export", writes.sales_edit_upload, shown=OURS),
+    Row("POST", "/ingest/transaction_summary", writes.ingest_summary, shown=OURS),
+    Row("POST", "/ingest/transaction_summary/from_excel", writes.ingest_excel, shown=OURS),
+    Row("DELETE", "/daily_revenue_summary", writes.clear_sales, shown=OURS),
+    Row("GET", "/daily_revenue_summary/sales_edit_export", reads.sales_edit_export, shown=OURS),
+    Row("POST", "/daily_revenue_summary/sales_edit_export", writes.sales_edit_upload, shown=OURS),
     # Section 4.4: Recommendations.
-    _row("GET", "/events/{eid}/clusters", reads.clusters),
-    _row("GET", "/events/{eid}/suggested_tcs", reads.suggested_tcs),
-    _row("GET", "/events/{eid}/campaigns_expected_value", reads.expected_value),
-    _row("GET", "/events/{eid}/default_campaigns_parameters", reads.default_parameters),
-    _row("GET", "/events/{eid}/budget_min_max", reads.budget_range),
-    _row("GET", "/setup_processes/call_to_action/", reads.call_to_action),
-    _row("GET", "/adplatform_targeting/suggested_radius", reads.suggested_radius),
+    Row("GET", "/events/{eid}/clusters", reads.clusters),
+    Row("GET", "/events/{eid}/suggested_tcs", reads.suggested_tcs),
+    Row("GET", "/events/{eid}/campaigns_expected_value", reads.expected_value),
+    Row("GET", "/events/{eid}/default_campaigns_parameters", reads.default_parameters),
+    Row("GET", "/events/{eid}/budget_min_max", reads.budget_range),
+    Row("GET", "/setup_processes/call_to_action/", reads.call_to_action),
+    Row("GET", "/adplatform_targeting/suggested_radius", reads.suggested_radius),
     # Section 4.5: Campaigns.
-    _row("GET", "/setup_processes/event_types", reads.event_types, shown=OURS),
-    _row("GET", "/setup_processes/{eid}", reads.setup_process),
-    _row("POST", "/setup_processes/{eid}", writes.create_setup, shown=OURS),
-    _row("PUT", "/setup_processes/{eid}", writes.update_setup, shown=OURS),
-    _row("POST", "/setup_processes/{eid}/boost", writes.boost),
-    _row("POST", "/campaigns_setup", writes.campaigns_setup, shown=OURS),
-    _row("POST", "/campaigns/", writes.create_campaign, shown=OURS),
-    _row("GET", "/events/{eid}/campaigns", reads.campaigns, shown=OURS),
-    _row("PUT", "/events/{eid}/reset_campaigns_setup", writes.reset_campaigns_setup, shown=OURS),
-    _row("PUT", "/events/{eid}/client_campaign_status", writes.client_campaign_status),
-    _row("GET", "/events/{eid}/client_campaign_status/task", reads.task),
-    _row("PUT", "/events/{eid}/campaign_optimisation_status", writes.optimisation_status, shown=OURS),
-    _row("PUT", "/events/{eid}/ad_campaign_optimisation_status", writes.optimisation_status, shown=OURS),
-    _row("GET", "/events/{eid}/attribution_model", reads.attribution_model, shown=OURS),
-    _row("GET", "/integrations/connect/adplatform/status", reads.adplatform_status, shown=OURS),
-    _row("GET", "/integrations/adplatform/events/{eid}/campaign_results", reads.campaign_results, shown=OURS),
-    _row("GET", "/integrations/adplatform/events/{eid}/adplatform_insights", reads.adplatform_insights, shown=OURS),
-    _row("GET", "/campaign_results/", reads.denied_to_partners),
-    _row("GET", "/events/{eid}/statistics", reads.event_statistics, shown=OURS),
-    _row("POST", "/media", writes.upload_media, host="media", shown=OURS),
+    Row("GET", "/setup_processes/event_types", reads.event_types, shown=OURS),
+    Row("GET", "/setup_processes/{eid}", reads.setup_process),
+    Row("POST", "/setup_processes/{eid}", writes.create_setup, shown=OURS),
+    Row("PUT", "/setup_processes/{eid}", writes.update_setup, shown=OURS),
+    Row("POST", "/setup_processes/{eid}/boost", writes.boost),
+    Row("POST", "/campaigns_setup", writes.campaigns_setup, shown=OURS),
+    Row("POST", "/campaigns/", writes.create_campaign, shown=OURS),
+    Row("GET", "/events/{eid}/campaigns", reads.campaigns, shown=OURS),
+    Row("PUT", "/events/{eid}/reset_campaigns_setup", writes.reset_campaigns_setup, shown=OURS),
+    Row("PUT", "/events/{eid}/client_campaign_status", writes.client_campaign_status),
+    Row("GET", "/events/{eid}/client_campaign_status/task", reads.task),
+    Row("PUT", "/events/{eid}/campaign_optimisation_status", writes.optimisation_status, shown=OURS),
+    Row("PUT", "/events/{eid}/ad_campaign_optimisation_status", writes.optimisation_status, shown=OURS),
+    Row("GET", "/events/{eid}/attribution_model", reads.attribution_model, shown=OURS),
+    Row("GET", "/integrations/connect/adplatform/status", reads.adplatform_status, shown=OURS),
+    Row("GET", "/integrations/adplatform/events/{eid}/campaign_results", reads.campaign_results, shown=OURS),
+    Row("GET", "/integrations/adplatform/events/{eid}/adplatform_insights", reads.adplatform_insights, shown=OURS),
+    Row("GET", "/campaign_results/", reads.denied_to_partners),
+    Row("GET", "/events/{eid}/statistics", reads.event_statistics, shown=OURS),
+    Row("POST", "/media", writes.upload_media, host="media", shown=OURS),
 )
 
 

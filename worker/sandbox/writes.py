@@ -50,18 +50,20 @@ def client_campaign_status(call: Call) -> Result:
     if fails:
         return Result(status=204)
     if settings.task_effect == "at_once":
-        _set_field(call, CLIENT_STATUS, value, call.now_s)
+        _set_field(call, CLIENT_STATUS, value)
         return Result(status=204)
-    return Result(
-        status=204, later=(settings.task_duration_s, lambda at_s: _set_field(call, CLIENT_STATUS, value, at_s))
-    )
+
+    def land(at_s: float) -> None:
+        _set_field(replace(call, now_s=at_s), CLIENT_STATUS, value)
+
+    return Result(status=204, later=(settings.task_duration_s, land))
 
 
 def optimisation_status(call: Call) -> Json:
     """The field of the event, or that of its ad campaigns: the path says which."""
     name = call.request.segments[-1]
     value = _wanted(call, call.event(), name)
-    _set_field(call, name, value, call.now_s)
+    _set_field(call, name, value)
     return {"eid": call.eid, name: value}
 
 
@@ -78,28 +80,20 @@ def _wanted(call: Call, found: Happening, name: str) -> str:
     return value
 
 
-def _set_field(call: Call, name: str, value: str, at_s: float) -> None:
+def _set_field(call: Call, name: str, value: str, frees: tuple[str, ...] = ()) -> None:
     found = call.world.at(call.partner, call.eid)
-    if found is None:
-        return
-    deed = Deed(eid=call.eid, operation=f"set_{name}", target=name, before=found.record.get(name), after=value)
-    call.take_effect(deed, found.with_fields({name: value}), at_s)
+    if found is not None:
+        after = found.with_fields({name: value})
+        call.take_effect(f"set_{name}", name, found, after, lambda one: one.record.get(name), frees)
 
 
 def setup_frontend_status(call: Call) -> Json:
-    found = call.event()
-    value = call.templated_either(call.settings.frontend_status_query, call.settings.frontend_status_body).get("value")
+    call.event()
+    given = call.templated_either(call.settings.frontend_status_query, call.settings.frontend_status_body)
+    value = given.get("value", "")
     if value not in FRONTEND_STATUSES:
         raise call.invalid(f"frontend_status is one of {', '.join(FRONTEND_STATUSES)}")
-    deed = Deed(
-        eid=call.eid,
-        operation="set_frontend_status",
-        target="frontend_status",
-        before=found.record.get("frontend_status"),
-        after=value,
-        frees=("last_updated_on_fe",),
-    )
-    call.take_effect(deed, found.with_fields({"frontend_status": value}))
+    _set_field(call, "frontend_status", value, frees=("last_updated_on_fe",))
     return {"eid": call.eid, "frontend_status": value}
 
 
@@ -110,14 +104,8 @@ def last_updated_on_fe(call: Call) -> Json:
     value = given.get("value")
     if value not in FE_STATUSES:
         raise call.invalid("status is RUNNING or CANCELLED")
-    deed = Deed(
-        eid=call.eid,
-        operation="last_updated_on_fe",
-        target="last_updated_on_fe",
-        before=found.last_updated_on_fe,
-        after=value,
-    )
-    call.take_effect(deed, replace(found, last_updated_on_fe=value))
+    after = replace(found, last_updated_on_fe=value)
+    call.take_effect("last_updated_on_fe", "last_updated_on_fe", found, after, lambda one: one.last_updated_on_fe)
     return {"eid": call.eid}
 
 
@@ -133,7 +121,7 @@ def create_setup(call: Call) -> Result:
     if found.setup is not None and call.settings.create_existing == "conflict":
         raise conflict("a setup of this event exists")
     after = replace(found, setup=body, published=False)
-    call.take_effect(_setup_deed(call, "create_setup", found, after), after)
+    call.take_effect("create_setup", SETUP, found, after, _setup_value)
     return Result(status=call.settings.create_setup_status, body=setup_record(call, after))
 
 
@@ -144,7 +132,7 @@ def update_setup(call: Call) -> Json:
     if found.published:
         raise conflict("this setup is published")
     after = replace(found, setup={**found.setup, **_setup_fields(call)})
-    call.take_effect(_setup_deed(call, "update_setup", found, after), after)
+    call.take_effect("update_setup", SETUP, found, after, _setup_value)
     return setup_record(call, after)
 
 
@@ -165,8 +153,7 @@ def boost(call: Call) -> Json:
     if settings.boost_campaign_status is not None:
         fields["campaign_status"] = settings.boost_campaign_status
     after = replace(found, published=True, campaigns=(*found.campaigns, *started)).with_fields(fields)
-    deed = _setup_deed(call, "boost", found, after)
-    call.take_effect(replace(deed, frees=(CAMPAIGNS, CLIENT_STATUS)), after)
+    call.take_effect("boost", SETUP, found, after, _setup_value, frees=(CAMPAIGNS, CLIENT_STATUS))
     return setup_record(call, after)
 
 
@@ -174,7 +161,7 @@ def reset_campaigns_setup(call: Call) -> Json:
     found = call.event()
     kept = found.setup if call.settings.reset_setup_result == "draft" else None
     after = replace(found, setup=kept, published=False, campaigns=())
-    call.take_effect(replace(_setup_deed(call, "reset_setup", found, after), frees=(CAMPAIGNS,)), after)
+    call.take_effect("reset_setup", SETUP, found, after, _setup_value, frees=(CAMPAIGNS,))
     return {"eid": call.eid}
 
 
@@ -198,10 +185,6 @@ def _check_budget(call: Call, found: Happening) -> None:
         raise call.invalid(f"total_budget is from {lower:g} to {upper:g}")
 
 
-def _setup_deed(call: Call, operation: str, before: Happening, after: Happening) -> Deed:
-    return Deed(eid=call.eid, operation=operation, target=SETUP, before=_setup_value(before), after=_setup_value(after))
-
-
 def _setup_value(found: Happening) -> Json:
     if found.setup is None:
         return None
@@ -220,24 +203,19 @@ def campaigns_setup(call: Call) -> Json:
     if not found.published:
         raise conflict("this setup is not published")
     tc, tc_run_id = _kept(call, body["tc"]), _booked(call, found, body["tc_run_id"])
-    known = [each for each in found.campaigns if same_cluster(each, tc, tc_run_id)]
-    if not known and call.settings.edit_unknown_cluster == "not_found":
+
+    def named(event: Happening) -> Record | None:
+        return next((each for each in event.campaigns if same_cluster(each, tc, tc_run_id)), None)
+
+    known = named(found)
+    if known is None and call.settings.edit_unknown_cluster == "not_found":
         raise Refusal(404, "error.not_found", "no campaign of this cluster")
     edits = {key: _kept(call, value) for key, value in body.items() if key not in ("eid", "tc", "tc_run_id")}
-    edited = {**(known[0] if known else _campaign(found, tc, tc_run_id)), **edits}
-    if known:
-        kept = tuple({**each, **edits} if same_cluster(each, tc, tc_run_id) else each for each in found.campaigns)
-    else:
-        kept = (*found.campaigns, edited)
-    deed = Deed(
-        eid=found.eid,
-        operation="edit_cluster",
-        target=f"{CAMPAIGNS}{body['tc']}:{body['tc_run_id']}",
-        before=known[0] if known else None,
-        after=edited,
-    )
-    call.take_effect(deed, replace(found, campaigns=kept))
-    return {"eid": found.eid, **edited}
+    old = found.campaigns if known else (*found.campaigns, _campaign(found, tc, tc_run_id))
+    new = tuple({**each, **edits} if same_cluster(each, tc, tc_run_id) else each for each in old)
+    after = replace(found, campaigns=new)
+    call.take_effect("edit_cluster", f"{CAMPAIGNS}{body['tc']}:{body['tc_run_id']}", found, after, named)
+    return {"eid": found.eid, **(named(after) or {})}
 
 
 def create_campaign(call: Call) -> Result:
@@ -248,15 +226,12 @@ def create_campaign(call: Call) -> Result:
     if not tc or not is_whole(tc_run_id):
         raise call.invalid("tc and a whole tc_run_id are required")
     created = _campaign(found, _kept(call, tc), _booked(call, found, int(tc_run_id)))
-    same = [each for each in found.campaigns if same_cluster(each, created["tc"], created["tc_run_id"])]
-    deed = Deed(
-        eid=found.eid,
-        operation="create_campaign",
-        target=f"{CAMPAIGNS}{tc}:{tc_run_id}",
-        before=len(same),
-        after=len(same) + 1,
-    )
-    call.take_effect(deed, replace(found, campaigns=(*found.campaigns, created)))
+
+    def same(event: Happening) -> int:
+        return sum(same_cluster(each, created["tc"], created["tc_run_id"]) for each in event.campaigns)
+
+    after = replace(found, campaigns=(*found.campaigns, created))
+    call.take_effect("create_campaign", f"{CAMPAIGNS}{tc}:{tc_run_id}", found, after, same)
     return Result(status=201, body={"eid": found.eid, **created})
 
 
@@ -300,8 +275,7 @@ def change_series(call: Call) -> Json:
         after = [*before, *(eid for eid in dict.fromkeys(asked) if eid not in before)]
     else:
         after = [eid for eid in before if eid not in asked]
-    deed = Deed(eid=call.eid, operation=operation, target="series", before=before, after=after)
-    call.take_effect(deed, found.with_fields({"campaign_event_series": after}))
+    call.take_effect(operation, "series", found, found.with_fields({"campaign_event_series": after}), siblings)
     return {"eid": call.eid, "campaign_event_series": after}
 
 
@@ -316,9 +290,8 @@ def edit_event(call: Call) -> Json:
     for key, value in call.request.query:
         if key in EDITABLE:
             edits[key] = int(value) if key == "capacity" and is_whole(value) else value
-    before = {key: found.record.get(key) for key in edits}
-    deed = Deed(eid=call.eid, operation="edit_event", target="metadata", before=before, after=edits)
-    call.take_effect(deed, found.with_fields(edits))
+    after = found.with_fields(edits)
+    call.take_effect("edit_event", "metadata", found, after, lambda one: {key: one.record.get(key) for key in edits})
     return {"eid": call.eid, **edits}
 
 
@@ -339,27 +312,23 @@ def ingest_excel(call: Call) -> Json:
 
 
 def sales_edit_upload(call: Call) -> Json:
-    deed = Deed(eid="", operation="sales_edit", target="sales_edit", before=None, after=len(call.request.body))
-    call.take_effect(deed)
+    call.book(Deed(eid="", operation="sales_edit", target="sales_edit", before=None, after=len(call.request.body)))
     return {"accepted_bytes": len(call.request.body)}
 
 
 def clear_sales(call: Call) -> Json:
     found = call.event(call.needed("eid"))
-    deed = Deed(eid=found.eid, operation="clear_sales", target="sales", before=len(found.sales), after=0)
-    call.take_effect(deed, replace(found, sales=()))
+    call.take_effect("clear_sales", "sales", found, replace(found, sales=()), lambda one: len(one.sales))
     return {"eid": found.eid}
 
 
 def _add_sales(call: Call, found: Happening, rows: tuple[Record, ...], operation: str) -> Result:
     after = replace(found, sales=(*found.sales, *rows))
-    deed = Deed(eid=found.eid, operation=operation, target="sales", before=len(found.sales), after=len(after.sales))
-    call.take_effect(deed, after)
+    call.take_effect(operation, "sales", found, after, lambda one: len(one.sales))
     return Result(status=201, body={"eid": found.eid, "rows": len(rows)})
 
 
 def upload_media(call: Call) -> Result:
     number = sum(1 for effect in call.books.effects if effect.operation == "upload_media") + 1
-    deed = Deed(eid="", operation="upload_media", target="media", before=None, after=len(call.request.body))
-    call.take_effect(deed)
+    call.book(Deed(eid="", operation="upload_media", target="media", before=None, after=len(call.request.body)))
     return Result(status=201, body={"id": f"media-{number}"})
