@@ -27,7 +27,7 @@ from worker.cli.commands import register
 from worker.model.facts import Json
 from worker.rules.load import read_rules
 from worker.sandbox.changes import EventChange
-from worker.sandbox.service import Service
+from worker.sandbox.service import Twin
 
 EVENTS = int(os.environ.get("EVENTS", "1000"))
 CHANGES = int(os.environ.get("CHANGES", "10"))
@@ -101,7 +101,7 @@ async def a_day(here: Town) -> None:
 def recorded(folder: Path) -> None:
     """The ledger of a worker that has watched the day."""
     loop = VirtualLoop()
-    twin = Service(world(*(happening(f"e{number:05}") for number in range(EVENTS))))
+    twin = Twin(world(*(happening(f"e{number:05}") for number in range(EVENTS))))
     here = Town(loop, twin, folder, read_rules({"rules.yaml": RULES}).rules, SETTINGS)
     run_virtually(loop, a_day(here))
     here.ledger.close()

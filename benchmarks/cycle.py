@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script,
 
 from tests.virtual import VirtualClock, VirtualLoop, run_virtually
 from tests.worlds import PARTNER, PAUSE, QUICK, Town, happening, rule_set, world
-from worker.sandbox.service import Service
+from worker.sandbox.service import Twin
 from worker.sandbox.transport import BASE_URLS, TwinTransport
 
 RUNS = int(os.environ.get("RUNS", "5"))
@@ -30,9 +30,9 @@ FLAGGED = """  - id: run-flagged
 """
 
 
-def twin_of(events: int) -> Service:
+def twin_of(events: int) -> Twin:
     """A twin whose events are all quiet."""
-    return Service(world(*(happening(f"e{number:05}") for number in range(events))))
+    return Twin(world(*(happening(f"e{number:05}") for number in range(events))))
 
 
 def cycles(events: int, folder: Path) -> list[float]:

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script,
 from benchmarks.idle import CONDITIONS
 from tests.virtual import VirtualLoop, run_virtually
 from tests.worlds import PARTNER, QUICK, Town, happening, rule_set, world
-from worker.sandbox.service import Service
+from worker.sandbox.service import Twin
 
 EVENTS = int(os.environ.get("EVENTS", "10000"))
 RULES = int(os.environ.get("RULES", "20"))
@@ -34,7 +34,7 @@ def looked(folder: Path, pairs_at_once: int) -> tuple[float, list[float]]:
     folder.mkdir()
     loop = VirtualLoop()
     settings = replace(QUICK, page_size=1000, requests_per_minute=6000, pairs_at_once=pairs_at_once)
-    twin = Service(world(*(happening(f"e{number:05}") for number in range(EVENTS))))
+    twin = Twin(world(*(happening(f"e{number:05}") for number in range(EVENTS))))
     here = Town(loop, twin, folder, rule_set(TEXT), settings)
     holds: list[float] = []
 

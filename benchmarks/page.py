@@ -26,7 +26,7 @@ from tests.crowded import crowded, last_moment
 from tests.virtual import VirtualLoop, run_virtually
 from tests.web.scene import FixedClock, scene
 from tests.worlds import PARTNER, PAUSE, QUICK, Town, happening, rule_set, world
-from worker.sandbox.service import Service
+from worker.sandbox.service import Twin
 
 RECORDS = int(os.environ.get("RECORDS", "100000"))
 TIMES = int(os.environ.get("TIMES", "15"))
@@ -112,7 +112,7 @@ def beside_readers(folder: Path) -> None:
     wanted, over = multiprocessing.Event(), multiprocessing.Event()
     times: dict[bool, list[float]] = {False: [], True: []}
     loop = VirtualLoop()
-    twin = Service(world(*(happening(f"e{number:05}") for number in range(EVENTS))))
+    twin = Twin(world(*(happening(f"e{number:05}") for number in range(EVENTS))))
     here = Town(loop, twin, folder, rule_set(PAUSE), replace(QUICK, page_size=1000, requests_per_minute=6000))
     with scene(folder, clock=RestingClock(last_moment(RECORDS))) as shown:
         readers = [

@@ -34,9 +34,9 @@ from worker.engine.ports import CycleReport
 from worker.ledger.sql import SqlLedger
 from worker.model.facts import Json, PartnerId
 from worker.model.rules import RuleSet
-from worker.sandbox.service import Service
+from worker.sandbox.service import Twin
 from worker.sandbox.transport import BASE_URLS, TwinTransport
-from worker.sandbox.world import World
+from worker.sandbox.world import TwinWorld
 from worker.system import SystemClock
 
 PARTNERS = int(os.environ.get("PARTNERS", "1000"))
@@ -54,9 +54,9 @@ RULES = (
 IDS = [PartnerId(f"partner-id-{number:04}") for number in range(PARTNERS)]
 
 
-def twin() -> Service:
+def twin() -> Twin:
     """The twin of all partners; nothing ever happens in it."""
-    return Service(World(tenant(one, *(happening(f"{one[-4:]}-{number}") for number in range(EVENTS))) for one in IDS))
+    return Twin(TwinWorld(tenant(one, *(happening(f"{one[-4:]}-{number}") for number in range(EVENTS))) for one in IDS))
 
 
 class Rules:

@@ -43,7 +43,7 @@ from worker.engine.looks import Settings as Deciding
 from worker.model.rules import Surge
 from worker.model.writes import Mode
 from worker.sandbox.changes import EventChange
-from worker.sandbox.service import Service
+from worker.sandbox.service import Twin
 from worker.sandbox.transport import TwinTransport
 
 EVENTS, PAGE = 10_000, 100
@@ -82,7 +82,7 @@ class Seen:
 class Shortened(TwinTransport):
     """The twin, but that pages of the list come from prepared bytes: what is measured is the worker."""
 
-    def __init__(self, twin: Service, town: Town, seen: Seen, latency_s: float) -> None:
+    def __init__(self, twin: Twin, town: Town, seen: Seen, latency_s: float) -> None:
         super().__init__(twin, clock=town.loop.time, sleep=town.clock.sleep)
         self._town, self._seen, self._latency_s = town, seen, latency_s
         self._pages: dict[int, bytes] = {}
@@ -127,7 +127,7 @@ class Hall(Town):
         self.seen = Seen()
         self.short = Shortened(self.twin, self, self.seen, latency_s)
 
-    def wire(self, twin: Service) -> TwinTransport:
+    def wire(self, twin: Twin) -> TwinTransport:
         assert twin is self.twin
         return self.short
 
@@ -166,7 +166,7 @@ def play(
     crowd = [happening(name(number), category="open" if number % 10 == 0 else "closed") for number in range(events)]
     began = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
-        town = Hall(loop, Service(world(*crowd)), Path(folder), rule_set(rules), settings)
+        town = Hall(loop, Twin(world(*crowd)), Path(folder), rule_set(rules), settings)
         town.prepare(latency_s)
 
         async def run() -> None:

@@ -36,7 +36,7 @@ from tests.worlds import PARTNER, QUICK, Town, happening, rule_set, world
 from worker.engine.daemon import keep
 from worker.engine.looks import Settings as Deciding
 from worker.engine.state import PartnerState
-from worker.sandbox.service import Service
+from worker.sandbox.service import Twin
 from worker.sandbox.transport import BASE_URLS, TwinTransport
 
 EVENTS = int(os.environ.get("EVENTS", "10000"))
@@ -81,7 +81,7 @@ class Here(Town):
 
     transports: list[Prepared]
 
-    def wire(self, twin: Service) -> TwinTransport:
+    def wire(self, twin: Twin) -> TwinTransport:
         made = Prepared(twin, clock=self.loop.time, sleep=self.clock.sleep)
         self.transports.append(made)
         return made
@@ -136,10 +136,10 @@ def measured(folder: Path) -> dict[str, list[float]]:
     crowd = [happening(str(one["id"])) for one in found[:1]]
     settings = replace(QUICK, page_size=PAGE, requests_per_minute=60_000, deciding=Deciding(mode="shadow"))
     Here.transports = []
-    here = Here(loop, Service(world(*crowd)), folder, rule_set(rules()), settings)
+    here = Here(loop, Twin(world(*crowd)), folder, rule_set(rules()), settings)
     times: dict[str, list[float]] = {name: [] for name in (*BARE, *CHANGED)}
     Prepared.pages = pages_of(found)
-    transport = Prepared(Service(world()), clock=loop.time, sleep=here.clock.sleep)
+    transport = Prepared(Twin(world()), clock=loop.time, sleep=here.clock.sleep)
 
     async def cycle(state: PartnerState) -> float:
         began = time.process_time()

@@ -45,10 +45,10 @@ from worker.rules.registry import CustomFact as Named
 from worker.rules.registry import with_custom
 from worker.sandbox.changes import By, EventChange
 from worker.sandbox.faults import Fault, Kind, Match
-from worker.sandbox.service import Service
-from worker.sandbox.settings import Settings as TwinSettings
+from worker.sandbox.service import Twin
+from worker.sandbox.settings import TwinSettings
 from worker.sandbox.transport import BASE_URLS, TwinTransport
-from worker.sandbox.world import Happening, Tenant, World
+from worker.sandbox.world import Happening, Tenant, TwinWorld
 
 PARTNER = PartnerId("partner-id-one")
 OTHER = PartnerId("partner-id-two")
@@ -114,9 +114,7 @@ class Notebook:
 class Town:
     """A twin and a worker that watches it. ``at`` counts from the start of the test, in virtual seconds."""
 
-    def __init__(
-        self, loop: VirtualLoop, twin: Service, folder: Path, rules: RuleSet, settings: EngineSettings
-    ) -> None:
+    def __init__(self, loop: VirtualLoop, twin: Twin, folder: Path, rules: RuleSet, settings: EngineSettings) -> None:
         self.loop = loop
         self.clock = VirtualClock(loop)
         self.twin = twin
@@ -175,7 +173,7 @@ class Town:
     def ledger_url(self) -> str:
         return f"sqlite:///{self.folder / 'worker.db'}"
 
-    def client(self, twin: Service) -> tuple[ApiService, Gate[ReadResponse], Pacer]:
+    def client(self, twin: Twin) -> tuple[ApiService, Gate[ReadResponse], Pacer]:
         """The client of a new process, with a gate and a pace of its own."""
         chance = Random(7).random
         pacer = Pacer(per_minute=self.settings.requests_per_minute, clock=self.clock, chance=chance)
@@ -201,7 +199,7 @@ class Town:
         )
         return service, gate, pacer
 
-    def wire(self, twin: Service) -> TwinTransport:
+    def wire(self, twin: Twin) -> TwinTransport:
         """What carries the client's requests to the twin."""
         return TwinTransport(twin, clock=self.loop.time, sleep=self.clock.sleep)
 
@@ -318,9 +316,9 @@ def draft(eid: str, total_budget: float = 500, goal: str = "ROAS", **fields: Any
     return replace(happening(eid, **fields), setup=setup, suggested_tcs=suggested)
 
 
-def world(*events: Happening, partner: PartnerId = PARTNER, more: tuple[Tenant, ...] = ()) -> World:
+def world(*events: Happening, partner: PartnerId = PARTNER, more: tuple[Tenant, ...] = ()) -> TwinWorld:
     """A world of one partner, or of more."""
-    return World((tenant(partner, *events), *more))
+    return TwinWorld((tenant(partner, *events), *more))
 
 
 def tenant(partner: PartnerId, *events: Happening) -> Tenant:
@@ -377,7 +375,7 @@ Script = Callable[[Town], Awaitable[None]]
 @contextmanager
 def town(
     folder: Path,
-    place: World,
+    place: TwinWorld,
     rules: str = PAUSE,
     *,
     settings: EngineSettings = QUICK,
@@ -387,7 +385,7 @@ def town(
 ) -> Iterator[tuple[Town, Callable[[Script], None]]]:
     """A town, and how to play a script in it; judged when the block ends. ``facts``: the config's own, by their GET."""
     loop = VirtualLoop()
-    service = Service(place, settings=twin or TwinSettings())
+    service = Twin(place, settings=twin or TwinSettings())
     own = {name: CustomFact(name=name, get=get, value="@") for name, get in (facts or {}).items()}
     registry = with_custom({name: Named(name=name, get=get) for name, get in (facts or {}).items()})
     read = read_rules({"rules.yaml": rules}, registry).rules if facts else rule_set(rules)

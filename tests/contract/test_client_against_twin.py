@@ -25,8 +25,8 @@ from worker.model.writes import Intent
 from worker.reading.gate import Gate
 from worker.reading.pacer import Pacer
 from worker.sandbox.faults import Fault, Kind, Match
-from worker.sandbox.service import Service
-from worker.sandbox.settings import Settings
+from worker.sandbox.service import Twin
+from worker.sandbox.settings import TwinSettings
 from worker.sandbox.start import FIRST_PARTNER, SECOND_PARTNER, demo_world
 from worker.sandbox.transport import BASE_URLS, TwinTransport
 
@@ -51,7 +51,7 @@ class Meeting:
     def __init__(
         self,
         *,
-        settings: Settings | None = None,
+        settings: TwinSettings | None = None,
         assumptions: Assumptions | None = None,
         faults: tuple[Fault, ...] = (),
         page_size: int = 5,
@@ -59,7 +59,7 @@ class Meeting:
     ) -> None:
         self.clock = VirtualClock()
         world = demo_world(12, datetime(2030, 5, 1, tzinfo=UTC))
-        self.twin = Service(world, settings=settings, faults=faults, origin_s=0.0)
+        self.twin = Twin(world, settings=settings, faults=faults, origin_s=0.0)
         self.pacer = Pacer(per_minute=600, clock=self.clock, chance=no_chance)
         self.gate: Gate[ReadResponse] = Gate(pacer=self.pacer, clock=self.clock, floor_s=3.0)
         transports = Transports(reads=self.transport, writes=self.transport)
@@ -170,7 +170,7 @@ def test_a_spoilt_list_is_never_whole(kind: Kind) -> None:
 
 
 def test_another_name_for_the_page_is_noticed_and_can_be_vouched_for() -> None:
-    settings = Settings(page_parameter="p")
+    settings = TwinSettings(page_parameter="p")
     named, wrong = assumptions_from({"events.page_parameter": "p"})
     unsure, sure = Meeting(settings=settings), Meeting(settings=settings, assumptions=named)
 
@@ -210,7 +210,7 @@ def test_a_write_takes_effect_once_and_reads_show_it(action: str, item: str, fie
 
 
 def test_a_draft_is_made_and_published() -> None:
-    meeting = Meeting(settings=Settings(reset_setup_result="none"))
+    meeting = Meeting(settings=TwinSettings(reset_setup_result="none"))
     event = draft_of(meeting)
 
     async def story() -> tuple[Outcome, Fact]:
@@ -261,7 +261,7 @@ def test_a_write_that_goes_wrong_tells_no_more_than_is_known(kind: Kind, expecte
 
 def test_a_setup_that_is_gone_once_published_is_told_from_its_campaigns() -> None:
     absent, wrong = assumptions_from({"setup.after_publish": "absent"})
-    meeting = Meeting(settings=Settings(setup_after_publish="absent"), assumptions=absent)
+    meeting = Meeting(settings=TwinSettings(setup_after_publish="absent"), assumptions=absent)
 
     fact = meeting.clock.run(meeting.read("setup"))
 

@@ -20,7 +20,7 @@ from worker.model.exchange import Accepted, Outcome, Urgency
 from worker.model.facts import CustomFact, EventId, Fact, FactKey, Known, Unknown
 from worker.sandbox.exchange import HOSTS, TwinRequest
 from worker.sandbox.rows import ROWS, find
-from worker.sandbox.service import Service
+from worker.sandbox.service import Twin
 from worker.sandbox.world import Refusal
 
 E1 = EventId("e1")
@@ -32,7 +32,7 @@ def spelled(row: Endpoint) -> str:
     return f"| {row.method or 'any method'} {host}`{row.path.replace('{rest}', '…')}` |"
 
 
-def rows_asked(twin: Service) -> set[Endpoint]:
+def rows_asked(twin: Twin) -> set[Endpoint]:
     """The rows of the document that the twin's requests were for, by the twin's own table."""
     found: set[Endpoint] = set()
     for seen in twin.books.requests:

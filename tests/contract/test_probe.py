@@ -13,7 +13,7 @@ from worker.api.probe import Probed, probed
 from worker.model.errors import NotFound
 from worker.model.facts import Json
 from worker.sandbox.faults import Fault, Match
-from worker.sandbox.settings import Settings, changed_settings
+from worker.sandbox.settings import TwinSettings, changed_settings
 from worker.sandbox.start import dialects
 
 OTHERS = sorted(set(dialects()) - {"standard"})
@@ -35,7 +35,7 @@ def says(found: Probed, word: str) -> dict[str, Json]:
 
 
 def meeting_in(dialect: str, assumptions: Assumptions | None = None, **changes: Json) -> Meeting:
-    settings = changed_settings(Settings(), {**dialects()[dialect].settings, **changes})
+    settings = changed_settings(TwinSettings(), {**dialects()[dialect].settings, **changes})
     return Meeting(settings=settings, assumptions=assumptions, page_size=100)
 
 

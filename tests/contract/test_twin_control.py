@@ -16,7 +16,7 @@ import pytest
 
 from worker.sandbox.app import ConnectionCutError, sandbox_app
 from worker.sandbox.faults import Fault
-from worker.sandbox.service import Service
+from worker.sandbox.service import Twin
 from worker.sandbox.start import FIRST_PARTNER, SECOND_PARTNER, demo_world
 
 PAUSE = "/api/v3/events/e1/client_campaign_status?client_campaign_status=PAUSED"
@@ -35,7 +35,7 @@ async def no_sleep(seconds: float) -> None:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Operator:
     client: httpx.AsyncClient
-    service: Service
+    service: Twin
     headers: dict[str, str]
 
     async def post(self, path: str, body: object) -> httpx.Response:
@@ -47,7 +47,7 @@ class Operator:
 
 @asynccontextmanager
 async def operating(client_host: str = "127.0.0.1") -> AsyncIterator[Operator]:
-    service = Service(demo_world(), origin_s=0.0)
+    service = Twin(demo_world(), origin_s=0.0)
     app = sandbox_app(service, clock=lambda: 10.0, sleep=no_sleep)
     transport = httpx.ASGITransport(app=app, client=(client_host, 4242))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8700") as client:
@@ -217,7 +217,7 @@ def test_the_sandbox_process_tells_its_address_and_ends_when_told_to(number: sig
 
 async def test_times_count_from_the_first_request_whenever_the_machine_was_started() -> None:
     clock = iter([5000.0, 5002.5])
-    service = Service(demo_world())
+    service = Twin(demo_world())
     app = sandbox_app(service, clock=lambda: next(clock), sleep=no_sleep)
     transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 4242))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8700") as client:

@@ -21,7 +21,7 @@ import pytest
 from worker.sandbox.app import SandboxError, serving
 from worker.sandbox.exchange import Host
 from worker.sandbox.faults import Fault, Kind, Match
-from worker.sandbox.service import Service
+from worker.sandbox.service import Twin
 from worker.sandbox.start import FIRST_PARTNER, demo_world
 from worker.sandbox.transport import BASE_URLS, TwinTransport
 
@@ -55,7 +55,7 @@ class Wire:
     """A client, the service that it talks to, and where its bases are."""
 
     client: httpx.AsyncClient
-    service: Service
+    service: Twin
     bases: Mapping[Host, str]
     time: VirtualTime
 
@@ -75,7 +75,7 @@ class Wire:
 @asynccontextmanager
 async def wired(wire: str) -> AsyncIterator[Wire]:
     virtual = VirtualTime()
-    service = Service(demo_world(), origin_s=100.0)
+    service = Twin(demo_world(), origin_s=100.0)
     if wire == "in-process":
         transport = TwinTransport(service, clock=virtual.clock, sleep=virtual.sleep)
         async with httpx.AsyncClient(transport=transport, timeout=SHORT_S) as client:
@@ -223,9 +223,9 @@ async def test_in_process_nobody_answers_elsewhere() -> None:
 
 
 async def test_a_port_that_is_taken_is_named() -> None:
-    async with serving(Service(demo_world()), clock=time.monotonic, sleep=anyio.sleep) as address:
+    async with serving(Twin(demo_world()), clock=time.monotonic, sleep=anyio.sleep) as address:
         with pytest.raises(SandboxError, match=f"port {address.port} cannot be used"):
-            async with serving(Service(demo_world()), clock=time.monotonic, sleep=anyio.sleep, port=address.port):
+            async with serving(Twin(demo_world()), clock=time.monotonic, sleep=anyio.sleep, port=address.port):
                 pass
 
 

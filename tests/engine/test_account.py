@@ -8,7 +8,7 @@ import pytest
 
 from tests.worlds import BOOST, OTHER, PARTNER, PAUSE, Town, draft, happening, tenant, town, world
 from worker.sandbox.changes import PartnerChange, ResetChange, SignOutChange
-from worker.sandbox.settings import Settings
+from worker.sandbox.settings import TwinSettings
 
 FORECAST = """
 rules:
@@ -150,7 +150,7 @@ def test_the_weekly_reset_sends_nothing_and_is_one_record(settings: dict[str, An
         after_reset(here, before)
 
     events = (happening("e1"), draft("e2"), *(happening(f"e{number}") for number in range(3, 7)))
-    with town(tmp_path, world(*events), WATCH, twin=Settings(**settings)) as (_, play):
+    with town(tmp_path, world(*events), WATCH, twin=TwinSettings(**settings)) as (_, play):
         play(script)
 
 
@@ -193,7 +193,7 @@ def test_a_sign_in_that_is_told_to_slow_down_stops_nothing_else(tmp_path: Path) 
         waits = [later[0] - sooner[0] for sooner, later in pairwise(calls)]
         assert min(waits) >= 5.0
 
-    with town(tmp_path, world(happening("e1")), twin=Settings(token_lifetime_s=300)) as (_, play):
+    with town(tmp_path, world(happening("e1")), twin=TwinSettings(token_lifetime_s=300)) as (_, play):
         play(script)
 
 
@@ -214,7 +214,7 @@ def test_a_token_is_refreshed_when_the_operator_vouches_for_it_and_a_password_re
         assert auth_calls(here)[4][1:] == ("/auth/refresh", 200)
         assert len(here.effects()) == 1
 
-    twin = Settings(token_lifetime_s=50, refresh_path="/auth/refresh")
+    twin = TwinSettings(token_lifetime_s=50, refresh_path="/auth/refresh")
     with town(tmp_path, world(happening("e1")), twin=twin) as (here, play):
         here.assumptions = REFRESH
         play(script)
@@ -231,7 +231,7 @@ def test_a_refresh_that_fails_is_followed_by_a_sign_in(tmp_path: Path) -> None:
         ]
         assert all(report.complete for report in here.reports)
 
-    twin = Settings(token_lifetime_s=50, refresh_path="/auth/refresh")
+    twin = TwinSettings(token_lifetime_s=50, refresh_path="/auth/refresh")
     with town(tmp_path, world(happening("e1")), twin=twin) as (here, play):
         here.assumptions = REFRESH
         play(script)

@@ -9,7 +9,7 @@ from tests.worlds import PARTNER, Town, draft, happening, town, world
 from worker.model.facts import RuleId
 from worker.sandbox.changes import EventChange
 from worker.sandbox.faults import Kind
-from worker.sandbox.settings import Settings as TwinSettings
+from worker.sandbox.settings import TwinSettings
 from worker.sandbox.world import Happening
 
 

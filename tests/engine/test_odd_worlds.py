@@ -8,7 +8,7 @@ import pytest
 from tests.worlds import BOOST, OTHER, PARTNER, PAUSE, Town, draft, happening, tenant, town, world
 from worker.sandbox.changes import EventChange
 from worker.sandbox.faults import Kind
-from worker.sandbox.settings import Settings as TwinSettings
+from worker.sandbox.settings import TwinSettings
 
 MINUTE = 60.0
 DAY = 24 * 60 * MINUTE

@@ -14,13 +14,13 @@ from tests.worlds import OTHER, PARTNER, PAUSE, Town, happening, tenant, town, w
 from worker.engine.daemon import Daemon
 from worker.engine.parts import Parts
 from worker.sandbox.faults import Fault, Match
-from worker.sandbox.settings import Settings
-from worker.sandbox.world import World
+from worker.sandbox.settings import TwinSettings
+from worker.sandbox.world import TwinWorld
 
 Live = Callable[[float], Awaitable[None]]
 
 
-def twice() -> World:
+def twice() -> TwinWorld:
     """Both partners have the event e1, and both records have one id, which the service spells in two ways."""
     other = tenant(OTHER, happening("e1"))
     return world(
@@ -51,7 +51,7 @@ def cancel_both(here: Town) -> None:
     here.set("e1", partner=OTHER, status="cancelled")
 
 
-QUICK_TOKENS: dict[str, Any] = {"twin": Settings(token_lifetime_s=15)}
+QUICK_TOKENS: dict[str, Any] = {"twin": TwinSettings(token_lifetime_s=15)}
 
 
 def test_who_turns_up_later_and_is_one_that_is_watched_already_is_held(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from worker.engine.daemon import Daemon
 from worker.engine.parts import Parts
 from worker.model.facts import PartnerId
 from worker.sandbox.changes import SettingsChange
-from worker.sandbox.settings import Settings
+from worker.sandbox.settings import TwinSettings
 
 
 class Jobs:
@@ -87,7 +87,7 @@ def test_a_partner_that_leaves_the_token_rests_and_comes_back_as_after_a_silence
         }
         assert len(here.effects()) == 2
 
-    settings: dict[str, Any] = {"twin": Settings(token_lifetime_s=15)}
+    settings: dict[str, Any] = {"twin": TwinSettings(token_lifetime_s=15)}
     place = world(happening("e1"), more=(tenant(OTHER, happening("e1"), happening("e2")),))
     with town(tmp_path, place, **settings) as (_, play):
         play(script)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.worlds import Town, happening, town, world
-from worker.sandbox.settings import Settings as TwinSettings
+from worker.sandbox.settings import TwinSettings
 
 CAMPAIGN = "/client_campaign_status$"
 TASK = "/events/e1/client_campaign_status/task"

@@ -10,7 +10,7 @@ import pytest
 from tests.worlds import PARTNER, Town, draft, happening, town, world
 from worker.model.facts import Json
 from worker.sandbox.changes import EventChange
-from worker.sandbox.settings import Settings, changed_settings
+from worker.sandbox.settings import TwinSettings, changed_settings
 from worker.sandbox.world import Happening
 
 ITEMS = {"campaigns.items": "items"}
@@ -83,7 +83,7 @@ def played(
         )
 
     ends: list[End] = []
-    with town(folder, world(place), rules, twin=changed_settings(Settings(), settings)) as (here, play):
+    with town(folder, world(place), rules, twin=changed_settings(TwinSettings(), settings)) as (here, play):
         here.assumptions = tells or {}
         play(script)
     return ends[0]
@@ -157,7 +157,7 @@ def test_a_condition_on_a_list_that_is_not_whole_is_unknown(tmp_path: Path) -> N
         await here.until(lambda: len(here.log("fired")) == 1, "a list that is whole by its own word")
 
     rules = rule("[pause]", "size(campaigns) > 0 && !campaigns.exists(c, c.tc == 'jazz')")
-    settings = changed_settings(Settings(), {"campaigns_shape": "limited", "campaigns_limit": 2})
+    settings = changed_settings(TwinSettings(), {"campaigns_shape": "limited", "campaigns_limit": 2})
     with town(tmp_path, world(with_campaigns("a", "b", "jazz")), rules, twin=settings) as (here, play):
         here.assumptions = ITEMS
         play(script)

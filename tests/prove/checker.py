@@ -18,7 +18,7 @@ from tests.worlds import PARTNER
 from worker.model.facts import EventId, RuleId
 from worker.model.writes import FINAL, Write
 from worker.sandbox.transport import BASE_URLS
-from worker.sandbox.world import Effect, Seen, Violation
+from worker.sandbox.world import BookedEffect, SeenRequest, Violation
 
 START_S = 1000.0
 """Where the clock of a virtual loop begins."""
@@ -40,7 +40,7 @@ class Attempt:
     at_s: float
     target: tuple[str, str, tuple[tuple[str, str], ...]]
     after: dict[str, Any] | None = None
-    wire: list[Seen] = field(default_factory=list)
+    wire: list[SeenRequest] = field(default_factory=list)
 
     @property
     def unsent(self) -> bool:
@@ -56,13 +56,13 @@ class Case:
     log: Log
     writes: dict[int, Write]
     attempts: list[Attempt]
-    strays: list[Seen]
+    strays: list[SeenRequest]
 
     @property
-    def effects(self) -> list[Effect]:
+    def effects(self) -> list[BookedEffect]:
         return self.played.here.twin.books.effects
 
-    def attempt_of(self, effect: Effect) -> Attempt | None:
+    def attempt_of(self, effect: BookedEffect) -> Attempt | None:
         """The attempt whose request had this effect."""
         for one in self.attempts:
             if any(seen.request_id == effect.request_id for seen in one.wire):
@@ -107,7 +107,7 @@ def case_of(played: Played) -> Case:
             if one["write"] == attempt.write and one["seq"] > attempt.record["seq"] and one["kind"] in STATES
         )
         attempt.after = next(later, None)
-    strays: list[Seen] = []
+    strays: list[SeenRequest] = []
     for seen in played.here.twin.books.requests:
         if seen.method == "GET" or seen.path == "/auth":
             continue
@@ -280,7 +280,7 @@ def chain_holds(case: Case) -> Iterator[str]:
 
 def the_stop_has_the_last_word(case: Case) -> Iterator[str]:
     """A run that was sent before a pause does not outlive it: where it lands later, the pause is made again."""
-    by_event: dict[str, list[tuple[Effect, Attempt]]] = {}
+    by_event: dict[str, list[tuple[BookedEffect, Attempt]]] = {}
     for effect in case.effects:
         attempt = case.attempt_of(effect)
         if effect.target == "client_campaign_status" and attempt is not None:

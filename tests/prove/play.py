@@ -20,7 +20,7 @@ from worker.model.commits import Commit
 from worker.model.errors import StateConflict
 from worker.model.writes import Write
 from worker.sandbox.changes import EventChange, PartnerChange, ResetChange, SettingsChange, SignOutChange
-from worker.sandbox.service import Service
+from worker.sandbox.service import Twin
 from worker.sandbox.world import Happening
 
 SETTINGS: EngineSettings = replace(
@@ -290,9 +290,9 @@ def played(folder: Path, story: Story) -> Iterator[Played]:
         loop.close()
 
 
-def twin_of(story: Story) -> Service:
+def twin_of(story: Story) -> Twin:
     """The service as the story begins."""
-    return Service(world(*(_happening(one) for one in story.events)))
+    return Twin(world(*(_happening(one) for one in story.events)))
 
 
 def _happening(given: dict[str, Any]) -> Happening:

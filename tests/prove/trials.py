@@ -24,7 +24,7 @@ from worker.model.exchange import Message
 from worker.model.writes import Write
 from worker.sandbox.exchange import Delivery, TwinRequest
 from worker.sandbox.faults import Fault, Match
-from worker.sandbox.service import Service
+from worker.sandbox.service import Twin
 
 Step = Literal[
     "never",
@@ -169,7 +169,7 @@ class MortalLedger(SqlLedger):
         return found
 
 
-class MortalService(Service):
+class MortalService(Twin):
     """The twin, which hears nothing more of a dead process, and at which another hand can be a moment sooner."""
 
     trial: Trial

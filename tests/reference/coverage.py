@@ -20,7 +20,7 @@ from worker.model.endpoints import ENDPOINTS, Endpoint, row_of
 from worker.model.facts import EventId, Observation, PartnerId
 from worker.model.rules import Scope
 from worker.rules.load import read_rules
-from worker.sandbox.rows import ROWS, Row
+from worker.sandbox.rows import ROWS, ApiRow
 from worker.writes.intents import Planned, plan_steps
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -127,7 +127,7 @@ def by_hand(row: Endpoint) -> Planned:
     return plan_steps(rule, Scope(observation=seen, keys={}, now=datetime(2026, 1, 1, tzinfo=UTC)), {})[0]
 
 
-def twin_row(row: Endpoint) -> Row | None:
+def twin_row(row: Endpoint) -> ApiRow | None:
     """The twin's own row for a row of the client's table."""
     path = row.path.replace("{rest}", "{rest:path}")
     for one in ROWS:

@@ -41,9 +41,8 @@ from worker.guards.situation import Limits
 from worker.model.rules import RuleSet, Surge
 from worker.sandbox.changes import EventChange, ResetChange, SettingsChange, SignOutChange
 from worker.sandbox.exchange import TwinRequest
-from worker.sandbox.service import Service
-from worker.sandbox.settings import Settings as TwinSettings
-from worker.sandbox.settings import User
+from worker.sandbox.service import Twin
+from worker.sandbox.settings import TwinSettings, User
 from worker.sandbox.transport import BASE_URLS
 from worker.sandbox.world import Happening
 
@@ -165,7 +164,7 @@ class Town:
         self.over = False
         self.buried = False
 
-    def _recorded(self, twin: Service) -> Service:
+    def _recorded(self, twin: Twin) -> Twin:
         """The twin, with every version of its events kept: it forgets them after an hour itself."""
         put = twin.world.put
 
@@ -620,7 +619,7 @@ def _without_priority(text: str) -> str:
     return "\n".join(line for line in text.split("\n") if "priority" not in line)
 
 
-def _service(scene: Scene) -> Service:
+def _service(scene: Scene) -> Twin:
     events = []
     for given in scene.events:
         fields = {name: value for name, value in given.items() if name not in ("id", "setup", "campaigns")}
@@ -628,7 +627,7 @@ def _service(scene: Scene) -> Service:
         parts = {"setup": given.get("setup"), "campaigns": given.get("campaigns", ())}
         events.append(replace(happening(given["id"], **fields), suggested_tcs=suggested, **parts))
     twin = TwinSettings(**{"token_lifetime_s": TOKEN_S, **scene.twin})
-    return Service(world(*events), settings=twin, origin_s=START_S)
+    return Twin(world(*events), settings=twin, origin_s=START_S)
 
 
 @lru_cache(maxsize=20)

@@ -24,9 +24,9 @@ from worker.ledger.mark import read_mark
 from worker.ledger.places import LedgerPlace
 from worker.sandbox.exchange import Delivery, Hang, TwinAnswer, TwinRequest
 from worker.sandbox.faults import Fault, FaultPlan, Match
-from worker.sandbox.service import Service
+from worker.sandbox.service import Twin
 from worker.sandbox.transport import BASE_URLS, TwinTransport, twin_request
-from worker.sandbox.world import Seen
+from worker.sandbox.world import SeenRequest
 
 BEFOREHAND = frozenset({"person_before", "rule_gone", "rule_renamed", "denied", "clock", "disk_full", "cache", "moved"})
 """What others do in the moment of a request, before the service looks at it."""
@@ -66,7 +66,7 @@ class Around(Protocol):
     """What the wire needs of the world."""
 
     loop: SimLoop
-    twin: Service
+    twin: Twin
     points: Points
     disk: Disk
     tapped: list[Tapped]
@@ -284,7 +284,7 @@ class SimTransport(TwinTransport):
         age = str(math.ceil(self._around.loop.time() - as_of_s))
         return replace(delivery, headers={**delivery.headers, "age": age})
 
-    def _note(self, crossing: Crossing, owner: str, seen: Seen, as_of_s: float | None) -> None:
+    def _note(self, crossing: Crossing, owner: str, seen: SeenRequest, as_of_s: float | None) -> None:
         asked, harm = crossing.request, crossing.harm
         now, status = self._around.loop.time(), seen.status
         if status == 429:

@@ -33,7 +33,7 @@ from worker.model.records import Record
 from worker.rules.durations import duration_text
 from worker.sandbox.app import DEFAULT_PORT, SandboxError, serve
 from worker.sandbox.changes import MAX_EVENTS
-from worker.sandbox.service import Service
+from worker.sandbox.service import Twin
 from worker.sandbox.settings import SandboxInputError
 from worker.sandbox.start import DEMO_EVENTS, FIRST_DAY, STANDARD, built, dialects
 from worker.system import SystemClock
@@ -185,7 +185,7 @@ def _prepared(folder: Path) -> Config:
     return config_from(file)
 
 
-async def _played(config: Config, console: Console) -> Service:
+async def _played(config: Config, console: Console) -> Twin:
     clock = SystemClock()
     if (whole := asyncio.current_task()) is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, whole.cancel)  # as asyncio does for Ctrl-C
@@ -217,7 +217,7 @@ async def _played(config: Config, console: Console) -> Service:
 
 
 async def _until_told(
-    config: Config, stage: Stage, service: Service, daemon: Daemon, running: "asyncio.Future[None]"
+    config: Config, stage: Stage, service: Twin, daemon: Daemon, running: "asyncio.Future[None]"
 ) -> None:
     """Waits until the story is over and nothing is open any more."""
     while not running.done():
@@ -237,7 +237,7 @@ def _open(config: Config) -> bool:
         return bool(ledger.open_writes())
 
 
-def _closing(ledger: LedgerReader, service: Service) -> None:
+def _closing(ledger: LedgerReader, service: Twin) -> None:
     """The action log, the writes, and the sandbox's own books as the last lines."""
     records = [record for record in ledger.log(LogFilter()) if record["kind"] in SHOWN_KINDS]
     print_table(

@@ -43,7 +43,7 @@ from worker.rules.files import files_hash
 from worker.rules.load import load_rules
 from worker.rules.registry import Registry
 from worker.sandbox.app import Address, serving
-from worker.sandbox.service import Service
+from worker.sandbox.service import Twin
 from worker.sandbox.start import built
 from worker.system import SystemClock, new_random, utc_now
 
@@ -104,7 +104,7 @@ def embedded(clock: SystemClock) -> AbstractAsyncContextManager[Address]:
     return twin_served(built(None, None, clock.now() + FIRST_EVENT_IN), clock)
 
 
-def twin_served(twin: Service, clock: SystemClock) -> AbstractAsyncContextManager[Address]:
+def twin_served(twin: Twin, clock: SystemClock) -> AbstractAsyncContextManager[Address]:
     """The twin on a free loopback port while the block lasts."""
     return serving(twin, clock=clock.monotonic, sleep=clock.sleep)
 

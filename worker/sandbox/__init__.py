@@ -6,15 +6,13 @@ says "not shown" is a setting; every way in which the service can fail is a faul
 
 Public, by module:
 
-- `service.Service`: the twin: `answer(request, now_s)`, `change(change, now_s)`, `violations()`, `books`, `world`.
-- `delivery`: `TwinRequest` in; `Answer`, `Cut` or `Hang` out.
-- `settings.Settings`, `settings.User`: what the document leaves open.
-- `faults.Fault`, `faults.Match`, `faults.KINDS`: what goes wrong, and for which requests.
-- `changes`: what happens without a request: `EventChange`, `PartnerChange`, `ResetChange` and the others.
-- `story.read_story`, `story.check_story`: stories from YAML; `demo.demo_world`, `demo.demo_story`: the built-in one.
-- `world.World`, `world.Tenant`, `world.Happening`: worlds of one's own.
-- `books.Books`, `watch.Violation`: what the twin has to say about its client.
-- `transport.TwinTransport`: the twin under an httpx client; `server.serving`, `server.run_sandbox`: on a socket.
+- `service.Twin`: `answer(request, now_s)`, `change(change, now_s)`, `violations()`, `books`, `world`.
+- `exchange`: `TwinRequest` in; `TwinAnswer`, `Cut` or `Hang` out.
+- `settings.TwinSettings`: what the document leaves open; `faults.Fault`, `faults.Match`: what goes wrong, and when.
+- `changes`: what happens without a request (`EventChange` and the others), and stories of it (`read_story`).
+- `start.built`: a twin with its dialect and story; `start.demo_world`: the built-in world.
+- `world.TwinWorld`, `Tenant`, `Happening`: worlds of one's own; `TwinBooks`, `Violation`: what it says of its client.
+- `transport.TwinTransport`: the twin under an httpx client; `app.serving`, `app.serve`: on a socket.
 
 Never says anything about how the real service is; it says what the document says, and what was set.
 """

@@ -34,16 +34,16 @@ from worker.sandbox.changes import FaultChange, ResetChange, SettingsChange, cha
 from worker.sandbox.exchange import Cut, Hang, Host, Json, TwinRequest
 from worker.sandbox.faults import Fault, Match
 from worker.sandbox.rows import ROWS
-from worker.sandbox.service import Service
-from worker.sandbox.settings import SandboxInputError, Settings, read_as
-from worker.sandbox.world import Effect, Happening, Outside, Seen, Violation
+from worker.sandbox.service import Twin
+from worker.sandbox.settings import SandboxInputError, TwinSettings, read_as
+from worker.sandbox.world import BookedEffect, Happening, Outside, SeenRequest, Violation
 
 BASES: dict[Host, str] = {"api": "/api/v3", "media": "/api/media", "cr": "/cr"}
 Clock = Callable[[], float]
 Sleep = Callable[[float], Awaitable[object]]
 
 
-def sandbox_app(service: Service, *, clock: Clock, sleep: Sleep) -> Starlette:
+def sandbox_app(service: Twin, *, clock: Clock, sleep: Sleep) -> Starlette:
     """The service under its base paths, control paths and page beside it."""
     hosts = [Mount(base, ServedHost(service, host, clock, sleep)) for host, base in BASES.items()]
     control = Control(service, clock)
@@ -71,7 +71,7 @@ class ConnectionCutError(ConnectionError):
 class ServedHost:
     """One host of the service as an ASGI application."""
 
-    def __init__(self, service: Service, host: Host, clock: Clock, sleep: Sleep) -> None:
+    def __init__(self, service: Twin, host: Host, clock: Clock, sleep: Sleep) -> None:
         self._service = service
         self._host: Host = host
         self._clock = clock
@@ -149,7 +149,7 @@ async def _unprocessable(_: Request, wrong: Exception) -> Response:
 class Control:
     """What the operator of the sandbox may see and do."""
 
-    def __init__(self, service: Service, clock: Clock) -> None:
+    def __init__(self, service: Twin, clock: Clock) -> None:
         self._service = service
         self._clock = clock
 
@@ -221,9 +221,9 @@ async def _json(request: Request) -> Json:
 MAX_ROWS = 60
 
 
-def page(service: Service) -> str:
+def page(service: Twin) -> str:
     """One page that shows the sandbox at work, as it is now."""
-    is_now, usual = asdict(service.settings), asdict(Settings())
+    is_now, usual = asdict(service.settings), asdict(TwinSettings())
     changed = [name for name in usual if name != "users" and is_now[name] != usual[name]]
     requests, violations = list(service.books.requests), service.violations()
     template = Template(Path(__file__).with_name("page.html").read_text("utf-8"), autoescape=True)
@@ -243,7 +243,7 @@ def page(service: Service) -> str:
     return text
 
 
-def told(service: Service, happened: Iterable[Effect | Outside | Seen | Violation]) -> list[dict[str, Any]]:
+def told(service: Twin, happened: Iterable[BookedEffect | Outside | SeenRequest | Violation]) -> list[dict[str, Any]]:
     """What happened, with its time in seconds of the story: the clock's own begin means nothing to anybody."""
     return [{**asdict(one), "at_s": service.story_s(one.at_s)} for one in happened]
 
@@ -304,7 +304,7 @@ class InnerServer(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serving(service: Service, *, clock: Clock, sleep: Sleep, port: int = 0) -> AsyncIterator[Address]:
+async def serving(service: Twin, *, clock: Clock, sleep: Sleep, port: int = 0) -> AsyncIterator[Address]:
     """Serves on loopback for as long as the block lasts. Port 0: any free one, told by the address."""
     config = uvicorn.Config(
         sandbox_app(service, clock=clock, sleep=sleep),
@@ -333,7 +333,7 @@ def _listening(port: int) -> socket.socket:
         raise SandboxError(f"port {port} cannot be used ({wrong.strerror}): name another one, or 0") from None
 
 
-async def serve(service: Service, *, clock: Clock, sleep: Sleep, port: int = DEFAULT_PORT) -> None:
+async def serve(service: Twin, *, clock: Clock, sleep: Sleep, port: int = DEFAULT_PORT) -> None:
     """What the `sandbox` command does: prints the addresses for a config, and serves until SIGINT or SIGTERM. Raises
     SandboxError for a port that cannot be used."""
     stop = asyncio.Event()

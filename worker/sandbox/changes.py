@@ -19,12 +19,12 @@ from worker.sandbox.exchange import Json, Record
 from worker.sandbox.faults import Fault
 from worker.sandbox.settings import (
     SandboxInputError,
-    Settings,
+    TwinSettings,
     changed_settings,
     nearest,
     read_as,
 )
-from worker.sandbox.world import Books, Happening, World
+from worker.sandbox.world import Happening, TwinBooks, TwinWorld
 
 By = Literal["world", "person"]
 
@@ -120,7 +120,7 @@ FORMS: Mapping[str, type[Change | PersonChange]] = {
 }
 
 
-def change_from(given: Json, settings: Settings) -> Change:
+def change_from(given: Json, settings: TwinSettings) -> Change:
     """A change as it is written in a story or sent to the control path."""
     words = {key: value for key, value in given.items() if key != "at"} if isinstance(given, Mapping) else {}
     form = next((FORMS[word] for word in FORMS if word in words), None)
@@ -137,7 +137,7 @@ def change_from(given: Json, settings: Settings) -> Change:
 # Carrying out
 
 
-def holder_of(world: World, change: EventChange) -> str:
+def holder_of(world: TwinWorld, change: EventChange) -> str:
     """The partner whose event is meant; an id that two partners use has to name one."""
     if change.partner is not None:
         if world.tenant(change.partner) is None:
@@ -152,11 +152,11 @@ def holder_of(world: World, change: EventChange) -> str:
     return holders[0]
 
 
-def _unknown_partner(world: World, partner: str) -> SandboxInputError:
+def _unknown_partner(world: TwinWorld, partner: str) -> SandboxInputError:
     return SandboxInputError(f"unknown partner {partner!r}{nearest(partner, list(world.partners))}", ("partner",))
 
 
-def change_event(world: World, books: Books, change: EventChange, at_s: float) -> None:
+def change_event(world: TwinWorld, books: TwinBooks, change: EventChange, at_s: float) -> None:
     partner = holder_of(world, change)
     before = world.at(partner, change.event) or Happening(record={"id": change.event})
     world.put(partner, change.event, None if change.remove else _after(before, change), at_s)
@@ -191,7 +191,7 @@ def _touched(change: EventChange) -> set[str]:
     return touched
 
 
-def change_partner(world: World, change: PartnerChange) -> None:
+def change_partner(world: TwinWorld, change: PartnerChange) -> None:
     tenant = world.tenant(change.partner)
     if tenant is None:
         raise _unknown_partner(world, change.partner)
@@ -209,7 +209,7 @@ UNITS_S: Mapping[str, float] = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
+class StoryStep:
     """One change and when it happens, counted from the start of the story."""
 
     at_s: float
@@ -221,8 +221,8 @@ class Step:
 class Story:
     """The steps in order. `events` None: the built-in number of events."""
 
-    steps: tuple[Step, ...] = ()
-    settings: Settings = field(default_factory=Settings)
+    steps: tuple[StoryStep, ...] = ()
+    settings: TwinSettings = field(default_factory=TwinSettings)
     events: int | None = None
     name: str = "story"
 
@@ -255,7 +255,7 @@ def value_from(text: str) -> Json:
     return found
 
 
-def read_story(text: str, name: str = "story", base: Settings | None = None) -> Story:
+def read_story(text: str, name: str = "story", base: TwinSettings | None = None) -> Story:
     """A story from YAML: a list of steps, or a map with `story`, `settings` and `events`. `base`: the settings that it
     begins from."""
     loader = _Words(text)
@@ -263,7 +263,7 @@ def read_story(text: str, name: str = "story", base: Settings | None = None) -> 
     try:
         node = loader.get_single_node()
         given = None if node is None else loader.construct_document(node)
-        return _story(given, name, base or Settings(), node)
+        return _story(given, name, base or TwinSettings(), node)
     except yaml.MarkedYAMLError as wrong:
         mark = wrong.problem_mark
         line = mark.line + 1 if mark else 1
@@ -274,7 +274,7 @@ def read_story(text: str, name: str = "story", base: Settings | None = None) -> 
         loader.dispose()
 
 
-def _story(given: Json, name: str, settings: Settings, node: yaml.Node | None) -> Story:
+def _story(given: Json, name: str, settings: TwinSettings, node: yaml.Node | None) -> Story:
     if given is not None and not isinstance(given, list | Mapping):
         raise SandboxInputError("a story is a list of steps, or a map with story, settings and events")
     inside: tuple[str, ...] = () if isinstance(given, list) else ("story",)
@@ -292,10 +292,10 @@ def _story(given: Json, name: str, settings: Settings, node: yaml.Node | None) -
     return Story(steps=tuple(told), settings=settings, events=words.events, name=name)
 
 
-def _step(given: Json, settings: Settings, line: int) -> Step:
+def _step(given: Json, settings: TwinSettings, line: int) -> StoryStep:
     if not isinstance(given, Mapping) or "at" not in given:
         raise SandboxInputError("a step is a map with `at` and a change")
-    return Step(at_s=seconds(given["at"]), change=change_from(given, settings), line=line)
+    return StoryStep(at_s=seconds(given["at"]), change=change_from(given, settings), line=line)
 
 
 def _line(node: yaml.Node | None, place: Sequence[object]) -> int:
@@ -323,7 +323,7 @@ def seconds(value: Json) -> float:
     return float(found[1]) * UNITS_S[found[2]]
 
 
-def check_story(story: Story, world: World) -> None:
+def check_story(story: Story, world: TwinWorld) -> None:
     """Refuses a story about events and partners that this world will not have when their time comes."""
     added: set[tuple[str | None, str]] = set()
     for step in story.steps:

@@ -15,8 +15,8 @@ from typing import Any
 
 from worker.sandbox.exchange import Json, Record, TwinRequest
 from worker.sandbox.faults import Fault
-from worker.sandbox.settings import Settings, filled
-from worker.sandbox.world import Books, Deed, Happening, Refusal, Tenant, World
+from worker.sandbox.settings import TwinSettings, filled
+from worker.sandbox.world import Deed, Happening, Refusal, Tenant, TwinBooks, TwinWorld
 
 MAX_DIGITS = 12
 
@@ -35,16 +35,16 @@ class Result:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Call:
+class RowCall:
     """One request on its way through a row: the parts of its path, the world, the books and the moment.
 
     Rows answer and take effect; both go through here, so that no effect can bypass the books and no row needs to know
     about tokens or sockets. Whether a request is allowed was decided before.
     """
 
-    world: World
-    books: Books
-    settings: Settings
+    world: TwinWorld
+    books: TwinBooks
+    settings: TwinSettings
     request: TwinRequest
     request_id: str
     now_s: float
@@ -200,26 +200,26 @@ def number_of(record: Record, name: str) -> float:
 # Service and partner
 
 
-def status(_: Call) -> Json:
+def status(_: RowCall) -> Json:
     return {"status": "ok"}
 
 
-def partner(call: Call) -> Json:
+def partner(call: RowCall) -> Json:
     return call.tenant.record
 
 
-def permissions(call: Call) -> Json:
+def permissions(call: RowCall) -> Json:
     return list(call.tenant.permissions)
 
 
-def features(call: Call) -> Json:
+def features(call: RowCall) -> Json:
     return list(call.tenant.features)
 
 
 # Events
 
 
-def events(call: Call) -> Json:
+def events(call: RowCall) -> Json:
     """The pagination envelope of all events."""
     settings = call.settings
     limit = call.whole("limit", settings.default_page_limit)
@@ -261,23 +261,23 @@ def _page(found: Sequence[Json], page: int, limit: int) -> dict[str, Any]:
     }
 
 
-def flagged(call: Call) -> Json:
+def flagged(call: RowCall) -> Json:
     return [each.record for each in call.listing() if each.record.get("frontend_status") == "FLAGGED"]
 
 
-def event(call: Call) -> Json:
+def event(call: RowCall) -> Json:
     return call.event().record
 
 
 # Recommendations
 
 
-def clusters(call: Call) -> Json:
+def clusters(call: RowCall) -> Json:
     found = call.event()
     return {"tc_run_id": found.tc_run_id, "clusters": found.clusters}
 
 
-def suggested_tcs(call: Call) -> Json:
+def suggested_tcs(call: RowCall) -> Json:
     budget, goal = call.number("budget"), call.choice("goal", GOALS)
     return list(suggestions(call.event(), budget, goal))
 
@@ -295,7 +295,7 @@ def suggestions(found: Happening, budget: float, goal: str) -> tuple[Record, ...
     return tuple({"tc": each.get("tc"), "tc_run_id": str(found.tc_run_id)} for each in best[:many])
 
 
-def expected_value(call: Call) -> Json:
+def expected_value(call: RowCall) -> Json:
     goal, budget = call.choice("goal", GOALS), call.number("budget")
     found = call.event()
     share = sum(number_of(each, "metric_pred") for each in found.clusters) / 5.0
@@ -303,7 +303,7 @@ def expected_value(call: Call) -> Json:
     return {"expected_value": f"{budget * factor * (1.0 + share):.2f}"}
 
 
-def default_parameters(call: Call) -> Json:
+def default_parameters(call: RowCall) -> Json:
     found = call.event()
     body: dict[str, Json] = {
         "total_budget": 500.0,
@@ -317,7 +317,7 @@ def default_parameters(call: Call) -> Json:
     return {**body, **found.defaults}
 
 
-def budget_range(call: Call) -> Json:
+def budget_range(call: RowCall) -> Json:
     call.needed("runtime_in_days")
     days = call.whole("runtime_in_days", 1)
     found = call.event()
@@ -331,7 +331,7 @@ def range_for(found: Happening, days: int) -> tuple[float, float]:
     return found.lower_limit * counted, found.upper_limit * counted
 
 
-def call_to_action(call: Call) -> Json:
+def call_to_action(call: RowCall) -> Json:
     goal = call.choice("goal", GOALS)
     pixel = call.choice("has_pixel", ("true", "false"))
     call.needed("lead_form_id")
@@ -341,7 +341,7 @@ def call_to_action(call: Call) -> Json:
     return actions if pixel == "true" else [each for each in actions if each != "SHOP_NOW"]
 
 
-def suggested_radius(call: Call) -> Json:
+def suggested_radius(call: RowCall) -> Json:
     location = call.needed("location")
     unit = call.choice("distance_unit", ("mile", "kilometer"))
     radius = RADIUS_MILES if unit == "mile" else round(RADIUS_MILES * KILOMETRES_PER_MILE, 1)
@@ -351,7 +351,7 @@ def suggested_radius(call: Call) -> Json:
 # Campaigns
 
 
-def setup_process(call: Call) -> Json:
+def setup_process(call: RowCall) -> Json:
     found = call.event()
     hidden = found.published and call.settings.setup_after_publish == "absent"
     if found.setup is None or hidden:
@@ -359,13 +359,13 @@ def setup_process(call: Call) -> Json:
     return setup_record(call, found)
 
 
-def setup_record(call: Call, found: Happening) -> Record:
+def setup_record(call: RowCall, found: Happening) -> Record:
     settings = call.settings
     state = settings.setup_published if found.published else settings.setup_draft
     return {"eid": found.eid, **_shown(call, found.setup or {}), settings.setup_state_field: state}
 
 
-def campaigns(call: Call) -> Json:
+def campaigns(call: RowCall) -> Json:
     found = call.event()
     settings = call.settings
     listed: list[Json] = [{"eid": found.eid, **_shown(call, each)} for each in found.campaigns]
@@ -382,14 +382,14 @@ def campaigns(call: Call) -> Json:
     return shapes[settings.campaigns_shape]
 
 
-def _shown(call: Call, record: Record) -> dict[str, Json]:
+def _shown(call: RowCall, record: Record) -> dict[str, Json]:
     """A setup or a campaign, by a service that rounds what it shows too."""
     if call.settings.numbers_shown == "exact":
         return dict(record)
     return {name: round(value) if isinstance(value, float) else value for name, value in record.items()}
 
 
-def task(call: Call) -> Json:
+def task(call: RowCall) -> Json:
     found = call.event()
     if found.task is None:
         raise Refusal(404, "error.not_found", "no task of this event")
@@ -402,11 +402,11 @@ PREDICTION_TYPES = ("capacity", "ticket_count")
 ATTRIBUTION_MODELS = "last_click"
 
 
-def for_admins(call: Call) -> Json:
+def for_admins(call: RowCall) -> Json:
     raise Refusal(call.settings.denied_admin_status, "error.unauthorized", "for admins only")
 
 
-def denied_to_partners(call: Call) -> Json:
+def denied_to_partners(call: RowCall) -> Json:
     """The generic campaign results (API section 7): known by its code, its status is ours."""
     raise Refusal(call.settings.denied_partner_status, "error.auth.not_authorized", "not for partner tokens")
 
@@ -414,7 +414,7 @@ def denied_to_partners(call: Call) -> Json:
 # Events
 
 
-def venues(call: Call) -> Json:
+def venues(call: RowCall) -> Json:
     cities, names = call.several("city"), call.several("venue")
     found = {(str(each.record.get("city")), str(each.record.get("venue_name"))) for each in call.listing()}
     return [
@@ -424,21 +424,21 @@ def venues(call: Call) -> Json:
     ]
 
 
-def statistics(call: Call) -> Json:
+def statistics(call: RowCall) -> Json:
     found = call.listing()
     active = [each for each in found if each.record.get("status") == "active"]
     running = [each for each in found if each.record.get("client_campaign_status") == "RUNNING"]
     return {"events": len(found), "active": len(active), "running": len(running)}
 
 
-def event_statistics(call: Call) -> Json:
+def event_statistics(call: RowCall) -> Json:
     found = call.event()
     tickets = sum(number_of(row, "tickets") for row in found.sales)
     revenue = sum(number_of(row, "revenue") for row in found.sales)
     return {"eid": found.eid, "tickets": tickets, "revenue": revenue, "campaigns": len(found.campaigns)}
 
 
-def lookout_prediction(call: Call) -> Json:
+def lookout_prediction(call: RowCall) -> Json:
     kind = call.choice("type", PREDICTION_TYPES)
     found = call.event()
     full = 1.0 if kind == "capacity" else number_of(found.record, "capacity")
@@ -447,7 +447,7 @@ def lookout_prediction(call: Call) -> Json:
     return {"type": kind, "curve": curve}
 
 
-def lookout_prediction_benchmark(call: Call) -> Json:
+def lookout_prediction_benchmark(call: RowCall) -> Json:
     """The event's own two numbers, in the unit and the place that the settings say; tickets are counted."""
     kind = call.choice("type", PREDICTION_TYPES)
     found = call.event()
@@ -473,7 +473,7 @@ def _share(number: float, unit: str) -> float:
     return fraction * 100.0 if unit == "percent" else fraction
 
 
-def tickets(call: Call) -> Json:
+def tickets(call: RowCall) -> Json:
     capacity = number_of(call.event().record, "capacity")
     return [
         {"category": "standard", "price": 35.0, "available": int(capacity * 0.8)},
@@ -481,7 +481,7 @@ def tickets(call: Call) -> Json:
     ]
 
 
-def series(call: Call) -> Json:
+def series(call: RowCall) -> Json:
     eids = siblings(call.event())
     return [each.record for each in call.listing() if each.eid in eids]
 
@@ -492,7 +492,7 @@ def siblings(found: Happening) -> list[str]:
     return [str(each) for each in given] if isinstance(given, list | tuple) else []
 
 
-def available_events_for_series(call: Call) -> Json:
+def available_events_for_series(call: RowCall) -> Json:
     found = call.event()
     taken = {found.eid, *siblings(found)}
     return [each.record for each in call.listing() if each.eid not in taken]
@@ -501,14 +501,14 @@ def available_events_for_series(call: Call) -> Json:
 # Sales
 
 
-def daily_revenue_summary(call: Call) -> Json:
+def daily_revenue_summary(call: RowCall) -> Json:
     found = call.event(call.needed("event_id"))
     start, end = call.needed("start_date"), call.needed("end_date")
     rows = [row for row in found.sales if start <= str(row.get("date")) <= end]
     return {"currency": call.needed("currency"), "days": rows}
 
 
-def sales_edit_export(call: Call) -> Json:
+def sales_edit_export(call: RowCall) -> Json:
     lines = ["eid,date,tickets,revenue"]
     for each in call.listing():
         lines += [f"{each.eid},{row.get('date')},{row.get('tickets')},{row.get('revenue')}" for row in each.sales]
@@ -518,15 +518,15 @@ def sales_edit_export(call: Call) -> Json:
 # Campaigns
 
 
-def event_types(_: Call) -> Json:
+def event_types(_: RowCall) -> Json:
     return ["Purchase", "Lead", "ViewContent"]
 
 
-def attribution_model(call: Call) -> Json:
+def attribution_model(call: RowCall) -> Json:
     return {"eid": call.event().eid, "attribution_model": ATTRIBUTION_MODELS}
 
 
-def adplatform_status(call: Call) -> Json:
+def adplatform_status(call: RowCall) -> Json:
     connected = call.tenant.adplatform_connected
     shapes: Mapping[str, Json] = {
         "flag": {"connected": connected},
@@ -536,7 +536,7 @@ def adplatform_status(call: Call) -> Json:
     return shapes[call.settings.adplatform_shape]
 
 
-def campaign_results(call: Call) -> Json:
+def campaign_results(call: RowCall) -> Json:
     found = call.event()
     results = [
         {"tc": each.get("tc"), "tc_run_id": each.get("tc_run_id"), "purchases": 0, "revenue": 0.0}
@@ -545,7 +545,7 @@ def campaign_results(call: Call) -> Json:
     return {"eid": found.eid, "results": results}
 
 
-def adplatform_insights(call: Call) -> Json:
+def adplatform_insights(call: RowCall) -> Json:
     found = call.event()
     many = len(found.campaigns)
     return {"impressions": 1000 * many, "clicks": 37 * many, "spend": 12.5 * many}

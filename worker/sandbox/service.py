@@ -26,16 +26,16 @@ from worker.sandbox.changes import (
     ResetChange,
     SettingsChange,
     SignOutChange,
-    Step,
+    StoryStep,
     change_event,
     change_partner,
 )
 from worker.sandbox.exchange import Cut, Delivery, Hang, Json, TwinAnswer, TwinRequest
 from worker.sandbox.faults import Fault, FaultPlan, spoiled
-from worker.sandbox.reads import Call, Result
-from worker.sandbox.rows import Row, find
-from worker.sandbox.settings import SandboxInputError, Settings, changed_settings
-from worker.sandbox.world import Books, Refusal, Seen, Sessions, Violation, Watch, World
+from worker.sandbox.reads import Result, RowCall
+from worker.sandbox.rows import ApiRow, find
+from worker.sandbox.settings import SandboxInputError, TwinSettings, changed_settings
+from worker.sandbox.world import ClientWatch, Refusal, SeenRequest, Sessions, TwinBooks, TwinWorld, Violation
 
 MINUTE_S = 60.0
 SIGN_IN_BUDGET = "sign-in"
@@ -43,24 +43,24 @@ UNPROCESSED = ("answer_before", "no_connection", "cut_before", "hang_before", "e
 """Faults that come before the service has looked at the request; a storm does, too, unless it hides an effect."""
 
 
-class Service:
+class Twin:
     """The twin of the remote service. `origin_s` is when the story begins; None: with the first request."""
 
     def __init__(
         self,
-        world: World,
+        world: TwinWorld,
         *,
-        settings: Settings | None = None,
+        settings: TwinSettings | None = None,
         faults: Iterable[Fault] = (),
-        story: Iterable[Step] = (),
+        story: Iterable[StoryStep] = (),
         origin_s: float | None = None,
     ) -> None:
         self.world = world
-        self.settings = settings if settings is not None else Settings()
-        self.books = Books()
+        self.settings = settings if settings is not None else TwinSettings()
+        self.books = TwinBooks()
         self.faults = FaultPlan(faults)
         self.sessions = Sessions()
-        self._watch = Watch()
+        self._watch = ClientWatch()
         self.untold: list[str] = []
         self._story = tuple(story)
         self._origin_s: float | None = None
@@ -87,7 +87,7 @@ class Service:
             delivery: Delivery = self._process(request, request_id, now_s, None)
         else:
             delivery = self._harmed(request, request_id, now_s, fault)
-        seen = Seen(
+        seen = SeenRequest(
             seq=self._requests,
             at_s=now_s,
             method=request.method,
@@ -139,7 +139,7 @@ class Service:
         self._scheduled += 1
         heapq.heappush(self._due, (at_s, self._scheduled, happen))
 
-    def _tell(self, step: Step, at_s: float) -> None:
+    def _tell(self, step: StoryStep, at_s: float) -> None:
         """A step whose event is gone by then (a reset, a removal) is left out and noted: the show goes on."""
         try:
             self._carry_out(step.change, at_s)
@@ -224,7 +224,7 @@ class Service:
     def _routed(
         self, request: TwinRequest, request_id: str, now_s: float, fault: Fault | None, *, admitted_s: float
     ) -> Result:
-        call = Call(
+        call = RowCall(
             world=self.world,
             books=self.books,
             settings=self.settings,
@@ -251,7 +251,7 @@ class Service:
 
     # Who may
 
-    def _admit(self, request: TwinRequest, row: Row, at_s: float) -> None:
+    def _admit(self, request: TwinRequest, row: ApiRow, at_s: float) -> None:
         if row.who == "anyone":
             return
         user = self.sessions.user_of(request.headers.get("authorization"), at_s)

@@ -104,7 +104,7 @@ def _one(name: str) -> Mapping[str, str]:
 
 @with_config(KNOWN_KEYS_ONLY)
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
+class TwinSettings:
     """The open facts of the API and their defaults. Templates hold `{value}`, `{eid}`, `{tc}`, `{tc_run_id}`."""
 
     # Sign-in (API section 5)
@@ -182,10 +182,10 @@ class Settings:
     reset_takes_s: float = 0.0
 
 
-def changed_settings(settings: Settings, changes: Json) -> Settings:
+def changed_settings(settings: TwinSettings, changes: Json) -> TwinSettings:
     """The settings with these keys set anew; refuses what does not exist or does not fit."""
     whole = {**asdict(settings), **changes} if isinstance(changes, Mapping) else changes
-    return read_as(Settings, whole, ("settings",))
+    return read_as(TwinSettings, whole, ("settings",))
 
 
 def filled(template: Mapping[str, str], given: Mapping[str, Json]) -> dict[str, str] | None:

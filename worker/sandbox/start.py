@@ -22,9 +22,9 @@ from worker.sandbox.changes import (
 )
 from worker.sandbox.exchange import Json, Record
 from worker.sandbox.faults import Fault, Match
-from worker.sandbox.service import Service
-from worker.sandbox.settings import SandboxInputError, Settings, changed_settings, nearest, read_as
-from worker.sandbox.world import Happening, Tenant, World, campaign_record
+from worker.sandbox.service import Twin
+from worker.sandbox.settings import SandboxInputError, TwinSettings, changed_settings, nearest, read_as
+from worker.sandbox.world import Happening, Tenant, TwinWorld, campaign_record
 
 STANDARD = "standard"
 FAULT_KEYS = frozenset(each.name for each in fields(Fault))
@@ -41,12 +41,12 @@ def built(
     dialect: str = STANDARD,
     settings: Iterable[str] = (),
     faults: Iterable[str] = (),
-) -> Service:
+) -> Twin:
     """The service that tells this story, or the built-in one, in this dialect. `settings` (name=value) and `faults` are
     words of a command line and come last. Raises SandboxInputError for what means nothing or cannot be told."""
     if dialect not in dialects():
         raise SandboxInputError(f"unknown dialect {dialect!r}{nearest(dialect, list(dialects()))}")
-    base = changed_settings(Settings(), dialects()[dialect].settings)
+    base = changed_settings(TwinSettings(), dialects()[dialect].settings)
     if story is None:
         world = demo_world(DEMO_EVENTS if events is None else events, first_day)
         told = demo_story(world, base)
@@ -56,7 +56,7 @@ def built(
         world = demo_world(DEMO_EVENTS if wanted is None else wanted, first_day)
         check_story(told, world)
     last = changed_settings(told.settings, dict(setting_from(text) for text in settings))
-    return Service(world, settings=last, story=told.steps, faults=[fault_from(text) for text in faults])
+    return Twin(world, settings=last, story=told.steps, faults=[fault_from(text) for text in faults])
 
 
 def _text(path: Path) -> str:
@@ -137,14 +137,14 @@ DRAFTS = (2, 4, 7, 10)
 FIRST_RUN = 41
 
 
-def demo_world(events: int = DEMO_EVENTS, first_day: datetime = FIRST_DAY) -> World:
+def demo_world(events: int = DEMO_EVENTS, first_day: datetime = FIRST_DAY) -> TwinWorld:
     """Two partners with this many events between them; the first two ids exist at both."""
     own = events - events // 3
     first = tuple(_happening(number, first_day) for number in range(1, own + 1))
     numbers = [*range(1, min(SHARED_IDS, events - own) + 1)]
     numbers += range(own + 1, own + 1 + events - own - len(numbers))
     second = tuple(_happening(number, first_day) for number in numbers)
-    return World(
+    return TwinWorld(
         (
             _tenant(FIRST_PARTNER, "4101", "Aurora Live", "EUR", first),
             _tenant(SECOND_PARTNER, "4102", "Harbour Hall", "SEK", second),
@@ -237,7 +237,7 @@ def _cluster(number: int, index: int) -> Record:
     }
 
 
-def demo_story(world: World, base: Settings | None = None) -> Story:
+def demo_story(world: TwinWorld, base: TwinSettings | None = None) -> Story:
     """The story of demo_story.yaml, without what it tells of events that this world does not have."""
 
     def possible(change: Change) -> bool:

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 import httpx
 
 from worker.sandbox.exchange import Cut, Delivery, Hang, Host, TwinRequest
-from worker.sandbox.service import Service
+from worker.sandbox.service import Twin
 
 # A client without a read timeout would hang for ever, and so would its test.
 HANG_LIMIT_S = 3600.0
@@ -30,7 +30,7 @@ class TwinTransport(httpx.AsyncBaseTransport):
     """Mounts a service under `BASE_URLS`. `clock` says when a request arrives, `sleep` waits on that clock."""
 
     def __init__(
-        self, service: Service, *, clock: Callable[[], float], sleep: Callable[[float], Awaitable[object]]
+        self, service: Twin, *, clock: Callable[[], float], sleep: Callable[[float], Awaitable[object]]
     ) -> None:
         self._service = service
         self._clock = clock

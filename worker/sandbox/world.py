@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from worker.sandbox.exchange import Delivery, Hang, Json, Record, TwinAnswer, TwinRequest
-from worker.sandbox.settings import Settings, User, filled
+from worker.sandbox.settings import TwinSettings, User, filled
 
 ALWAYS = -math.inf
 HISTORY_S = 3600.0
@@ -78,7 +78,7 @@ Version = tuple[float, Happening | None]
 """From which moment on an event was so; None: it was not there."""
 
 
-class World:
+class TwinWorld:
     """All partners and the versions of all their events."""
 
     def __init__(self, tenants: Iterable[Tenant] = ()) -> None:
@@ -180,7 +180,7 @@ MAX_REQUESTS_KEPT = 200_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Effect:
+class BookedEffect:
     """One write that took place. `changed` is False when the value was so before."""
 
     seq: int
@@ -210,7 +210,7 @@ class Deed:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Seen:
+class SeenRequest:
     """One request as it came in. `status` None: no whole answer left. `reached` False: no byte left the client."""
 
     seq: int
@@ -237,24 +237,24 @@ class Outside:
     target: str
 
 
-class Books:
+class TwinBooks:
     """Effects, requests and outside changes, in the order in which they happened."""
 
     def __init__(self) -> None:
-        self.effects: list[Effect] = []
+        self.effects: list[BookedEffect] = []
         self.outside: list[Outside] = []
-        self.requests: deque[Seen] = deque(maxlen=MAX_REQUESTS_KEPT)
+        self.requests: deque[SeenRequest] = deque(maxlen=MAX_REQUESTS_KEPT)
         self.writes_sent = 0
         self._last: dict[tuple[str, str], dict[str, str]] = {}
 
     @property
-    def repeated(self) -> tuple[Effect, ...]:
+    def repeated(self) -> tuple[BookedEffect, ...]:
         return tuple(effect for effect in self.effects if effect.repeated)
 
-    def effect(self, deed: Deed, request: TwinRequest, request_id: str, at_s: float) -> Effect:
+    def effect(self, deed: Deed, request: TwinRequest, request_id: str, at_s: float) -> BookedEffect:
         """Enters an effect and judges on the spot whether it is a repetition."""
         last = self._last.setdefault((request.partner, deed.eid), {})
-        effect = Effect(
+        effect = BookedEffect(
             seq=len(self.effects) + 1,
             at_s=at_s,
             partner=request.partner,
@@ -292,7 +292,7 @@ class Books:
             if known == target or (target.endswith(":") and known.startswith(target)):
                 del last[known]
 
-    def request(self, request: TwinRequest, seen: Seen) -> None:
+    def request(self, request: TwinRequest, seen: SeenRequest) -> None:
         self.requests.append(seen)
         if seen.reached and not request.is_read and not request.is_sign_in:
             self.writes_sent += 1
@@ -333,7 +333,7 @@ class Sessions:
         self._access: dict[str, tuple[User, float]] = {}
         self._refresh: dict[str, User] = {}
 
-    def sign_in(self, body: Json, settings: Settings, partners: tuple[str, ...], now_s: float) -> Record:
+    def sign_in(self, body: Json, settings: TwinSettings, partners: tuple[str, ...], now_s: float) -> Record:
         """Username and password for a token object."""
         if not isinstance(body, Mapping) or not {"username", "password"} <= body.keys():
             raise Refusal(settings.invalid_status, "error.validation", "username and password are required")
@@ -344,7 +344,7 @@ class Sessions:
                 return self._tokens(user, refresh, settings, partners, now_s)
         raise Refusal(settings.sign_in_denied_status, "error.auth.invalid_credentials", "wrong username or password")
 
-    def refresh(self, body: Json, settings: Settings, partners: tuple[str, ...], now_s: float) -> Record:
+    def refresh(self, body: Json, settings: TwinSettings, partners: tuple[str, ...], now_s: float) -> Record:
         """A refresh token, which does not rotate, for a new access token."""
         given = filled(settings.refresh_body, body) if isinstance(body, Mapping) else None
         token = (given or {}).get("refresh_token", "")
@@ -369,7 +369,7 @@ class Sessions:
         self._refresh.clear()
 
     def _tokens(
-        self, user: User, refresh: str, settings: Settings, partners: tuple[str, ...], now_s: float
+        self, user: User, refresh: str, settings: TwinSettings, partners: tuple[str, ...], now_s: float
     ) -> dict[str, Json]:
         access = self._token({"sub": user.username, "use": "access"})
         self._access[access] = user, now_s + settings.token_lifetime_s
@@ -442,7 +442,7 @@ class _TaskReads:
         return FIRST_TASK_WAIT_S * 2.0**self.reads
 
 
-class Watch:
+class ClientWatch:
     """Remembers when what was answered, and holds each new request against it."""
 
     def __init__(self) -> None:

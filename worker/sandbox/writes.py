@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from worker.sandbox.exchange import Json, Record
-from worker.sandbox.reads import GOALS, Call, Result, is_whole, range_for, setup_record, siblings
+from worker.sandbox.reads import GOALS, Result, RowCall, is_whole, range_for, setup_record, siblings
 from worker.sandbox.world import Deed, Happening, Refusal, Task, campaign_record, same_cluster
 
 SETUP = "setup"
@@ -37,7 +37,7 @@ def conflict(message: str) -> Refusal:
 # Status fields
 
 
-def client_campaign_status(call: Call) -> Result:
+def client_campaign_status(call: RowCall) -> Result:
     """204 at once; the work behind it is a task whose state can be read. The effect lands at once or with the task."""
     found = call.event()
     settings = call.settings
@@ -59,7 +59,7 @@ def client_campaign_status(call: Call) -> Result:
     return Result(status=204, later=(settings.task_duration_s, land))
 
 
-def optimisation_status(call: Call) -> Json:
+def optimisation_status(call: RowCall) -> Json:
     """The field of the event, or that of its ad campaigns: the path says which."""
     name = call.request.segments[-1]
     value = _wanted(call, call.event(), name)
@@ -67,7 +67,7 @@ def optimisation_status(call: Call) -> Json:
     return {"eid": call.eid, name: value}
 
 
-def _wanted(call: Call, found: Happening, name: str) -> str:
+def _wanted(call: RowCall, found: Happening, name: str) -> str:
     """The value that the write asks for; under toggle semantics, the other one, whatever it asks for."""
     semantics = getattr(call.settings, f"{name}_semantics")
     template = getattr(call.settings, f"{name}_query")
@@ -80,14 +80,14 @@ def _wanted(call: Call, found: Happening, name: str) -> str:
     return value
 
 
-def _set_field(call: Call, name: str, value: str, frees: tuple[str, ...] = ()) -> None:
+def _set_field(call: RowCall, name: str, value: str, frees: tuple[str, ...] = ()) -> None:
     found = call.world.at(call.partner, call.eid)
     if found is not None:
         after = found.with_fields({name: value})
         call.take_effect(f"set_{name}", name, found, after, lambda one: one.record.get(name), frees)
 
 
-def setup_frontend_status(call: Call) -> Json:
+def setup_frontend_status(call: RowCall) -> Json:
     call.event()
     given = call.templated_either(call.settings.frontend_status_query, call.settings.frontend_status_body)
     value = given.get("value", "")
@@ -97,7 +97,7 @@ def setup_frontend_status(call: Call) -> Json:
     return {"eid": call.eid, "frontend_status": value}
 
 
-def last_updated_on_fe(call: Call) -> Json:
+def last_updated_on_fe(call: RowCall) -> Json:
     """The second step of a frontend_status write, on the other service. What it leaves cannot be read back."""
     found = call.event()
     given = call.templated_either(call.settings.last_updated_on_fe_query, call.settings.last_updated_on_fe_body)
@@ -112,7 +112,7 @@ def last_updated_on_fe(call: Call) -> Json:
 # Setup processes
 
 
-def create_setup(call: Call) -> Result:
+def create_setup(call: RowCall) -> Result:
     found = call.event()
     body = _setup_fields(call)
     for name in ("goal", "total_budget"):
@@ -125,7 +125,7 @@ def create_setup(call: Call) -> Result:
     return Result(status=call.settings.create_setup_status, body=setup_record(call, after))
 
 
-def update_setup(call: Call) -> Json:
+def update_setup(call: RowCall) -> Json:
     found = call.event()
     if found.setup is None:
         raise Refusal(404, "error.not_found", "no draft of this event")
@@ -136,7 +136,7 @@ def update_setup(call: Call) -> Json:
     return setup_record(call, after)
 
 
-def boost(call: Call) -> Json:
+def boost(call: RowCall) -> Json:
     """Publishes: the setup goes live and a campaign starts for each cluster. 200 and not 201 (API section 3.2)."""
     found = call.event()
     settings = call.settings
@@ -157,7 +157,7 @@ def boost(call: Call) -> Json:
     return setup_record(call, after)
 
 
-def reset_campaigns_setup(call: Call) -> Json:
+def reset_campaigns_setup(call: RowCall) -> Json:
     found = call.event()
     kept = found.setup if call.settings.reset_setup_result == "draft" else None
     after = replace(found, setup=kept, published=False, campaigns=())
@@ -165,7 +165,7 @@ def reset_campaigns_setup(call: Call) -> Json:
     return {"eid": call.eid}
 
 
-def _setup_fields(call: Call) -> dict[str, Json]:
+def _setup_fields(call: RowCall) -> dict[str, Json]:
     """The body of a draft write: goal and budget are checked, what else it holds is kept as it came."""
     body = dict(call.json_body())
     if "goal" in body and body["goal"] not in GOALS:
@@ -178,7 +178,7 @@ def _setup_fields(call: Call) -> dict[str, Json]:
     return {name: value if name == "goal" else _kept(call, value) for name, value in body.items()}
 
 
-def _check_budget(call: Call, found: Happening) -> None:
+def _check_budget(call: RowCall, found: Happening) -> None:
     lower, upper = range_for(found, BOOST_CHECKED_DAYS)
     budget = (found.setup or {}).get("total_budget")
     if not isinstance(budget, int | float) or not lower <= budget <= upper:
@@ -194,7 +194,7 @@ def _setup_value(found: Happening) -> Json:
 # Campaigns
 
 
-def campaigns_setup(call: Call) -> Json:
+def campaigns_setup(call: RowCall) -> Json:
     """Edits one cluster of a published setup, named by event, cluster and run (API section 2.6)."""
     body = call.json_body()
     if not {"eid", "tc", "tc_run_id"} <= body.keys():
@@ -218,7 +218,7 @@ def campaigns_setup(call: Call) -> Json:
     return {"eid": found.eid, **(named(after) or {})}
 
 
-def create_campaign(call: Call) -> Result:
+def create_campaign(call: RowCall) -> Result:
     """Not idempotent: each one that arrives is one more campaign."""
     given = call.templated(call.settings.create_campaign_query)
     found = call.event(given.get("eid", ""))
@@ -235,7 +235,7 @@ def create_campaign(call: Call) -> Result:
     return Result(status=201, body={"eid": found.eid, **created})
 
 
-def _kept(call: Call, value: Json) -> Json:
+def _kept(call: RowCall, value: Json) -> Json:
     """A text as the service keeps it."""
     if not isinstance(value, str):
         return value
@@ -248,7 +248,7 @@ def _kept(call: Call, value: Json) -> Json:
     return spelled[call.settings.text_spelling]
 
 
-def _booked(call: Call, found: Happening, tc_run_id: Json) -> Json:
+def _booked(call: RowCall, found: Happening, tc_run_id: Json) -> Json:
     """The run under which a campaign is booked."""
     return found.tc_run_id if call.settings.campaign_run == "newest" else tc_run_id
 
@@ -261,7 +261,7 @@ def _campaign(found: Happening, tc: Json, tc_run_id: Json, index: int = 0) -> Re
 # Series
 
 
-def change_series(call: Call) -> Json:
+def change_series(call: RowCall) -> Json:
     """POST adds events to the series, DELETE takes them out."""
     found = call.event()
     asked = call.several("event_series")
@@ -282,7 +282,7 @@ def change_series(call: Call) -> Json:
 # Events' metadata, sales and media
 
 
-def edit_event(call: Call) -> Json:
+def edit_event(call: RowCall) -> Json:
     """The event-ingest service's edit: what is in the query becomes the event's metadata."""
     event_type, product = call.needed("event_type"), call.needed("partner_product")
     found = call.event()
@@ -295,7 +295,7 @@ def edit_event(call: Call) -> Json:
     return {"eid": call.eid, **edits}
 
 
-def ingest_summary(call: Call) -> Json:
+def ingest_summary(call: RowCall) -> Json:
     body = call.json_body()
     given = body.get("rows")
     if "eid" not in body or not isinstance(given, list):
@@ -304,31 +304,31 @@ def ingest_summary(call: Call) -> Json:
     return _add_sales(call, call.event(str(body["eid"])), rows, "ingest_summary")
 
 
-def ingest_excel(call: Call) -> Json:
+def ingest_excel(call: RowCall) -> Json:
     """The file is not opened: one row says that it came and how large it was."""
     found = call.event(call.needed("eid"))
     row = {"date": "1970-01-01", "tickets": 0, "revenue": 0.0, "file_bytes": len(call.request.body)}
     return _add_sales(call, found, (row,), "ingest_excel")
 
 
-def sales_edit_upload(call: Call) -> Json:
+def sales_edit_upload(call: RowCall) -> Json:
     call.book(Deed(eid="", operation="sales_edit", target="sales_edit", before=None, after=len(call.request.body)))
     return {"accepted_bytes": len(call.request.body)}
 
 
-def clear_sales(call: Call) -> Json:
+def clear_sales(call: RowCall) -> Json:
     found = call.event(call.needed("eid"))
     call.take_effect("clear_sales", "sales", found, replace(found, sales=()), lambda one: len(one.sales))
     return {"eid": found.eid}
 
 
-def _add_sales(call: Call, found: Happening, rows: tuple[Record, ...], operation: str) -> Result:
+def _add_sales(call: RowCall, found: Happening, rows: tuple[Record, ...], operation: str) -> Result:
     after = replace(found, sales=(*found.sales, *rows))
     call.take_effect(operation, "sales", found, after, lambda one: len(one.sales))
     return Result(status=201, body={"eid": found.eid, "rows": len(rows)})
 
 
-def upload_media(call: Call) -> Result:
+def upload_media(call: RowCall) -> Result:
     number = sum(1 for effect in call.books.effects if effect.operation == "upload_media") + 1
     call.book(Deed(eid="", operation="upload_media", target="media", before=None, after=len(call.request.body)))
     return Result(status=201, body={"id": f"media-{number}"})

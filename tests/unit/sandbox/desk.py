@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl
 
-from worker.sandbox.changes import EventChange, Step
+from worker.sandbox.changes import EventChange, StoryStep
 from worker.sandbox.exchange import Delivery, Host, TwinAnswer, TwinRequest
 from worker.sandbox.faults import Fault
-from worker.sandbox.service import Service
-from worker.sandbox.settings import Settings
+from worker.sandbox.service import Twin
+from worker.sandbox.settings import TwinSettings
 from worker.sandbox.start import FIRST_PARTNER, demo_world
-from worker.sandbox.world import World
+from worker.sandbox.world import TwinWorld
 
 START_S = 1000.0
 
@@ -25,15 +25,13 @@ class Desk:
     def __init__(
         self,
         *,
-        settings: Settings | None = None,
+        settings: TwinSettings | None = None,
         faults: Iterable[Fault] = (),
-        story: Iterable[Step] = (),
-        world: World | None = None,
+        story: Iterable[StoryStep] = (),
+        world: TwinWorld | None = None,
         partner: str = FIRST_PARTNER,
     ) -> None:
-        self.service = Service(
-            demo_world() if world is None else world, settings=settings, story=story, origin_s=START_S
-        )
+        self.service = Twin(demo_world() if world is None else world, settings=settings, story=story, origin_s=START_S)
         self.now_s = START_S
         self.partner = partner
         self.token = ""

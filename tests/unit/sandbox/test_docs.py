@@ -10,14 +10,14 @@ import pytest
 
 from worker.sandbox.changes import PARTNER_PARTS, PARTS
 from worker.sandbox.faults import KINDS, PARAMS
-from worker.sandbox.settings import Settings
+from worker.sandbox.settings import TwinSettings
 from worker.sandbox.start import dialects
 from worker.sandbox.world import ViolationKind
 
 TEXT = (Path(__file__).resolve().parents[3] / "docs" / "sandbox.md").read_text("utf-8")
 NAMES = [
     *dialects(),
-    *(each.name for each in fields(Settings)),
+    *(each.name for each in fields(TwinSettings)),
     *KINDS,
     *PARAMS,
     *PARTS,

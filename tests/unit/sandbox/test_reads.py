@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.sandbox.desk import Desk
-from worker.sandbox.settings import Settings
+from worker.sandbox.settings import TwinSettings
 from worker.sandbox.start import SECOND_PARTNER, demo_world
 
 EVENT_FIELDS = {
@@ -77,7 +77,7 @@ def test_descending_turns_the_order_round() -> None:
 
 
 def test_under_another_page_parameter_the_default_one_is_not_heard() -> None:
-    desk = Desk(settings=Settings(page_parameter="p"))
+    desk = Desk(settings=TwinSettings(page_parameter="p"))
 
     assert desk.read("/events/?limit=3&page=2")["page"] == 1
     assert desk.read("/events/?limit=3&p=2")["page"] == 2
@@ -89,11 +89,11 @@ def test_a_page_that_cannot_be_is_an_invalid_request(query: str) -> None:
 
 
 def test_a_limit_over_the_maximum_is_cut_and_the_answer_says_so() -> None:
-    assert Desk(settings=Settings(max_page_limit=4)).read("/events/?limit=100")["limit"] == 4
+    assert Desk(settings=TwinSettings(max_page_limit=4)).read("/events/?limit=100")["limit"] == 4
 
 
 def test_a_limit_over_the_maximum_can_be_refused() -> None:
-    assert Desk(settings=Settings(max_page_limit=4, over_limit="refuse")).status("GET", "/events/?limit=5") == 422
+    assert Desk(settings=TwinSettings(max_page_limit=4, over_limit="refuse")).status("GET", "/events/?limit=5") == 422
 
 
 def test_a_partner_without_events_has_no_pages() -> None:

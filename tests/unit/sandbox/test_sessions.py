@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.sandbox.desk import Desk
 from worker.sandbox.changes import SignOutChange
-from worker.sandbox.settings import Settings, User
+from worker.sandbox.settings import TwinSettings, User
 from worker.sandbox.start import FIRST_PARTNER, SECOND_PARTNER
 
 
@@ -35,7 +35,7 @@ def test_the_id_token_lists_the_partners_among_other_groups() -> None:
 
 def test_a_user_sees_and_reaches_only_the_partners_that_are_theirs() -> None:
     user = User(username="sandbox", password="sandbox", partners=(SECOND_PARTNER,), groups=())
-    desk = Desk(settings=Settings(users=(user,)))
+    desk = Desk(settings=TwinSettings(users=(user,)))
 
     assert claims(desk.sign_in()["IdToken"])["idp:groups"] == [SECOND_PARTNER]
     assert desk.status("GET", "/partners/") == 403
@@ -57,7 +57,7 @@ def test_a_wrong_sign_in_is_refused(body: object, expected: int) -> None:
 
 
 def test_a_token_works_until_its_last_moment_and_not_longer() -> None:
-    desk = Desk(settings=Settings(token_lifetime_s=60))
+    desk = Desk(settings=TwinSettings(token_lifetime_s=60))
     desk.passes(59.999)
     assert desk.status("GET", "/partners/") == 200
     desk.passes(0.001)
@@ -95,7 +95,7 @@ def test_refreshing_is_off_until_it_is_set() -> None:
 
 
 def test_a_refresh_token_does_not_rotate_and_dies_with_the_password() -> None:
-    desk = Desk(settings=Settings(refresh_path="/auth/refresh"))
+    desk = Desk(settings=TwinSettings(refresh_path="/auth/refresh"))
     token = desk.sign_in()["RefreshToken"]
     answer = desk.answer("POST", "/auth/refresh", {"RefreshToken": token})
 
@@ -106,7 +106,7 @@ def test_a_refresh_token_does_not_rotate_and_dies_with_the_password() -> None:
 
 
 def test_signing_in_has_a_budget_of_its_own() -> None:
-    desk = Desk(settings=Settings(sign_in_limit_per_minute=2))
+    desk = Desk(settings=TwinSettings(sign_in_limit_per_minute=2))
     body = {"username": "sandbox", "password": "sandbox"}
 
     assert [desk.status("POST", "/auth", body) for _ in range(2)] == [200, 429]
@@ -114,7 +114,7 @@ def test_signing_in_has_a_budget_of_its_own() -> None:
 
 
 def test_the_statuses_of_refusals_can_be_others() -> None:
-    settings = Settings(denied_token_status=403, denied_partner_status=400)
+    settings = TwinSettings(denied_token_status=403, denied_partner_status=400)
     desk = Desk(settings=settings)
 
     assert desk.send_with({}, "GET", "/partners/").status == 403

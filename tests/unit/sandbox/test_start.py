@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from worker.sandbox.app import page
-from worker.sandbox.settings import SandboxInputError, Settings, changed_settings
+from worker.sandbox.settings import SandboxInputError, TwinSettings, changed_settings
 from worker.sandbox.start import FIRST_DAY, FIRST_PARTNER, built, dialects, fault_from, setting_from
 
 
@@ -90,7 +90,7 @@ def test_a_beginning_that_makes_no_sense_is_refused(dialect: str, settings: list
 
 @pytest.mark.parametrize("name", sorted(dialects()))
 def test_every_dialect_can_be_set(name: str) -> None:
-    assert changed_settings(Settings(), dialects()[name].settings) is not None
+    assert changed_settings(TwinSettings(), dialects()[name].settings) is not None
     assert json.loads(json.dumps(dict(dialects()[name].tells))) == dialects()[name].tells
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.sandbox.desk import Desk
 from worker.sandbox.changes import EventChange, ResetChange, change_from, check_story, read_story, seconds
-from worker.sandbox.settings import SandboxInputError, Settings
+from worker.sandbox.settings import SandboxInputError, TwinSettings
 from worker.sandbox.start import FIRST_DAY, FIRST_PARTNER, SECOND_PARTNER, built, demo_story, demo_world
 
 STORY = """\
@@ -188,7 +188,7 @@ def test_a_setup_that_says_it_is_published_is() -> None:
 
 def test_a_change_of_an_event_that_is_not_there_changes_nothing() -> None:
     desk = Desk()
-    change = change_from({"event": "e99", "partner": FIRST_PARTNER, "set": {"status": "x"}}, Settings())
+    change = change_from({"event": "e99", "partner": FIRST_PARTNER, "set": {"status": "x"}}, TwinSettings())
     with pytest.raises(SandboxInputError, match="has no event 'e99'"):
         desk.service.change(change, desk.now_s)
 

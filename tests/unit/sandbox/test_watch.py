@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.sandbox.desk import Desk
 from worker.sandbox.faults import Fault, Match
-from worker.sandbox.settings import Settings
+from worker.sandbox.settings import TwinSettings
 from worker.sandbox.start import SECOND_PARTNER
 
 TASK = "/events/e1/client_campaign_status/task"
@@ -183,7 +183,7 @@ def test_what_was_under_way_when_the_429_was_given_is_not_held_against_anyone() 
 
 
 def test_the_budget_of_one_partner_is_not_the_budget_of_another() -> None:
-    desk = Desk(settings=Settings(rate_limit_per_minute=2, retry_after_s=3))
+    desk = Desk(settings=TwinSettings(rate_limit_per_minute=2, retry_after_s=3))
     first = [desk.answer("GET", f"/events/e{number}") for number in (1, 2, 3)]
     desk.partner = SECOND_PARTNER
 

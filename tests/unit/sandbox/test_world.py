@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.unit.sandbox.desk import START_S, Desk
 from worker.sandbox.changes import ResetChange
 from worker.sandbox.exchange import Cut, Hang, Host, TwinAnswer, TwinRequest
-from worker.sandbox.service import Service
-from worker.sandbox.settings import SandboxInputError, Settings, User, changed_settings
+from worker.sandbox.service import Twin
+from worker.sandbox.settings import SandboxInputError, TwinSettings, User, changed_settings
 from worker.sandbox.start import FIRST_PARTNER, demo_world
 from worker.sandbox.world import MAX_VERSIONS
 
@@ -44,7 +44,7 @@ def test_the_past_is_not_kept_without_end() -> None:
     [("initial", {"e1", "e8"}), ("empty", set()), ("new_ids", {"e1-r1", "e8-r1"})],
 )
 def test_the_weekly_reset_has_three_likely_ends(result: str, ids: set[str]) -> None:
-    desk = Desk(settings=changed_settings(Settings(), {"reset_result": result}))
+    desk = Desk(settings=changed_settings(TwinSettings(), {"reset_result": result}))
     desk.pause("e1")
     desk.service.change(ResetChange(), desk.now_s)
     found = {event["id"]: event for event in desk.read("/events/")["items"]}
@@ -55,7 +55,7 @@ def test_the_weekly_reset_has_three_likely_ends(result: str, ids: set[str]) -> N
 
 
 def test_the_weekly_reset_can_come_by_itself_again_and_again() -> None:
-    desk = Desk(settings=Settings(reset_every_s=100.0))
+    desk = Desk(settings=TwinSettings(reset_every_s=100.0))
     for _ in range(3):
         desk.pause("e1")
         desk.passes(100.0)
@@ -91,13 +91,13 @@ def test_time_does_not_run_backwards_when_a_clock_does() -> None:
 )
 def test_a_setting_that_cannot_be_is_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(SandboxInputError, match=message):
-        changed_settings(Settings(), changes)
+        changed_settings(TwinSettings(), changes)
 
 
 def test_settings_that_can_be_are_taken() -> None:
     users = [{"username": "a", "password": "b", "partners": ["p"]}]
     found = changed_settings(
-        Settings(), {"task_duration_s": 3, "frontend_status_query": None, "retry_after_s": None, "users": users}
+        TwinSettings(), {"task_duration_s": 3, "frontend_status_query": None, "retry_after_s": None, "users": users}
     )
 
     assert found.users == (User(username="a", password="b", partners=("p",)),)
@@ -170,7 +170,7 @@ def test_the_same_requests_give_the_same_run_to_the_byte() -> None:
 
 
 def test_a_service_without_an_origin_begins_its_story_with_the_first_request() -> None:
-    service = Service(demo_world())
+    service = Twin(demo_world())
     request = TwinRequest(method="GET", host="api", path="/status/")
     service.answer(request, 5000.0)
 

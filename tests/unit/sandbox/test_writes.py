@@ -8,14 +8,14 @@ from typing import Any, Literal
 import pytest
 
 from tests.unit.sandbox.desk import Desk
-from worker.sandbox.settings import Settings
+from worker.sandbox.settings import TwinSettings
 
 DRAFT = {"goal": "ROAS", "total_budget": 500, "tcs": ["x"]}
 BARE: dict[str, object] = {"setup": None, "campaigns": []}
 
 
 def without_setup(**settings: Any) -> Desk:  # noqa: ANN401  # the fields of Settings
-    desk = Desk(settings=Settings(**settings))
+    desk = Desk(settings=TwinSettings(**settings))
     desk.change("e2", **BARE)
     return desk
 
@@ -34,7 +34,7 @@ def test_a_pause_takes_effect_at_once_and_its_task_ends_later() -> None:
 
 
 def test_an_effect_can_wait_for_its_task() -> None:
-    desk = Desk(settings=Settings(task_effect="when_done", task_duration_s=5.0))
+    desk = Desk(settings=TwinSettings(task_effect="when_done", task_duration_s=5.0))
     desk.pause("e1")
 
     assert desk.read("/events/e1")["client_campaign_status"] == "RUNNING"
@@ -46,7 +46,7 @@ def test_an_effect_can_wait_for_its_task() -> None:
 
 @pytest.mark.parametrize("how", ["setting", "event"])
 def test_a_task_that_fails_leaves_the_field_as_it_was(how: str) -> None:
-    desk = Desk(settings=Settings(task_fails=how == "setting"))
+    desk = Desk(settings=TwinSettings(task_fails=how == "setting"))
     if how == "event":
         desk.change("e1", task_fails=True)
     desk.pause("e1")
@@ -66,14 +66,14 @@ def test_a_status_write_that_does_not_say_which_value_is_refused(query: str) -> 
 
 
 def test_the_query_of_a_status_write_can_be_spelled_otherwise() -> None:
-    desk = Desk(settings=Settings(client_campaign_status_query={"to": "{value}", "scope": "all"}))
+    desk = Desk(settings=TwinSettings(client_campaign_status_query={"to": "{value}", "scope": "all"}))
 
     assert desk.status("PUT", "/events/e1/client_campaign_status?to=PAUSED") == 422
     assert desk.status("PUT", "/events/e1/client_campaign_status?to=PAUSED&scope=all") == 204
 
 
 def test_under_toggle_semantics_the_second_same_write_undoes_the_first() -> None:
-    desk = Desk(settings=Settings(client_campaign_status_semantics="toggle"))
+    desk = Desk(settings=TwinSettings(client_campaign_status_semantics="toggle"))
     desk.pause("e1")
     desk.pause("e1")
 
@@ -101,7 +101,7 @@ def test_a_frontend_status_is_two_writes_on_two_services() -> None:
 
 
 def test_a_frontend_status_can_come_in_the_body() -> None:
-    desk = Desk(settings=Settings(frontend_status_query=None, frontend_status_body={"value": "{value}"}))
+    desk = Desk(settings=TwinSettings(frontend_status_query=None, frontend_status_body={"value": "{value}"}))
 
     assert desk.status("PUT", "/events/e1/setup_frontend_status?frontend_status=HIDDEN") == 422
     assert desk.status("PUT", "/events/e1/setup_frontend_status", {"value": "FLAGGED"}) == 200
@@ -180,13 +180,13 @@ def test_a_second_publish_takes_effect_again_and_the_books_say_so() -> None:
 
 
 def test_a_second_publish_can_be_a_conflict() -> None:
-    desk = Desk(settings=Settings(boost_published="conflict"))
+    desk = Desk(settings=TwinSettings(boost_published="conflict"))
 
     assert [desk.status("POST", "/setup_processes/e2/boost") for _ in range(2)] == [200, 409]
 
 
 def test_a_publish_can_mind_the_budget_range() -> None:
-    desk = Desk(settings=Settings(enforce_budget_range=True))
+    desk = Desk(settings=TwinSettings(enforce_budget_range=True))
     desk.change("e2", upper_limit=1.0, lower_limit=0.5)
 
     assert desk.status("POST", "/setup_processes/e2/boost") == 422
@@ -194,7 +194,7 @@ def test_a_publish_can_mind_the_budget_range() -> None:
 
 
 def test_a_published_setup_can_be_absent_from_then_on() -> None:
-    desk = Desk(settings=Settings(setup_after_publish="absent"))
+    desk = Desk(settings=TwinSettings(setup_after_publish="absent"))
     desk.status("POST", "/setup_processes/e2/boost")
 
     assert desk.status("GET", "/setup_processes/e2") == 404
@@ -202,7 +202,7 @@ def test_a_published_setup_can_be_absent_from_then_on() -> None:
 
 
 def test_state_field_and_values_of_a_setup_can_be_others() -> None:
-    settings = Settings(setup_state_field="phase", setup_draft="open", setup_published="live")
+    settings = TwinSettings(setup_state_field="phase", setup_draft="open", setup_published="live")
 
     assert Desk(settings=settings).read("/setup_processes/e2")["phase"] == "open"
     assert Desk(settings=settings).read("/setup_processes/e1")["phase"] == "live"
@@ -210,7 +210,7 @@ def test_state_field_and_values_of_a_setup_can_be_others() -> None:
 
 @pytest.mark.parametrize(("result", "expected"), [("none", 404), ("draft", 200)])
 def test_a_reset_setup_is_gone_or_a_draft_again(result: Literal["none", "draft"], expected: int) -> None:
-    desk = Desk(settings=Settings(reset_setup_result=result))
+    desk = Desk(settings=TwinSettings(reset_setup_result=result))
 
     assert desk.status("PUT", "/events/e1/reset_campaigns_setup") == 200
     assert desk.status("GET", "/setup_processes/e1") == expected
@@ -238,7 +238,7 @@ def test_an_unknown_cluster_becomes_a_campaign_by_default() -> None:
 
 
 def test_an_unknown_cluster_can_be_refused_and_a_draft_has_none_to_edit() -> None:
-    desk = Desk(settings=Settings(edit_unknown_cluster="not_found"))
+    desk = Desk(settings=TwinSettings(edit_unknown_cluster="not_found"))
 
     assert desk.status("POST", "/campaigns_setup", {"eid": "e1", "tc": "new", "tc_run_id": 42}) == 404
     assert desk.status("POST", "/campaigns_setup", {"eid": "e2", "tc": "new", "tc_run_id": 42}) == 409
@@ -256,12 +256,12 @@ def test_each_created_campaign_is_one_more() -> None:
 
 
 def test_campaigns_can_be_listed_under_items() -> None:
-    assert len(Desk(settings=Settings(campaigns_shape="items")).read("/events/e1/campaigns")["items"]) == 2
+    assert len(Desk(settings=TwinSettings(campaigns_shape="items")).read("/events/e1/campaigns")["items"]) == 2
 
 
 @pytest.mark.parametrize(("shape", "more"), [("list", None), ("limited", 2)])
 def test_a_list_of_campaigns_can_be_cut_off_in_silence(shape: Any, more: int | None) -> None:  # noqa: ANN401  # a setting
-    desk = Desk(settings=Settings(campaigns_shape=shape, campaigns_limit=2))
+    desk = Desk(settings=TwinSettings(campaigns_shape=shape, campaigns_limit=2))
     desk.change("e1", campaigns=[{"tc": tc, "tc_run_id": 1} for tc in "abc"])
     found = desk.read("/events/e1/campaigns?page=2")
 
@@ -270,7 +270,7 @@ def test_a_list_of_campaigns_can_be_cut_off_in_silence(shape: Any, more: int | N
 
 
 def test_campaigns_can_come_in_pages() -> None:
-    desk = Desk(settings=Settings(campaigns_shape="page", campaigns_limit=2, page_parameter="p"))
+    desk = Desk(settings=TwinSettings(campaigns_shape="page", campaigns_limit=2, page_parameter="p"))
     desk.change("e1", campaigns=[{"tc": tc, "tc_run_id": 1} for tc in "abc"])
     first, second = desk.read("/events/e1/campaigns"), desk.read("/events/e1/campaigns?p=2")
 
@@ -294,7 +294,7 @@ def test_texts_can_be_kept_in_another_spelling(spelling: Any, kept: str) -> None
 
 
 def test_a_campaign_can_be_booked_under_the_newest_run() -> None:
-    desk = Desk(settings=Settings(campaign_run="newest"))
+    desk = Desk(settings=TwinSettings(campaign_run="newest"))
     desk.change("e1", tc_run_id=9)
     desk.status("POST", "/campaigns/?eid=e1&tc=late&tc_run_id=7")
     desk.status("POST", "/campaigns_setup", {"eid": "e1", "tc": "late", "tc_run_id": 7, "budget": 12})
@@ -343,8 +343,8 @@ def test_sales_are_ingested_summed_and_cleared() -> None:
 
 
 def test_an_error_body_can_have_another_structure() -> None:
-    nested = Desk(settings=Settings(error_shape="nested")).answer("GET", "/events/none")
-    text = Desk(settings=Settings(error_shape="text")).answer("GET", "/events/none")
+    nested = Desk(settings=TwinSettings(error_shape="nested")).answer("GET", "/events/none")
+    text = Desk(settings=TwinSettings(error_shape="text")).answer("GET", "/events/none")
 
     assert json.loads(nested.body)["error"]["code"] == "error.not_found"
     assert text.body == b"error.not_found"
