@@ -234,7 +234,7 @@ def page(service: Twin) -> str:
         untold=[{"step": line} for line in service.untold],
         partners={
             partner: [_shown(event) for event in service.world.listing(partner)[:MAX_ROWS]]
-            for partner in service.world.partners
+            for partner in service.world.tenants
         },
         effects=told(service, service.books.effects[-MAX_ROWS:]),
         requests=[{**seen, "query": urlencode(seen["query"])} for seen in told(service, requests[-MAX_ROWS:])],

@@ -140,12 +140,12 @@ def change_from(given: Json, settings: TwinSettings) -> Change:
 def holder_of(world: TwinWorld, change: EventChange) -> str:
     """The partner whose event is meant; an id that two partners use has to name one."""
     if change.partner is not None:
-        if world.tenant(change.partner) is None:
+        if change.partner not in world.tenants:
             raise _unknown_partner(world, change.partner)
         if not change.add and world.at(change.partner, change.event) is None:
             raise SandboxInputError(f"{change.partner} has no event {change.event!r}", ("event",))
         return change.partner
-    holders = world.partners if change.add else world.holders(change.event)
+    holders = tuple(world.tenants) if change.add else world.holders(change.event)
     if len(holders) != 1:
         found = "no partner has" if not holders else "several partners have"
         raise SandboxInputError(f"{found} an event {change.event!r}: name the partner", ("event",))
@@ -153,7 +153,7 @@ def holder_of(world: TwinWorld, change: EventChange) -> str:
 
 
 def _unknown_partner(world: TwinWorld, partner: str) -> SandboxInputError:
-    return SandboxInputError(f"unknown partner {partner!r}{nearest(partner, list(world.partners))}", ("partner",))
+    return SandboxInputError(f"unknown partner {partner!r}{nearest(partner, list(world.tenants))}", ("partner",))
 
 
 def change_event(world: TwinWorld, books: TwinBooks, change: EventChange, at_s: float) -> None:
@@ -192,10 +192,10 @@ def _touched(change: EventChange) -> set[str]:
 
 
 def change_partner(world: TwinWorld, change: PartnerChange) -> None:
-    tenant = world.tenant(change.partner)
-    if tenant is None:
+    if change.partner not in world.tenants:
         raise _unknown_partner(world, change.partner)
-    world.put_tenant(replace(tenant, record={**tenant.record, **change.set}, **change.parts))
+    tenant = world.tenants[change.partner]
+    world.tenants[change.partner] = replace(tenant, record={**tenant.record, **change.set}, **change.parts)
 
 
 # Stories: what happens to the world while a client watches, written down with its times.
@@ -329,7 +329,7 @@ def check_story(story: Story, world: TwinWorld) -> None:
     for step in story.steps:
         change = step.change
         try:
-            if isinstance(change, PartnerChange) and world.tenant(change.partner) is None:
+            if isinstance(change, PartnerChange) and change.partner not in world.tenants:
                 raise _unknown_partner(world, change.partner)
             if isinstance(change, EventChange) and (change.partner, change.event) not in added:
                 holder_of(world, change)

@@ -57,10 +57,7 @@ class RowCall:
 
     @property
     def tenant(self) -> Tenant:
-        tenant = self.world.tenant(self.partner)
-        if tenant is None:
-            raise Refusal(self.settings.denied_partner_status, "error.auth.not_authorized", "no such partner")
-        return tenant
+        return self.world.tenants[self.partner]
 
     @property
     def eid(self) -> str:

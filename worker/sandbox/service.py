@@ -235,10 +235,10 @@ class Twin:
         )
         if request.host == "api" and request.method == "POST":
             if request.path == "/auth":
-                tokens = self.sessions.sign_in(call.json_body(), self.settings, self.world.partners, now_s)
+                tokens = self.sessions.sign_in(call.json_body(), self.settings, tuple(self.world.tenants), now_s)
                 return Result(body=tokens)
             if request.path == self.settings.refresh_path:
-                tokens = self.sessions.refresh(call.json_body(), self.settings, self.world.partners, now_s)
+                tokens = self.sessions.refresh(call.json_body(), self.settings, tuple(self.world.tenants), now_s)
                 return Result(body=tokens)
         row, names = find(request)
         self._admit(request, row, admitted_s)
@@ -259,8 +259,8 @@ class Twin:
             raise self._no_token()
         if row.who == "admin":
             raise Refusal(self.settings.denied_admin_status, "error.unauthorized", "for admins only")
-        allowed = self.world.partners if user.partners is None else user.partners
-        if request.partner not in allowed or self.world.tenant(request.partner) is None:
+        own = user.partners is None or request.partner in user.partners
+        if not own or request.partner not in self.world.tenants:
             raise Refusal(self.settings.denied_partner_status, "error.auth.not_authorized", "not for this partner")
 
     def _no_token(self) -> Refusal:

@@ -82,32 +82,17 @@ class TwinWorld:
     """All partners and the versions of all their events."""
 
     def __init__(self, tenants: Iterable[Tenant] = ()) -> None:
-        self._tenants: dict[str, Tenant] = {}
-        self._seeds: dict[str, Tenant] = {}
-        self._versions: dict[str, dict[str, list[Version]]] = {}
+        self._seeds = {tenant.partner_id: tenant for tenant in tenants}
+        self.tenants = dict(self._seeds)
+        self._versions: dict[str, dict[str, list[Version]]] = {
+            partner: {each.eid: [(ALWAYS, each)] for each in tenant.events} for partner, tenant in self.tenants.items()
+        }
         self._order: dict[str, tuple[str, ...]] = {}
         self._generation = 0
-        for tenant in tenants:
-            self.add_tenant(tenant)
-
-    def add_tenant(self, tenant: Tenant) -> None:
-        self._tenants[tenant.partner_id] = self._seeds[tenant.partner_id] = tenant
-        self._versions[tenant.partner_id] = {each.eid: [(ALWAYS, each)] for each in tenant.events}
-        self._order.pop(tenant.partner_id, None)
-
-    @property
-    def partners(self) -> tuple[str, ...]:
-        return tuple(self._tenants)
-
-    def tenant(self, partner: str) -> Tenant | None:
-        return self._tenants.get(partner)
-
-    def put_tenant(self, tenant: Tenant) -> None:
-        self._tenants[tenant.partner_id] = tenant
 
     def holders(self, eid: str) -> tuple[str, ...]:
         """The partners that have an event of this id right now."""
-        return tuple(partner for partner in self._tenants if self.at(partner, eid) is not None)
+        return tuple(partner for partner in self.tenants if self.at(partner, eid) is not None)
 
     def at(self, partner: str, eid: str, as_of_s: float | None = None) -> Happening | None:
         """The event as it is, or as it was at a moment of the past."""
@@ -144,7 +129,7 @@ class TwinWorld:
         """The weekly reset: everything as it began, or nothing left, or the same events under new ids."""
         self._generation += 1
         for partner, seed in self._seeds.items():
-            self._tenants[partner] = seed
+            self.tenants[partner] = seed
             for eid in tuple(self._versions[partner]):
                 self.put(partner, eid, None, at_s)
             for each in seed.events if result != "empty" else ():

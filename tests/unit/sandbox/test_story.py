@@ -155,7 +155,7 @@ def test_the_built_in_story_fits_its_world_and_every_world() -> None:
     for events in (0, 1, 2, 5, 12, 40):
         world = demo_world(events)
         check_story(demo_story(world), world)
-        assert sum(len(world.listing(partner)) for partner in world.partners) == events
+        assert sum(len(world.listing(partner)) for partner in world.tenants) == events
 
 
 def test_the_built_in_story_is_over_within_a_minute_and_tells_of_four_lost_answers() -> None:
