@@ -1,4 +1,4 @@
-"""Groups what is to be told, and does not repeat itself. Pure: time is an argument, in seconds that never go back.
+"""What is told of a record or an alarm, in groups that do not repeat themselves. Pure: time is an argument, in seconds.
 
 What happens within a short while is one message: twenty writes of one rule are a few lines and a number. After a group
 was told it is quiet for a while, and longer each time it goes on; what came meanwhile is counted and told at its end. A
@@ -14,8 +14,6 @@ from worker.model.facts import Json
 from worker.model.records import ALARMS, HANDED_OVER, KINDS, MESSAGE, REASONS, WORKER
 from worker.writes.intents import Wanted
 
-# What is told of a record or an alarm: which topic it is, and which command comes next. Pure.
-#
 # Each topic that somebody is likely to ask for has words for a title and the command that comes next; for any other
 # kind or reason the log itself is the next thing to look at.
 
@@ -34,10 +32,10 @@ WORDS: Mapping[str, str] = {
 STATUS = "campaign-worker status"
 WAITING = "campaign-worker writes --state waiting"
 COMMANDS: Mapping[str, str] = {
-    **{
-        state: f"campaign-worker writes --state {state}"
-        for state in ("needs_human", "unconfirmed", "rejected", "refused")
-    },
+    "needs_human": "campaign-worker writes --state needs_human",
+    "unconfirmed": "campaign-worker writes --state unconfirmed",
+    "rejected": "campaign-worker writes --state rejected",
+    "refused": "campaign-worker writes --state refused",
     **dict.fromkeys(("waiting", "surge", "gap", "reset", "mode"), WAITING),
     **dict.fromkeys(("halted", *ALARMS), STATUS),
     "defect": "campaign-worker log --since 1h",

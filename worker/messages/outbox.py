@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from worker.engine.explaining import wanted_of
@@ -79,9 +78,7 @@ class Outbox:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join(STOP_WITHIN_S)
 
@@ -115,10 +112,10 @@ class Outbox:
 
     def _read(self, now: float) -> None:
         while self._heard:
-            item = self._heard.popleft()
+            note = self._heard.popleft()
             for one in self._subscribers:
-                if item.topic in one.on:
-                    one.digest.add(item, now)
+                if note.topic in one.on:
+                    one.digest.add(note, now)
         for record in self._ledger.log(LogFilter(after_seq=self._read_up_to, limit=RECORDS_A_LOOK)):
             wanted = self._wanted(record)
             for one in self._subscribers:
