@@ -82,7 +82,7 @@ class ServedHost:
         asked = TwinRequest(
             method=request.method,
             host=self._host,
-            path=scope["raw_path"].decode("ascii").removeprefix(BASES[self._host]),
+            path=scope["raw_path"].decode("latin-1").removeprefix(BASES[self._host]),
             query=tuple(request.query_params.multi_items()),
             headers=dict(request.headers),
             body=await request.body(),

@@ -149,20 +149,13 @@ class RowCall:
             raise self.invalid("the body is a JSON object")
         return body
 
-    def templated(self, template: Mapping[str, str]) -> dict[str, str]:
-        """What the query says in the place of a template's placeholders."""
-        return self._filled(template, dict(self.request.query), "query parameters")
-
-    def templated_either(self, query: Mapping[str, str] | None, body: Mapping[str, str] | None) -> dict[str, str]:
-        """The same for a write that takes its input in the query or in the body."""
-        if body is not None:
-            return self._filled(body, self.json_body(), "body fields")
-        return self.templated(query or {})
-
-    def _filled(self, template: Mapping[str, str], given: Mapping[str, Json], what: str) -> dict[str, str]:
+    def templated(self, query: Mapping[str, str] | None, body: Mapping[str, str] | None = None) -> dict[str, str]:
+        """What was sent in the place of a template's placeholders: in the body where there is a template of it, else in
+        the query."""
+        template, given = (query or {}, dict(self.request.query)) if body is None else (body, self.json_body())
         found = filled(template, given)
-        if found is None or found.get("eid", self.names.get("eid")) != self.names.get("eid", found.get("eid")):
-            raise self.invalid(f"{what} needed: {', '.join(template)}")
+        if found is None or len({found.get("eid"), self.names.get("eid")} - {None}) > 1:
+            raise self.invalid(f"{'query parameters' if body is None else 'body fields'} needed: {', '.join(template)}")
         return found
 
     def invalid(self, message: str) -> Refusal:
@@ -187,6 +180,9 @@ CALLS_TO_ACTION = {
 }
 RADIUS_MILES = 25.0
 KILOMETRES_PER_MILE = 1.609
+CURVE_DAYS = (60, 45, 30, 21, 14, 7, 3, 1, 0)
+PREDICTION_TYPES = ("capacity", "ticket_count")
+ATTRIBUTION_MODELS = "last_click"
 
 
 def number_of(record: Record, name: str) -> float:
@@ -211,6 +207,10 @@ def permissions(call: RowCall) -> Json:
 
 def features(call: RowCall) -> Json:
     return list(call.tenant.features)
+
+
+def for_admins(call: RowCall) -> Json:
+    raise Refusal(call.settings.denied_admin_status, "error.unauthorized", "for admins only")
 
 
 # Events
@@ -264,6 +264,107 @@ def flagged(call: RowCall) -> Json:
 
 def event(call: RowCall) -> Json:
     return call.event().record
+
+
+def venues(call: RowCall) -> Json:
+    cities, names = call.several("city"), call.several("venue")
+    found = {(str(each.record.get("city")), str(each.record.get("venue_name"))) for each in call.listing()}
+    return [
+        {"city": city, "venue": venue}
+        for city, venue in sorted(found)
+        if (not cities or city in cities) and (not names or venue in names)
+    ]
+
+
+def statistics(call: RowCall) -> Json:
+    found = call.listing()
+    active = [each for each in found if each.record.get("status") == "active"]
+    running = [each for each in found if each.record.get("client_campaign_status") == "RUNNING"]
+    return {"events": len(found), "active": len(active), "running": len(running)}
+
+
+def event_statistics(call: RowCall) -> Json:
+    found = call.event()
+    tickets = sum(number_of(row, "tickets") for row in found.sales)
+    revenue = sum(number_of(row, "revenue") for row in found.sales)
+    return {"eid": found.eid, "tickets": tickets, "revenue": revenue, "campaigns": len(found.campaigns)}
+
+
+def lookout_prediction(call: RowCall) -> Json:
+    kind = call.choice("type", PREDICTION_TYPES)
+    found = call.event()
+    full = 1.0 if kind == "capacity" else number_of(found.record, "capacity")
+    share = number_of(found.record, "predicted_sales_share") * full
+    curve = [{"days_before": days, "value": round(share * (1.0 - days / 90.0), 4)} for days in CURVE_DAYS]
+    return {"type": kind, "curve": curve}
+
+
+def lookout_prediction_benchmark(call: RowCall) -> Json:
+    """The event's own two numbers, in the unit and the place that the settings say; tickets are counted."""
+    kind = call.choice("type", PREDICTION_TYPES)
+    found = call.event()
+    given = found.record.get("benchmark")
+    prediction = given.get("prediction") if isinstance(given, Mapping) else None
+    numbers = prediction if isinstance(prediction, Mapping) else {}
+    unit = call.settings.benchmark_unit if kind == "capacity" else "fraction"
+    whole = number_of(found.record, "capacity") if kind == "ticket_count" else 1.0
+    shares = {name: round(_share(number_of(numbers, name), unit) * whole, 4) for name in ("value", "benchmark")}
+    shapes: Mapping[str, Json] = {
+        "record": {"type": kind, "benchmark": {"prediction": shares}},
+        "flat": {"type": kind, **shares},
+        "result": {"result": {"type": kind, "numbers": shares}},
+    }
+    return shapes[call.settings.benchmark_shape]
+
+
+def _share(number: float, unit: str) -> float:
+    """The number as a fraction or as a percentage, whichever way the event has it; mixed: as the event has it."""
+    if unit == "mixed":
+        return number
+    fraction = number / 100.0 if number > 1.0 else number
+    return fraction * 100.0 if unit == "percent" else fraction
+
+
+def tickets(call: RowCall) -> Json:
+    capacity = number_of(call.event().record, "capacity")
+    return [
+        {"category": "standard", "price": 35.0, "available": int(capacity * 0.8)},
+        {"category": "premium", "price": 80.0, "available": int(capacity * 0.2)},
+    ]
+
+
+def series(call: RowCall) -> Json:
+    eids = siblings(call.event())
+    return [each.record for each in call.listing() if each.eid in eids]
+
+
+def siblings(found: Happening) -> list[str]:
+    """The other events of its series."""
+    given = found.record.get("campaign_event_series")
+    return [str(each) for each in given] if isinstance(given, list | tuple) else []
+
+
+def available_events_for_series(call: RowCall) -> Json:
+    found = call.event()
+    taken = {found.eid, *siblings(found)}
+    return [each.record for each in call.listing() if each.eid not in taken]
+
+
+# Sales
+
+
+def daily_revenue_summary(call: RowCall) -> Json:
+    found = call.event(call.needed("event_id"))
+    start, end = call.needed("start_date"), call.needed("end_date")
+    rows = [row for row in found.sales if start <= str(row.get("date")) <= end]
+    return {"currency": call.needed("currency"), "days": rows}
+
+
+def sales_edit_export(call: RowCall) -> Json:
+    lines = ["eid,date,tickets,revenue"]
+    for each in call.listing():
+        lines += [f"{each.eid},{row.get('date')},{row.get('tickets')},{row.get('revenue')}" for row in each.sales]
+    return "\n".join(lines).encode()
 
 
 # Recommendations
@@ -394,127 +495,6 @@ def task(call: RowCall) -> Json:
     return {"data": {"state": found.task.state(moment)}}
 
 
-CURVE_DAYS = (60, 45, 30, 21, 14, 7, 3, 1, 0)
-PREDICTION_TYPES = ("capacity", "ticket_count")
-ATTRIBUTION_MODELS = "last_click"
-
-
-def for_admins(call: RowCall) -> Json:
-    raise Refusal(call.settings.denied_admin_status, "error.unauthorized", "for admins only")
-
-
-def denied_to_partners(call: RowCall) -> Json:
-    """The generic campaign results (API section 7): known by its code, its status is ours."""
-    raise Refusal(call.settings.denied_partner_status, "error.auth.not_authorized", "not for partner tokens")
-
-
-# Events
-
-
-def venues(call: RowCall) -> Json:
-    cities, names = call.several("city"), call.several("venue")
-    found = {(str(each.record.get("city")), str(each.record.get("venue_name"))) for each in call.listing()}
-    return [
-        {"city": city, "venue": venue}
-        for city, venue in sorted(found)
-        if (not cities or city in cities) and (not names or venue in names)
-    ]
-
-
-def statistics(call: RowCall) -> Json:
-    found = call.listing()
-    active = [each for each in found if each.record.get("status") == "active"]
-    running = [each for each in found if each.record.get("client_campaign_status") == "RUNNING"]
-    return {"events": len(found), "active": len(active), "running": len(running)}
-
-
-def event_statistics(call: RowCall) -> Json:
-    found = call.event()
-    tickets = sum(number_of(row, "tickets") for row in found.sales)
-    revenue = sum(number_of(row, "revenue") for row in found.sales)
-    return {"eid": found.eid, "tickets": tickets, "revenue": revenue, "campaigns": len(found.campaigns)}
-
-
-def lookout_prediction(call: RowCall) -> Json:
-    kind = call.choice("type", PREDICTION_TYPES)
-    found = call.event()
-    full = 1.0 if kind == "capacity" else number_of(found.record, "capacity")
-    share = number_of(found.record, "predicted_sales_share") * full
-    curve = [{"days_before": days, "value": round(share * (1.0 - days / 90.0), 4)} for days in CURVE_DAYS]
-    return {"type": kind, "curve": curve}
-
-
-def lookout_prediction_benchmark(call: RowCall) -> Json:
-    """The event's own two numbers, in the unit and the place that the settings say; tickets are counted."""
-    kind = call.choice("type", PREDICTION_TYPES)
-    found = call.event()
-    given = found.record.get("benchmark")
-    prediction = given.get("prediction") if isinstance(given, Mapping) else None
-    numbers = prediction if isinstance(prediction, Mapping) else {}
-    unit = call.settings.benchmark_unit if kind == "capacity" else "fraction"
-    whole = number_of(found.record, "capacity") if kind == "ticket_count" else 1.0
-    shares = {name: round(_share(number_of(numbers, name), unit) * whole, 4) for name in ("value", "benchmark")}
-    shapes: Mapping[str, Json] = {
-        "record": {"type": kind, "benchmark": {"prediction": shares}},
-        "flat": {"type": kind, **shares},
-        "result": {"result": {"type": kind, "numbers": shares}},
-    }
-    return shapes[call.settings.benchmark_shape]
-
-
-def _share(number: float, unit: str) -> float:
-    """The number as a fraction or as a percentage, whichever way the event has it; mixed: as the event has it."""
-    if unit == "mixed":
-        return number
-    fraction = number / 100.0 if number > 1.0 else number
-    return fraction * 100.0 if unit == "percent" else fraction
-
-
-def tickets(call: RowCall) -> Json:
-    capacity = number_of(call.event().record, "capacity")
-    return [
-        {"category": "standard", "price": 35.0, "available": int(capacity * 0.8)},
-        {"category": "premium", "price": 80.0, "available": int(capacity * 0.2)},
-    ]
-
-
-def series(call: RowCall) -> Json:
-    eids = siblings(call.event())
-    return [each.record for each in call.listing() if each.eid in eids]
-
-
-def siblings(found: Happening) -> list[str]:
-    """The other events of its series."""
-    given = found.record.get("campaign_event_series")
-    return [str(each) for each in given] if isinstance(given, list | tuple) else []
-
-
-def available_events_for_series(call: RowCall) -> Json:
-    found = call.event()
-    taken = {found.eid, *siblings(found)}
-    return [each.record for each in call.listing() if each.eid not in taken]
-
-
-# Sales
-
-
-def daily_revenue_summary(call: RowCall) -> Json:
-    found = call.event(call.needed("event_id"))
-    start, end = call.needed("start_date"), call.needed("end_date")
-    rows = [row for row in found.sales if start <= str(row.get("date")) <= end]
-    return {"currency": call.needed("currency"), "days": rows}
-
-
-def sales_edit_export(call: RowCall) -> Json:
-    lines = ["eid,date,tickets,revenue"]
-    for each in call.listing():
-        lines += [f"{each.eid},{row.get('date')},{row.get('tickets')},{row.get('revenue')}" for row in each.sales]
-    return "\n".join(lines).encode()
-
-
-# Campaigns
-
-
 def event_types(_: RowCall) -> Json:
     return ["Purchase", "Lead", "ViewContent"]
 
@@ -546,3 +526,8 @@ def adplatform_insights(call: RowCall) -> Json:
     found = call.event()
     many = len(found.campaigns)
     return {"impressions": 1000 * many, "clicks": 37 * many, "spend": 12.5 * many}
+
+
+def denied_to_partners(call: RowCall) -> Json:
+    """The generic campaign results (API section 7): known by its code, its status is ours."""
+    raise Refusal(call.settings.denied_partner_status, "error.auth.not_authorized", "not for partner tokens")

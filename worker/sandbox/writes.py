@@ -89,7 +89,7 @@ def _set_field(call: RowCall, name: str, value: str, frees: tuple[str, ...] = ()
 
 def setup_frontend_status(call: RowCall) -> Json:
     call.event()
-    given = call.templated_either(call.settings.frontend_status_query, call.settings.frontend_status_body)
+    given = call.templated(call.settings.frontend_status_query, call.settings.frontend_status_body)
     value = given.get("value", "")
     if value not in FRONTEND_STATUSES:
         raise call.invalid(f"frontend_status is one of {', '.join(FRONTEND_STATUSES)}")
@@ -100,7 +100,7 @@ def setup_frontend_status(call: RowCall) -> Json:
 def last_updated_on_fe(call: RowCall) -> Json:
     """The second step of a frontend_status write, on the other service. What it leaves cannot be read back."""
     found = call.event()
-    given = call.templated_either(call.settings.last_updated_on_fe_query, call.settings.last_updated_on_fe_body)
+    given = call.templated(call.settings.last_updated_on_fe_query, call.settings.last_updated_on_fe_body)
     value = given.get("value")
     if value not in FE_STATUSES:
         raise call.invalid("status is RUNNING or CANCELLED")
