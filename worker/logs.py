@@ -22,6 +22,8 @@ from worker.model.records import Record
 
 QUIET_KINDS = frozenset({"evidence", "observed", "held"})
 """Kinds told at debug level on a terminal: the action log has them all."""
+LOUD_KINDS = frozenset({"needs_human", "waiting", "unconfirmed", "rules_refused"})
+"""Kinds told as a warning."""
 WAITING_MAX = 10_000
 """So many writes to a stalled stderr are kept, some megabytes; later ones are dropped and counted."""
 END_WITHIN_S = 1.0
@@ -124,7 +126,6 @@ def logger() -> FilteringBoundLogger:
 
 def tell(record: Record) -> None:
     """One line for one record of the action log."""
-    log = logger()
     keys: dict[str, object] = {
         "kind": record.kind,
         "reason": record.reason,
@@ -135,14 +136,10 @@ def tell(record: Record) -> None:
         "attempt": record.attempt,
         "action": record.action,
         "why": record.why,
+        **{name: (record.response or {}).get(name) for name in ("status", "x_request_id")},
     }
-    if record.response is not None:
-        keys["status"] = record.response.get("status")
-        keys["x_request_id"] = record.response.get("x_request_id")
-    shown = {name: value for name, value in keys.items() if value not in (None, "")}
-    if record.kind in ("needs_human", "waiting", "unconfirmed", "rules_refused") or record.reason == "moved":
-        log.warning("recorded", **shown)
-    elif record.kind in QUIET_KINDS:
-        log.debug("recorded", **shown)
-    else:
-        log.info("recorded", **shown)
+    log = logger()
+    say = log.debug if record.kind in QUIET_KINDS else log.info
+    if record.kind in LOUD_KINDS or record.reason == "moved":
+        say = log.warning
+    say("recorded", **{name: value for name, value in keys.items() if value not in (None, "")})
