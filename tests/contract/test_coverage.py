@@ -18,7 +18,7 @@ from worker.model.actions import ACTIONS
 from worker.model.endpoints import ENDPOINTS, Endpoint, row_of
 from worker.model.exchange import Accepted, Outcome, Urgency
 from worker.model.facts import CustomFact, EventId, Fact, FactKey, Known, Unknown
-from worker.sandbox.exchange import HOSTS, TwinRequest
+from worker.sandbox.exchange import TwinRequest
 from worker.sandbox.rows import ROWS, find
 from worker.sandbox.service import Twin
 from worker.sandbox.world import Refusal
@@ -36,11 +36,10 @@ def rows_asked(twin: Twin) -> set[Endpoint]:
     """The rows of the document that the twin's requests were for, by the twin's own table."""
     found: set[Endpoint] = set()
     for seen in twin.books.requests:
-        host = next(name for name in HOSTS if name == seen.host)
-        request = TwinRequest(method=seen.method, host=host, path=seen.path, query=seen.query, headers={}, body=b"")
+        request = TwinRequest(method=seen.method, host=seen.host, path=seen.path, query=seen.query)
         with suppress(Refusal):
             arrived, _ = find(request)
-            row = row_of(seen.method, arrived.path, host)
+            row = row_of(seen.method, arrived.path, seen.host)
             assert row is not None, seen
             found.add(row)
     return found

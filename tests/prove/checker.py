@@ -111,7 +111,7 @@ def case_of(played: Played) -> Case:
     for seen in played.here.twin.books.requests:
         if seen.method == "GET" or seen.path == "/auth":
             continue
-        where = (seen.method, BASE_URLS[seen.host] + seen.path, tuple(sorted(seen.query)))  # type: ignore[index]
+        where = (seen.method, BASE_URLS[seen.host] + seen.path, tuple(sorted(seen.query)))
         before = [one for one in attempts if one.target == where and one.at_s <= seen.at_s + TICK_S]
         (max(before, key=lambda one: one.record["seq"]).wire if before else strays).append(seen)
     writes = {int(one.id): one for one in played.here.writes()}

@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 from urllib.parse import unquote
 
 Json: TypeAlias = object
 Record: TypeAlias = Mapping[str, Json]
 Host = Literal["api", "cr", "media"]
-HOSTS: tuple[Host, ...] = get_args(Host)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from worker.sandbox.exchange import Delivery, Hang, Json, Record, TwinAnswer, TwinRequest
+from worker.sandbox.exchange import Delivery, Hang, Host, Json, Record, TwinAnswer, TwinRequest
 from worker.sandbox.settings import TwinSettings, User, filled
 
 ALWAYS = -math.inf
@@ -201,7 +201,7 @@ class SeenRequest:
     seq: int
     at_s: float
     method: str
-    host: str
+    host: Host
     path: str
     query: tuple[tuple[str, str], ...]
     partner: str
@@ -236,7 +236,7 @@ class TwinBooks:
     def repeated(self) -> tuple[BookedEffect, ...]:
         return tuple(effect for effect in self.effects if effect.repeated)
 
-    def effect(self, deed: Deed, request: TwinRequest, request_id: str, at_s: float) -> BookedEffect:
+    def effect(self, deed: Deed, request: TwinRequest, request_id: str, at_s: float) -> None:
         """Enters an effect and judges on the spot whether it is a repetition."""
         last = self._last.setdefault((request.partner, deed.eid), {})
         effect = BookedEffect(
@@ -258,7 +258,6 @@ class TwinBooks:
             for target in deed.frees:
                 self._free(request.partner, deed.eid, target)
         self.effects.append(effect)
-        return effect
 
     def changed_outside(self, by: str, partner: str, eid: str, target: str, at_s: float) -> None:
         """A person or the story changed a target: the same write may now rightly take effect again."""
