@@ -213,7 +213,7 @@ class Control:
 async def _json(request: Request) -> Json:
     try:
         found: Json = json.loads(await request.body() or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         raise SandboxInputError("the body is not JSON") from None
     return found
 

@@ -39,7 +39,11 @@ def read_as(form: type[T], given: Json, place: Place = ()) -> T:
     """What an operator wrote, as it came from YAML or JSON, as one of our forms."""
     try:
         # As JSON, because only there a list may stand for a tuple although nothing else is bent into shape.
-        found: T = _adapter(form).validate_json(json.dumps(given, default=str), strict=True)  # type: ignore[arg-type]
+        text = json.dumps(given, default=str)
+    except (TypeError, ValueError, RecursionError) as wrong:
+        raise SandboxInputError(f"this cannot be read: {wrong}", place) from None
+    try:
+        found: T = _adapter(form).validate_json(text, strict=True)  # type: ignore[arg-type]
     except ValidationError as wrong:
         errors = wrong.errors()
         # A word that does not exist explains one that is missing.

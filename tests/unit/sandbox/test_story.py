@@ -90,6 +90,8 @@ def test_a_bare_list_is_a_story_too_and_so_is_nothing() -> None:
         ("events: many", r"s\.yaml:1: events cannot be 'many': expected a valid integer"),
         ("settings: {page_parameter: 3}", r"s\.yaml:1: settings\.page_parameter cannot be 3: expected a valid string"),
         ("just text", r"s\.yaml:1: a story is a list"),
+        ("- {at: 1s, event: e1, set: &a {x: *a}}", r"s\.yaml:1: this cannot be read: Circular"),
+        ("- {at: 1s, event: e1, set: {[1, 2]: x}}", r"s\.yaml:1: "),
         ("- at: 1s\n  event: {", r"s\.yaml:\d: "),
     ],
 )
