@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script,
 
 from tests.virtual import VirtualLoop, run_virtually
 from tests.worlds import PARTNER, QUICK, Town, happening, world
+from worker.cli.app import loaded
 from worker.cli.app import main as campaign_worker
-from worker.cli.commands import register
 from worker.model.facts import Json
 from worker.rules.load import read_rules
 from worker.sandbox.changes import EventChange
@@ -124,7 +124,7 @@ def timed(*arguments: str) -> tuple[float, float, str]:
 
 def main() -> None:
     """Records the day, and measures."""
-    register()
+    loaded("backtest")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "config.yaml").write_text("rules: rules.yaml\n", "utf-8")

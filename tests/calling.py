@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from worker.cli.app import main
-from worker.cli.commands import register
+from worker.cli.app import COMMANDS, loaded, main
 
-register()  # here and not within the first test that calls a command, whose time is measured
+for name in COMMANDS:
+    loaded(name)  # here and not within the first test that calls a command, whose time is measured
 PAUSE = """
 rules:
   - id: pause-cancelled

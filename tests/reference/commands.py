@@ -15,8 +15,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from worker.cli import commands as registering
-from worker.cli.app import app
+from worker.cli.app import COMMANDS, app, loaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +69,10 @@ class Command:
 
 def commands() -> tuple[Command, ...]:
     """The program, then its commands in the order of its help, groups before what they hold."""
-    registering.register()
     root = typer.main.get_command(app)
     if not isinstance(root, TyperGroup):
         raise TypeError("the app is not a group of commands")
+    root.commands = {name: loaded(name) for name in COMMANDS}
     return tuple(_within(root, ""))
 
 

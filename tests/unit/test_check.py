@@ -7,13 +7,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from worker.cli import commands
 from worker.cli.app import app
 
 RULE = "rules:\n  - {id: a, when: event.status == 'cancelled', do: [pause]}\n"
 WRONG = "rules:\n  - {id: a, when: spend > 5.0 && event.statsu == 'x', do: [pause]}\n"
-
-commands.register()
 
 
 def check(*arguments: str) -> Result:

@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.calling import call, settle_in
-from worker.cli import commands
 from worker.cli.app import app
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import place_of, said_by_holder
@@ -20,8 +19,6 @@ from worker.system import utc_now
 
 RULE = "rules: [{id: a, when: event.status == 'cancelled', do: [pause]}]\n"
 SINCE = "2026-03-01T12:00:00Z"
-
-commands.register()
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,130 @@
-"""The command line as a whole: the app, its one global option, and the one place where every error is caught."""
+"""The program: its commands, its global options, and the one door at which every error is told.
 
+Loading every command means loading the database, the client, a CEL engine and a web server, which takes seconds on a
+small machine. So the help of the program is printed from the table here, and the module of a command, which knows
+nothing of this one, is imported when the command is called. That the table says what the modules say is a test.
+"""
+
+import errno
+import inspect
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from worker import __version__
-from worker.cli.commands import Commands
-from worker.cli.door import in_our_words, open_streams, tell_error
-from worker.model.errors import WorkerError
+from worker.cli import signals
+from worker.model.errors import InputErrors, WorkerError, printable
 
 CONFIG_ENV = "CAMPAIGN_WORKER_CONFIG"
 USAGE = 2
+PANELS: Mapping[str, Mapping[str, str]] = {
+    "Start here": {
+        "demo": "Show the whole story on the embedded sandbox: events change, rules fire, answers get lost, nothing is "
+        "repeated.",
+        "run": "Run the worker: look every poll.interval, decide by the rules, write with guards, and log it all.",
+        "sandbox": "Serve the embedded twin of the service on loopback, with its own books of what took effect.",
+    },
+    "Rules": {
+        "check": "Check config and rules without the network. Every mistake at once; errors exit 2, warnings alone 0.",
+        "test": "Run rule tests, without the network. Exits 1 if one fails, 2 for a mistake in a test or a rule.",
+        "plan": "Show what each rule would do now: every write before and after, what would hold it, what it costs.",
+        "backtest": "Run a rule folder over what was observed, and show which writes would be new, gone, earlier or "
+        "later.",
+        "schema": "Print the JSON Schema of the config, of rule files or of rule tests, for an editor to complete and "
+        "check by.",
+    },
+    "Look": {
+        "probe": "Read one of each resource; say of each assumption: confirmed, refuted, or cannot be seen by reading.",
+        "status": "Print what the daemon does: partners, rules in force, writes by state, halts. Needs no credentials.",
+        "log": "Print the action log: what was seen, decided, sent and proved, oldest first.",
+        "writes": "Print every write, oldest first: its state, what holds it, and why.",
+        "explain": "Say why each rule did or did not fire for an event: offline, from the ledger.",
+    },
+    "Decide": {
+        "approve": "Let waiting writes go. They still pass every guard: what is no longer true is not sent.",
+        "reject": "Drop writes that wait, are planned, or need a person. They are not planned again in the same "
+        "episode.",
+        "resolve": "Say whether a write in needs_human took effect. All of the given writes, or none.",
+        "again": "Reopen what ended without effect: rejected, refused, skipped, shadowed, cancelled. All of it, or "
+        "nothing.",
+        "undo": "Put back what writes changed: the value recorded before each, as new writes with guards and log of "
+        "their own.",
+        "halt": "Stop new writes: once this has returned, none is sent, also by a running daemon. Reading and deciding "
+        "go on.",
+        "resume": "End halts: those that name this partner and this rule, or without either all of them.",
+    },
+    "Look after": {
+        "ledger": "Back up, upgrade, accept a restored ledger, or take it to another service.",
+    },
+}
+"""Every command with the first paragraph of its own help, in the order in which a newcomer meets them."""
+COMMANDS: Mapping[str, str] = {name: about for panel in PANELS.values() for name, about in panel.items()}
+MODULES: Mapping[str, str] = {
+    **dict.fromkeys(("approve", "reject", "resolve", "again", "undo"), "decisions"),
+    "demo": "sandbox", "schema": "check", "resume": "halt",
+}
+"""The module of `worker.cli` where a command is, unless it has the command's name."""
+STOPPED_BY_SIGNALS = frozenset({"run", "sandbox"})
+"""SIGINT and SIGTERM are their proper end, exit code 0, also before they have begun to wait for them."""
+
+
+def loaded(name: str) -> Any:  # noqa: ANN401 - a command of typer's, which has no public type
+    """A command, its module imported."""
+    command = typer.main.get_group(import_module(f"worker.cli.{MODULES.get(name, name)}").app).commands[name]
+    command.help = flowing(command.help or "")
+    return command
+
+
+def flowing(text: str) -> str:
+    """A help whose lines are as long as the terminal is wide, not as they stand in the code: typer joins those of the
+    first paragraph only, and the others came out in long and short lines by turns."""
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(" ".join(line.strip() for line in one.split("\n")) for one in paragraphs)
+
+
+class Commands(TyperGroup):
+    """The group of all commands: announced from the table, and imported when they are called."""
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - typer's own
+        super().__init__(**settings)
+        self.commands = {
+            name: TyperCommand(name, callback=None, help=about, rich_help_panel=panel)
+            for panel, found in PANELS.items()
+            for name, about in found.items()
+        }
+
+    def get_params(self, ctx: Any) -> Any:  # noqa: ANN401 - typer's own signature
+        """The options of the program itself."""
+        found = super().get_params(ctx)
+        _without_bool(found)
+        return found
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - typer's own signature
+        """Imports the command that is called. Where there is none of that name, the nearest is suggested."""
+        name = args[0]
+        if name in STOPPED_BY_SIGNALS:
+            signals.end_at_once(0)
+        if name in COMMANDS:
+            self.commands[name] = loaded(name)
+            _without_bool(self.commands[name].get_params(ctx))
+        if name not in STOPPED_BY_SIGNALS:
+            signals.usual()
+        return super().resolve_command(ctx, args)
+
+
+def _without_bool(parameters: Sequence[Any]) -> None:
+    """A flag takes no value, so its help must not show one."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+
 
 app = typer.Typer(
     name="campaign-worker",
@@ -30,14 +139,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Invocation:
-    """What every command knows: where the config is, and whether anybody named it."""
-
-    config_path: Path
-    named: bool
 
 
 def _version(value: bool) -> None:  # noqa: FBT001 - the form that the option's callback must have
@@ -57,35 +158,96 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    named = config or (Path(os.environ[CONFIG_ENV]) if os.environ.get(CONFIG_ENV) else None)
-    context.obj = Invocation(config_path=named or Path("config.yaml"), named=named is not None)
+    context.obj = config or (Path(os.environ[CONFIG_ENV]) if os.environ.get(CONFIG_ENV) else None)
 
 
-def invocation(context: typer.Context) -> Invocation:
-    """The invocation that the root option made."""
-    found = context.find_object(Invocation)
-    if found is None:
-        raise WorkerError("the command was called without its root", hint="call it through campaign-worker")
-    return found
+# The door to the shell. A reader that has had enough (``| head -1``) is no error; an output that cannot be written (a
+# full disk) is one, and is said in a line.
+
+LOST = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
+"""How writing to stdout or stderr fails; a file that a command opened itself has its name in the error."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Runs the command line and exits. The one door where errors are told. ``arguments``: by default the process's."""
-    open_streams()
+    """Runs the command line and exits. ``arguments``: by default the process's."""
+    _open_streams()
+    streams = (sys.stdout, sys.stderr)  # typer exchanges them where a pipe is closed
+    code: object = 0
     try:
-        result = app(args=arguments, standalone_mode=False)
+        code = app(args=arguments, standalone_mode=False)
+        if not code:
+            sys.stdout.flush()
     except WorkerError as error:
-        tell_error(error)
-        sys.exit(error.exit_code)
+        code = _tell(error)
     except (typer.Abort, KeyboardInterrupt):
-        sys.exit(130)
-    except typer.Exit as stop:
-        sys.exit(stop.exit_code)
-    except Exception as error:
-        shown = getattr(error, "show", None)
-        if shown is None:
+        code = 130
+    except BrokenPipeError:
+        code = 0
+    except SystemExit as stop:
+        code = 0 if isinstance(stop.__context__, BrokenPipeError) else stop.code  # rich or typer was there before
+    except OSError as error:
+        if error.filename is not None or error.errno not in LOST:
             raise
-        in_our_words(error)
-        shown()
-        sys.exit(getattr(error, "exit_code", USAGE))
-    sys.exit(result if isinstance(result, int) else 0)
+        hint = "look where stdout and stderr go"
+        code = _tell(WorkerError(f"the output cannot be written: {error.strerror}", hint=hint))
+    except Exception as error:
+        show = getattr(error, "show", None)
+        if show is None:
+            raise
+        _put_in_our_words(error)
+        show()
+        code = getattr(error, "exit_code", USAGE)
+    finally:
+        _let_go(streams)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _open_streams() -> None:
+    """A shell can close a stream (``>&-``); what is written there is to go nowhere. Its number is taken as well, or the
+    next file that is opened, the ledger's lock for instance, would get it, and the output of a library would go there.
+    """
+    for name, how in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), how, encoding="utf-8"))
+
+
+def _tell(error: WorkerError) -> int:
+    """What, where, and what to do now, on stderr; the exit code."""
+    if isinstance(error, InputErrors):
+        lines = [line for problem in error.problems for line in problem.lines]
+    else:
+        lines = [f"error: {error}", *([f"    {error.hint}"] if error.hint else [])]
+    _let_go((sys.stdout,))
+    with suppress(OSError):
+        for line in lines:
+            print(printable(line, "\n\t"), file=sys.stderr)
+    return error.exit_code
+
+
+def _put_in_our_words(error: Exception) -> None:
+    """Puts what is wrong with an argument into words for a person: typer passes on those of the library that reads it,
+    which speak of inputs and of parsing."""
+    reasons = getattr(error.__cause__, "errors", None)
+    if reasons is None or not hasattr(error, "message"):
+        return
+    first = reasons()[0]
+    limits = first.get("ctx", {})
+    words = {
+        "int_parsing": f"'{first.get('input')}' is no whole number.",
+        "greater_than_equal": f"It must be {limits.get('ge')} or more.",
+        "less_than_equal": f"It must be {limits.get('le')} or less.",
+        "value_error": str(limits.get("error", error.message)),
+    }
+    error.message = words.get(first.get("type"), error.message)
+
+
+def _let_go(streams: Iterable[TextIO]) -> None:
+    """Points each stream that cannot be written at nothing, or Python would complain of it once more at its end."""
+    for stream in streams:
+        try:
+            stream.flush()
+        except OSError:
+            with suppress(OSError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, stream.fileno())
+                os.close(nowhere)

@@ -9,7 +9,6 @@ from typing import Annotated, get_args
 
 import typer
 
-from worker.cli.app import app, invocation
 from worker.cli.common import config_of, engine_settings, ledger_url, moment, say_no_ledger
 from worker.cli.explain import shown
 from worker.cli.output import Format, counted, print_json, print_table, say
@@ -24,6 +23,8 @@ from worker.model.rules import RuleSet
 from worker.model.writes import Write
 from worker.rules.load import load_rules
 from worker.system import utc_now
+
+app = typer.Typer()
 
 WARM_UP = timedelta(days=1)
 """How long before ``--since`` the replay begins, to know what had fired by then."""
@@ -60,7 +61,7 @@ def backtest(
 
     Example: campaign-worker backtest --rules rules-new --since 7d
     """
-    config, now = config_of(invocation(context)), utc_now()
+    config, now = config_of(context), utc_now()
     url, start = ledger_url(config), moment(since, "--since")
     loaded = load_rules(rules if rules is not None else config.rules, config.registry)
     with open_reading(url) as ledger:

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from worker.cli.app import Invocation, app, invocation
-from worker.cli.common import config_for, engine_settings, unvouched_lines, vouched_lines
+from worker.cli.common import config_file, config_for, engine_settings, unvouched_lines, vouched_lines
 from worker.cli.output import Format, print_json, say
 from worker.config import Config
 from worker.config.load import repaired
@@ -21,6 +20,8 @@ from worker.model.rules import Rule
 from worker.rules.lint import lint
 from worker.rules.load import examine
 from worker.rules.registry import BUILT_IN_REGISTRY, Registry
+
+app = typer.Typer()
 
 # What `check` finds in rules: the loader's mistakes, the warnings about each rule, about pairs, and about the cost.
 #
@@ -110,7 +111,7 @@ def check(
 
     Example: campaign-worker check --strict rules/summer.yaml
     """
-    found = _found(invocation(context), paths, events)
+    found = _found(context, paths, events)
     if output is Format.json:
         print_json(
             {
@@ -127,16 +128,16 @@ def check(
         raise typer.Exit(2)
 
 
-def _found(called: Invocation, paths: list[Path] | None, events: int) -> _Found:
+def _found(context: typer.Context, paths: list[Path] | None, events: int) -> _Found:
     """Config and rules, each looked at whatever is wrong with the other."""
     problems: list[Problem] = []
     whole: Config | None = None
     config: Config | None
     try:
-        config = whole = config_for(called, paths)
+        config = whole = config_for(context, paths)
     except InputErrors as errors:
         problems.extend(errors.problems)
-        config = repaired(called.config_path)
+        config = repaired(config_file(context))
         if config is None:
             say("the rules were not looked at: the config must be readable first")
     else:
@@ -200,5 +201,5 @@ def schema(
 
     Example: campaign-worker schema rules > docs/schema/rules.json
     """
-    config = repaired(invocation(context).config_path)
+    config = repaired(config_file(context))
     print_json(schema_of(kind, config.registry if config is not None else BUILT_IN_REGISTRY))

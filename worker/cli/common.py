@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Literal
 
+import typer
+
 from worker.api.assumptions import ASSUMPTIONS, Assumptions, assumptions_from
-from worker.cli.app import Invocation
 from worker.cli.output import counted, say
 from worker.config import Assumed, Config, load_config, read_config
 from worker.engine.looks import EngineSettings, Settings, unvouched_for
@@ -54,11 +55,23 @@ def config_from(path: Path) -> Config:
     return load_config(path, check)
 
 
-def config_for(invocation: Invocation, paths: Collection[Path] | None) -> Config:
+def config_file(context: typer.Context) -> Path:
+    """The config that somebody named, in the call or in the environment, or the one that lies here."""
+    named: Path | None = context.find_root().obj
+    return named or Path("config.yaml")
+
+
+def config_of(context: typer.Context) -> Config:
+    """The config, checked; every mistake at once as `InputErrors`."""
+    return config_from(config_file(context))
+
+
+def config_for(context: typer.Context, paths: Collection[Path] | None) -> Config:
     """The config; where nobody named one and the files to look at are named, there need not be any."""
-    if paths and not invocation.named and not invocation.config_path.exists():
-        return read_config(invocation.config_path, "")
-    return config_from(invocation.config_path)
+    path = config_file(context)
+    if paths and context.find_root().obj is None and not path.exists():
+        return read_config(path, "")
+    return config_from(path)
 
 
 def assumptions_of(config: Config) -> Assumptions:
@@ -165,14 +178,9 @@ def _some(names: list[str]) -> str:
 LEDGER_HINT = "`campaign-worker run` makes it, --config names another config"
 
 
-def config_of(invocation: Invocation) -> Config:
-    """The config, checked; every mistake at once as `InputErrors`."""
-    return config_from(invocation.config_path)
-
-
-def reader_of(invocation: Invocation) -> LedgerReader:
+def reader_of(context: typer.Context) -> LedgerReader:
     """The ledger for reading, beside a running daemon or without one. Needs no credentials."""
-    url = ledger_url(config_of(invocation))
+    url = ledger_url(config_of(context))
     other = unread(place_of(url))
     ledger = open_reading(url)
     say_no_ledger(url)

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.app import app, invocation
 from worker.cli.common import config_of, engine_settings, given, moment, operator
 from worker.cli.deciding import TRIES, Chosen, decide, stored
 from worker.cli.output import Format, print_json, print_table, say
@@ -34,6 +33,8 @@ from worker.rules.nearest import meant
 from worker.system import utc_now
 from worker.writes.undo import NotUndone, may_have_effect
 
+app = typer.Typer()
+
 # ``approve`` and ``reject``: a person decides what waits.
 
 Ids = Annotated[list[int] | None, typer.Argument(help="The writes, by number, as `writes` shows them.")]
@@ -55,7 +56,7 @@ def approve(
     def verdict(ledger: Seen, write: Write) -> Move:
         return approved(write, because=why, by=by, now=now, amount=wanted_of(ledger, write).amount)
 
-    decide(config_of(invocation(context)), chosen, verdict)
+    decide(config_of(context), chosen, verdict)
 
 
 @app.command("reject")
@@ -68,7 +69,7 @@ def reject(
     """
     by, now, why = operator(), utc_now(), given(because)
     chosen = Chosen(ids=tuple(ids or ()), rule=rule, states=("waiting", "planned", "needs_human"))
-    decide(config_of(invocation(context)), chosen, lambda _, write: rejected(write, because=why, by=by, now=now))
+    decide(config_of(context), chosen, lambda _, write: rejected(write, because=why, by=by, now=now))
 
 
 # ``resolve``: a person's verdict on a write that only a person can settle.
@@ -97,7 +98,7 @@ def resolve(
             "say one of --applied and --not-applied", hint="look at `campaign-worker log --write ID` first"
         )
     why = given(because)
-    config = config_of(invocation(context))
+    config = config_of(context)
     settings = engine_settings(config)
     by, now = operator(), utc_now()
 
@@ -133,7 +134,7 @@ def again(
         raise UsageError(
             "name writes by number, or all of a rule with --rule and perhaps --event, and not both", hint=LOOK
         )
-    with operators_ledger(config_of(invocation(context))) as ledger:
+    with operators_ledger(config_of(context)) as ledger:
 
         def reopened() -> list[Write]:
             found = _numbered(ledger, ids or ()) if rule is None else _of_rule(ledger, rule, event)
@@ -225,7 +226,7 @@ def undo(
     """
     word = Word(because=given(because), by=operator(), at=utc_now())
     asked = _asked(ids or [], rule, moment(since, "--since"))
-    config = config_of(invocation(context))
+    config = config_of(context)
     with operators_ledger(config) as ledger:
         chosen = _sent_by(ledger, *asked) if isinstance(asked, tuple) else [_one(ledger, number) for number in asked]
         found = undo_of(ledger, chosen, word, shadow=config.mode == "shadow")

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.app import app, invocation
 from worker.cli.common import config_of, engine_settings, ledger_url, moment, say_no_ledger, strangers
 from worker.cli.output import Format, console, print_json, say
 from worker.config import Config
@@ -29,6 +28,8 @@ from worker.model.writes import Write
 from worker.rules.explain import Explained, SeenValue
 from worker.rules.load import load_rules
 from worker.system import utc_now
+
+app = typer.Typer()
 
 # An explanation as JSON and as lines for a person: the same content twice.
 
@@ -231,7 +232,7 @@ def explain_command(
 
     Example: campaign-worker explain --event e42 --rule pause-cancelled --at 2026-03-01T12:00:00Z
     """
-    config, now, then = config_of(invocation(context)), utc_now(), moment(at, "--at")
+    config, now, then = config_of(context), utc_now(), moment(at, "--at")
     url = ledger_url(config)
     rules = _rules(config)
     with open_reading(url) as ledger:

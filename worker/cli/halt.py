@@ -5,9 +5,7 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.app import app, invocation
-from worker.cli.common import config_from, config_of, duration, given, operator, partner_named, rule_named
-from worker.cli.door import tell_error
+from worker.cli.common import config_file, config_from, config_of, duration, given, operator, partner_named, rule_named
 from worker.cli.output import say
 from worker.cli.wiring import operators_ledger
 from worker.config import Config
@@ -17,6 +15,8 @@ from worker.model.errors import InputErrors, NotFound
 from worker.model.facts import PartnerId, RuleId
 from worker.model.writes import UNSETTLED
 from worker.system import utc_now
+
+app = typer.Typer()
 
 PartnerOption = Annotated[str | None, typer.Option("--partner", help="Only this partner.")]
 RuleOption = Annotated[str | None, typer.Option("--rule", help="Only this rule.")]
@@ -39,7 +39,7 @@ def halt(
     Example: campaign-worker halt --rule boost-on-new-clusters --for 2h --because "wrong budget"
     """
     ends, why = duration(lasting, "--for"), given(because)
-    config, now = braked(invocation(context).config_path), utc_now()
+    config, now = braked(config_file(context)), utc_now()
     with operators_ledger(config) as ledger:
         whose, of_rule = partner_named(partner, config, ledger), rule_named(rule, config, ledger)
         ledger.append_halt(
@@ -72,7 +72,7 @@ def resume(
     Example: campaign-worker resume --rule boost-on-new-clusters --because "the budget is corrected"
     """
     why, now = given(because), utc_now()
-    with operators_ledger(config_of(invocation(context))) as ledger:
+    with operators_ledger(config_of(context)) as ledger:
         ended = ledger.resume_halts(
             partner=None if partner is None else PartnerId(partner),
             rule=None if rule is None else RuleId(rule),
@@ -101,7 +101,8 @@ def braked(path: Path) -> Config:
             say("    correct it, name another one with --config, of which `ledger: sqlite:////PATH` is enough, or")
             say("    stop the daemon by its process id: kill PID")
             raise
-        tell_error(errors)
+        for line in (line for problem in errors.problems for line in problem.lines):
+            say(line)
         say("a halt needs nothing of the config but the ledger, and goes on")
         return config
 

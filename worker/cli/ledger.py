@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.app import app, invocation
 from worker.cli.common import config_of, given, ledger_url, operator
 from worker.cli.output import say
 from worker.config.addresses import service_of
@@ -14,6 +13,8 @@ from worker.ledger import upkeep
 from worker.ledger.reading import open_for_backup
 from worker.model.errors import NotFound
 from worker.system import utc_now
+
+app = typer.Typer()
 
 ledger_app = typer.Typer(
     help="Back up, upgrade, accept a restored ledger, or take it to another service.", no_args_is_help=True
@@ -27,7 +28,7 @@ def backup(context: typer.Context, file: Annotated[Path, typer.Argument(help="Wh
 
     Example: campaign-worker ledger backup /backup/ledger.db
     """
-    with open_for_backup(ledger_url(config_of(invocation(context)))) as ledger:
+    with open_for_backup(ledger_url(config_of(context))) as ledger:
         ledger.backup(file)
     say(f"backed up to {file}")
 
@@ -38,7 +39,7 @@ def upgrade(context: typer.Context) -> None:
 
     Example: campaign-worker ledger backup before.db && campaign-worker ledger upgrade
     """
-    config = config_of(invocation(context))
+    config = config_of(context)
     done = upkeep.upgrade(ledger_url(config), now=utc_now())
     if done.before == done.after:
         say(f"nothing to do: the ledger has revision {done.after} already")
@@ -61,7 +62,7 @@ def accept_restore(
     Example: campaign-worker ledger accept-restore, once it is known why `campaign-worker status` says that the ledger
     was restored, lost or exchanged, and that it is the one to go on with.
     """
-    config = config_of(invocation(context))
+    config = config_of(context)
     by, now = operator(), utc_now()
     done = upkeep.accept_restore(
         ledger_url(config), by=by, now=now, restored=lambda write: after_restore(write, by=by, now=now), in_step=in_step
@@ -80,7 +81,7 @@ def moved(
 
     Example: campaign-worker ledger moved --to https://new.example/api/v3 --because "the service has a new name"
     """
-    config = config_of(invocation(context))
+    config = config_of(context)
     why, url, by, now = given(because), service_of(to), operator(), utc_now()
     if url != service_of(config.api.base_url):
         raise NotFound(

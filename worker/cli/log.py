@@ -11,7 +11,6 @@ from typing import Annotated, TextIO, cast
 
 import typer
 
-from worker.cli.app import app, invocation
 from worker.cli.common import config_of, ledger_url, moment, no_ledger, reader_of, say_nothing_found
 from worker.cli.output import LogFormat, counted, moment_shown, print_json, print_line, print_table, say
 from worker.engine.explaining import wanted_of
@@ -23,6 +22,8 @@ from worker.model.errors import UsageError, printable
 from worker.model.facts import Json, WriteId
 from worker.model.records import WORKER
 from worker.system import pause
+
+app = typer.Typer()
 
 # What a record of a write's life says of the wire, in words: the request, the answer, the read.
 #
@@ -235,7 +236,7 @@ def log(
     if source is not None or against is not None or partial:
         hint = "campaign-worker log --verify --against HEAD"
         raise UsageError("--from, --against and --partial go with --verify", hint=hint)
-    with reader_of(invocation(context)) as ledger:
+    with reader_of(context) as ledger:
         if follow:
             _follow(ledger, wanted, output)
         else:
@@ -250,7 +251,7 @@ def _verify(context: typer.Context, source: str | None, against: str | None, *, 
     if source is not None:
         verify_export(source, head, partial=partial)
     else:
-        verify_ledger(ledger_url(config_of(invocation(context))), head)
+        verify_ledger(ledger_url(config_of(context)), head)
 
 
 def _print(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:

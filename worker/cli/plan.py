@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.app import app, invocation
 from worker.cli.common import config_of, unvouched_lines
 from worker.cli.explain import shown
 from worker.cli.output import Format, counted, print_json, print_table, say
@@ -18,6 +17,8 @@ from worker.model.facts import Json, spelled
 from worker.model.rules import RuleSet
 from worker.model.writes import Intent
 from worker.rules.load import load_rules
+
+app = typer.Typer()
 
 TABLE = ("partner", "event", "rule", "action", "before", "after", "becomes", "why", "requests")
 
@@ -34,7 +35,7 @@ def plan(
 
     Example: campaign-worker plan --format json
     """
-    config = config_of(invocation(context))
+    config = config_of(context)
     rules = load_rules(config.rules, config.registry)
     for line in unvouched_lines(config, rules.rules):
         say(line)

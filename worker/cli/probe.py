@@ -7,13 +7,14 @@ import typer
 
 from worker.api.findings import AssumptionFinding
 from worker.api.probe import Probed, Resource
-from worker.cli.app import app, invocation
 from worker.cli.common import assumptions_of, config_of
 from worker.cli.output import Format, print_json, print_table, say
 from worker.cli.wiring import probe_of
 from worker.config import Config
 from worker.model.errors import printable
 from worker.model.facts import Json
+
+app = typer.Typer()
 
 
 @app.command("probe")
@@ -30,7 +31,7 @@ def probe(
 
     Example: campaign-worker probe --partner partner-id-the-hall
     """
-    config = config_of(invocation(context))
+    config = config_of(context)
     found = asyncio.run(probe_of(config, partner or ""))
     if output is Format.json:
         print_json(told_as_json(found, config))

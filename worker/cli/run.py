@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from worker.api.transport import ready_the_kernel
-from worker.cli.app import app, invocation
 from worker.cli.common import config_of, duration, ledger_url, unvouched_lines
 from worker.cli.output import counted, say
 from worker.cli.page import Pulse
@@ -29,6 +28,8 @@ from worker.model.records import Record
 from worker.rules.load import examine
 from worker.system import SystemClock, utc_now
 from worker.web.metrics import Meter
+
+app = typer.Typer()
 
 # Tells systemd how the daemon is: started, alive, stopping. A few lines to a socket, and nothing where there is none.
 #
@@ -221,7 +222,7 @@ def run(
     leave_process_1()
     ready_the_kernel()
     ends = duration(lasting, "--for")
-    config = config_of(invocation(context))
+    config = config_of(context)
     configure(verbose=verbose)
     for key, why in config.unused_keys().items():
         logger().warning("config_key_not_used", key=key, why=why)

@@ -16,7 +16,6 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from worker.cli.app import app
 from worker.cli.common import config_from, ledger_url
 from worker.cli.output import print_table, say
 from worker.cli.wiring import FIRST_EVENT_IN, running_daemon, twin_served
@@ -37,6 +36,8 @@ from worker.sandbox.service import Twin
 from worker.sandbox.settings import SandboxInputError
 from worker.sandbox.start import DEMO_EVENTS, FIRST_DAY, STANDARD, built, dialects
 from worker.system import SystemClock
+
+app = typer.Typer()
 
 
 @app.command("sandbox")

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.app import app, invocation
 from worker.cli.common import amiss_with, config_of, in_force, ledger_url, say_no_ledger
 from worker.cli.output import Format, print_json, print_table, say
 from worker.config import Config
@@ -20,6 +19,8 @@ from worker.model.facts import Json, spelled
 from worker.rules.durations import duration_text
 from worker.rules.files import UNREADABLE, files_hash
 from worker.system import utc_now
+
+app = typer.Typer()
 
 NO_RULES: Mapping[str, Json] = {
     "hash": None,
@@ -50,7 +51,7 @@ def status(
 
     For a monitor: campaign-worker status --healthy exits 0 where all is well, and else 1 with the reason on stderr.
     """
-    config = config_of(invocation(context))
+    config = config_of(context)
     now = utc_now()
     url = ledger_url(config)
     try:

@@ -16,7 +16,6 @@ import typer
 
 from worker.api.classify import outcome_of_answer
 from worker.api.requests import write_request
-from worker.cli.app import app, invocation
 from worker.cli.common import assumptions_of, config_for, engine_settings
 from worker.cli.output import Format, counted, print_json, say
 from worker.config import Config
@@ -32,6 +31,8 @@ from worker.rules.files import TESTS, read_files
 from worker.rules.load import load_rules
 from worker.rules.testfile import RuleTest, read_tests
 from worker.system import SystemClock
+
+app = typer.Typer()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,7 @@ def rule_tests(
 
     Example: campaign-worker test rules/tests/pause-cancelled.yaml
     """
-    config = config_for(invocation(context), paths)
+    config = config_for(context, paths)
     unseen: dict[str, list[str]] = {"fire": [], "hold_back": []}
     done: list[_Timed] = []
     with _nothing_collected():

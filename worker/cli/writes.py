@@ -4,7 +4,6 @@ from typing import Annotated, cast
 
 import typer
 
-from worker.cli.app import app, invocation
 from worker.cli.common import reader_of, say_nothing_found
 from worker.cli.output import Format, moment_shown, print_json, print_table
 from worker.engine.explaining import wanted_of
@@ -17,6 +16,8 @@ from worker.rules.nearest import meant
 from worker.system import utc_now
 from worker.writes.intents import Wanted
 from worker.writes.life import MOVES
+
+app = typer.Typer()
 
 TABLE = (
     *("id", "state", "reason", "partner", "event", "rule", "action", "wanted", "attempt", "held_by", "changed_at"),
@@ -42,7 +43,7 @@ def writes(
             f"--state: there is no state '{state}'{meant(state, MOVES)}", hint=f"one of: {', '.join(MOVES)}"
         )
     asked = {"partner": partner, "event": event, "rule": rule}
-    with reader_of(invocation(context)) as ledger:
+    with reader_of(context) as ledger:
         halts = ledger.halts(utc_now())
         found = ledger.writes(state=cast("State | None", state), event=event, partner=partner, rule=rule)
         if not found:

@@ -11,8 +11,7 @@ import pytest
 
 from tests.calling import call, settle_in
 from tests.reference.commands import commands
-from worker.cli.app import main
-from worker.cli.commands import ENTRIES
+from worker.cli.app import COMMANDS, main
 
 LONG = ("schema", "config")
 """More than fits into a buffer."""
@@ -82,8 +81,8 @@ def test_an_error_is_worth_more_than_where_the_output_went(tmp_path: Path) -> No
 def test_the_help_says_of_every_command_what_its_own_help_says() -> None:
     told = {command.path: cleandoc(command.about).split("\n\n")[0].replace("\n", " ") for command in commands()}
 
-    assert {name: entry.about for name, entry in ENTRIES.items()} == {name: told[name] for name in ENTRIES}
-    assert set(ENTRIES) == {path for path in told if path and " " not in path}
+    assert {name: told[name] for name in COMMANDS} == COMMANDS
+    assert set(COMMANDS) == {path for path in told if path and " " not in path}
 
 
 def test_a_misspelt_command_is_told_the_nearest() -> None:

@@ -5,10 +5,10 @@ import inspect
 import pytest
 
 from tests.calling import call
-from worker.cli.commands import ENTRIES, flowing
+from worker.cli.app import COMMANDS, flowing
 
 LEDGER = ("backup", "upgrade", "accept-restore", "moved")
-CALLS = [*((name,) for name in ENTRIES if name not in ("demo", "ledger")), *(("ledger", name) for name in LEDGER)]
+CALLS = [*((name,) for name in COMMANDS if name not in ("demo", "ledger")), *(("ledger", name) for name in LEDGER)]
 """All but `demo`, which takes nothing, and the group that only leads on."""
 
 
