@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from tests.virtual import EPOCH
 from tests.worlds import PARTNER, PAUSE, Town, draft, happening, town, world
 from worker.cli.common import amiss_with, config_from, ledger_url
-from worker.cli.page import PageDecisions, rules_shown
+from worker.cli.page import decide, rules_shown
 from worker.config import Config
 from worker.ledger.browsing import LedgerBrowser, open_browser
 from worker.ledger.places import place_of
@@ -27,7 +28,7 @@ from worker.system import SystemClock
 from worker.web.app import application
 from worker.web.door import Key, Keys, digest
 from worker.web.metrics import Meter
-from worker.web.pages import Measured, PageParts, Samples
+from worker.web.pages import PageParts, Samples
 from worker.web.server import PageServer
 
 HOSTILE_ID = """<img src=x onerror=alert(1)>"'&{{7*7}}"""
@@ -120,7 +121,7 @@ def scene(
     *,
     keys: Keys | None = None,
     clock: FixedClock | None = None,
-    measured: Callable[[LedgerBrowser], Measured] | None = None,
+    measured: Callable[[LedgerBrowser], bytes] | None = None,
     refused: Callable[[str, str, int], None] = lambda _place, _name, _count: None,
 ) -> Iterator[Scene]:
     """The page over a folder, for as long as the block lasts. ``measured`` answers a scrape."""
@@ -134,7 +135,7 @@ def scene(
             samples.take(ledger, clock.now() - timedelta(minutes=30 - minute))
         parts = PageParts(
             ledger=ledger,
-            decisions=PageDecisions(config),
+            decide=partial(decide, config),
             rules=lambda: rules_shown(config, rules),
             in_force=lambda: rules,
             clock=clock,

@@ -157,7 +157,7 @@ def test_what_the_daemon_does_is_counted(shown: Scene) -> None:
     assert timed.halts(NOW) == (), "whatever else a ledger can do is passed on"
     done = a_write(state="confirmed", changed_at=NOW + timedelta(seconds=8))
     meter.commit(0.1, [Move(before=a_write(state="applied"), after=done)])
-    found = figures(meter.measured(shown.ledger, NOW).body.decode())
+    found = figures(meter.measured(shown.ledger, NOW).decode())
     assert found["cycles_total[('partner', 'p'), ('result', 'complete')]"] == 1
     assert found["cycles_total[('partner', 'p'), ('result', 'error')]"] == 1
     assert found["rule_evaluations_total[('rule', 'r'), ('truth', 'unknown')]"] == 2

@@ -11,7 +11,7 @@ from tests.web.scene import FixedClock, scene
 from tests.worlds import PAUSE, Town, happening, town, world
 from worker.ledger.browsing import LedgerBrowser
 from worker.ledger.log import end_of_chain
-from worker.web.pages import RECORDS, Measured
+from worker.web.pages import RECORDS
 
 SOON_S = 20.0
 
@@ -23,13 +23,13 @@ def said(address: str) -> str:
 def test_a_page_that_stands_still_in_mid_read_holds_up_no_look_and_no_write(tmp_path: Path) -> None:
     reading, read_on = threading.Event(), threading.Event()
 
-    def standing(ledger: LedgerBrowser) -> Measured:
+    def standing(ledger: LedgerBrowser) -> bytes:
         with ledger._source.reading() as connection:
             seen = end_of_chain(connection)
             reading.set()
             assert read_on.wait(SOON_S)
             assert end_of_chain(connection) == seen
-        return Measured(body=b"read", media_type="text/plain")
+        return b"read"
 
     async def story(acted: Town) -> None:
         await acted.run(9)

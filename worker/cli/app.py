@@ -67,8 +67,9 @@ PANELS: Mapping[str, Mapping[str, str]] = {
 """Every command with the first paragraph of its own help, in the order in which a newcomer meets them."""
 COMMANDS: Mapping[str, str] = {name: about for panel in PANELS.values() for name, about in panel.items()}
 MODULES: Mapping[str, str] = {
-    **dict.fromkeys(("approve", "reject", "resolve", "again", "undo"), "decisions"),
-    "demo": "sandbox", "schema": "check", "resume": "halt",
+    **dict.fromkeys(("approve", "reject", "resolve", "again", "undo", "halt", "resume"), "decisions"),
+    "demo": "sandbox",
+    "schema": "check",
 }
 """The module of `worker.cli` where a command is, unless it has the command's name."""
 STOPPED_BY_SIGNALS = frozenset({"run", "sandbox"})

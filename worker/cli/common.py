@@ -15,17 +15,17 @@ from worker.api.assumptions import ASSUMPTIONS, Assumptions, assumptions_from
 from worker.cli.output import counted, say
 from worker.config import Assumed, Config, load_config, read_config
 from worker.engine.looks import EngineSettings, Settings, unvouched_for
+from worker.engine.operators import Word
 from worker.guards.situation import Limits
 from worker.ledger.places import FOLDER_HINT, LedgerPlace, exchanged, no_folder, place_of, unread
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.actions import ACTIONS
-from worker.model.errors import InputErrors, NotFound, NotSafe, UsageError
-from worker.model.facts import Json, PartnerId, RuleId
+from worker.model.errors import NotFound, NotSafe, UsageError
+from worker.model.facts import Json, PartnerId
 from worker.model.records import WORKER
 from worker.model.rules import Rule, Surge
 from worker.rules.durations import duration_text, parse_duration
-from worker.rules.load import load_rules
-from worker.rules.nearest import instead, meant
+from worker.rules.nearest import meant
 from worker.rules.registry import BUILT_IN
 from worker.system import utc_now
 
@@ -248,11 +248,11 @@ def duration(text: str | None, option: str) -> timedelta | None:
     return found
 
 
-def given(because: str) -> str:
-    """The reason that an operator gives, which must say something. Raises `UsageError`."""
+def word_of(because: str) -> Word:
+    """The operator's word: why, who, and now. Raises `UsageError` where the reason says nothing."""
     if not because.strip():
         raise UsageError("--because is empty", hint="write why; whoever reads the log will ask")
-    return because
+    return Word(because=because, by=operator(), at=utc_now())
 
 
 def operator() -> str:
@@ -300,51 +300,3 @@ def _counted(field: str, known: Sequence[str]) -> str:
     if not known:
         return f"the ledger knows no {field} yet"
     return f"the ledger knows {counted(len(known), field)}, such as {', '.join(known[:SHOWN])}"
-
-
-# Whether a name that an operator types is one the worker knows: a halt of a misspelt rule would hold nothing back.
-#
-# A rule is known from the ledger, from what a daemon said that it has loaded, and from the rule files; a partner from
-# the ledger, the daemon or the config. Names are only looked up here; nothing is changed.
-
-
-def known_rules(config: Config, ledger: LedgerReader) -> set[str]:
-    """Every rule that there is or was. Files that do not load are no reason not to know the others."""
-    found = set(ledger.known("rule"))
-    said = ledger.status()
-    rules = said.body.get("rules") if said is not None else None
-    loaded = rules.get("ids") if isinstance(rules, dict) else None
-    found.update(str(one) for one in (loaded if isinstance(loaded, list) else ()))
-    with suppress(InputErrors):
-        found.update(rule.id for rule in load_rules(config.rules, config.registry).rules)
-    return found
-
-
-def known_partners(config: Config, ledger: LedgerReader) -> set[str]:
-    """Every partner that the worker watches or watched, or is to watch."""
-    found = set(ledger.known("partner")) | {str(one) for one in config.partners or ()}
-    said = ledger.status()
-    partners = said.body.get("partners") if said is not None else None
-    return found | (set(partners) if isinstance(partners, dict) else set())
-
-
-def rule_named(name: str | None, config: Config, ledger: LedgerReader) -> RuleId | None:
-    """The rule of this name, None for none. Raises `NotFound` for one that nobody knows."""
-    if name is None:
-        return None
-    known = known_rules(config, ledger)
-    if name not in known:
-        message = f"there is no rule '{name}'{meant(name, known)}; nothing was changed"
-        raise NotFound(message, hint=f"{instead(name, known)}; without --rule everything is halted")
-    return RuleId(name)
-
-
-def partner_named(name: str | None, config: Config, ledger: LedgerReader) -> PartnerId | None:
-    """The partner of this name, None for none. Raises `NotFound` for one that nobody knows."""
-    if name is None:
-        return None
-    known = known_partners(config, ledger)
-    if name not in known:
-        message = f"there is no partner '{name}'{meant(name, known)}; nothing was changed"
-        raise NotFound(message, hint=f"{instead(name, known)}; without --partner everything is halted")
-    return PartnerId(name)

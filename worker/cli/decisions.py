@@ -1,16 +1,24 @@
-"""``undo``: puts back what writes changed, as new writes, and names what it cannot or may not."""
+"""What an operator decides: `approve`, `reject`, `resolve`, `again`, `undo`, `halt`, `resume`.
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+Each is a short transaction of its own on the ledger, which a running daemon sees in its next cycle. All writes that
+were meant are decided, or none: an unknown number or a write in another state changes nothing. The page decides by
+the same functions.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from worker.cli.common import config_of, engine_settings, given, moment, operator
-from worker.cli.deciding import TRIES, Chosen, decide, stored
+from worker.cli.common import config_file, config_from, config_of, duration, engine_settings, moment, word_of
 from worker.cli.output import Format, print_json, print_table, say
 from worker.cli.wiring import operators_ledger
-from worker.engine.explaining import Seen, wanted_of
+from worker.config import Config
+from worker.config.load import ledger_alone
+from worker.engine.explaining import wanted_of
 from worker.engine.operators import (
     WITHOUT_EFFECT,
     Memories,
@@ -24,55 +32,48 @@ from worker.engine.operators import (
     spoken,
     undo_of,
 )
+from worker.engine.ports import Ledger
 from worker.ledger.reading import LedgerReader
-from worker.model.commits import Move
-from worker.model.errors import NotFound, UsageError
-from worker.model.facts import Json, WriteId
-from worker.model.writes import UNSENT, UNSETTLED, Write
-from worker.rules.nearest import meant
+from worker.model.commits import Commit, Halt, Move
+from worker.model.errors import InputErrors, NotAllowed, NotFound, UsageError
+from worker.model.facts import Json, PartnerId, RuleId, WriteId
+from worker.model.writes import UNSENT, UNSETTLED, State, Write
+from worker.rules.load import load_rules
+from worker.rules.nearest import instead, meant
 from worker.system import utc_now
-from worker.writes.undo import NotUndone, may_have_effect
+from worker.writes.intents import in_all
+from worker.writes.undo import may_have_effect
 
 app = typer.Typer()
 
-# ``approve`` and ``reject``: a person decides what waits.
+LOOK = "campaign-worker writes lists them"
 
 Ids = Annotated[list[int] | None, typer.Argument(help="The writes, by number, as `writes` shows them.")]
-RuleOption = Annotated[str | None, typer.Option("--rule", help="All of this rule instead: a whole burst.")]
+OfRule = Annotated[str | None, typer.Option("--rule", help="All of this rule instead: a whole burst.")]
 Because = Annotated[str, typer.Option("--because", help="Why; it is kept in the log.")]
+OnlyPartner = Annotated[str | None, typer.Option("--partner", help="Only this partner.")]
+OnlyRule = Annotated[str | None, typer.Option("--rule", help="Only this rule.")]
+
+
+# Approve, reject, resolve: a person decides what waits or needs one.
 
 
 @app.command("approve")
-def approve(
-    context: typer.Context, ids: Ids = None, rule: RuleOption = None, because: Because = "no reason given"
-) -> None:
+def approve(context: typer.Context, ids: Ids = None, rule: OfRule = None, because: Because = "no reason given") -> None:
     """Let waiting writes go. They still pass every guard: what is no longer true is not sent.
 
     Example: campaign-worker approve --rule pause-cancelled --because "the storm is real"
     """
-    by, now, why = operator(), utc_now(), given(because)
-    chosen = Chosen(ids=tuple(ids or ()), rule=rule, states=("waiting",))
-
-    def verdict(ledger: Seen, write: Write) -> Move:
-        return approved(write, because=why, by=by, now=now, amount=wanted_of(ledger, write).amount)
-
-    decide(config_of(context), chosen, verdict)
+    _say(approve_writes(config_of(context), _chosen(ids, rule), word_of(because)))
 
 
 @app.command("reject")
-def reject(
-    context: typer.Context, ids: Ids = None, rule: RuleOption = None, because: Because = "no reason given"
-) -> None:
+def reject(context: typer.Context, ids: Ids = None, rule: OfRule = None, because: Because = "no reason given") -> None:
     """Drop writes that wait, are planned, or need a person. They are not planned again in the same episode.
 
     Example: campaign-worker reject 12 13 --because "the import was wrong"
     """
-    by, now, why = operator(), utc_now(), given(because)
-    chosen = Chosen(ids=tuple(ids or ()), rule=rule, states=("waiting", "planned", "needs_human"))
-    decide(config_of(context), chosen, lambda _, write: rejected(write, because=why, by=by, now=now))
-
-
-# ``resolve``: a person's verdict on a write that only a person can settle.
+    _say(reject_writes(config_of(context), _chosen(ids, rule), word_of(because)))
 
 
 @app.command("resolve")
@@ -94,30 +95,108 @@ def resolve(
     campaign-worker resolve 7 --applied --because "the event page shows PAUSED"
     """
     if applied == not_applied:
-        raise UsageError(
-            "say one of --applied and --not-applied", hint="look at `campaign-worker log --write ID` first"
-        )
-    why = given(because)
-    config = config_of(context)
+        hint = "look at `campaign-worker log --write ID` first"
+        raise UsageError("say one of --applied and --not-applied", hint=hint)
+    _say(resolve_writes(config_of(context), ids, word_of(because), applied=applied))
+
+
+def _chosen(ids: Sequence[int] | None, rule: str | None) -> Sequence[int] | str:
+    """Writes by number, or all of a rule."""
+    if bool(ids) == (rule is not None):
+        hint = "campaign-worker writes lists both"
+        raise UsageError("name writes by number, or all of a rule with --rule, and not both", hint=hint)
+    return rule if rule is not None else ids or ()
+
+
+def approve_writes(config: Config, chosen: Sequence[int] | str, word: Word, *, up_to: float | None = None) -> list[str]:
+    """Lets waiting writes go. Raises `NotAllowed` where one spends more than ``up_to``, or nobody knows how much."""
+    with operators_ledger(config) as ledger:
+        moves = []
+        for write in _writes_in(ledger, chosen, "waiting"):
+            wanted = wanted_of(ledger, write)
+            if up_to is not None and (wanted.unknown or (wanted.amount or 0.0) > up_to):
+                raise NotAllowed(
+                    f"{word.by} may approve up to {up_to:g}, and write {write.id} {wanted.spends}",
+                    hint="ask somebody who may approve more (web.users in the config); nothing was changed",
+                )
+            moves.append(approved(write, because=word.because, by=word.by, now=word.at, amount=wanted.amount))
+        return _decided(ledger, moves)
+
+
+def reject_writes(config: Config, chosen: Sequence[int] | str, word: Word) -> list[str]:
+    """Drops writes of which nothing is known to have been sent, or that a person gives up."""
+    with operators_ledger(config) as ledger:
+        writes = _writes_in(ledger, chosen, "waiting", "planned", "needs_human")
+        return _decided(ledger, [rejected(one, because=word.because, by=word.by, now=word.at) for one in writes])
+
+
+def resolve_writes(config: Config, ids: Sequence[int], word: Word, *, applied: bool) -> list[str]:
+    """A person's verdict on writes that only a person can settle."""
     settings = engine_settings(config)
-    by, now = operator(), utc_now()
+    with operators_ledger(config) as ledger:
+        moves = [
+            resolved(write, applied=applied, because=word.because, by=word.by, now=word.at, settings=settings)
+            for write in _writes_in(ledger, ids, "needs_human")
+        ]
+        return _decided(ledger, moves)
 
-    def verdict(_: Seen, write: Write) -> Move:
-        return resolved(write, applied=applied, because=why, by=by, now=now, settings=settings)
 
-    decide(config, Chosen(ids=tuple(ids), states=("needs_human",)), verdict)
+def _writes_in(ledger: Ledger, chosen: Sequence[int] | str, *states: State) -> list[Write]:
+    """The chosen writes, which must be in one of the states: by number each of them, of a rule all that are. Raises
+    `NotFound` for an unknown number, a wrong state, or where there is none."""
+    named = " or ".join(states)
+    if not isinstance(chosen, str):
+        writes = _by_number(ledger, chosen)
+        for write in writes:
+            if write.state not in states:
+                raise NotFound(
+                    f"write {write.id} is {write.state}, not {named}; nothing was changed",
+                    hint=f"campaign-worker log --write {write.id} shows its life",
+                )
+        return writes
+    found = [write for write in ledger.open_writes() if write.state in states]
+    writes = [write for write in found if write.key.rule == chosen]
+    if not writes:
+        nearest = meant(chosen, {write.key.rule for write in found})
+        raise NotFound(f"rule '{chosen}' has no write that is {named}{nearest}; nothing was changed", hint=LOOK)
+    return writes
 
 
-# ``again``: reopens what ended without effect, so that the next true look tries once more.
+def _decided(ledger: Ledger, moves: Sequence[Move]) -> list[str]:
+    """Stores what was decided. Says it of each write, with what that does and spends, and what those that may go spend
+    together."""
+    ledger.apply(Commit(at=utc_now(), moves=tuple(moves)))
+    wanted = [wanted_of(ledger, one.before) for one in moves]
+    lines = []
+    if len(moves) > 1 and moves[0].after.state == "planned" and (total := in_all(wanted)):
+        lines.append(f"these {len(moves)} writes spend: {total}")
+    for one, what in zip(moves, wanted, strict=True):
+        does = f"{one.after.intent.action} {what.line}".rstrip()
+        lines.append(f"write {one.after.id}: {one.before.state} -> {one.after.state}: {does}")
+    return lines
 
-LOOK = "campaign-worker writes lists them"
+
+def _by_number(ledger: Ledger | LedgerReader, ids: Iterable[int]) -> list[Write]:
+    found = [(number, ledger.write(WriteId(number))) for number in dict.fromkeys(ids)]
+    for number, write in found:
+        if write is None:
+            raise NotFound(f"there is no write {number}; nothing was changed", hint=LOOK)
+    return [write for _, write in found if write is not None]
+
+
+def _say(lines: Iterable[str]) -> None:
+    for line in lines:
+        say(line)
+
+
+# Again: what ended without effect is reopened, so that the next true look tries once more.
 
 
 @app.command("again")
 def again(
     context: typer.Context,
     because: Annotated[str, typer.Option(help="Why; it is kept in the log.")],
-    ids: Annotated[list[int] | None, typer.Argument(help="The writes, by number, as `writes` shows them.")] = None,
+    ids: Ids = None,
     rule: Annotated[str | None, typer.Option("--rule", help="All of this rule instead, of its last episodes.")] = None,
     event: Annotated[str | None, typer.Option("--event", help="With --rule: only of this event.")] = None,
 ) -> None:
@@ -129,58 +208,39 @@ def again(
 
     Example: campaign-worker again 12 --because "the budget range is corrected"
     """
-    word = Word(because=given(because), by=operator(), at=utc_now())
+    word = word_of(because)
     if bool(ids) == (rule is not None) or (event is not None and rule is None):
         raise UsageError(
             "name writes by number, or all of a rule with --rule and perhaps --event, and not both", hint=LOOK
         )
     with operators_ledger(config_of(context)) as ledger:
-
-        def reopened() -> list[Write]:
-            found = _numbered(ledger, ids or ()) if rule is None else _of_rule(ledger, rule, event)
-            memories = _memories(ledger, found)
-            if rule is None:
-                for write in found:
-                    _must_be_last(write, memories)
-            writes = [write for write in found if last_of_its_rule(write, memories)]
-            if not writes:
-                raise _nothing(ledger, rule or "", event)
-            ledger.reopen(reopening(writes, memories), [spoken(write, "again", word) for write in writes])
-            return writes
-
-        writes = stored(reopened, tries=1 if rule is None else TRIES)
-    for write in writes:
+        if rule is None:
+            writes = [_without_effect(write) for write in _by_number(ledger, ids or ())]
+        else:
+            writes = [write for write in ledger.writes(rule=rule, event=event) if write.state in WITHOUT_EFFECT]
+        memories = _memories(ledger, writes)
+        last = [write for write in writes if last_of_its_rule(write, memories)]
+        if rule is None and last != writes:
+            raise _not_the_last(next(write for write in writes if write not in last))
+        if rule is not None and not last:
+            others = {write.key.rule for write in ledger.writes() if write.state in WITHOUT_EFFECT}
+            where = "" if event is None else f" for event '{event}'"
+            why = f"rule '{rule}' has nothing{where} that ended without effect and can be reopened{meant(rule, others)}"
+            raise NotFound(f"{why}; nothing was changed", hint=LOOK)
+        ledger.reopen(reopening(last, memories), [spoken(write, "again", word) for write in last])
+    for write in last:
         say(f"write {write.id}, {write.intent.action} of {write.key.event}: rule {write.key.rule} may fire again")
 
 
-def _numbered(ledger: LedgerReader, ids: Iterable[int]) -> list[Write]:
-    return [_by_number(ledger, number) for number in dict.fromkeys(ids)]
-
-
-def _of_rule(ledger: LedgerReader, rule: str, event: str | None) -> list[Write]:
-    return [write for write in ledger.writes(rule=rule, event=event) if write.state in WITHOUT_EFFECT]
-
-
-def _nothing(ledger: LedgerReader, rule: str, event: str | None) -> NotFound:
-    where = "" if event is None else f" for event '{event}'"
-    others = {write.key.rule for write in ledger.writes() if write.state in WITHOUT_EFFECT}
-    message = f"rule '{rule}' has nothing{where} that ended without effect and can be reopened"
-    return NotFound(f"{message}{meant(rule, others)}; nothing was changed", hint=LOOK)
-
-
-def _by_number(ledger: LedgerReader, number: int) -> Write:
-    write = ledger.write(WriteId(number))
-    if write is None:
-        raise NotFound(f"there is no write {number}; nothing was changed", hint=LOOK)
+def _without_effect(write: Write) -> Write:
+    life = f"campaign-worker log --write {write.id} shows"
     if write.undo:
-        hint = f"campaign-worker undo plans another one; campaign-worker log --write {number} shows what it was for"
-        raise NotFound(f"write {number} is an undo, which no look decides on; nothing was changed", hint=hint)
+        hint = f"campaign-worker undo plans another one; {life} what it was for"
+        raise NotFound(f"write {write.id} is an undo, which no look decides on; nothing was changed", hint=hint)
     if write.state not in WITHOUT_EFFECT:
-        raise NotFound(
-            f"write {number} is {write.state}: only {', '.join(sorted(WITHOUT_EFFECT))} ended without effect; "
-            "nothing was changed",
-            hint=f"campaign-worker log --write {number} shows its life",
-        )
+        states = ", ".join(sorted(WITHOUT_EFFECT))
+        why = f"write {write.id} is {write.state}: only {states} ended without effect; nothing was changed"
+        raise NotFound(why, hint=f"{life} its life")
     return write
 
 
@@ -190,23 +250,24 @@ def _memories(ledger: LedgerReader, writes: Iterable[Write]) -> Memories:
     return {(one.partner, one.event, one.rule): one for one in found}
 
 
-def _must_be_last(write: Write, memories: Memories) -> None:
-    if not last_of_its_rule(write, memories):
-        raise NotFound(
-            f"write {write.id} is of episode {write.key.episode}, which was reopened already or is not the last one "
-            f"of rule {write.key.rule} for {write.key.event}; nothing was changed",
-            hint=f"campaign-worker log --event {write.key.event} --rule {write.key.rule} shows what came after it",
-        )
+def _not_the_last(write: Write) -> NotFound:
+    return NotFound(
+        f"write {write.id} is of episode {write.key.episode}, which was reopened already or is not the last one "
+        f"of rule {write.key.rule} for {write.key.event}; nothing was changed",
+        hint=f"campaign-worker log --event {write.key.event} --rule {write.key.rule} shows what came after it",
+    )
 
 
-TABLE = ("write", "event", "action", "becomes", "undone_by", "why")
+# Undo: what writes changed is put back by new writes, and what cannot or may not be is named.
+
+UNDO_COLUMNS = ("write", "event", "action", "becomes", "undone_by", "why")
 
 
 @app.command("undo")
 def undo(
     context: typer.Context,
     because: Annotated[str, typer.Option(help="Why; it is kept in the log.")],
-    ids: Annotated[list[int] | None, typer.Argument(help="The writes, by number, as `writes` shows them.")] = None,
+    ids: Ids = None,
     rule: Annotated[
         str | None, typer.Option("--rule", help="All that this rule has sent instead; with --since.")
     ] = None,
@@ -224,55 +285,47 @@ def undo(
 
     Example: campaign-worker undo --rule pause-cancelled --since 30m --dry-run --because "the import was wrong"
     """
-    word = Word(because=given(because), by=operator(), at=utc_now())
-    asked = _asked(ids or [], rule, moment(since, "--since"))
+    word, sent_since = word_of(because), moment(since, "--since")
+    by_number, by_rule = ids and rule is None and since is None, not ids and rule is not None and since is not None
+    if not by_number and not by_rule:
+        raise UsageError(
+            "name writes by number, or all that a rule sent with --rule and --since, and not both", hint=LOOK
+        )
     config = config_of(context)
     with operators_ledger(config) as ledger:
-        chosen = _sent_by(ledger, *asked) if isinstance(asked, tuple) else [_one(ledger, number) for number in asked]
-        found = undo_of(ledger, chosen, word, shadow=config.mode == "shadow")
-        made: Sequence[Write] = ()
-        if not dry_run:
-            made = stored(lambda: ledger.apply(found.commit(word)), tries=1)
-    rows = [*_undone(found, made, dry_run=dry_run), *map(_kept, found.kept)]
+        if rule is not None and sent_since is not None:
+            writes = _sent_by(ledger, rule, sent_since)
+        else:
+            writes = [_undoable(write) for write in _by_number(ledger, ids or ())]
+        found = undo_of(ledger, writes, word, shadow=config.mode == "shadow")
+        made = () if dry_run else ledger.apply(found.commit(word))
+    rows = list(_undo_rows(found, made, dry_run=dry_run))
     if output is Format.json:
         print_json(rows)
     else:
-        print_table("undo (dry run: nothing is changed)" if dry_run else "undo", TABLE, map(_cells, rows))
+        title = "undo (dry run: nothing is changed)" if dry_run else "undo"
+        print_table(title, UNDO_COLUMNS, ([row[name] for name in UNDO_COLUMNS] for row in rows))
     if not found.plans:
         say("there is nothing to put back; nothing was changed")
         raise typer.Exit(1)
 
 
-def _asked(ids: list[int], rule: str | None, since: datetime | None) -> list[int] | tuple[str, datetime]:
-    if ids and rule is None and since is None:
-        return list(dict.fromkeys(ids))
-    if not ids and rule is not None and since is not None:
-        return rule, since
-    raise UsageError("name writes by number, or all that a rule sent with --rule and --since, and not both", hint=LOOK)
-
-
-def _one(ledger: LedgerReader, number: int) -> Write:
-    write = ledger.write(WriteId(number))
-    if write is None:
-        raise NotFound(f"there is no write {number}; nothing was changed", hint=LOOK)
+def _undoable(write: Write) -> Write:
+    """Raises `NotFound` for a write that cannot be undone, with what to do. Only of an end without effect is it said
+    that there was none: one that a person must settle may have had one, whatever this ledger knows of it."""
+    life = f"campaign-worker log --write {write.id}"
     if may_have_effect(write):
         return write
-    what, hint = _nothing_to_put_back(write)
-    raise NotFound(f"write {number} is {write.state}{what}; nothing was changed", hint=hint)
-
-
-def _nothing_to_put_back(write: Write) -> tuple[str, str]:
-    """Why a write that does not pass `may_have_effect` is not undone, and what to do. Only of an end without effect is
-    it said that there was none: one that a person must settle may have had one, whatever this ledger knows of it."""
-    life = f"campaign-worker log --write {write.id}"
     if write.state in UNSENT:
-        return ": there is nothing to put back yet", f"campaign-worker reject {write.id} drops it"
-    if write.state in WITHOUT_EFFECT:
-        return " and had no effect", f"{life} shows its life"
-    if write.state in UNSETTLED:
-        settle = f"settle it first: look at `{life}`, then `campaign-worker resolve {write.id}`"
-        return ": whether it took effect is not known", settle
-    return ": what it changed is not known here", f"{life} shows its life"
+        what, hint = ": there is nothing to put back yet", f"campaign-worker reject {write.id} drops it"
+    elif write.state in WITHOUT_EFFECT:
+        what, hint = " and had no effect", f"{life} shows its life"
+    elif write.state in UNSETTLED:
+        what = ": whether it took effect is not known"
+        hint = f"settle it first: look at `{life}`, then `campaign-worker resolve {write.id}`"
+    else:
+        what, hint = ": what it changed is not known here", f"{life} shows its life"
+    raise NotFound(f"write {write.id} is {write.state}{what}; nothing was changed", hint=hint)
 
 
 def _sent_by(ledger: LedgerReader, rule: str, since: datetime) -> list[Write]:
@@ -288,21 +341,17 @@ def _sent_by(ledger: LedgerReader, rule: str, since: datetime) -> list[Write]:
     return sent
 
 
-def _undone(found: Undo, made: Sequence[Write], *, dry_run: bool) -> list[dict[str, Json]]:
-    rows: list[dict[str, Json]] = []
+def _undo_rows(found: Undo, made: Sequence[Write], *, dry_run: bool) -> Iterator[dict[str, Json]]:
     for put, at in found.undone:
+        becomes, undone_by = ("would be undone", None) if dry_run else ("undone", int(made[at].id))
         back = ", ".join(f"{name} {words}" for name, words in put.words().items())
         for write in put.undoes:
-            becomes = "would be undone" if dry_run else "undone"
-            rows.append(_row(write, becomes, int(made[at].id) if made else None, back))
-    return rows
+            yield _undo_row(write, becomes, undone_by, back)
+    for kept in found.kept:
+        yield _undo_row(kept.write, "cannot be undone" if kept.cannot else "left alone", None, kept.why)
 
 
-def _kept(kept: NotUndone) -> dict[str, Json]:
-    return _row(kept.write, "cannot be undone" if kept.cannot else "left alone", None, kept.why)
-
-
-def _row(write: Write, becomes: str, undone_by: int | None, why: str) -> dict[str, Json]:
+def _undo_row(write: Write, becomes: str, undone_by: int | None, why: str) -> dict[str, Json]:
     return {
         "write": int(write.id),
         "partner": write.key.partner,
@@ -314,5 +363,135 @@ def _row(write: Write, becomes: str, undone_by: int | None, why: str) -> dict[st
     }
 
 
-def _cells(row: dict[str, Json]) -> list[Json]:
-    return [row[name] for name in TABLE]
+# Halt and resume: no new write from now on, and the way back.
+
+
+@app.command("halt")
+def halt(
+    context: typer.Context,
+    because: Annotated[str, typer.Option(help="Why; it is kept in the log and shown with every held write.")],
+    partner: OnlyPartner = None,
+    rule: OnlyRule = None,
+    lasting: Annotated[
+        str | None, typer.Option("--for", help="Resume by itself after that long, for instance 2h.")
+    ] = None,
+) -> None:
+    """Stop new writes: once this has returned, none is sent, also by a running daemon. Reading and deciding go on.
+
+    A config with mistakes in it is no obstacle, as long as it says where the ledger is.
+
+    Example: campaign-worker halt --rule boost-on-new-clusters --for 2h --because "wrong budget"
+    """
+    ends, word = duration(lasting, "--for"), word_of(because)
+    _say(halt_writes(_config_to_halt_by(config_file(context)), word, partner, rule, ends))
+
+
+@app.command("resume")
+def resume(
+    context: typer.Context,
+    because: Annotated[str, typer.Option(help="Why; it is kept in the log.")],
+    partner: OnlyPartner = None,
+    rule: OnlyRule = None,
+) -> None:
+    """End halts: those that name this partner and this rule, or without either all of them.
+
+    Example: campaign-worker resume --rule boost-on-new-clusters --because "the budget is corrected"
+    """
+    _say(resume_writes(config_of(context), word_of(because), partner, rule))
+
+
+def halt_writes(config: Config, word: Word, partner: str | None, rule: str | None, ends: timedelta | None) -> list[str]:
+    """Halts, and says what it is too late for: the writes of its scope that are in flight or not settled."""
+    until = None if ends is None else word.at + ends
+    with operators_ledger(config) as ledger:
+        if partner is not None:
+            _must_be_known("partner", partner, _known_partners(config, ledger))
+        if rule is not None:
+            _must_be_known("rule", rule, _known_rules(config, ledger))
+        made = ledger.append_halt(
+            partner=None if partner is None else PartnerId(partner),
+            rule=None if rule is None else RuleId(rule),
+            until=until,
+            because=word.because,
+            by=word.by,
+            at=word.at,
+        )
+        flying = [one for one in ledger.open_writes(made.partner) if one.state in UNSETTLED]
+    return [
+        f"halted{'' if until is None else f' until {until:%Y-%m-%d %H:%M:%S} UTC'}: {_scope(made)}",
+        *(
+            f"in flight or not settled: write {one.id}, {one.intent.action} of {one.key.event}: {one.state}"
+            for one in flying
+            if rule in (None, one.key.rule)
+        ),
+    ]
+
+
+def resume_writes(config: Config, word: Word, partner: str | None, rule: str | None) -> list[str]:
+    """Ends halts. Raises `NotFound` where there is none like that, with those that are in force."""
+    with operators_ledger(config) as ledger:
+        ended = ledger.resume_halts(
+            partner=None if partner is None else PartnerId(partner),
+            rule=None if rule is None else RuleId(rule),
+            because=word.because,
+            by=word.by,
+            at=word.at,
+        )
+        left = ledger.halts(word.at)
+    if not ended:
+        others = "; ".join(f"{_scope(one)} ({one.because})" for one in left)
+        message = f"no such halt is in force; in force: {others}" if left else "no halt is in force"
+        raise NotFound(message, hint="campaign-worker status shows the halts")
+    return [f"resumed: halt of {_scope(one)} ({one.because})" for one in ended]
+
+
+def _scope(one: Halt) -> str:
+    return f"{one.partner or 'every partner'}, {one.rule or 'every rule'}"
+
+
+def _config_to_halt_by(path: Path) -> Config:
+    """The config of the worker to be stopped. Somebody may be in the middle of editing it, and a halt must not wait
+    for that: of one with mistakes, which are said, the ledger is taken. Raises `InputErrors` where it is in doubt."""
+    try:
+        return config_from(path)
+    except InputErrors as errors:
+        config = ledger_alone(path)
+        if config is None:
+            say("nothing was halted: this config leaves in doubt where the ledger is")
+            say("    correct it, name another one with --config, of which `ledger: sqlite:////PATH` is enough, or")
+            say("    stop the daemon by its process id: kill PID")
+            raise
+        _say(line for problem in errors.problems for line in problem.lines)
+        say("a halt needs nothing of the config but the ledger, and goes on")
+        return config
+
+
+def _must_be_known(kind: str, name: str, known: Collection[str]) -> None:
+    """A halt of a misspelt name would hold nothing back."""
+    if name not in known:
+        raise NotFound(
+            f"there is no {kind} '{name}'{meant(name, known)}; nothing was changed",
+            hint=f"{instead(name, known)}; without --{kind} everything is halted",
+        )
+
+
+def _known_rules(config: Config, ledger: LedgerReader) -> set[str]:
+    """Every rule that there is or was. Files that do not load are no reason not to know the others."""
+    rules = _said(ledger, "rules")
+    ids = rules.get("ids")
+    found = set(ledger.known("rule")) | {str(one) for one in (ids if isinstance(ids, list) else ())}
+    with suppress(InputErrors):
+        found.update(rule.id for rule in load_rules(config.rules, config.registry).rules)
+    return found
+
+
+def _known_partners(config: Config, ledger: LedgerReader) -> set[str]:
+    """Every partner that the worker watches or watched, or is to watch."""
+    return {*ledger.known("partner"), *(str(one) for one in config.partners or ()), *_said(ledger, "partners")}
+
+
+def _said(ledger: LedgerReader, what: str) -> Mapping[str, Json]:
+    """What the daemon said of itself last."""
+    status = ledger.status()
+    found = status.body.get(what) if status is not None else None
+    return found if isinstance(found, dict) else {}

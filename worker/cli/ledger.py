@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.common import config_of, given, ledger_url, operator
+from worker.cli.common import config_of, ledger_url, operator, word_of
 from worker.cli.output import say
 from worker.config.addresses import service_of
 from worker.engine.operators import after_restore
@@ -39,8 +39,7 @@ def upgrade(context: typer.Context) -> None:
 
     Example: campaign-worker ledger backup before.db && campaign-worker ledger upgrade
     """
-    config = config_of(context)
-    done = upkeep.upgrade(ledger_url(config), now=utc_now())
+    done = upkeep.upgrade(ledger_url(config_of(context)), now=utc_now())
     if done.before == done.after:
         say(f"nothing to do: the ledger has revision {done.after} already")
     else:
@@ -62,10 +61,9 @@ def accept_restore(
     Example: campaign-worker ledger accept-restore, once it is known why `campaign-worker status` says that the ledger
     was restored, lost or exchanged, and that it is the one to go on with.
     """
-    config = config_of(context)
-    by, now = operator(), utc_now()
+    url, by, now = ledger_url(config_of(context)), operator(), utc_now()
     done = upkeep.accept_restore(
-        ledger_url(config), by=by, now=now, restored=lambda write: after_restore(write, by=by, now=now), in_step=in_step
+        url, by=by, now=now, restored=lambda write: after_restore(write, by=by, now=now), in_step=in_step
     )
     _say("accepted", done)
     say("a halt that was set after this ledger was copied is not in it: set it again before you start")
@@ -82,7 +80,7 @@ def moved(
     Example: campaign-worker ledger moved --to https://new.example/api/v3 --because "the service has a new name"
     """
     config = config_of(context)
-    why, url, by, now = given(because), service_of(to), operator(), utc_now()
+    word, url = word_of(because), service_of(to)
     if url != service_of(config.api.base_url):
         raise NotFound(
             f"--to {to} is not the service of the config, api.base_url {config.api.base_url}; nothing was changed",
@@ -91,10 +89,10 @@ def moved(
     done = upkeep.moved(
         ledger_url(config),
         service=url,
-        because=why,
-        by=by,
-        now=now,
-        restored=lambda write: after_restore(write, by=by, now=now, moved_to=url),
+        because=word.because,
+        by=word.by,
+        now=word.at,
+        restored=lambda write: after_restore(write, by=word.by, now=word.at, moved_to=url),
     )
     _say(f"the ledger belongs to {url} now", done)
 

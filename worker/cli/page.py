@@ -5,32 +5,28 @@ own, which the daemon sees in its next cycle. The page never holds the ledger op
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
-from worker.cli.common import amiss_with, engine_settings, ledger_url
-from worker.cli.deciding import Chosen, decided, told
+from worker.cli.common import amiss_with, ledger_url
+from worker.cli.decisions import approve_writes, halt_writes, reject_writes, resolve_writes, resume_writes
 from worker.cli.wiring import operators_ledger
 from worker.config import Config, SignIn, WebPage, resolve
-from worker.engine.explaining import Seen, wanted_of
-from worker.engine.operators import approved, rejected, resolved
+from worker.engine.operators import Word
 from worker.ledger.browsing import open_browser
 from worker.ledger.places import place_of, unread
 from worker.logs import logger
-from worker.model.commits import Move
 from worker.model.errors import InputErrors, NotFound, UsageError
 from worker.model.exchange import Clock
-from worker.model.facts import PartnerId, RuleId
 from worker.model.rules import RuleSet
-from worker.model.writes import UNSETTLED, State, Write
 from worker.rules.files import files_hash, read_files
 from worker.system import SystemClock, secret_text, utc_now
 from worker.web.app import application
-from worker.web.door import NOBODY, SECRET_LENGTH_MIN, WRONG_MAX, Key, Keys, digest
+from worker.web.door import NOBODY, SECRET_LENGTH_MIN, WRONG_MAX, Key, Keys, Visitor, digest
 from worker.web.metrics import Meter
-from worker.web.pages import EVERY, NotAllowed, PageParts, Said, Samples
+from worker.web.pages import EVERY, Act, PageParts, Samples
 from worker.web.server import PageServer
 from worker.web.views import RuleShown, RulesShown, cut
 
@@ -144,7 +140,7 @@ class Page:
         with open_browser(url) as ledger:
             parts = PageParts(
                 ledger=ledger,
-                decisions=PageDecisions(self._config),
+                decide=partial(decide, self._config),
                 rules=lambda: rules_shown(self._config, rules()),
                 in_force=rules,
                 clock=clock,
@@ -198,88 +194,32 @@ def rules_shown(config: Config, rules: RuleSet) -> RulesShown:
     )
 
 
-class PageDecisions:
-    """See `worker.web.pages.Decisions`."""
+def decide(config: Config, act: Act, visitor: Visitor) -> list[str]:
+    """What a form asks for, as the commands do it. Raises `WorkerError` with nothing changed."""
+    word = Word(because=act.because, by=f"{visitor.name} (page)", at=utc_now())
+    if act.what in ("halt", "resume"):
+        partner, rule = act.partner or None, act.rule or None
+        if act.what == "resume":
+            return resume_writes(config, word, partner, rule)
+        return halt_writes(config, word, partner, rule, act.lasting)
+    ids = _seen_waiting(config, act.rule, act.up_to) if act.rule else act.ids
+    if not ids:
+        raise UsageError("no write was named", hint="go back and reload")
+    if act.what == "approve":
+        return approve_writes(config, ids, word, up_to=visitor.up_to)
+    if act.what == "reject":
+        return reject_writes(config, ids, word)
+    return resolve_writes(config, ids, word, applied=act.what == "applied")
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
-        self._settings = engine_settings(config)
 
-    def approve(self, ids: Sequence[int], said: Said) -> tuple[str, ...]:
-        """As the command `approve`. Raises `NotAllowed` where one of them spends more than this operator may approve,
-        or nobody knows how much."""
-
-        def verdict(ledger: Seen, write: Write) -> Move:
-            spent = wanted_of(ledger, write)
-            if said.up_to is not None and (spent.unknown or (spent.amount or 0.0) > said.up_to):
-                raise NotAllowed(
-                    f"{said.by} may approve up to {said.up_to:g}, and write {write.id} {spent.spends}",
-                    hint="ask somebody who may approve more (web.users in the config); nothing was changed",
-                )
-            return approved(write, because=said.because, by=said.by, now=utc_now(), amount=spent.amount)
-
-        return self._decided(ids, ("waiting",), verdict)
-
-    def reject(self, ids: Sequence[int], said: Said) -> tuple[str, ...]:
-        """As the command `reject`."""
-        states: tuple[State, ...] = ("waiting", "planned", "needs_human")
-        return self._decided(
-            ids, states, lambda _, write: rejected(write, because=said.because, by=said.by, now=utc_now())
-        )
-
-    def resolve(self, ids: Sequence[int], said: Said, *, applied: bool) -> tuple[str, ...]:
-        """As the command `resolve`."""
-
-        def verdict(_: Seen, write: Write) -> Move:
-            return resolved(
-                write, applied=applied, because=said.because, by=said.by, now=utc_now(), settings=self._settings
-            )
-
-        return self._decided(ids, ("needs_human",), verdict)
-
-    def waiting_of(self, rule: str, *, up_to: int) -> tuple[int, ...]:
-        """Only what the person has seen: a write that came since then was not meant."""
-        with operators_ledger(self._config) as ledger:
-            found = [one for one in ledger.open_writes() if one.state == "waiting" and one.key.rule == rule]
-        return tuple(int(one.id) for one in found if one.id <= up_to)
-
-    def halt(self, said: Said, *, partner: str, rule: str, lasting: timedelta | None) -> tuple[str, ...]:
-        """As the command `halt`."""
-        now = utc_now()
-        with operators_ledger(self._config) as ledger:
-            ledger.append_halt(
-                partner=PartnerId(partner) if partner else None,
-                rule=RuleId(rule) if rule else None,
-                until=None if lasting is None else now + lasting,
-                because=said.because,
-                by=said.by,
-                at=now,
-            )
-            flying = [one for one in ledger.open_writes() if one.state in UNSETTLED]
-        return ("halted", *(f"not settled: write {one.id}, {one.state}" for one in flying[:20]))
-
-    def resume(self, said: Said, *, partner: str, rule: str) -> tuple[str, ...]:
-        """As the command `resume`."""
-        with operators_ledger(self._config) as ledger:
-            ended = ledger.resume_halts(
-                partner=PartnerId(partner) if partner else None,
-                rule=RuleId(rule) if rule else None,
-                because=said.because,
-                by=said.by,
-                at=utc_now(),
-            )
-        if not ended:
-            raise NotFound("no such halt is in force", hint="somebody else has ended it; look again")
-        return tuple(f"resumed: {one.partner or 'every partner'}, {one.rule or 'every rule'}" for one in ended)
-
-    def _decided(
-        self, ids: Sequence[int], states: tuple[State, ...], verdict: Callable[[Seen, Write], Move]
-    ) -> tuple[str, ...]:
-        if not ids:
-            raise UsageError("no write was named", hint="go back and reload")
-        with operators_ledger(self._config) as ledger:
-            moves = decided(ledger, Chosen(ids=tuple(ids), states=states), verdict)
-            return tuple(line.replace(" -> ", " → ") for line in told(ledger, moves))
+def _seen_waiting(config: Config, rule: str, up_to: int) -> list[int]:
+    """The writes of a rule that wait and that the person has seen: one that came since then was not meant."""
+    with operators_ledger(config) as ledger:
+        waiting = [one for one in ledger.open_writes() if one.state == "waiting" and one.key.rule == rule]
+    found = [int(one.id) for one in waiting if one.id <= up_to]
+    if not found:
+        raise NotFound(f"rule {rule} has no write that waits any more", hint="look again")
+    return found
 
 
 def _relative(file: str, folder: Path) -> str:

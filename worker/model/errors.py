@@ -6,6 +6,7 @@
     |- UsageError          exit 2: wrong usage, config or rule; nothing was started
     |  `- InputErrors      many at once, each with file, line and column
     |- NotFound            exit 1: an id is unknown or in the wrong state; nothing was changed
+    |- NotAllowed          somebody is known, and may not do this; nothing was changed
     |- Unreachable         the service does not answer, or not sensibly; it is tried again
     `- NotSafe             exit 3: ledger held, read-only, newer or restored; credentials refused at start
        `- LedgerUnwritable a commit failed (disk full, read-only): nothing may be sent until one succeeds again
@@ -43,6 +44,10 @@ class NotFound(WorkerError):
     """What was asked about does not exist or is in the wrong state. Nothing was changed."""
 
     exit_code = 1
+
+
+class NotAllowed(WorkerError):
+    """Somebody is known, and may not do this. Nothing was changed."""
 
 
 class Unreachable(WorkerError):

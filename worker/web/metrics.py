@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from worker.engine.ports import CycleReport, Ledger
@@ -22,7 +22,6 @@ from worker.model.facts import Json
 from worker.model.records import Record
 from worker.model.writes import State, Write
 from worker.web.charts import samples_of
-from worker.web.pages import Measured
 from worker.writes.life import MOVES
 
 T = TypeVar("T")
@@ -115,12 +114,11 @@ class Meter:
         """Somebody gave a wrong password or token to the page."""
         self._sign_ins.inc()
 
-    def measured(self, ledger: LedgerBrowser, now: datetime) -> Measured:
+    def measured(self, ledger: LedgerBrowser, now: datetime) -> bytes:
         """The answer to a scrape."""
         registry = CollectorRegistry()
         registry.register(_Stored(ledger, now))
-        body = generate_latest(self._registry) + generate_latest(registry)
-        return Measured(body=body, media_type=CONTENT_TYPE_LATEST)
+        return generate_latest(self._registry) + generate_latest(registry)
 
     def _named(self, name: str) -> tuple[str, str]:
         return PREFIX + name, METRICS[name]

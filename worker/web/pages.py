@@ -4,7 +4,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol
 from urllib.parse import urlencode
 
 from worker.engine.explaining import STANDINGS, LogWord, Question, RuleExplained, explain, wanted_of
@@ -12,14 +11,13 @@ from worker.engine.looks import Settings
 from worker.engine.whose import told
 from worker.guards.situation import as_of_now
 from worker.ledger.browsing import LedgerBrowser
-from worker.model.errors import WorkerError
 from worker.model.exchange import Clock
 from worker.model.facts import EventId, Json, PartnerId, WriteId
 from worker.model.rules import RuleSet
 from worker.model.writes import Outcomes, RecordFilter, Settled, State, Write, WriteFilter
 from worker.rules.explain import Explained
 from worker.web.charts import Sample, budget_used, samples_of, time_to_confirmed, writes_a_day
-from worker.web.door import Keys
+from worker.web.door import Keys, Visitor
 from worker.web.timeline import timeline
 from worker.web.views import (
     Record,
@@ -41,68 +39,44 @@ from worker.web.views import (
 
 # What the page is built from: the ledger's reading side, and ports for everything that it may not do itself.
 #
-# Deciding goes through `Decisions`, because only the wiring may open the ledger for writing; the rules in force are
+# Deciding goes through ``decide``, because only the wiring may open the ledger for writing; the rules in force are
 # asked of the daemon through a function, and so is the sign of life of its loop. The page cannot reach the service:
 # nothing in here could.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """An operator's word: why, who it was, and the most that a write may spend which this operator approves; None: any
-    amount."""
+class Act:
+    """What a form asks for: approve, reject, applied, not_applied, halt or resume. ``ids`` are writes; ``up_to`` bounds
+    the writes of a whole ``rule`` to those that stood on the page. A halt without a partner or rule is of every one,
+    and without ``lasting`` until it is resumed."""
 
-    because: str
-    by: str
-    up_to: float | None = None
-
-
-class NotAllowed(WorkerError):
-    """Somebody is known, and may not do this."""
-
-
-class Decisions(Protocol):
-    """An operator's decisions, as the commands make them. Each returns what it did in words, or raises `WorkerError`
-    with nothing changed."""
-
-    def approve(self, ids: Sequence[int], said: Said) -> tuple[str, ...]: ...
-    def reject(self, ids: Sequence[int], said: Said) -> tuple[str, ...]: ...
-    def resolve(self, ids: Sequence[int], said: Said, *, applied: bool) -> tuple[str, ...]: ...
-    def waiting_of(self, rule: str, *, up_to: int) -> tuple[int, ...]:
-        """The waiting writes of a rule whose number is not above ``up_to``: what a person has seen, and no more."""
-        ...
-
-    def halt(self, said: Said, *, partner: str, rule: str, lasting: timedelta | None) -> tuple[str, ...]:
-        """An empty partner or rule means every one."""
-        ...
-
-    def resume(self, said: Said, *, partner: str, rule: str) -> tuple[str, ...]: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """The answer to a scrape."""
-
-    body: bytes
-    media_type: str
+    what: str
+    ids: tuple[int, ...] = ()
+    rule: str = ""
+    partner: str = ""
+    up_to: int = 0
+    lasting: timedelta | None = None
+    because: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageParts:
-    """``rules`` are the texts of those ``in_force``. ``entropy`` draws a secret text. ``silence`` tells for how long,
+    """``decide`` does what a form asks for and says what was done, or raises `WorkerError` with nothing changed.
+    ``rules`` are the texts of those ``in_force``. ``entropy`` draws a secret text. ``silence`` tells for how long,
     in seconds, the daemon's loop has not moved. ``interval`` is the time between two looks. ``measured`` answers
     Prometheus. ``amiss`` says, as `status` does, what is wrong with the ledger as it lies there; None where nothing
     is. ``deciding``: what of the config deciding needs. ``keys`` are those of now; ``refused`` is told of each wrong
     sign-in: from where, as whom, how manieth."""
 
     ledger: LedgerBrowser
-    decisions: Decisions
+    decide: Callable[[Act, Visitor], Sequence[str]]
     rules: Callable[[], RulesShown]
     in_force: Callable[[], RuleSet]
     clock: Clock
     entropy: Callable[[], str]
     silence: Callable[[], float]
     interval: timedelta
-    measured: Callable[[], Measured]
+    measured: Callable[[], bytes]
     amiss: Callable[[], str | None]
     deciding: Settings = field(default_factory=Settings)
     keys: Callable[[], Keys] = Keys
