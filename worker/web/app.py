@@ -33,7 +33,7 @@ from worker.model.records import KINDS, REASONS
 from worker.rules.durations import parse_duration
 from worker.web.door import FORM_COOKIE, Door, Forms, Visitor, cookie_of
 from worker.web.pages import PAGES, Act, Asking, NoSuchPage, PageParts, Samples, Shown, link
-from worker.web.views import day_and_time, log_asked
+from worker.web.views import day_and_time, iso, log_asked, request_id, spelled, tone_of
 from worker.writes.life import MOVES
 
 T = TypeVar("T")
@@ -236,10 +236,8 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["when"] = day_and_time
-    made.globals.update(
-        link=link, kinds=sorted(KINDS), reasons=sorted(REASONS), states=list(MOVES), version=__version__
-    )
+    made.filters.update(when=day_and_time, iso=iso, tone=tone_of, spelled=spelled, request_id=request_id)
+    made.globals.update(link=link, kinds=KINDS, reasons=REASONS, states=list(MOVES), version=__version__)
     for name in made.list_templates(("html",)):
         made.get_template(name)  # compiled at the start, so that the first page is as quick as any other
     return made

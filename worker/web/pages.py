@@ -22,18 +22,15 @@ from worker.web.timeline import timeline
 from worker.web.views import (
     Record,
     RulesShown,
-    WriteRow,
+    WriteShown,
     ago,
     answers,
     bursts,
     iso,
     lasting,
     log_asked,
-    row_of,
     spelled,
     title_of,
-    tone_of,
-    write_row,
     writes_asked,
 )
 
@@ -261,8 +258,8 @@ def now_page(asking: Asking) -> Shown:
     silent = None if status is None else now - status.seen_at
     partners = body.get("partners")
     values = {
-        "bursts": bursts(_rows(ledger.writes_in(FOR_A_PERSON, DECISIONS), asking)),
-        "counts": [(state, count, tone_of(state)) for state, count in counts.items()],
+        "bursts": bursts(_shown_writes(ledger.writes_in(FOR_A_PERSON, DECISIONS), asking)),
+        "counts": counts,
         "decisions_left": max(0, sum(counts.get(state, 0) for state in FOR_A_PERSON) - DECISIONS),
         "status": status,
         "cycle_ms": body.get("cycle_ms"),
@@ -282,11 +279,10 @@ def log_page(asking: Asking) -> Shown:
     """The action log, newest first, narrowed by the address."""
     asked = log_asked(asking.query, asking.now)
     records = list(told(asking.ledger, asking.ledger.newest(asked.wanted, RECORDS + 1)))
-    rows = [row_of(record) for record in records[:RECORDS]]
     values = {
         "asked": asked,
-        "rows": rows,
-        "older": asked.query(before=rows[-1].seq) if len(records) > RECORDS else "",
+        "rows": records[:RECORDS],
+        "older": asked.query(before=records[RECORDS - 1]["seq"]) if len(records) > RECORDS else "",
         "partners": asking.ledger.partners(),
         "rules": asking.ledger.rule_ids(),
         "ago": _ago(asking.now),
@@ -300,7 +296,7 @@ def writes_page(asking: Asking) -> Shown:
     found = asking.ledger.newest_writes(asked.wanted, WRITES + 1)
     values = {
         "asked": asked,
-        "writes": _rows(found[:WRITES], asking),
+        "writes": _shown_writes(found[:WRITES], asking),
         "older": asked.query(before=found[WRITES - 1].id) if len(found) > WRITES else "",
         "partners": asking.ledger.partners(),
         "rules": asking.ledger.rule_ids(),
@@ -320,12 +316,10 @@ def write_page(asking: Asking) -> Shown:
     firing = asking.ledger.newest(
         RecordFilter(partner=write.key.partner, event=write.key.event, rule=write.key.rule, kind="fired"), FOUND
     )
-    fired = [row_of(one) for one in firing if one.get("episode") == write.key.episode]
     values = {
-        "write": _rows([write], asking)[0],
-        "rows": [row_of(record) for record in records],
-        "fired": fired[0] if fired else None,
-        "target": write.intent.target,
+        "one": _shown_writes([write], asking)[0],
+        "rows": records,
+        "fired": next((one for one in firing if one.get("episode") == write.key.episode), None),
         "ago": _ago(asking.now),
     }
     return Shown(template="write.html", title=f"Write {number}", values=values)
@@ -352,8 +346,8 @@ def event_page(asking: Asking) -> Shown:
         "whys": why_of(asking.ledger, _question(asking, partner, event)),
         "answers": answers(records),
         "timeline": timeline(records, asking.now),
-        "writes": _rows(writes, asking),
-        "rows": [row_of(record) for record in newest[:RECORDS]],
+        "writes": _shown_writes(writes, asking),
+        "rows": newest[:RECORDS],
         "more": len(newest) > RECORDS,
         "ago": _ago(asking.now),
     }
@@ -395,8 +389,8 @@ def rule_page(asking: Asking) -> Shown:
         "rule": rule,
         "shown": shown.rules.get(rule),
         "same": shown.same_as_files,
-        "firings": [row_of(record) for record in firings],
-        "counts": [(state, count, tone_of(state)) for state, count in counts.items()],
+        "firings": firings,
+        "counts": counts,
         "memories": asking.ledger.memories_of(rule, MEMORIES),
         "halts": [halt for halt in asking.ledger.halts(asking.now) if halt.rule == rule],
         "memories_max": MEMORIES,
@@ -442,10 +436,10 @@ def _question(asking: Asking, partner: str, event: str) -> Question:
     )
 
 
-def _rows(writes: Iterable[Write], asking: Asking) -> list[WriteRow]:
+def _shown_writes(writes: Iterable[Write], asking: Asking) -> list[WriteShown]:
     """Writes as they are shown, by the halts of this moment."""
     halts = asking.ledger.halts(asking.now)
-    return [write_row(as_of_now(one, halts), wanted_of(asking.ledger, one)) for one in writes]
+    return [WriteShown(write=as_of_now(one, halts), wanted=wanted_of(asking.ledger, one)) for one in writes]
 
 
 def _recent(ledger: LedgerBrowser) -> list[dict[str, object]]:
@@ -463,7 +457,7 @@ def _said(record: Record, ledger: LedgerBrowser, title: str) -> dict[str, object
     """An event's last record with, where there is one, the newest word on whose doing it was."""
     found = ledger.newest(RecordFilter(partner=str(record["partner"]), event=str(record["event"])), FOUND)
     changed = answers(list(told(ledger, found[::-1])))
-    return {"row": row_of(record), "answer": changed[0] if changed else None, "title": title}
+    return {"row": record, "answer": changed[0] if changed else None, "title": title}
 
 
 def _partner(name: str, said: Json, asking: Asking) -> dict[str, object]:

@@ -8,8 +8,9 @@ HTML, and everything that came from outside stays plain text.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Generic, TypeVar
 from urllib.parse import urlencode
 
 from worker.engine.whose import field_change
@@ -84,11 +85,15 @@ LOG_KEYS = ("partner", "event", "rule", "write", "kind", "reason", "since", "unt
 WRITES_KEYS = ("state", "partner", "event", "rule")
 
 
+W = TypeVar("W", RecordFilter, WriteFilter)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """The filters of an address: as given, and what of them could not be understood."""
+class Filters(Generic[W]):
+    """The filters of an address: as given, what they mean, and what of them could not be understood."""
 
     given: Mapping[str, str]
+    wanted: W
     problems: tuple[str, ...] = ()
 
     def query(self, **changes: object) -> str:
@@ -97,21 +102,7 @@ class Asked:
         return urlencode({name: value for name, value in merged.items() if value})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogAsked(Asked):
-    """Which records are asked for."""
-
-    wanted: RecordFilter = field(default_factory=RecordFilter)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WritesAsked(Asked):
-    """Which writes are asked for."""
-
-    wanted: WriteFilter = field(default_factory=WriteFilter)
-
-
-def log_asked(query: Mapping[str, str], now: datetime) -> LogAsked:
+def log_asked(query: Mapping[str, str], now: datetime) -> Filters[RecordFilter]:
     """The filters of the log's address. ``since`` and ``until`` are times, or how long ago: ``2h``."""
     given = {name: query[name].strip()[:TEXT_MAX] for name in LOG_KEYS if query.get(name, "").strip()}
     problems: list[str] = []
@@ -129,10 +120,10 @@ def log_asked(query: Mapping[str, str], now: datetime) -> LogAsked:
         until=_moment(given.get("until"), now, "until", problems),
         before_seq=_number(query.get("before") or None, "before", problems),
     )
-    return LogAsked(given=given, problems=tuple(problems), wanted=wanted)
+    return Filters(given=given, problems=tuple(problems), wanted=wanted)
 
 
-def writes_asked(query: Mapping[str, str]) -> WritesAsked:
+def writes_asked(query: Mapping[str, str]) -> Filters[WriteFilter]:
     """The filters of the address of the list of writes."""
     given = {name: query[name].strip()[:TEXT_MAX] for name in WRITES_KEYS if query.get(name, "").strip()}
     problems: list[str] = []
@@ -146,7 +137,7 @@ def writes_asked(query: Mapping[str, str]) -> WritesAsked:
         rule=given.get("rule"),
         before_id=_number(query.get("before") or None, "before", problems),
     )
-    return WritesAsked(given=given, problems=tuple(problems), wanted=wanted)
+    return Filters(given=given, problems=tuple(problems), wanted=wanted)
 
 
 def _number(text: str | None, name: str, problems: list[str]) -> int | None:
@@ -182,51 +173,9 @@ TONES: Mapping[str, str] = {
     **dict.fromkeys(("sending", "applied", "planned", "fired", "resolved", "again", "undone"), "busy"),
 }
 """How a kind or a state is coloured; whatever is not here is quiet. The word itself is always shown too."""
-DETAILS = ("request", "response", "evidence", "before", "facts")
 LET_GO = "let go: "
 """Before a person's words where a write was approved, which is said otherwise here."""
 _UNITS = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Detail:
-    """One part of a record that is more than a word, as JSON text."""
-
-    name: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One record of the action log. Ids are empty texts, and numbers 0, where the record has none."""
-
-    seq: int
-    at: str
-    kind: str
-    tone: str
-    reason: str
-    why: str
-    partner: str
-    event: str
-    rule: str
-    write: int
-    attempt: int
-    action: str
-    by: str
-    request_id: str
-    details: tuple[Detail, ...]
-    hash: str
-    prev: str
-
-    @property
-    def about_kind(self) -> str:
-        """What the kind means."""
-        return KINDS.get(self.kind, "")
-
-    @property
-    def about_reason(self) -> str:
-        """What the reason means; empty without one."""
-        return REASONS.get(self.reason, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,30 +198,11 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteRow:
-    """One write, as lists show it."""
+class WriteShown:
+    """A write with what it does and spends."""
 
-    id: int
-    state: str
-    tone: str
-    reason: str
-    about_reason: str
-    partner: str
-    event: str
-    rule: str
-    rules: tuple[str, ...]
-    action: str
+    write: Write
     wanted: Wanted
-    attempt: int
-    planned_at: str
-    changed_at: str
-    held_by: str
-    held_until: str
-    confirmed_by: str
-    before: str
-    why: str
-    spends: bool
-    final: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,77 +211,18 @@ class Burst:
 
     rule: str
     state: str
-    writes: tuple[WriteRow, ...]
-    total: int
+    writes: tuple[WriteShown, ...]
     spends: str
 
 
-def row_of(record: Record) -> Row:
-    """A record as it is shown."""
-    kind = _text(record.get("kind"))
-    details = tuple(Detail(name=name, text=spelled(record[name])) for name in DETAILS if record.get(name) is not None)
-    return Row(
-        seq=_count(record.get("seq")),
-        at=_text(record.get("at")),
-        kind=kind,
-        tone=tone_of(kind),
-        reason=_text(record.get("reason")),
-        why=_text(record.get("why")),
-        partner=_text(record.get("partner")),
-        event=_text(record.get("event")),
-        rule=_text(record.get("rule")),
-        write=_count(record.get("write")),
-        attempt=_count(record.get("attempt")),
-        action=_text(record.get("action")),
-        by=_text(record.get("by")),
-        request_id=_request_id(record),
-        details=details,
-        hash=_text(record.get("hash")),
-        prev=_text(record.get("prev")),
-    )
-
-
-def write_row(write: Write, wanted: Wanted) -> WriteRow:
-    """A write as it is shown, with what it does and spends."""
-    return WriteRow(
-        id=write.id,
-        state=write.state,
-        tone=tone_of(write.state),
-        reason=write.reason,
-        about_reason=REASONS.get(write.reason, ""),
-        partner=write.key.partner,
-        event=write.key.event,
-        rule=write.key.rule,
-        rules=tuple(rule for rule in write.rules if rule != write.key.rule),
-        action=write.intent.action,
-        wanted=wanted,
-        attempt=write.attempt,
-        planned_at=iso(write.planned_at),
-        changed_at=iso(write.changed_at),
-        held_by=write.held_by or "",
-        held_until=iso(write.held_until) if write.held_until is not None else "",
-        confirmed_by=write.confirmed_by or "",
-        before=spelled(write.before) if write.before_known else "",
-        why=write.why,
-        spends=write.intent.spends,
-        final=write.final,
-    )
-
-
-def bursts(writes: Iterable[WriteRow]) -> tuple[Burst, ...]:
+def bursts(writes: Iterable[WriteShown]) -> tuple[Burst, ...]:
     """What a person must decide: first what needs a person, then what waits, each rule's writes together."""
-    found: dict[tuple[str, str], list[WriteRow]] = {}
-    for write in writes:
-        found.setdefault((write.state, write.rule), []).append(write)
-    ordered = sorted(found.items(), key=lambda item: (item[0][0] != "needs_human", item[1][0].changed_at))
+    found: dict[tuple[str, str], list[WriteShown]] = {}
+    for one in writes:
+        found.setdefault((one.write.state, one.write.key.rule), []).append(one)
+    ordered = sorted(found.items(), key=lambda item: (item[0][0] != "needs_human", item[1][0].write.changed_at))
     return tuple(
-        Burst(
-            rule=rule,
-            state=state,
-            writes=tuple(together),
-            total=len(together),
-            spends=in_all(one.wanted for one in together),
-        )
+        Burst(rule=rule, state=state, writes=tuple(together), spends=in_all(one.wanted for one in together))
         for (state, rule), together in ordered
     )
 
@@ -418,25 +289,20 @@ def spelled(value: Json) -> str:
     return short if len(short) <= 90 else json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def iso(at: datetime) -> str:
+def iso(at: datetime | str) -> str:
     """A time as records spell it."""
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return at if isinstance(at, str) else at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def day_and_time(text: str) -> str:
-    """``2026-01-31 12:00:05`` of a record's time."""
-    return text[:19].replace("T", " ")
+def day_and_time(at: datetime | str) -> str:
+    """``2026-01-31 12:00:05``, which is UTC as all of them."""
+    return iso(at)[:19].replace("T", " ")
 
 
-def ago(text: str, now: datetime) -> str:
-    """How long ago a record's time is, in one unit; what lies ahead says so."""
-    try:
-        seconds = (now - datetime.fromisoformat(text)).total_seconds()
-    except ValueError:
-        return ""
-    return (
-        lasting(timedelta(seconds=seconds)) + " ago" if seconds >= 0 else "in " + lasting(timedelta(seconds=-seconds))
-    )
+def ago(at: datetime | str, now: datetime) -> str:
+    """How long ago a time is, in one unit; what lies ahead says so."""
+    passed = now - datetime.fromisoformat(iso(at))
+    return f"{lasting(passed)} ago" if passed >= timedelta(0) else f"in {lasting(-passed)}"
 
 
 def lasting(length: timedelta) -> str:
@@ -472,7 +338,8 @@ def _because(earlier: Sequence[Record], cause: Record) -> str:
     return _text(cause.get("why"))
 
 
-def _request_id(record: Record) -> str:
+def request_id(record: Record) -> str:
+    """By which id the service knows the request that a record tells of; empty without one."""
     for name in ("response", "evidence"):
         part = record.get(name)
         if isinstance(part, Mapping) and part.get("x_request_id"):
