@@ -187,7 +187,7 @@ def test_every_figure_of_the_table_is_measured(shown: Scene) -> None:
 
 
 STEPS_A_RECORD, STEPS_OF_CHARTS = 8, 25
-"""What a record more may cost a page. Charts cost more, and are counted once a minute."""
+"""What a record more may cost a page. Charts cost more: they count what is drawn of every write."""
 EVERY_PAGE = (
     "/",
     "/log",

@@ -26,7 +26,7 @@ from worker.system import SystemClock, secret_text, utc_now
 from worker.web.app import application
 from worker.web.door import NOBODY, SECRET_LENGTH_MIN, WRONG_MAX, Key, Keys, Visitor, digest
 from worker.web.metrics import Meter
-from worker.web.pages import EVERY, Act, PageParts, Samples
+from worker.web.pages import Act, PageParts, Samples
 from worker.web.server import PageServer
 from worker.web.views import RuleShown, RulesShown, cut
 
@@ -157,7 +157,7 @@ class Page:
             async def sampling() -> None:
                 while True:
                     samples.take(ledger, clock.now())
-                    await clock.sleep(EVERY.total_seconds())
+                    await clock.sleep(Samples.EVERY.total_seconds())
 
             def failed(error: BaseException) -> None:
                 logger().warning("page_failed", error=repr(error))

@@ -10,7 +10,7 @@ from math import ceil, log10
 
 from worker.model.facts import Json, PartnerId
 from worker.model.writes import Outcomes, Settled
-from worker.web.views import day_and_time, iso, lasting, tone_of
+from worker.web.views import day_and_time, lasting, tone_of
 
 WIDTH, HEIGHT = 860.0, 230.0
 LEFT, RIGHT, TOP, BOTTOM = 52.0, 12.0, 14.0, 30.0
@@ -47,38 +47,22 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """A word on an axis."""
-
-    at: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Legend:
-    """What a colour stands for."""
-
-    tone: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A drawn chart and its numbers: ``head`` and ``rows`` are the table below it."""
+    """A drawn chart and its numbers: ``head`` and ``rows`` are the table below it. ``across`` and ``up``: places on
+    the axes and the words there; ``legend``: tones and what they stand for."""
 
     title: str
     note: str
     bars: tuple[Bar, ...] = ()
     lines: tuple[Line, ...] = ()
-    across: tuple[Mark, ...] = ()
-    up: tuple[Mark, ...] = ()
-    legend: tuple[Legend, ...] = ()
+    across: tuple[tuple[float, str], ...] = ()
+    up: tuple[tuple[float, str], ...] = ()
+    legend: tuple[tuple[str, str], ...] = ()
     head: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     width: float = WIDTH
     height: float = HEIGHT
     left: float = LEFT
-    floor: float = HEIGHT - BOTTOM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,114 +77,93 @@ class Sample:
 
 def writes_a_day(counts: Iterable[Outcomes], today: date, days: int) -> Chart:
     """A bar for each day, cut by where the writes that last changed on it stand now."""
-    first = today - timedelta(days=days - 1)
-    names = [(first + timedelta(days=number)).isoformat() for number in range(days)]
-    table: dict[str, dict[str, int]] = {name: dict.fromkeys(GROUPS, 0) for name in names}
+    table = {day: dict.fromkeys(GROUPS, 0) for day in _days(today, days)}
+    group_of = {state: group for group, states in GROUPS.items() for state in states}
     for one in counts:
-        group = next((name for name, states in GROUPS.items() if one.state in states), None)
-        if group is not None and one.day in table:
-            table[one.day][group] += one.count
-    highest = _round_up(max((sum(parts.values()) for parts in table.values()), default=0))
+        if one.state in group_of and one.day in table:
+            table[one.day][group_of[one.state]] += one.count
+    highest = _round_up(max(sum(parts.values()) for parts in table.values()))
     step = (WIDTH - LEFT - RIGHT) / days
     bars: list[Bar] = []
-    for place, name in enumerate(names):
+    for place, (day, parts) in enumerate(table.items()):
         top = HEIGHT - BOTTOM
-        for group, count in table[name].items():
+        for group, count in parts.items():
             if count:
                 height = _height(count, highest)
                 top -= height
-                x = round(LEFT + place * step + 1, 1)
-                label = f"{name}: {count} {group}"
+                x, label = round(LEFT + place * step + 1, 1), f"{day}: {count} {group}"
                 bars.append(Bar(x=x, y=top, width=round(step - 2, 1), height=height, tone=_tone(group), label=label))
     return Chart(
         title="Writes a day",
         note="by the day of their last change (UTC), and where they stand now",
         bars=tuple(bars),
-        across=tuple(Mark(at=LEFT + (place + 0.5) * step, text=names[place][5:]) for place in range(0, days, 5)),
+        across=_across(list(table)),
         up=_up(highest),
-        legend=tuple(Legend(tone=_tone(group), text=group) for group in GROUPS),
+        legend=tuple((_tone(group), group) for group in GROUPS),
         head=("day", *GROUPS),
-        rows=tuple(
-            (name, *(str(count) for count in table[name].values()))
-            for name in reversed(names)
-            if any(table[name].values())
-        ),
+        rows=tuple((day, *map(str, parts.values())) for day, parts in reversed(table.items()) if any(parts.values())),
     )
 
 
 def time_to_confirmed(settled: Sequence[Settled], today: date, days: int) -> Chart:
     """For each day the middle and the slow end of the time from the look that fired to the proof."""
-    by_day = {one.day: one for one in settled}
-    first = today - timedelta(days=days - 1)
-    names = [(first + timedelta(days=number)).isoformat() for number in range(days)]
-    found = [by_day[name] for name in names if name in by_day]
-    rows = [(one.day, one.count, one.middle_s, one.slow_s) for one in found]
-    highest = _round_up(max((slow for *_, slow in rows), default=0))
+    names = _days(today, days)
+    found = sorted((one for one in settled if one.day in names), key=lambda one: one.day)
+    highest = _round_up(max((one.slow_s for one in found), default=0))
     step = (WIDTH - LEFT - RIGHT) / days
     bars: list[Bar] = []
-    for name, count, middle, slow in rows:
-        x = LEFT + names.index(name) * step
-        for tone, seconds, at, share in (("quiet", slow, x + 1, 1.0), ("good", middle, x + 1 + step * 0.2, 0.6)):
+    for one in found:
+        x = LEFT + names.index(one.day) * step + 1
+        for tone, seconds, at, share, which in (
+            ("quiet", one.slow_s, x, 1.0, "95 of 100 within"),
+            ("good", one.middle_s, x + step * 0.2, 0.6, "half of them within"),
+        ):
             height = max(1.5, _height(seconds, highest))
-            which = "half of them within" if tone == "good" else "95 of 100 within"
-            label = f"{name}: {which} {_span(seconds)} ({count} writes)"
-            width = round((step - 2) * share, 1)
-            y = round(HEIGHT - BOTTOM - height, 1)
+            width, y = round((step - 2) * share, 1), round(HEIGHT - BOTTOM - height, 1)
+            label = f"{one.day}: {which} {_span(seconds)} ({one.count} writes)"
             bars.append(Bar(x=round(at, 1), y=y, width=width, height=height, tone=tone, label=label))
     return Chart(
         title="From the change seen to confirmed",
         note="seconds from the look at which the rule fired to the read, answer or person that confirmed the write",
         bars=tuple(bars),
-        across=tuple(Mark(at=LEFT + (place + 0.5) * step, text=names[place][5:]) for place in range(0, days, 5)),
+        across=_across(names),
         up=_up(highest),
-        legend=(Legend(tone="good", text="half within"), Legend(tone="quiet", text="95 of 100 within")),
+        legend=(("good", "half within"), ("quiet", "95 of 100 within")),
         head=("day", "writes", "half within", "95 of 100 within"),
-        rows=tuple((name, str(count), _span(middle), _span(slow)) for name, count, middle, slow in reversed(rows)),
+        rows=tuple((one.day, str(one.count), _span(one.middle_s), _span(one.slow_s)) for one in reversed(found)),
     )
 
 
 def budget_used(samples: Sequence[Sample]) -> Chart:
     """A line for each partner: requests of the last minute, and the budget they had."""
-    partners = sorted({one.partner for one in samples})
-    head = ("time", "partner", "used in a minute", "budget")
+    title, head = "Request budget used", ("time", "partner", "used in a minute", "budget")
     note = "requests per minute, as the daemon said it; kept for as long as this process runs"
     if len({one.at for one in samples}) < 2:
-        return Chart(title="Request budget used", note=note, head=head)
+        return Chart(title=title, note=note, head=head)
     first, last = min(one.at for one in samples), max(one.at for one in samples)
     highest = _round_up(max(max(one.used, one.budget) for one in samples))
-    whole = (last - first).total_seconds()
 
-    def point(one: Sample, value: float) -> str:
-        x = LEFT + (WIDTH - LEFT - RIGHT) * (one.at - first).total_seconds() / whole
-        return f"{x:.1f},{HEIGHT - BOTTOM - _height(value, highest):.1f}"
+    def points(values: Iterable[tuple[datetime, float]]) -> str:
+        places = ((LEFT + (WIDTH - LEFT - RIGHT) * ((at - first) / (last - first)), value) for at, value in values)
+        return " ".join(f"{x:.1f},{HEIGHT - BOTTOM - _height(value, highest):.1f}" for x, value in places)
 
+    tones = {partner: f"value{number % 4}" for number, partner in enumerate(sorted({one.partner for one in samples}))}
     lines: list[Line] = []
-    for number, partner in enumerate(partners):
+    for partner, tone in tones.items():
         mine = [one for one in samples if one.partner == partner]
-        tone = f"value{number % 4}"
-        lines.append(Line(points=" ".join(point(one, one.used) for one in mine), tone=tone, name=f"{partner}: used"))
-        lines.append(
-            Line(points=" ".join(point(one, one.budget) for one in mine), tone="limit", name=f"{partner}: budget")
-        )
-    marks = (
-        Mark(at=LEFT, text=day_and_time(iso(first))[11:]),
-        Mark(at=WIDTH - RIGHT - 24, text=day_and_time(iso(last))[11:]),
-    )
-    newest = {one.partner: one for one in samples}
+        used, budget = points((one.at, one.used) for one in mine), points((one.at, one.budget) for one in mine)
+        lines.append(Line(points=used, tone=tone, name=f"{partner}: used"))
+        lines.append(Line(points=budget, tone="limit", name=f"{partner}: budget"))
+    newest = {one.partner: one for one in samples}.values()
     return Chart(
-        title="Request budget used",
+        title=title,
         note=note,
         lines=tuple(lines),
-        across=marks,
+        across=((LEFT, day_and_time(first)[11:]), (WIDTH - RIGHT - 24, day_and_time(last)[11:])),
         up=_up(highest),
-        legend=(
-            *(Legend(tone=f"value{number % 4}", text=partner) for number, partner in enumerate(partners)),
-            Legend(tone="limit", text="budget"),
-        ),
+        legend=(*((tone, partner) for partner, tone in tones.items()), ("limit", "budget")),
         head=head,
-        rows=tuple(
-            (day_and_time(iso(one.at)), one.partner, f"{one.used:g}", f"{one.budget:g}") for one in newest.values()
-        ),
+        rows=tuple((day_and_time(one.at), one.partner, f"{one.used:g}", f"{one.budget:g}") for one in newest),
     )
 
 
@@ -231,11 +194,20 @@ def _height(value: float, highest: float) -> float:
     return round((HEIGHT - TOP - BOTTOM) * value / highest, 1)
 
 
-def _up(highest: float) -> tuple[Mark, ...]:
-    return tuple(
-        Mark(at=round(HEIGHT - BOTTOM - _height(highest * part / 4, highest), 1), text=f"{highest * part / 4:g}")
-        for part in range(5)
-    )
+def _days(today: date, days: int) -> list[str]:
+    """The last days, the oldest first."""
+    return [(today - timedelta(days=before)).isoformat() for before in reversed(range(days))]
+
+
+def _across(days: Sequence[str]) -> tuple[tuple[float, str], ...]:
+    """Every fifth day has its name in the middle below its bar."""
+    step = (WIDTH - LEFT - RIGHT) / len(days)
+    return tuple((LEFT + (place + 0.5) * step, days[place][5:]) for place in range(0, len(days), 5))
+
+
+def _up(highest: float) -> tuple[tuple[float, str], ...]:
+    values = [highest * part / 4 for part in range(5)]
+    return tuple((round(HEIGHT - BOTTOM - _height(value, highest), 1), f"{value:g}") for value in values)
 
 
 def _round_up(value: float) -> float:

@@ -14,7 +14,7 @@ from worker.ledger.browsing import LedgerBrowser
 from worker.model.exchange import Clock
 from worker.model.facts import EventId, Json, PartnerId, WriteId
 from worker.model.rules import RuleSet
-from worker.model.writes import Outcomes, RecordFilter, Settled, State, Write, WriteFilter
+from worker.model.writes import RecordFilter, State, Write, WriteFilter
 from worker.rules.explain import Explained
 from worker.web.charts import Sample, budget_used, samples_of, time_to_confirmed, writes_a_day
 from worker.web.door import Keys, Visitor
@@ -80,38 +80,23 @@ class PageParts:
     refused: Callable[[str, str, int], None] = lambda _place, _name, _count: None
 
 
-# The budget's last hours, kept in memory: one sample a while of what the daemon says of itself in the ledger.
-#
-# Prometheus keeps the long history; this is for those who have none, and it is gone with the process.
-
-EVERY = timedelta(seconds=20)
-KEPT = timedelta(hours=6)
-SAMPLES_MAX = 20_000
-COUNTED_FOR = timedelta(minutes=1)
-Counted = tuple[tuple[Outcomes, ...], tuple[Settled, ...]]
-
-
 class Samples:
-    """A bounded history. One thread takes samples, others look at them."""
+    """The budget's last hours, kept in memory for those who have no Prometheus, and gone with the process: one sample a
+    while of what the daemon says of itself in the ledger. One thread takes them, others look at them."""
+
+    EVERY = timedelta(seconds=20)
+    KEPT = timedelta(hours=6)
 
     def __init__(self) -> None:
-        self._kept: deque[Sample] = deque(maxlen=SAMPLES_MAX)
-        self._counted: tuple[datetime, Counted] | None = None
+        self._kept: deque[Sample] = deque(maxlen=20_000)
 
     def take(self, ledger: LedgerBrowser, now: datetime) -> None:
         """Keeps what the ledger says now."""
         status = ledger.status()
-        if status is None:
-            return
-        self._kept.extend(samples_of(status.body, now))
-        while self._kept and now - self._kept[0].at > KEPT:
+        if status is not None:
+            self._kept.extend(samples_of(status.body, now))
+        while self._kept and now - self._kept[0].at > self.KEPT:
             self._kept.popleft()
-
-    def counted(self, ledger: LedgerBrowser, now: datetime, since: datetime) -> Counted:
-        """The counts of weeks, which change slowly and take a walk over every write: made anew once a minute."""
-        if self._counted is None or now - self._counted[0] >= COUNTED_FOR:
-            self._counted = (now, (ledger.daily(since), ledger.settled(since)))
-        return self._counted[1]
 
     def all(self) -> Sequence[Sample]:
         """Every sample, oldest first."""
@@ -256,18 +241,19 @@ def now_page(asking: Asking) -> Shown:
     body: Mapping[str, Json] = {} if status is None else status.body
     counts = ledger.state_counts()
     silent = None if status is None else now - status.seen_at
-    partners = body.get("partners")
+    rules, said_of = body.get("rules"), body.get("partners")
+    partners: Mapping[str, Json] = said_of if isinstance(said_of, dict) else {}
     values = {
         "bursts": bursts(_shown_writes(ledger.writes_in(FOR_A_PERSON, DECISIONS), asking)),
         "counts": counts,
         "decisions_left": max(0, sum(counts.get(state, 0) for state in FOR_A_PERSON) - DECISIONS),
         "status": status,
         "cycle_ms": body.get("cycle_ms"),
-        "rules_state": body.get("rules") if isinstance(body.get("rules"), Mapping) else {},
+        "rules_state": rules if isinstance(rules, Mapping) else {},
         "unreachable": body.get("unreachable"),
         "amiss": asking.parts.amiss(),
         "silent": lasting(silent) if silent is not None and silent > 20 * asking.parts.interval else "",
-        "partners": [_partner(name, said, asking) for name, said in _items(partners)],
+        "partners": [_partner(name, said, asking) for name, said in sorted(partners.items())],
         "halts": ledger.halts(now),
         "recent": _recent(ledger),
         "ago": _ago(now),
@@ -308,7 +294,7 @@ def writes_page(asking: Asking) -> Shown:
 def write_page(asking: Asking) -> Shown:
     """One write's life."""
     text = asking.one("id")
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
+    number = _number(text)
     write = asking.ledger.write(WriteId(number))
     if write is None:
         raise NoSuchPage(f"There is no write {text or 'without a number'}.")
@@ -357,7 +343,7 @@ def event_page(asking: Asking) -> Shown:
 def search_page(asking: Asking) -> Shown:
     """Events whose id or title contains what was typed; a number is also a write."""
     text = asking.one("event")
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
+    number = _number(text)
     found = asking.ledger.events_like(text, FOUND) if text else ()
     values = {
         "text": text,
@@ -403,10 +389,9 @@ def charts_page(asking: Asking) -> Shown:
     """Three pictures of the last weeks and hours."""
     today = asking.now.date()
     since = asking.now - timedelta(days=DAYS)
-    daily, settled = asking.samples.counted(asking.ledger, asking.now, since)
     charts = (
-        writes_a_day(daily, today, DAYS),
-        time_to_confirmed(settled, today, DAYS),
+        writes_a_day(asking.ledger.daily(since), today, DAYS),
+        time_to_confirmed(asking.ledger.settled(since), today, DAYS),
         budget_used(asking.samples.all()),
     )
     return Shown(template="charts.html", title="Charts", values={"charts": charts, "days": DAYS})
@@ -477,9 +462,10 @@ def _partner(name: str, said: Json, asking: Asking) -> dict[str, object]:
     }
 
 
-def _items(partners: Json) -> list[tuple[str, Json]]:
-    return sorted(partners.items()) if isinstance(partners, dict) else []
+def _number(text: str) -> int:
+    """The number that was typed; 0, which no write has, for any other text."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
 
 
-def _ago(now: datetime) -> Callable[[str], str]:
-    return lambda text: ago(text, now)
+def _ago(now: datetime) -> Callable[[datetime | str], str]:
+    return lambda at: ago(at, now)

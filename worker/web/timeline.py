@@ -5,10 +5,11 @@ nothing did must both be readable, so each step is as wide as the logarithm of i
 words; the drawing is a template's, and the records in the table below the picture say the same in text.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import log1p
 from typing import Literal
 
@@ -33,11 +34,13 @@ LANES_MAX = 14
 """Of writes, the newest: more would be a wall."""
 
 Shape = Literal["dot", "ring", "tick", "diamond", "small"]
+_STATES = frozenset(KINDS) & (FINAL | {"planned", "waiting", "sending", "applied", "unknown", "needs_human"})
+_MARKS: Mapping[str, Shape] = {"sending": "tick", "evidence": "small", "held": "ring"}
 _EVIDENCE: Mapping[str, str] = {"there": "good", "not_there": "warn", "cannot_tell": "quiet"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class Moment:
     """Something that happened at one moment. ``label`` is shown by pointing at it."""
 
     x: float
@@ -48,13 +51,17 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Something that was so for a while. ``text`` is drawn where it fits."""
+    """Something that was so for a while; its text is drawn where it fits."""
 
     x: float
     width: float
     tone: str
-    text: str
     label: str
+
+    @property
+    def text(self) -> str:
+        """The label, or nothing where there is no room for it."""
+        return self.label if len(self.label) * LETTER + 10 <= self.width else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,39 +71,28 @@ class Lane:
     name: str
     kind: Literal["field", "rule", "write"]
     y: float
-    spans: tuple[Span, ...]
-    marks: tuple[Mark, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tick:
-    """A moment that is named on the axis."""
-
-    x: float
-    text: str
+    spans: Sequence[Span]
+    marks: Sequence[Moment]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """The whole picture. ``left_out``: how many older writes have no line."""
+    """The whole picture. ``ticks``: places on the axis and the times there; ``left_out``: how many older writes have no
+    line."""
 
     width: float
     height: float
     lanes: tuple[Lane, ...]
-    ticks: tuple[Tick, ...]
+    ticks: tuple[tuple[float, str], ...]
     left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """Where each moment stands. Texts of one width compare as their times do."""
+    """Where each moment stands, and where the picture ends. Texts of one width compare as their times do."""
 
     places: Mapping[str, float]
     end: float
-
-    def at(self, moment: str) -> float:
-        """The place of a record's time."""
-        return self.places[moment]
 
 
 def timeline(records: Sequence[Record], now: datetime) -> Timeline | None:
@@ -104,170 +100,128 @@ def timeline(records: Sequence[Record], now: datetime) -> Timeline | None:
     if not records:
         return None
     axis = _axis(sorted({_at(record) for record in records}), iso(now))
-    writes = _by(records, "write")
+    fields, rules, writes = _grouped(records)
     newest = sorted(writes, key=int)[-LANES_MAX:]
-    drawn = [
-        *(_field(name, changes, axis) for name, changes in _changes(records).items()),
-        *(_rule(name, found, axis) for name, found in _fired_or_held(records).items()),
-        *(_write(number, writes[number], axis) for number in newest),
-    ]
-    lanes = tuple(
-        Lane(name=lane.name, kind=lane.kind, y=TOP + LANE * place, spans=lane.spans, marks=lane.marks)
-        for place, lane in enumerate(drawn)
-    )
+    lanes: list[Lane] = []
+
+    def draw(kind: Literal["field", "rule", "write"], name: str, drawn: tuple[list[Span], list[Moment]]) -> None:
+        spans, marks = drawn
+        lanes.append(Lane(name=name, kind=kind, y=TOP + LANE * len(lanes), spans=spans, marks=marks))
+
+    for name, changes in fields.items():
+        draw("field", name.removeprefix("event."), _field(name, changes, axis))
+    for name, found in rules.items():
+        draw("rule", name, ([], [_mark(one, axis, "dot" if one["kind"] == "fired" else "ring") for one in found]))
+    for number in newest:
+        action = next((str(one["action"]) for one in writes[number] if one.get("action")), "")
+        draw("write", f"write {number}, {action}", _write(writes[number], axis))
     return Timeline(
         width=axis.end + RIGHT,
         height=TOP + LANE * len(lanes) + 10,
-        lanes=lanes,
+        lanes=tuple(lanes),
         ticks=_ticks(axis),
         left_out=len(writes) - len(newest),
     )
 
 
 def _axis(moments: Sequence[str], now: str) -> Axis:
-    ends = [*moments, max(now, moments[-1])]
-    steps = [STEP + STRETCH * log1p(_seconds(old, new)) for old, new in pairwise(ends)]
+    times = [datetime.fromisoformat(at) for at in (*moments, max(now, moments[-1]))]
+    steps = [STEP + STRETCH * log1p(max(0.0, (new - old).total_seconds())) for old, new in pairwise(times)]
     room = min(max(sum(steps), WIDTH_MIN - LEFT - RIGHT), WIDTH_MAX - LEFT - RIGHT)
-    scale = room / sum(steps)
-    places, x = {}, LEFT
-    for moment, step in zip(moments, steps, strict=True):
-        places[moment] = round(x, 1)
-        x += step * scale
-    return Axis(places=places, end=round(x, 1))
+    places = list(accumulate((step * room / sum(steps) for step in steps), initial=LEFT))
+    return Axis(places={at: round(x, 1) for at, x in zip(moments, places, strict=False)}, end=round(places[-1], 1))
 
 
-def _ticks(axis: Axis) -> tuple[Tick, ...]:
+def _ticks(axis: Axis) -> tuple[tuple[float, str], ...]:
     """The first moment and every later one that has room for its name; a new day says so."""
-    ticks: list[Tick] = []
+    ticks: list[tuple[float, str]] = []
     day = ""
     for moment, x in axis.places.items():
-        if ticks and x - ticks[-1].x < TICK_APART:
-            continue
-        text = day_and_time(moment)
-        ticks.append(Tick(x=x, text=text[5:] if text[:10] != day else text[11:]))
-        day = text[:10]
-    if not ticks or axis.end - ticks[-1].x >= TICK_APART:
-        ticks.append(Tick(x=axis.end, text="now"))
+        if not ticks or x - ticks[-1][0] >= TICK_APART:
+            text = day_and_time(moment)
+            ticks.append((x, text[5:] if text[:10] != day else text[11:]))
+            day = text[:10]
+    if axis.end - ticks[-1][0] >= TICK_APART:
+        ticks.append((axis.end, "now"))
     return tuple(ticks)
 
 
-def _field(name: str, changes: Sequence[Record], axis: Axis) -> Lane:
+def _grouped(records: Sequence[Record]) -> tuple[dict[str, list[Record]], ...]:
+    """The records by changed field, by the rule that fired or was held without a write, and by write."""
+    fields, rules, writes = defaultdict(list), defaultdict(list), defaultdict(list)
+    for record in records:
+        change = changed_field(record)
+        if change is not None:
+            fields[change[0]].append(record)
+        if record.get("write") is not None:
+            writes[str(record["write"])].append(record)
+        elif record.get("kind") in ("fired", "held") and record.get("rule") is not None:
+            rules[str(record["rule"])].append(record)
+    return dict(fields), dict(rules), dict(writes)
+
+
+def _field(name: str, changes: Sequence[Record], axis: Axis) -> tuple[list[Span], list[Moment]]:
     """A field's values one after another, and a mark where it changed: filled where it was the worker's doing."""
     spans: list[Span] = []
-    marks: list[Mark] = []
-    known: dict[str, str] = {}
+    marks: list[Moment] = []
+    tones: dict[str, str] = {}
     begins = LEFT
     value: Json = None
+
+    def lasted(was: Json, ends: float) -> None:
+        tone = tones.setdefault(str(was), f"value{len(tones) % 4}")
+        if ends > begins:
+            spans.append(Span(x=begins, width=round(ends - begins, 1), tone=tone, label=str(was)))
+
     for record in changes:
         change = changed_field(record)
         if change is None:
             continue
         _, before, value, maker = change
         ours = maker is not None
-        x = axis.at(_at(record))
-        spans.append(_value_span(begins, x, str(before), known))
+        x = axis.places[_at(record)]
+        lasted(before, x)
         whose = "by the worker" if ours else "not by the worker"
         label = f"{day_and_time(_at(record))} {name}: {before} → {value}, {whose}"
-        marks.append(Mark(x=x, shape="diamond" if ours else "ring", tone="busy" if ours else "other", label=label))
+        marks.append(Moment(x=x, shape="diamond" if ours else "ring", tone="busy" if ours else "other", label=label))
         begins = x
-    spans.append(_value_span(begins, axis.end, str(value), known))
-    drawn = tuple(span for span in spans if span.width > 0)
-    return Lane(name=name.removeprefix("event."), kind="field", y=0, spans=drawn, marks=tuple(marks))
+    lasted(value, axis.end)
+    return spans, marks
 
 
-def _value_span(begins: float, ends: float, value: str, known: dict[str, str]) -> Span:
-    tone = known.setdefault(value, f"value{len(known) % 4}")
-    return _span(begins, ends, tone, value, value)
-
-
-def _rule(name: str, records: Sequence[Record], axis: Axis) -> Lane:
-    marks = tuple(
-        Mark(
-            x=axis.at(_at(record)),
-            shape="dot" if record.get("kind") == "fired" else "ring",
-            tone=tone_of(str(record.get("kind"))),
-            label=_label(record),
-        )
-        for record in records
-    )
-    return Lane(name=name, kind="rule", y=0, spans=(), marks=marks)
-
-
-def _write(number: str, records: Sequence[Record], axis: Axis) -> Lane:
-    """A write's states one after another; ticks are attempts, dots are reads, rings say what held
-    it, and the last mark is its end."""
+def _write(records: Sequence[Record], axis: Axis) -> tuple[list[Span], list[Moment]]:
+    """A write's states one after another; ticks are attempts, dots are reads, rings say what held it, and the last mark
+    is its end."""
     spans: list[Span] = []
-    marks: list[Mark] = []
+    marks: list[Moment] = []
     state, since = "", 0.0
     for record in records:
-        kind, x = str(record.get("kind")), axis.at(_at(record))
-        if kind == "sending":
-            marks.append(Mark(x=x, shape="tick", tone="busy", label=_label(record)))
-        if kind == "evidence":
-            marks.append(Mark(x=x, shape="small", tone=_says(record), label=_label(record)))
-        if kind == "held":
-            marks.append(Mark(x=x, shape="ring", tone="warn", label=_label(record)))
+        kind, x = str(record["kind"]), axis.places[_at(record)]
+        if kind in _MARKS:
+            marks.append(_mark(record, axis, _MARKS[kind]))
         if kind in _STATES:
             if state and x > since:
-                spans.append(_span(since, x, tone_of(state), state, state))
+                spans.append(Span(x=since, width=round(x - since, 1), tone=tone_of(state), label=state))
             state, since = kind, x
             if kind in FINAL:
-                marks.append(Mark(x=x, shape="dot", tone=tone_of(kind), label=_label(record)))
+                marks.append(_mark(record, axis, "dot"))
     if state and state not in FINAL:
-        spans.append(_span(since, axis.end, tone_of(state), state, state))
-    action = next((str(record["action"]) for record in records if record.get("action")), "")
-    return Lane(name=f"write {number}, {action}", kind="write", y=0, spans=tuple(spans), marks=tuple(marks))
+        spans.append(Span(x=since, width=round(axis.end - since, 1), tone=tone_of(state), label=state))
+    return spans, marks
 
 
-_STATES = frozenset(KINDS) & (FINAL | {"planned", "waiting", "sending", "applied", "unknown", "needs_human"})
-
-
-def _span(begins: float, ends: float, tone: str, text: str, label: str) -> Span:
-    width = round(ends - begins, 1)
-    fits = len(text) * LETTER + 10 <= width
-    return Span(x=begins, width=width, tone=tone, text=text if fits else "", label=label)
-
-
-def _says(record: Record) -> str:
-    evidence = record.get("evidence")
-    return _EVIDENCE.get(str(evidence.get("says")), "quiet") if isinstance(evidence, Mapping) else "quiet"
+def _mark(record: Record, axis: Axis, shape: Shape) -> Moment:
+    kind, evidence = str(record["kind"]), record.get("evidence")
+    tone = tone_of(kind)
+    if kind == "evidence" and isinstance(evidence, Mapping):
+        tone = _EVIDENCE.get(str(evidence.get("says")), "quiet")
+    return Moment(x=axis.places[_at(record)], shape=shape, tone=tone, label=_label(record))
 
 
 def _label(record: Record) -> str:
-    parts = (
-        day_and_time(_at(record)),
-        str(record.get("kind")),
-        str(record.get("reason") or ""),
-        str(record.get("why")),
-    )
-    return " ".join(part for part in parts if part)
-
-
-def _changes(records: Sequence[Record]) -> dict[str, list[Record]]:
-    found: dict[str, list[Record]] = {}
-    for record in records:
-        change = changed_field(record)
-        if change is not None:
-            found.setdefault(change[0], []).append(record)
-    return found
-
-
-def _fired_or_held(records: Sequence[Record]) -> dict[str, list[Record]]:
-    mine = [one for one in records if one.get("kind") in ("fired", "held") and one.get("write") is None]
-    return _by(mine, "rule")
-
-
-def _by(records: Sequence[Record], name: str) -> dict[str, list[Record]]:
-    found: dict[str, list[Record]] = {}
-    for record in records:
-        if record.get(name) is not None:
-            found.setdefault(str(record[name]), []).append(record)
-    return found
+    parts = (day_and_time(_at(record)), record.get("kind"), record.get("reason"), record.get("why"))
+    return " ".join(str(part) for part in parts if part)
 
 
 def _at(record: Record) -> str:
-    return str(record.get("at"))
-
-
-def _seconds(old: str, new: str) -> float:
-    return max(0.0, (datetime.fromisoformat(new) - datetime.fromisoformat(old)).total_seconds())
+    return str(record["at"])
