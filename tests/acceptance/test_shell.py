@@ -12,9 +12,7 @@ import pytest
 from tests.acceptance.processes import WORKER, until
 from worker.cli.signals import stopping
 
-HEAVY = frozenset(
-    {"apscheduler", "httpx", "jmespath", "pydantic", "re2", "sqlalchemy", "starlette", "uvicorn"}
-)
+HEAVY = frozenset({"apscheduler", "httpx", "jmespath", "pydantic", "re2", "sqlalchemy", "starlette", "uvicorn"})
 COUNT = """
 import json, sys
 from worker.__main__ import main

@@ -21,7 +21,7 @@ from worker.ledger.places import FOLDER_HINT, LedgerPlace, exchanged, no_folder,
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.actions import ACTIONS
 from worker.model.errors import NotFound, NotSafe, UsageError
-from worker.model.facts import Json, PartnerId
+from worker.model.facts import Json
 from worker.model.records import WORKER
 from worker.model.rules import Rule, Surge
 from worker.rules.durations import duration_text, parse_duration

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from worker.cli.common import amiss_with, ledger_url
+from worker.cli.common import amiss_with, engine_settings, ledger_url
 from worker.cli.decisions import approve_writes, halt_writes, reject_writes, resolve_writes, resume_writes
 from worker.cli.wiring import operators_ledger
 from worker.config import Config, SignIn, WebPage, resolve
