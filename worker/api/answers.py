@@ -35,16 +35,19 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_SPELLED = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-class Malformed(ValueError):
+class NoValue(ValueError):
+    """An answer gives no value; the text says why, and ``code`` in one word."""
+
+    def __init__(self, why: str, code: UnknownCode) -> None:
+        super().__init__(why)
+        self.code: UnknownCode = code
+
+
+class Malformed(NoValue):
     """The answer is not what the document says it is; the text says where."""
 
-    code: UnknownCode = "malformed"
-
-
-class NotComputed(Malformed):
-    """The service has not finished: an empty list is no value (API section 4.4)."""
-
-    code: UnknownCode = "not_computed"
+    def __init__(self, why: str) -> None:
+        super().__init__(why, "malformed")
 
 
 Gaps: TypeAlias = Mapping[str, str]

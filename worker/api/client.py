@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Protocol
 
-from worker.api.answers import Malformed
+from worker.api.answers import NoValue
 from worker.api.assumptions import Assumptions
 from worker.api.auth import Account, Authenticator
 from worker.api.exchanges import Exchanges, ReadResponse
@@ -44,7 +44,7 @@ from worker.model.exchange import (
     WriteRequest,
     told_nobody,
 )
-from worker.model.facts import CustomFact, EventId, Fact, FactKey, Json, Known, PartnerId, Trace, Unknown, UnknownCode
+from worker.model.facts import CustomFact, EventId, Fact, FactKey, Json, Known, PartnerId, Trace, Unknown
 from worker.model.writes import Intent
 
 DENIED_AGAIN_S = 300.0
@@ -195,35 +195,28 @@ class ApiService:
                 return absent
             campaigns = await self.read(partner, event, CAMPAIGNS, urgency=urgency, max_age=max_age, places=places)
             return setup_without_record(campaigns, absent)
-        if not reply.ok:
-            code, why = _failure(reply)
-            return Unknown(code=code, why=why, read_at=reply.read_at, trace=reply.trace)
         try:
-            answer = self._answer(event, key, reply)
+            given, assumptions = dict(key.params), self._assumptions
+            answer = FactAnswer(reply=reply, content=reply.json(), event=event, params=given, assumptions=assumptions)
             if key.name == CAMPAIGNS.name:
-                return await self._campaigns(partner, asked, answer, reply, manner)
+                return await self._campaigns(partner, asked, answer, manner)
             value, gaps = asked.decode(answer)
-        except Malformed as error:
+        except NoValue as error:
             return Unknown(code=error.code, why=str(error), read_at=reply.read_at, trace=reply.trace)
         return Known(value=value, read_at=reply.read_at, gaps=gaps, trace=reply.trace)
 
-    async def _campaigns(
-        self, partner: PartnerId, asked: FactRequest, answer: FactAnswer, reply: ReadResponse, manner: Manner
-    ) -> Fact:
+    async def _campaigns(self, partner: PartnerId, asked: FactRequest, answer: FactAnswer, manner: Manner) -> Fact:
         """The event's campaigns, with the rest of the pages where the list says that there are more; none is a value.
-        As old as the oldest page. A list that lacks something is no fact, but shows what is in it. Raises `Malformed`
+        As old as the oldest page. A list that lacks something is no fact, but shows what is in it. Raises `NoValue`
         for a first page that is none."""
-        leaves, oldest = [campaigns_leaf(answer)], reply
+        leaves, oldest = [campaigns_leaf(answer)], answer.reply
         while (lacks := lacking(leaves)) and len(leaves) < CAMPAIGN_PAGES_MAX:
             number = next_page(leaves)
             turned = (*asked.query, (self._assumptions.text("events.page_parameter"), str(number)))
             found = await self._read(partner, CAMPAIGNS.name, target_of(asked.path, turned), manner)
-            if not found.ok:
-                lacks = f"{lacks}; page {number}: {_failure(found)[1]}"
-                break
             try:
-                leaf = campaigns_leaf(replace(answer, content=found.json(), headers=found.headers))
-            except Malformed as error:
+                leaf = campaigns_leaf(replace(answer, reply=found, content=found.json()))
+            except NoValue as error:
                 lacks = f"{lacks}; page {number}: {error}"
                 break
             if any(leaf.items == one.items for one in leaves):
@@ -236,16 +229,6 @@ class ApiService:
             why = f"the list of campaigns is not whole: {lacks}"
             return Unknown(code="unreadable", why=why, read_at=oldest.read_at, trace=oldest.trace, part=campaigns)
         return Known(value=campaigns, read_at=oldest.read_at, trace=replace(oldest.trace, full=full(leaves[0])))
-
-    def _answer(self, event: EventId | None, key: FactKey, reply: ReadResponse) -> FactAnswer:
-        return FactAnswer(
-            content=reply.json(),
-            status=reply.status,
-            headers=reply.headers,
-            event=event,
-            params=dict(key.params),
-            assumptions=self._assumptions,
-        )
 
     async def _request_with_client(
         self, partner: PartnerId, event: EventId | None, key: FactKey, urgency: Urgency
@@ -323,7 +306,7 @@ class ApiService:
         elif reply.verdict == "answered":
             self._pacing.answered(partner, began=began)
         content: Json = None
-        with suppress(Malformed):
+        with suppress(NoValue):
             content = reply.json()
         inner = content.get("data") if isinstance(content, dict) else None
         state = inner.get("state") if isinstance(inner, dict) else None
@@ -427,12 +410,3 @@ class ApiService:
         if reply.ok:
             self._accepted[partner] = token, self._clock.monotonic()
         return reply
-
-
-def _failure(reply: ReadResponse) -> tuple[UnknownCode, str]:
-    """Why a reply that is no 2xx holds no fact."""
-    if reply.denied:
-        return "denied", reply.why
-    if reply.status == 404:
-        return "gone", "the service answered 404"
-    return "unreadable", reply.why

@@ -16,7 +16,7 @@ from urllib.parse import quote, quote_plus
 
 import httpx
 
-from worker.api.answers import Malformed, parsed, strings_in
+from worker.api.answers import Malformed, NoValue, parsed, strings_in
 from worker.api.assumptions import Assumptions
 from worker.api.auth import AuthAnswer
 from worker.api.classify import denial, is_denied, outcome_of_answer, outcome_of_error, retry_after, words_of
@@ -66,7 +66,13 @@ class ReadResponse:
         return self.status is not None and 200 <= self.status <= 299
 
     def json(self) -> Json:
-        """The body. Raises `Malformed`."""
+        """The body of a 2xx. Raises `NoValue` for any other answer, and `Malformed` for one that is no JSON."""
+        if self.denied:
+            raise NoValue(self.why, "denied")
+        if self.status == 404:
+            raise NoValue(self.why, "gone")
+        if not self.ok:
+            raise NoValue(self.why, "unreadable")
         return parsed(self.body)
 
 

@@ -2,7 +2,7 @@
 
 One table, from the fact's name to its row of the document, its parameters and its decoder, so that a new fact is one
 row. Facts of the operator's own making go through the same door. A decoder gives the fact's value and gaps for an
-answer, or raises `Malformed`, which makes the fact unknown, with the reason in words. None of them asks for anything.
+answer, or raises `NoValue`, which makes the fact unknown, with the reason in words. None of them asks for anything.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 from worker.api.answers import (
     Gaps,
     Malformed,
-    NotComputed,
+    NoValue,
     decimal_from,
     event_from,
     found_at,
@@ -23,6 +23,7 @@ from worker.api.answers import (
     run_id_from,
 )
 from worker.api.assumptions import Assumptions
+from worker.api.exchanges import ReadResponse
 from worker.api.listing import Leaf, leaf_of, lists_in, must_be_whole
 from worker.api.requests import filled_text, path_of, spelled, written_path
 from worker.model.endpoints import endpoint
@@ -57,23 +58,22 @@ NO_SETUP: Mapping[str, Json] = MappingProxyType({"state": "NONE"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactAnswer:
-    """The JSON of an answer with its headers, and what it was asked for."""
+    """An answer with its JSON, and what it was asked for."""
 
+    reply: ReadResponse
     content: Json
-    status: int | None
-    headers: Mapping[str, str]
     event: EventId | None
     params: Mapping[str, Scalar]
     assumptions: Assumptions
 
     def whole_list(self, items: list[Json], what: str) -> list[Json]:
         """These items of it. Raises `Malformed` where they are a part of what it is to tell."""
-        must_be_whole(leaf_of(items, self.content, self.headers), what)
+        must_be_whole(leaf_of(items, self.content, self.reply.headers), what)
         return items
 
 
 Decoder: TypeAlias = Callable[[FactAnswer], tuple[Json, Gaps]]
-"""Gives what an answer says, and the fields that it lacks or says wrongly. Raises `Malformed`."""
+"""Gives what an answer says, and the fields that it lacks or says wrongly. Raises `NoValue`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +157,7 @@ def _confirmation(answer: FactAnswer) -> tuple[Json, Gaps]:
     condition to tell; of a part of a list it could tell nothing."""
     for items in lists_in(answer.content):
         answer.whole_list(items, "a list that confirm reads")
-    return {"status": answer.status, "body": answer.content}, NO_GAPS
+    return {"status": answer.reply.status, "body": answer.content}, NO_GAPS
 
 
 def _event(answer: FactAnswer) -> tuple[Json, Gaps]:
@@ -213,7 +213,7 @@ def _clusters(answer: FactAnswer) -> tuple[Json, Gaps]:
     if not isinstance(value, dict) or not isinstance(found, list):
         raise Malformed("clusters is not an array")
     if not found:
-        raise NotComputed("clusters is empty")
+        raise NoValue("clusters is empty", "not_computed")
     answer.whole_list(found, "the list of clusters")
     run = run_id_from(value.get("tc_run_id"))
     if run is None:
@@ -234,7 +234,7 @@ def _suggested_tcs(answer: FactAnswer) -> tuple[Json, Gaps]:
     if not isinstance(value, list):
         raise Malformed("the suggested clusters are not an array")
     if not value:
-        raise NotComputed("the list of suggested clusters is empty")
+        raise NoValue("the list of suggested clusters is empty", "not_computed")
     answer.whole_list(value, "the list of suggested clusters")
     return [_campaign_name(item, f"item {number}") for number, item in enumerate(value, start=1)], NO_GAPS
 
@@ -248,7 +248,7 @@ def campaigns_leaf(answer: FactAnswer) -> Leaf:
     for number, item in enumerate(found, start=1):
         name = _campaign_name(item, f"campaign {number}")
         campaigns.append({**(item if isinstance(item, dict) else {}), **name})
-    return leaf_of(campaigns, answer.content, answer.headers)
+    return leaf_of(campaigns, answer.content, answer.reply.headers)
 
 
 def _campaign_name(item: Json, what: str) -> dict[str, Json]:

@@ -12,7 +12,7 @@ from datetime import datetime
 from hashlib import sha256
 from types import MappingProxyType
 
-from worker.api.answers import EventPage, Malformed, integer_from, page_from, run_id_from
+from worker.api.answers import EventPage, Malformed, NoValue, integer_from, page_from, run_id_from
 from worker.api.exchanges import ReadResponse
 from worker.model.exchange import Clock, Listing, PartOfList, TellPart, told_nobody
 from worker.model.facts import EventId, Json, Known, PartnerId, UnknownCode
@@ -82,17 +82,14 @@ class EventLists:
         self, partner: PartnerId, number: int, reply: ReadResponse, needed: frozenset[str] | None, found: "Assembly"
     ) -> EventPage | None:
         """What the answer says; None, and a fault of the list, where it is no page."""
-        if not reply.ok:
-            found.failed(number, reply.why or f"status {reply.status}", "denied" if reply.denied else "unreadable")
-            found.worth_going_on = reply.verdict == "failed" and reply.status is not None
-            return None
         known, digest = self._pages.setdefault(partner, {}), sha256(reply.body).digest()
-        if (last := known.get(number)) is not None and last[:2] == (digest, needed):
-            return last[2]
         try:
+            if reply.ok and (last := known.get(number)) is not None and last[:2] == (digest, needed):
+                return last[2]
             page = page_from(reply.json(), needed)
-        except Malformed as error:
-            found.failed(number, str(error), "malformed")
+        except NoValue as error:
+            found.failed(number, str(error), "unreadable" if error.code == "gone" else error.code)
+            found.worth_going_on = reply.ok or (reply.verdict == "failed" and reply.status is not None)
             return None
         known[number] = (digest, needed, page)
         return page

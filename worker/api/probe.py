@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 
-from worker.api.answers import EventPage, Malformed, number_from, page_from
+from worker.api.answers import EventPage, NoValue, number_from, page_from
 from worker.api.assumptions import Assumptions
 from worker.api.client import ApiService
 from worker.api.exchanges import ReadResponse
@@ -244,16 +244,16 @@ def parameters(partner: EventRecord, defaults: EventRecord, event: EventRecord, 
 def _content(reply: ReadResponse) -> Json:
     """The JSON of a 2xx; None for anything else."""
     try:
-        return reply.json() if reply.ok else None
-    except Malformed:
+        return reply.json()
+    except NoValue:
         return None
 
 
 def _page(reply: ReadResponse) -> EventPage | None:
     """One page of the list; None where it is none."""
     try:
-        return page_from(_content(reply))
-    except Malformed:
+        return page_from(reply.json())
+    except NoValue:
         return None
 
 
