@@ -127,47 +127,33 @@ class OneConnection(httpx.AsyncBaseTransport):
         timeout_s: float = request.extensions["timeout"]["connect"]
         talk = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_MAX)
         whole = _spelled(talk, request, await request.aread())
-        line = await _connected(request.url, timeout_s, discards=hand_over is not None)
+        answer = await _connected(request.url, talk, timeout_s, discards=hand_over is not None)
         try:
             with (hand_over or nullcontext)():
-                line.writer.write(whole)
-            if hand_over is not None and line.unsent:
+                answer.writer.write(whole)
+            if hand_over is not None and answer.unsent:
                 raise httpx.WriteError("the kernel did not take the whole request at once")  # noqa: TRY301
-            answer = _Answer(talk, line, timeout_s)
             head = await answer.head()
         except BaseException:
-            await line.close()
+            await answer.aclose()
             raise
         return httpx.Response(head.status_code, headers=head.headers.raw_items(), stream=answer)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
-    """A connection. ``raw``: what is below TLS, where there is TLS."""
+@dataclass(kw_only=True)
+class _Answer(httpx.AsyncByteStream):
+    """A connection, and the answer as it comes. ``raw``: what is below TLS, where there is TLS."""
 
+    talk: h11.Connection
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     raw: asyncio.WriteTransport
+    timeout_s: float
 
     @property
     def unsent(self) -> int:
         """Bytes that are still in this process."""
         return self.writer.transport.get_write_buffer_size() + self.raw.get_write_buffer_size()
-
-    async def close(self) -> None:
-        """Closes it at once: nothing is flushed, and no goodbye is waited for."""
-        self.raw.abort()
-        with suppress(OSError):  # how it ended before is known already
-            await self.writer.wait_closed()
-
-
-class _Answer(httpx.AsyncByteStream):
-    """The answer as it comes."""
-
-    def __init__(self, talk: h11.Connection, line: _Line, timeout_s: float) -> None:
-        self._talk = talk
-        self._line = line
-        self._timeout_s = timeout_s
 
     async def head(self) -> h11.Response:
         """Its status and headers; interim answers are none."""
@@ -182,18 +168,20 @@ class _Answer(httpx.AsyncByteStream):
             yield bytes(event.data)
 
     async def aclose(self) -> None:
-        """Closes the connection."""
-        await self._line.close()
+        """Closes the connection at once: nothing is flushed, and no goodbye is waited for."""
+        self.raw.abort()
+        with suppress(OSError):  # how it ended before is known already
+            await self.writer.wait_closed()
 
     async def _event(self) -> object:
         """What comes next of it; what goes wrong is raised as the rest of the client knows it."""
         try:
-            while (event := self._talk.next_event()) is h11.NEED_DATA:
-                async with asyncio.timeout(self._timeout_s):
-                    part = await self._line.reader.read(PART_BYTES)
-                if not part and self._talk.their_state is h11.SEND_RESPONSE:
+            while (event := self.talk.next_event()) is h11.NEED_DATA:
+                async with asyncio.timeout(self.timeout_s):
+                    part = await self.reader.read(PART_BYTES)
+                if not part and self.talk.their_state is h11.SEND_RESPONSE:
                     raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
-                self._talk.receive_data(part)
+                self.talk.receive_data(part)
         except TimeoutError as error:
             raise httpx.ReadTimeout(str(error)) from error
         except OSError as error:
@@ -210,7 +198,7 @@ def _spelled(talk: h11.Connection, request: httpx.Request, content: bytes) -> by
     return b"".join(talk.send(part) or b"" for part in parts)
 
 
-async def _connected(url: httpx.URL, timeout_s: float, *, discards: bool) -> _Line:
+async def _connected(url: httpx.URL, talk: h11.Connection, timeout_s: float, *, discards: bool) -> _Answer:
     """A connection to the place of an address. ``discards``: what it has not delivered dies with it."""
     raw: asyncio.WriteTransport | None = None
     host = url.raw_host.decode("ascii")
@@ -232,7 +220,7 @@ async def _connected(url: httpx.URL, timeout_s: float, *, discards: bool) -> _Li
         if isinstance(error, Exception):
             raise httpx.ConnectError(str(error) or type(error).__name__) from error
         raise
-    return _Line(reader=reader, writer=writer, raw=raw)
+    return _Answer(talk=talk, reader=reader, writer=writer, raw=raw, timeout_s=timeout_s)
 
 
 def _discard(tcp: socket.socket, timeout_s: float) -> None:
