@@ -71,6 +71,7 @@ class EventLists:
                 await told(PartOfList(events=shown, pages=len(batch), of_pages=pages))
         listing = found.listing(began_at, self.clock.now())
         self._whole[partner] = pages if listing.complete else 0
+        self._pages[partner] = {page: kept for page, kept in self._pages[partner].items() if page <= pages}
         return listing
 
     def _query(self, number: int) -> Query:
