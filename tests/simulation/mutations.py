@@ -445,7 +445,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="a granted attempt asks no rule",
         why="what a person granted another attempt is sent against a stronger wish",
-        applied=flaw("worker.engine.preflight:Asking._overruled", (" and not write.sent", "")),
+        applied=flaw("worker.engine.preflight:WhoAsks._overruled", (" and not write.sent", "")),
         shown_by=(at("stop overtakes", "write", "hang after"),),
     ),
     Mutant(

@@ -16,7 +16,7 @@ from worker.engine.looks import policy_for, unvouched_for
 from worker.engine.operators import touched_meanwhile
 from worker.engine.parts import Outward, Parts
 from worker.engine.ports import Places
-from worker.engine.preflight import Asking, Fresh, Memories, Preflight, earlier_in_do, sending
+from worker.engine.preflight import Fresh, Memories, Preflight, WhoAsks, earlier_in_do, sending
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
 from worker.guards.checks import (
@@ -75,7 +75,7 @@ class Executor:
         self._rules = parts.rules
         self._stopping = parts.stopping
         self._preflight = Preflight(parts)
-        self._asking = Asking(parts)
+        self._asking = WhoAsks(parts)
 
     async def attempt(self, state: PartnerState, write: Write) -> None:
         """Brings a planned write, or an unknown one proved absent, to its next attempt, or says what holds it."""

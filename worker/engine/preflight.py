@@ -42,7 +42,7 @@ from worker.writes.life import move
 # Reads memory and open writes, and changes nothing: an objection is handed back as a guard's no.
 
 
-class Asking:
+class WhoAsks:
     """Who asks for a write now. One instance serves all partners."""
 
     def __init__(self, parts: Parts) -> None:

@@ -14,7 +14,7 @@ from worker.engine.cycle import Cycle
 from worker.engine.decide import Decision
 from worker.engine.parts import Outward, Parts, as_judged
 from worker.engine.ports import CycleReport
-from worker.engine.preflight import Asking, Preflight
+from worker.engine.preflight import Preflight, WhoAsks
 from worker.engine.state import PARTNER, PartnerState
 from worker.model.commits import Brake
 from worker.model.exchange import Outcome, WriteRequest
@@ -113,7 +113,7 @@ class Rehearsal:
         self._cycle = Cycle(replace(parts, decided=self._noted.take, instead=self._sent))
         self._outward = Outward(parts)
         self._preflight = Preflight(parts)
-        self._asking = Asking(parts)
+        self._asking = WhoAsks(parts)
         self._clock = parts.clock
         self._ledger = parts.ledger
         self._interval = parts.settings.interval

@@ -102,7 +102,7 @@ def json_of(stored: str) -> Json:
     return cast(Json, json.loads(stored))
 
 
-class Moment(TypeDecorator[datetime]):
+class UtcTime(TypeDecorator[datetime]):
     """A time with its zone."""
 
     impl = Text
@@ -142,8 +142,8 @@ meta = Table(
     metadata,
     Column("id", Integer, CheckConstraint("id = 1", name="one_row"), primary_key=True),
     Column("ledger_id", Text, nullable=False),
-    Column("created_at", Moment, nullable=False),
-    Column("restored_at", Moment),
+    Column("created_at", UtcTime, nullable=False),
+    Column("restored_at", UtcTime),
 )
 
 action_log = Table(
@@ -200,14 +200,14 @@ writes = Table(
     Column("rules", Jsons, nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("uncounted", Integer, nullable=False),
-    Column("planned_at", Moment, nullable=False),
-    Column("changed_at", Moment, nullable=False),
-    Column("due_since", Moment, nullable=False, server_default=""),
-    Column("first_sent_at", Moment),
-    Column("last_sent_at", Moment),
-    Column("unknown_since", Moment),
+    Column("planned_at", UtcTime, nullable=False),
+    Column("changed_at", UtcTime, nullable=False),
+    Column("due_since", UtcTime, nullable=False, server_default=""),
+    Column("first_sent_at", UtcTime),
+    Column("last_sent_at", UtcTime),
+    Column("unknown_since", UtcTime),
     Column("held_by", Text),
-    Column("held_until", Moment),
+    Column("held_until", UtcTime),
     Column("confirmed_by", Text),
     Column("before", Jsons),
     Column("before_known", Boolean, nullable=False),
@@ -227,7 +227,7 @@ attempts = Table(
     metadata,
     Column("write", Integer, primary_key=True),
     Column("attempt", Integer, primary_key=True),
-    Column("at", Moment, nullable=False),
+    Column("at", UtcTime, nullable=False),
     Column("partner", Text, nullable=False),
     Column("event", Text, nullable=False),
     Column("rule", Text, nullable=False),
@@ -266,11 +266,11 @@ halts = Table(
     Column("id", Integer, primary_key=True),
     Column("partner", Text),
     Column("rule", Text),
-    Column("until", Moment),
+    Column("until", UtcTime),
     Column("because", Text, nullable=False),
     Column("by", Text, nullable=False),
-    Column("at", Moment, nullable=False),
-    Column("resumed_at", Moment),
+    Column("at", UtcTime, nullable=False),
+    Column("resumed_at", UtcTime),
 )
 
 daemon_status = Table(
@@ -278,8 +278,8 @@ daemon_status = Table(
     metadata,
     Column("id", Integer, CheckConstraint("id = 1", name="one_row"), primary_key=True),
     Column("pid", Integer, nullable=False),
-    Column("since", Moment, nullable=False),
-    Column("seen_at", Moment, nullable=False),
+    Column("since", UtcTime, nullable=False),
+    Column("seen_at", UtcTime, nullable=False),
     Column("body", Jsons, nullable=False),
 )
 
@@ -290,7 +290,7 @@ observed = Table(
     Column("event", Text, primary_key=True),
     Column("fact", Text, primary_key=True),
     Column("params", Jsons, nullable=False),
-    Column("at", Moment, nullable=False),
+    Column("at", UtcTime, nullable=False),
     Column("body", Jsons, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -302,7 +302,7 @@ observations = Table(
     Column("partner", Text, nullable=False),
     Column("event", Text, nullable=False),
     Column("fact", Text, nullable=False),
-    Column("at", Moment, nullable=False),
+    Column("at", UtcTime, nullable=False),
     Column("before", Jsons),
     Index("ix_observations_at", "partner", "at"),
 )

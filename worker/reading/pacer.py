@@ -67,7 +67,7 @@ class Waiter:
 
 
 @dataclass(slots=True)
-class Lane:
+class PartnerPace:
     """What is known of one partner. ``left``: when requests left, in monotonic seconds, over the last minute. ``kept``:
     places that were granted and not used yet; until ``alone_until`` nobody else leaves while there are any.
     ``close_since``: since then requests have left closer together than the pace.
@@ -125,7 +125,7 @@ class Lane:
 class KeptPlaces:
     """Places of one partner, kept for a pre-flight and its write."""
 
-    def __init__(self, door: Lane, places: int, clock: Clock, interval_s: float) -> None:
+    def __init__(self, door: PartnerPace, places: int, clock: Clock, interval_s: float) -> None:
         self._door = door
         self._places = places
         self._clock = clock
@@ -184,7 +184,7 @@ class Pacer:
         self._per_minute = per_minute
         self._clock = clock
         self._chance = chance
-        self._doors: dict[PartnerId, Lane] = {}
+        self._doors: dict[PartnerId, PartnerPace] = {}
         self._number = count()
 
     async def turn(self, partner: PartnerId, urgency: Urgency) -> None:
@@ -268,9 +268,9 @@ class Pacer:
             walker.cancel()
         await asyncio.gather(*walkers, return_exceptions=True)
 
-    def _door(self, partner: PartnerId) -> Lane:
+    def _door(self, partner: PartnerId) -> PartnerPace:
         if partner not in self._doors:
-            self._doors[partner] = Lane(pace=fresh(self._per_minute, self._clock.monotonic()))
+            self._doors[partner] = PartnerPace(pace=fresh(self._per_minute, self._clock.monotonic()))
         return self._doors[partner]
 
     def _stand(self, partner: PartnerId, urgency: Urgency, places: int, *, keeps: bool = False) -> Waiter:
@@ -286,7 +286,7 @@ class Pacer:
             door.walker = asyncio.ensure_future(self._walk(door))
         return turn
 
-    def _serve_now(self, door: Lane) -> float:
+    def _serve_now(self, door: PartnerPace) -> float:
         """Lets leave whoever may leave now; the seconds until the next may, 0.0 where nobody waits any more."""
         while (line := door.next_line(now := self._clock.monotonic())) is not None:
             if door.kept > 0 and now < door.alone_until:
@@ -306,7 +306,7 @@ class Pacer:
             self._grant(door, turn, now)
         return 0.0
 
-    def _save(self, door: Lane, line: Line, turn: Waiter, now: float) -> None:
+    def _save(self, door: PartnerPace, line: Line, turn: Waiter, now: float) -> None:
         """One request of the budget goes to this turn."""
         door.pace = taken(door.pace, now)
         turn.saved += 1
@@ -315,7 +315,7 @@ class Pacer:
         else:
             door.served += 1
 
-    def _grant(self, door: Lane, turn: Waiter, now: float) -> None:
+    def _grant(self, door: PartnerPace, turn: Waiter, now: float) -> None:
         if turn.keeps:
             door.kept += turn.places
             if shrunken(door.pace):
@@ -325,7 +325,7 @@ class Pacer:
             door.close_since = float("inf")
         turn.granted.set_result(None)
 
-    async def _walk(self, door: Lane) -> None:
+    async def _walk(self, door: PartnerPace) -> None:
         """Serves one partner's lines until both are empty."""
         try:
             while (wait := self._serve_now(door)) > 0.0:

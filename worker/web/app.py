@@ -61,8 +61,8 @@ def application(parts: PageParts, samples: Samples) -> ASGIApp:
         Route("/readyz", site.ready, methods=["GET"]),
         Mount("/static", StaticFiles(directory=HERE / "static")),
     ]
-    handlers = {404: site.missing, NoSuchPage: site.missing, TooBusy: site.busy, WorkerError: site.trouble}
-    inner = Starlette(routes=routes, exception_handlers=handlers)
+    errors = {404: site.missing, NoSuchPage: site.missing, TooBusy: site.busy, WorkerError: site.trouble}
+    inner = Starlette(routes=routes, exception_handlers=errors)
     return Door(inner, keys=parts.keys, clock=parts.clock, refused=parts.refused)
 
 
