@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -364,6 +364,8 @@ async def _body(request: Request) -> str:
                     raise UsageError("the form is too long", hint="decide fewer writes at once, or with the commands")
     except TimeoutError:
         raise UsageError(f"the form did not come within {FORM_WITHIN_S:.0f} s", hint="send it again") from None
+    except ClientDisconnect:
+        raise UsageError("the form did not come whole", hint="send it again") from None
     return body.decode("utf-8", errors="replace")
 
 

@@ -241,7 +241,7 @@ def _own_origin(headers: Headers) -> bool:
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     origin = headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == headers.get("host", "")
+    return origin is None or origin.partition("://")[2] == headers.get("host", "")
 
 
 def _basic(given: str) -> tuple[str, str]:

@@ -59,6 +59,13 @@ class Deadlined(H11Protocol):
         unread = self.transport.get_write_buffer_size() > 0
         return bool(self.cycle) and (unread or not self.cycle.response_complete)
 
+    def send_400_response(self, msg: str) -> None:
+        """Says that this is no HTTP; where an answer to what came before is being made, a second one would break it."""
+        if self.busy:
+            self.transport.close()
+        else:
+            super().send_400_response(msg)
+
     def _watch(self) -> None:
         """Closes it where nothing came of it in time; looks again a second later where something may."""
         if self not in self.connections:
@@ -87,6 +94,7 @@ class PageServer:
         config = uvicorn.Config(
             app,
             log_config=None,
+            log_level="error",  # or each request that is none would be a line, as many as a stranger likes
             access_log=False,
             lifespan="off",
             ws="none",
