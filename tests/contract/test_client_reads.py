@@ -137,7 +137,7 @@ def test_every_answer_is_a_fact(made: Answer | Behaviour, expected: str, reason:
 
 def test_an_answer_beyond_the_bound_is_unreadable() -> None:
     world = World()
-    world.on("/events/e1", httpx.Response(200, content=b" " * (transport.READ_BYTES_MAX + 1)))
+    world.on("/events/e1", httpx.Response(200, content=b" " * (transport.ANSWER_BYTES_MAX + 1)))
 
     fact = world.clock.run(world.read())
 

@@ -48,7 +48,7 @@ async def send(world: World, made: Intent | None = None, item: str = "", *, not_
         (broken(200), Uncertain, "a yes that breaks off"),
         (broken(422), Uncertain, "a no that breaks off is no no"),
         (broken(401), Uncertain, "nor is a denial"),
-        (httpx.Response(200, content=b"x" * (transport.WRITE_BYTES_MAX + 1)), Uncertain, "longer than any answer"),
+        (httpx.Response(200, content=b"x" * (transport.ANSWER_BYTES_MAX + 1)), Uncertain, "longer than any answer"),
     ],
 )
 def test_every_end_of_an_attempt_is_an_outcome_and_one_request(

@@ -115,9 +115,9 @@ def _kept_connections() -> Iterator[None]:
         async def __aexit__(self, *_: object) -> None:
             """It is kept."""
 
-    async def read(self: transport.Wire, request: httpx.Request) -> transport.Whole:
+    async def read(self: transport.Wire, request: httpx.Request, bytes_max: int) -> transport.Whole:
         made = self._transports.reads
-        return await self._whole(lambda: Kept(made), request, transport.READ_BYTES_MAX)  # type: ignore[arg-type,return-value]
+        return await self._whole(lambda: Kept(made), request, bytes_max)  # type: ignore[arg-type,return-value]
 
     with patch.object(transport.Wire, "read", read), patch.dict(transport.ALWAYS, {"Connection": "keep-alive"}):
         yield

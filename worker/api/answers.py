@@ -26,6 +26,8 @@ EXACT_MAX = float(1 << 53)
 """Up to here every whole number is a double; beyond it a number with an exponent names none exactly."""
 DEEPEST = 64
 """Levels of nesting. The document's records have four; a deeper answer is no record of it."""
+ITEMS_MAX = 2_000
+"""Items of a page; `poll.page_size` asks for 1,000 at most."""
 FAULTS_MAX = 20
 """Items of a page that are no events; what comes after so many is not looked at."""
 
@@ -178,6 +180,8 @@ def page_from(value: Json, needed: frozenset[str] | None = None) -> EventPage:
     items = value.get("items")
     if not isinstance(items, list):
         raise Malformed(f"items of the page is {_kind(items)}, not an array")
+    if len(items) > ITEMS_MAX:
+        raise Malformed(f"the page has {len(items)} items, and no page that is asked for has more than {ITEMS_MAX}")
     faults: list[str] = []
     records: dict[str, CheckedRecord] = {}
     ids: list[str] = []

@@ -33,6 +33,8 @@ WORDS_MAX = 200
 """Characters of a service's explanation that are kept."""
 BODY_MAX = 64 * 1024
 """Bytes of an error body that are looked at for its beginning."""
+CODES_MAX = 16 * 1024
+"""Bytes of a body in which error codes are looked for; what is longer is no JSON then."""
 
 Scrubbed = Callable[[str], str]
 
@@ -71,18 +73,16 @@ def codes_in(content: bytes) -> frozenset[str]:
     """Every text in the body, among which an error code may be: where it stands is not shown (API section 7), nor that
     the body is JSON at all."""
     try:
-        return strings_in(parsed(content))
+        return strings_in(parsed(content[:CODES_MAX]))
     except Malformed:
         text = content[:TEXT_MAX].decode("utf-8", errors="replace")
-        return frozenset(re.findall(r"[A-Za-z_]\w*(?:\.\w+)+", text))
+        return frozenset(re.findall(r"\b[A-Za-z_]\w*(?:\.\w+)+", text))
 
 
 def denial(content: bytes) -> str:
     """What a refusal of our credentials says, in words: the three documented codes mean three things."""
-    for code, words in DENIALS.items():
-        if code in codes_in(content):
-            return f"{code}: {words}"
-    return "not authorised"
+    found = codes_in(content)
+    return next((f"{code}: {words}" for code, words in DENIALS.items() if code in found), "not authorised")
 
 
 def explanation(content: bytes, scrubbed: Scrubbed = as_it_is) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Protocol
 
-from worker.api.answers import NoValue
+from worker.api.answers import ITEMS_MAX, NoValue
 from worker.api.assumptions import Assumptions
 from worker.api.auth import Account, Authenticator
 from worker.api.exchanges import Exchanges, ReadResponse
@@ -28,7 +28,7 @@ from worker.api.facts import (
 )
 from worker.api.listing import CAMPAIGN_PAGES_MAX, PAGING, EventLists, Query, full, lacking, next_page
 from worker.api.requests import Hosts, path_of, target_of, write_request
-from worker.api.transport import Transports, Wire
+from worker.api.transport import ANSWER_BYTES_MAX, PAGE_BYTES_MAX, Transports, Wire
 from worker.model.endpoints import endpoint
 from worker.model.errors import NotSafe, WorkerError
 from worker.model.exchange import (
@@ -104,10 +104,11 @@ class ApiSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How a resource is asked for: how urgently, how old an answer may be, and on which kept places."""
+    """How a resource is asked for: how urgently, how old and how long an answer may be, and on which kept places."""
 
     urgency: Urgency
     max_age: timedelta = timedelta(0)
+    bytes_max: int = ANSWER_BYTES_MAX
     places: Places | None = None
 
 
@@ -166,7 +167,8 @@ class ApiService:
         return replace(found, why=self.scrubbed(found.why))
 
     async def _list_page(self, partner: PartnerId, query: Query) -> ReadResponse:
-        return await self._read(partner, "listing", target_of(_LIST.path, query), Manner(urgency=Urgency.LISTING))
+        manner = Manner(urgency=Urgency.LISTING, bytes_max=PAGE_BYTES_MAX)
+        return await self._read(partner, "listing", target_of(_LIST.path, query), manner)
 
     async def read(
         self,
@@ -210,7 +212,7 @@ class ApiService:
         As old as the oldest page. A list that lacks something is no fact, but shows what is in it. Raises `NoValue`
         for a first page that is none."""
         leaves, oldest = [campaigns_leaf(answer)], answer.reply
-        while (lacks := lacking(leaves)) and len(leaves) < CAMPAIGN_PAGES_MAX:
+        while (lacks := lacking(leaves)) and len(leaves) < CAMPAIGN_PAGES_MAX and len(leaves[-1].items) <= ITEMS_MAX:
             number = next_page(leaves)
             turned = (*asked.query, (self._assumptions.text("events.page_parameter"), str(number)))
             found = await self._read(partner, CAMPAIGNS.name, target_of(asked.path, turned), manner)
@@ -378,7 +380,7 @@ class ApiService:
         address = self._address(target)
 
         async def fetch() -> ReadResponse:
-            return await self._fetch(partner, target)
+            return await self._fetch(partner, target, manner.bytes_max)
 
         reply = await self._gate.ask(
             partner, address, fetch, urgency=manner.urgency, max_age=manner.max_age, places=manner.places
@@ -399,14 +401,14 @@ class ApiService:
     def _address(self, target: str) -> str:
         return f"{self._settings.hosts.api}{target}"
 
-    async def _fetch(self, partner: PartnerId, target: str) -> ReadResponse:
+    async def _fetch(self, partner: PartnerId, target: str, bytes_max: int = ANSWER_BYTES_MAX) -> ReadResponse:
         try:
             token = await self._auth.token()
         except WorkerError as error:
             trace = Trace(get=target, began=self._clock.monotonic())
             denied = isinstance(error, NotSafe)
             return ReadResponse(status=None, read_at=self._clock.now(), trace=trace, why=str(error), denied=denied)
-        reply = await self._exchanges.read(partner, token, target)
+        reply = await self._exchanges.read(partner, token, target, bytes_max)
         if reply.ok:
             self._accepted[partner] = token, self._clock.monotonic()
         return reply

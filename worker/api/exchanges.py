@@ -21,13 +21,16 @@ from worker.api.assumptions import Assumptions
 from worker.api.auth import AuthAnswer
 from worker.api.classify import denial, is_denied, outcome_of_answer, outcome_of_error, retry_after, words_of
 from worker.api.requests import Hosts, exact_url, target_of
-from worker.api.transport import PARTNER_HEADER, Stale, Whole, Wire, request_of
+from worker.api.transport import ANSWER_BYTES_MAX, PARTNER_HEADER, Stale, Whole, Wire, request_of
 from worker.model.errors import UsageError
 from worker.model.exchange import Answered, Clock, NotSent, Outcome, SecretValue, Uncertain, WriteRequest
 from worker.model.facts import Json, PartnerId, Trace
 
 HEADER_MAX = 200
 """Characters kept of ``x-request-id``, which goes into the log, and of what a proxy adds."""
+TOKENS_BYTES_MAX = 32 * 1024
+"""Bytes of what a sign-in answers."""
+HEAVY_BYTES = 64 * 1024
 NO_VERDICT = frozenset({408, 425})
 """Statuses of the 400s that say nothing about the resource."""
 
@@ -59,6 +62,11 @@ class ReadResponse:
         if self.status is None or self.status in NO_VERDICT:
             return "failed"
         return "answered" if 200 <= self.status <= 299 or 400 <= self.status <= 499 else "failed"
+
+    @property
+    def heavy(self) -> bool:
+        """Too large to be kept: a service with an answer of megabytes for each of its events would fill the memory."""
+        return len(self.body) > HEAVY_BYTES
 
     @property
     def ok(self) -> bool:
@@ -94,14 +102,16 @@ class Exchanges:
         """What a header says, as it may be kept and shown; empty where it is not there."""
         return "".join(filter(str.isprintable, self.scrubbed(headers.get(name, ""))[:HEADER_MAX]))
 
-    async def read(self, partner: PartnerId, token: SecretValue, target: str) -> ReadResponse:
+    async def read(
+        self, partner: PartnerId, token: SecretValue, target: str, bytes_max: int = ANSWER_BYTES_MAX
+    ) -> ReadResponse:
         """One GET of the main API; ``target``: path and query as they go over the wire. An answer that comes from a
-        store is as old as its ``Age`` says: it began so much earlier."""
+        store is as old as its ``Age`` says: it began so much earlier. One of more than ``bytes_max`` is none."""
         self._secrets.keep(token.reveal())
         read_at, began = self._clock.now(), self._clock.monotonic()
         try:
             request = request_of("GET", exact_url(self._hosts.api, target), _headers(partner, token))
-            whole = await self._wire.read(request)
+            whole = await self._wire.read(request, bytes_max)
         except Exception as error:  # noqa: BLE001  # a read never raises: whatever it was, nothing was learnt
             why = f"no answer: {words_of(error, self.scrubbed)}"
             trace = Trace(get=target, began=began)
@@ -164,7 +174,8 @@ class Exchanges:
         user = body.get("username") if isinstance(body, dict) else None
         self._secrets.keep(*sorted(strings_in(body) - {str(user)}))
         try:
-            whole = await self._wire.read(request_of("POST", exact_url(self._hosts.api, path), {}, body))
+            request = request_of("POST", exact_url(self._hosts.api, path), {}, body)
+            whole = await self._wire.read(request, TOKENS_BYTES_MAX)
         except Exception as error:  # noqa: BLE001  # as with reads: no answer, and why
             return AuthAnswer(status=None, why=words_of(error, self.scrubbed))
         if whole.broken is not None:

@@ -42,16 +42,21 @@ it, `api.timeout` in the kernel after it, and the kernel's first pause of up to 
 HEAD_MAX = 100 * 1024
 """Bytes of the head of an answer."""
 PART_BYTES = 64 * 1024
+PARTS_MAX = 2_500
+"""Parts of an answer: the largest has 2,048 where they are of 2 KB. Those that have come are taken without a pause, and
+as many of single bytes as the kernel holds would keep everything else waiting."""
+INTERIM_MAX = 20
 NEXT_ADDRESS_S = 0.25
 """How long one address of a name is tried before the next is tried beside it."""
 PORTS = {"http": 80, "https": 443}
 HAND_OVER = "hand_over"
 """The request's extension that a write carries: within it, the bytes go to the kernel. Entering it may say no."""
 
-READ_BYTES_MAX = 8 * 1024 * 1024
-WRITE_BYTES_MAX = 1024 * 1024
-VALUES_MAX = 100_000
-"""Commas and brackets of an answer. A page of 1,000 events has half as many; what has more takes memory by the gigabyte
+PAGE_BYTES_MAX = 4 * 1024 * 1024
+ANSWER_BYTES_MAX = 1024 * 1024
+"""Bytes of a page of the list, and of any other answer."""
+VALUES_MAX = 40_000
+"""Commas and brackets of an answer. A page of 1,000 events has some 25,000; what has more takes memory by the gigabyte
 and holds up everything else while it is read."""
 UNPACKS = zlib.MAX_WBITS | 16
 """How zlib is asked for gzip."""
@@ -157,15 +162,21 @@ class _Answer(httpx.AsyncByteStream):
 
     async def head(self) -> h11.Response:
         """Its status and headers; interim answers are none."""
-        while isinstance(event := await self._event(), h11.InformationalResponse):
-            pass
-        if not isinstance(event, h11.Response):
-            raise httpx.RemoteProtocolError("the service ended without an answer")
-        return event
+        for _ in range(INTERIM_MAX):
+            event = await self._event()
+            if isinstance(event, h11.Response):
+                return event
+            if not isinstance(event, h11.InformationalResponse):
+                raise httpx.RemoteProtocolError("the service ended without an answer")
+        raise httpx.RemoteProtocolError(f"{INTERIM_MAX} interim answers, and no other")
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        while isinstance(event := await self._event(), h11.Data):
+        for _ in range(PARTS_MAX):
+            event = await self._event()
+            if not isinstance(event, h11.Data):
+                return
             yield bytes(event.data)
+        raise httpx.RemoteProtocolError(f"an answer in more than {PARTS_MAX} parts")
 
     async def aclose(self) -> None:
         """Closes the connection at once: nothing is flushed, and no goodbye is waited for."""
@@ -275,9 +286,9 @@ class Wire:
         self._transports = transports
         self._timeout_s = timeout_s
 
-    async def read(self, request: httpx.Request) -> Whole:
+    async def read(self, request: httpx.Request, bytes_max: int = ANSWER_BYTES_MAX) -> Whole:
         """One request that changes nothing: reads and sign-in."""
-        return await self._whole(self._transports.reads, request, READ_BYTES_MAX)
+        return await self._whole(self._transports.reads, request, bytes_max)
 
     async def write(self, request: httpx.Request, late: Callable[[], bool]) -> Whole:
         """One request that may change something. Raises `Stale` where ``late`` says so before the first byte: making
@@ -294,7 +305,7 @@ class Wire:
             raise Stale
         request.headers["Accept-Encoding"] = "identity"
         request.extensions = {HAND_OVER: hand_over}
-        return await self._whole(self._transports.writes, request, WRITE_BYTES_MAX)
+        return await self._whole(self._transports.writes, request, ANSWER_BYTES_MAX)
 
     async def _whole(self, made: TransportFactory, request: httpx.Request, bytes_max: int) -> Whole:
         request.extensions = {**request.extensions, "timeout": httpx.Timeout(self._timeout_s).as_dict()}

@@ -34,6 +34,8 @@ class Reply(Protocol):
     def verdict(self) -> Verdict: ...
     @property
     def retry_after(self) -> timedelta | None: ...
+    @property
+    def heavy(self) -> bool: ...
 
 
 ReplyT = TypeVar("ReplyT", bound=Reply)
@@ -185,7 +187,8 @@ class Gate(Generic[ReplyT]):
         before = self._asked.get(key)
         failed = reply is None or reply.verdict == "failed"
         failures = (before.failures if before is not None else 0) + 1 if failed else 0
-        self._asked[key] = LastRequest(reply=reply, began=began, ended=now, failures=failures)
+        kept = None if reply is None or reply.heavy else reply
+        self._asked[key] = LastRequest(reply=kept, began=began, ended=now, failures=failures)
         if len(self._asked) > self._forget_at:
             self._asked = {known: asked for known, asked in self._asked.items() if now - asked.ended < KEPT_S}
             self._forget_at = max(MANY, 2 * len(self._asked))

@@ -130,6 +130,12 @@ def test_ill_formed_items_of_a_page_are_left_out_and_named() -> None:
     assert [fault.split(":")[0] for fault in page.faults] == ["item 2", "item 3"]
 
 
+def test_a_page_of_more_items_than_anybody_asks_for_is_malformed() -> None:
+    items: list[Json] = [{"id": "e1"}] * (answers.ITEMS_MAX + 1)
+    with pytest.raises(Malformed, match=f"{answers.ITEMS_MAX + 1} items"):
+        answers.page_from({"total": 1, "limit": 1, "page": 1, "items": items})
+
+
 @pytest.mark.parametrize("field", ["total", "limit"])
 @pytest.mark.parametrize("value", [None, "3", -1, 1.5, True])
 def test_a_page_that_does_not_count_keeps_its_events(field: str, value: Json) -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.reading.virtual import VirtualClock
+from worker.api import listing
 from worker.api.exchanges import ReadResponse
 from worker.api.listing import PAGES_MAX, EventLists, Query
 from worker.model.exchange import Listing
@@ -154,6 +155,15 @@ def test_a_list_without_end_is_cut() -> None:
     assert len(asked) == PAGES_MAX
     assert not found.complete
     assert "pages" in found.why
+
+
+def test_a_list_of_large_pages_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "BYTES_MAX", 5 * len(reply(envelope(["e1"], 1, 10**9, 1)).body))
+    found, asked = listed(lambda number: reply(envelope([f"e{number}"], number, 10**9, 1)))
+
+    assert (len(asked), len(found.events)) == (6, 5)
+    assert not found.complete
+    assert "longer than" in found.why
 
 
 def test_many_faults_are_told_briefly() -> None:

@@ -24,6 +24,7 @@ class Told:
     number: int
     verdict: Verdict = "answered"
     retry_after: timedelta | None = None
+    heavy: bool = False
 
 
 class World:
@@ -36,12 +37,13 @@ class World:
         self.begun: list[tuple[float, str]] = []
         self.slow_s = slow_s
         self.verdict: Verdict = "answered"
+        self.heavy = False
 
     def fetch(self, name: str) -> Callable[[], Awaitable[Told]]:
         async def once() -> Told:
             self.begun.append((self.clock.monotonic(), name))
             await self.clock.sleep(self.slow_s)
-            return Told(number=len(self.begun), verdict=self.verdict)
+            return Told(number=len(self.begun), verdict=self.verdict, heavy=self.heavy)
 
         return once
 
@@ -125,6 +127,18 @@ def test_a_stored_answer_serves_who_can_live_with_its_age(max_age_s: float, expe
         return await world.ask(max_age=timedelta(seconds=max_age_s))
 
     assert world.clock.run(story()) == expected, reason
+
+
+def test_a_heavy_answer_is_shared_and_not_kept() -> None:
+    world = World(slow_s=2.0)
+    world.heavy = True
+
+    async def story() -> list[int]:
+        both = await asyncio.gather(world.ask(), world.ask())
+        return [*both, await world.ask(max_age=timedelta(minutes=1))]
+
+    assert world.clock.run(story()) == [1, 1, 2]
+    assert world.times() == [0.0, 5.0], "the floor holds all the same"
 
 
 @pytest.mark.parametrize(
