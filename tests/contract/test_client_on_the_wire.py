@@ -14,6 +14,7 @@ import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -22,9 +23,12 @@ from tests.unit.reading.virtual import VirtualClock
 from worker.api.assumptions import Assumptions
 from worker.api.exchanges import Exchanges, ReadResponse
 from worker.api.requests import Hosts
-from worker.api.transport import Transports, Wire, request_of, trust
+from worker.api.transport import PARTNER_HEADER, Transports, Wire, request_of, trust
+from worker.cli.wiring import transports_of
 from worker.model.exchange import Accepted, NotSent, Outcome, SecretValue, Uncertain, WriteRequest
 from worker.model.facts import PartnerId
+from worker.system import SystemClock
+from worker.web.metrics import Meter
 
 HALL = PartnerId("partner-id-hall")
 TOKEN = SecretValue("access-1")
@@ -410,3 +414,24 @@ def test_a_bundle_of_certificates_that_is_replaced_changes_nothing_under_way(
     assert isinstance(sent, Accepted)
     assert isinstance(not_sent, NotSent), "what fails before the hand-over is known not to have been sent"
     assert [heads[0].split()[1] for heads in server.connections if heads] == ["/api/v3/events/e1", "/api/v3/a"]
+
+
+@pytest.mark.parametrize(("asked", "told"), [(b"3600", [("retry_after_long", "p", 3600)]), (b"900", []), (b"soon", [])])
+def test_who_asks_to_be_left_alone_for_longer_than_is_done_is_told_of(
+    asked: bytes, told: list[tuple[str, str, int]]
+) -> None:
+    server, alarms = Server(b"HTTP/1.1 429 X\r\nRetry-After: " + asked + b"\r\nContent-Length: 0\r\n\r\n"), []
+
+    class Reporter:
+        def alarm(self, message: str, *, partner: str, asked_s: int) -> None:
+            alarms.append((message, partner, asked_s))
+
+    async def story() -> int:
+        listening = await asyncio.start_server(server.accept, "127.0.0.1", 0)
+        wire = Wire(transports=transports_of(Meter(), cast("Any", Reporter()), SystemClock()), timeout_s=5.0)
+        url = httpx.URL(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/api/v3/events/")
+        async with listening:
+            return (await wire.read(request_of("GET", url, {PARTNER_HEADER: "p"}))).status
+
+    assert asyncio.run(story()) == 429
+    assert alarms == told

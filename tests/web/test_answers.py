@@ -148,7 +148,9 @@ def test_what_the_daemon_does_is_counted(shown: Scene) -> None:
     meter.cycle(
         CycleReport(partner=partner, events=0, complete=False, fired=0, open_writes=0, took_ms=9, error="x"), NOW
     )
-    meter.request("read", "p", "429")
+    meter.request("read", "p", "429", timedelta(hours=1))
+    meter.request("read", "q", "429", timedelta(hours=1))
+    meter.request("read", "q", "200", None)
     meter.record(Record(at=NOW, kind="fired", rule=rule))
     seconds = iter([1.0, 1.5]).__next__
     timed = meter.timed(ledger, seconds)
@@ -162,6 +164,8 @@ def test_what_the_daemon_does_is_counted(shown: Scene) -> None:
     assert found["cycles_total[('partner', 'p'), ('result', 'error')]"] == 1
     assert found["rule_evaluations_total[('rule', 'r'), ('truth', 'unknown')]"] == 2
     assert found["requests_total[('kind', 'read'), ('partner', 'p'), ('status', '429')]"] == 1
+    assert found["retry_after_seconds[('partner', 'p')]"] == 3600
+    assert found["retry_after_seconds[('partner', 'q')]"] == 0, "it has answered since"
     assert found["fired_total[('rule', 'r')]"] == 1
     assert (found["ledger_commit_seconds_count[]"], found["ledger_commit_seconds_sum[]"]) == (2, 0.6)
     assert found["change_to_confirmed_seconds_sum[]"] == 8

@@ -75,9 +75,9 @@ PARTNER_HEADER = "X-Preferred-Partner-Id"
 
 Fence = Callable[[], AbstractContextManager[None]]
 TransportFactory = Callable[[], httpx.AsyncBaseTransport]
-Counted = Callable[[str, str, str], None]
-"""Told of each request on the wire: read, write or sign_in, for which partner (empty where it is for none), and the
-status, ``none`` where there was no answer. It must not raise."""
+Counted = Callable[[str, str, str, str | None], None]
+"""Told of each request on the wire: read, write or sign_in, for which partner (empty where it is for none), the status,
+``none`` where there was no answer, and the Retry-After. It must not raise."""
 
 
 @contextmanager
@@ -242,7 +242,7 @@ def _discard(tcp: socket.socket, timeout_s: float) -> None:
         tcp.setsockopt(socket.IPPROTO_TCP, option, max(1, round(timeout_s * 1000)))
 
 
-def counted_by_nobody(_kind: str, _partner: str, _status: str) -> None:
+def counted_by_nobody(_kind: str, _partner: str, _status: str, _retry_after: str | None) -> None:
     """Where nobody draws curves of them."""
 
 
@@ -315,9 +315,9 @@ class Wire:
             try:
                 response = await transport.handle_async_request(request)
             except BaseException:
-                self._transports.counted(kind, partner, "none")
+                self._transports.counted(kind, partner, "none", None)
                 raise
-            self._transports.counted(kind, partner, str(response.status_code))
+            self._transports.counted(kind, partner, str(response.status_code), response.headers.get("retry-after"))
             response.request = request
             try:
                 content, broken = await _content(response, bytes_max)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from worker.api.auth import Account
+from worker.api.classify import retry_after
 from worker.api.client import ApiService, ApiSettings
 from worker.api.exchanges import ReadResponse
 from worker.api.probe import Probed, probed
@@ -38,6 +39,7 @@ from worker.model.facts import Json, PartnerId
 from worker.model.rules import RuleSet
 from worker.reading.gate import Gate
 from worker.reading.pacer import Pacer, Patience
+from worker.reading.pacing import LONGEST_RETRY_AFTER
 from worker.rules.durations import duration_text
 from worker.rules.files import files_hash
 from worker.rules.load import load_rules
@@ -177,7 +179,8 @@ async def running_daemon(
         lock.note(place, in_force(config))
         ledger.in_a_loop()
         ledger.sends_under(lock.identity)
-        service, pacer = await _client(stack, config, clock, _api_settings(config, address, meter), secrets)
+        transports = transports_of(meter, reporter, clock)
+        service, pacer = await _client(stack, config, clock, _api_settings(config, address, transports), secrets)
         stored = ledger if meter is None else meter.timed(ledger, clock.monotonic)
         parts = Parts(
             clock=clock,
@@ -214,7 +217,7 @@ async def probe_of(config: Config, only: str) -> Probed:
         address = None
         if config.embedded:
             address = await _embedded(stack, clock)
-        service, _ = await _client(stack, config, clock, _api_settings(config, address, None), secrets)
+        service, _ = await _client(stack, config, clock, _api_settings(config, address, Transports()), secrets)
         settle = duration_text(config.safety.settle)
         return await probed(service, clock, assumptions_of(config), settle=settle, only=only)
 
@@ -242,12 +245,12 @@ async def rehearsing(config: Config, rules: RuleSet) -> AsyncIterator[tuple[tupl
             reader = stack.enter_context(open_reading(ledger_url(config)))
             nowhere = _nowhere() if config.embedded else None
             nobody = _credentials(config, embedded=True)
-            spelling, _ = await _client(stack, config, clock, _api_settings(config, nowhere, None), nobody)
+            spelling, _ = await _client(stack, config, clock, _api_settings(config, nowhere, Transports()), nobody)
             service = Remembered(reader, spelling, clock, settings.shared)
             found = tuple(PartnerId(name) for name in reader.known("partner"))
         else:
             secrets = _credentials(config, embedded=address is not None)
-            service, _ = await _client(stack, config, clock, _api_settings(config, address, None), secrets)
+            service, _ = await _client(stack, config, clock, _api_settings(config, address, Transports()), secrets)
             found = await service.partners()
         only = settings.only_partners
         partners = tuple(one for one in found if only is None or one in only)
@@ -296,7 +299,7 @@ def _credentials(config: Config, *, embedded: bool) -> Account:
     return Account(username=resolve(config.username, os.environ), password=resolve(config.password, os.environ))
 
 
-def _api_settings(config: Config, address: "Address | None", meter: "Meter | None") -> ApiSettings:
+def _api_settings(config: Config, address: "Address | None", transports: Transports) -> ApiSettings:
     if address is not None:
         hosts = Hosts(api=address.base_url, cr=address.cr_url, media=address.media_url)
     else:
@@ -309,5 +312,19 @@ def _api_settings(config: Config, address: "Address | None", meter: "Meter | Non
         operator_prefix=config.operator_prefix,
         assumptions=assumptions_of(config),
         facts=config.facts,
-        transports=Transports() if meter is None else Transports(counted=meter.request),
+        transports=transports,
     )
+
+
+def transports_of(meter: "Meter | None", reporter: Reporter, clock: SystemClock) -> Transports:
+    """The network, its requests counted; a service that asks for longer than it is left alone is told of."""
+    if meter is None:
+        return Transports()
+
+    def counted(kind: str, partner: str, status: str, asked: str | None) -> None:
+        wait = retry_after(asked, clock.now())
+        meter.request(kind, partner, status, wait)
+        if wait is not None and wait > LONGEST_RETRY_AFTER:
+            reporter.alarm("retry_after_long", partner=partner, asked_s=round(wait.total_seconds()))
+
+    return Transports(counted=counted)

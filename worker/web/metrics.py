@@ -31,6 +31,7 @@ METRICS: Mapping[str, str] = {
     "cycles_total": "looks by partner and result: complete, incomplete, or error",
     "last_complete_cycle_timestamp_seconds": "when the last complete look at a partner ended, in seconds since 1970",
     "requests_total": "requests on the wire by partner, kind (read, write, sign_in) and status; none: no answer",
+    "retry_after_seconds": "for how long a partner was asked to be left alone by its last answer; 0 where by none",
     "budget_requests_per_minute": "requests a partner may make in a minute now; 429s lower it",
     "used_requests_per_minute": "requests a partner made in the last minute",
     "writes": "writes in the ledger by state",
@@ -63,6 +64,7 @@ class Meter:
             *self._named("last_complete_cycle_timestamp_seconds"), ["partner"], registry=self._registry
         )
         self._requests = self._counter("requests_total", "partner", "kind", "status")
+        self._retry_after = Gauge(*self._named("retry_after_seconds"), ["partner"], registry=self._registry)
         self._confirmed = self._histogram("change_to_confirmed_seconds", CONFIRMS)
         self._fired = self._counter("fired_total", "rule")
         self._evaluations = self._counter("rule_evaluations_total", "rule", "truth")
@@ -81,9 +83,10 @@ class Meter:
         for (rule, truth), count in report.judged.items():
             self._evaluations.labels(rule, truth.value).inc(count)
 
-    def request(self, kind: str, partner: str, status: str) -> None:
-        """A request was answered, or not."""
+    def request(self, kind: str, partner: str, status: str, wait: timedelta | None) -> None:
+        """A request was answered, or not. ``wait``: its Retry-After."""
         self._requests.labels(partner, kind, status).inc()
+        self._retry_after.labels(partner).set(0.0 if wait is None else wait.total_seconds())
 
     def record(self, record: Record) -> None:
         """A record was stored."""
