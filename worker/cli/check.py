@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from worker.cli.common import config_file, config_for, engine_settings, unvouched_lines, vouched_lines
+from worker.cli.common import config_file, config_for, engine_settings, exposed_files, unvouched_lines, vouched_lines
 from worker.cli.output import Format, print_json, say
 from worker.config import Config
 from worker.config.load import repaired
@@ -141,7 +141,7 @@ def _found(context: typer.Context, paths: list[Path] | None, events: int) -> _Fo
         if config is None:
             say("the rules were not looked at: the config must be readable first")
     else:
-        problems.extend((*config.warnings, *_unused(config)))
+        problems.extend((*config.warnings, *_unused(config), *exposed_files(config)))
     looked = [] if config is None else [_checked(path, config, events) for path in paths or [config.rules]]
     problems.extend(problem for one in looked for problem in one.problems)
     return _Found(

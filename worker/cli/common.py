@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -17,10 +18,10 @@ from worker.config import Assumed, Config, load_config, read_config
 from worker.engine.looks import EngineSettings, Settings, unvouched_for
 from worker.engine.operators import Word
 from worker.guards.situation import Limits
-from worker.ledger.places import FOLDER_HINT, LedgerPlace, exchanged, no_folder, place_of, unread
+from worker.ledger.places import FOLDER_HINT, LedgerPlace, exchanged, exposed, no_folder, place_of, unread
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.actions import ACTIONS
-from worker.model.errors import NotFound, NotSafe, UsageError
+from worker.model.errors import InputErrors, NotFound, NotSafe, Problem, UsageError
 from worker.model.facts import Json
 from worker.model.records import WORKER
 from worker.model.rules import Rule, Surge
@@ -44,6 +45,17 @@ def ledger_url(config: Config) -> str:
 
 SHOWN_MAX = 5
 """Rules named beside what they lean on."""
+
+
+def exposed_files(config: Config) -> tuple[Problem, ...]:
+    """A warning where others may read the ledger: what it holds of events and money, and who decided."""
+    place = place_of(config.ledger, config.folder)
+    files = exposed(place)
+    if not files:
+        return ()
+    message = f"others on this machine may read {', '.join(path.name for path in files)}"
+    hint = shlex.join(["chmod", "600", *map(str, files)])
+    return (Problem(file=str(place.file), message=message, hint=hint, severity="warning", code="exposed"),)
 
 
 def config_from(path: Path) -> Config:

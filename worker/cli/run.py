@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from worker.api.transport import ready_the_kernel
-from worker.cli.common import config_of, duration, ledger_url, unvouched_lines
+from worker.cli.common import config_of, duration, exposed_files, ledger_url, unvouched_lines
 from worker.cli.output import counted, say
 from worker.cli.page import Pulse
 from worker.cli.signals import leave_process_1, stopping
@@ -226,8 +226,8 @@ def run(
     configure(verbose=verbose)
     for key, why in config.unused_keys().items():
         logger().warning("config_key_not_used", key=key, why=why)
-    for problem in config.warnings:
-        say(str(problem))
+    for problem in (*config.warnings, *exposed_files(config)):
+        say("\n".join(problem.lines))
     rules = examine(config.rules, config.registry).rules.rules
     for line in unvouched_lines(config, rules):
         say(line)

@@ -99,6 +99,18 @@ def no_folder(place: LedgerPlace) -> str | None:
     return None if folder.is_dir() else f"there is no folder {folder} for the ledger {place.file.name}"
 
 
+def exposed(place: LedgerPlace) -> tuple[Path, ...]:
+    """The files of a ledger that other users of this machine may read or change: those made before the worker kept
+    them to itself, and copies beside them."""
+    try:
+        passes = place.file.parent.stat().st_mode
+        found = sorted(path for path in place.file.parent.iterdir() if path.name.startswith(place.file.name))
+        reach = (0o060 if passes & 0o010 else 0) | (0o006 if passes & 0o001 else 0)
+        return tuple(path for path in found if path.is_file() and path.stat().st_mode & reach)
+    except OSError:  # what this user cannot look at, no worker of this user's has made
+        return ()
+
+
 FOLDER_HINT = "create the folder, or correct `ledger:` in the config"
 
 

@@ -45,5 +45,6 @@ CODES: Mapping[Code, str] = {
     "untested": "a rule that no rule test reaches",
     "ending": "a file that is not read for its name's ending",
     "empty": "a folder or file without any rule",
+    "exposed": "files of the ledger that other users of the machine may read",
 }
 """Each code, and what it stands for. From ``set`` on they are warnings, as ``unused`` is."""

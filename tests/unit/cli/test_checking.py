@@ -98,3 +98,30 @@ def test_a_run_of_rule_tests_leaves_the_collector_of_cycles_as_it_was(tmp_path: 
     gc.disable()
     assert (call("test", config=config).code, gc.isenabled()) == (0, False)
     gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("folder", "file", "told"),
+    [
+        (0o755, 0o644, True),
+        (0o755, 0o620, True),
+        (0o755, 0o600, False),
+        (0o700, 0o644, False),
+        (0o710, 0o604, False),
+        (0o710, 0o640, True),
+    ],
+)
+def test_files_that_others_may_read_are_warned_of(tmp_path: Path, folder: int, file: int, told: bool) -> None:
+    config = settle_in(tmp_path)
+    old = tmp_path / "worker.db.mark"
+    old.write_text("", encoding="utf-8")
+    (tmp_path / "other.txt").write_text("", encoding="utf-8")
+    old.chmod(file)
+    (tmp_path / "other.txt").chmod(0o644)
+    tmp_path.chmod(folder)
+
+    done = call("check", config=config)
+
+    assert ("others on this machine may read worker.db.mark\n" in done.out) is told, done.both
+    assert (f"chmod 600 {old}" in done.out) is told
+    assert done.code == 0

@@ -79,3 +79,15 @@ def test_what_the_service_asked_for_is_kept_by_whoever_starts_next(tmp_path: Pat
     ((partner, when),) = said.items()
     assert partner == "partner-id-aurora-live"
     assert abs(datetime.fromisoformat(str(when)) - until) < timedelta(seconds=1)
+
+
+def test_a_ledger_that_others_may_read_is_told_of_with_the_remedy(home: Path, tmp_path: Path) -> None:
+    shutil.copytree(home, tmp_path, dirs_exist_ok=True)
+    tmp_path.chmod(0o755)
+    (tmp_path / "worker.db").chmod(0o644)
+
+    first = call("run", "--for", "1ms", config=tmp_path / "config.yaml")
+
+    assert first.code == 0
+    assert "others on this machine may read worker.db" in first.err
+    assert f"chmod 600 {tmp_path / 'worker.db'}" in first.err
