@@ -254,6 +254,25 @@ def test_a_clusters_budget_that_is_shown_rounded_is_sent_once(tmp_path: Path) ->
 # --- a refusal after the effect ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refusal_of_what_spends_proves_nothing_where_reads_lag(tmp_path: Path, status: int) -> None:
+    """It was taken for not sent: the read before the next attempt, a little old, did not show the campaign, and it was
+    created twice."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.fault("answer_after", "POST", PATH, status=status)
+        here.fault("stale_reads", "GET", "/events/e1/campaigns$", times=4, by_s=20.0)
+        fires(here)
+        await here.run(1200)
+        assert here.states() == ["confirmed"], here.story()
+        assert here.twin.books.repeated == (), here.story()
+        assert len(here.effects()) == 1, here.story()
+
+    with town(tmp_path, world(many(2)), create()) as (_, play):
+        play(script)
+
+
 EDITED = (
     "[{write: {method: PUT, host: cr, path: '/events/{eid}', query: {event_type: concert, partner_product: campaign}}}]"
 )

@@ -32,6 +32,7 @@ INTERVAL_S = 3.0
 FLOOR_S = 3.0
 REFUSED_AFTER = ("401 applied", "403 applied")
 """Refusals of the credentials that come when the effect is there."""
+SPENDS = frozenset({"run", "create_draft", "update_draft", "boost", "create_campaign"})
 UNSEEN = "last_updated_on_fe"
 """The call that no read shows."""
 
@@ -91,6 +92,11 @@ class Deed:
         if self.rows[0]["action"] != "frontend_status":
             return False
         return any(UNSEEN in str(one.row["request"]["url"]) for one in self.attempts)
+
+    @property
+    def spends(self) -> bool:
+        """Whether it costs money where it happens twice; what is turned on and off here is only ever turned off."""
+        return self.rows[0]["action"] in SPENDS
 
     @property
     def granted(self) -> int:
@@ -247,8 +253,9 @@ def _asks(row: Row) -> tuple[str, str]:
 
 
 def refused_after_its_effect(deed: Deed, attempt: Attempt) -> bool:
-    """Whether the credentials were refused once the effect was there, of a write that a read shows."""
-    return not deed.unseen and any(wire.harm in REFUSED_AFTER for wire in attempt.wire)
+    """Whether the credentials were refused once the effect was there, of a write that a read shows and that costs
+    nothing."""
+    return not deed.unseen and not deed.spends and any(wire.harm in REFUSED_AFTER for wire in attempt.wire)
 
 
 def too_late(case: Case, deed: Deed, effect: Effect) -> bool:

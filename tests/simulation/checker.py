@@ -187,8 +187,8 @@ def _asked_for_anew(case: Case, deed: Deed, effect: Effect) -> bool:
 
 def unsent_had_no_effect(case: Case) -> Iterator[str]:
     """What the ledger calls not sent, or refused by the service, had no effect, also at the end of time. Forgiven, and
-    counted: an effect whose answer refused the credentials, of a write that a read shows: the read before the next
-    attempt shows it."""
+    counted: an effect whose answer refused the credentials, of a write that a read shows and that costs nothing: the
+    read before the next attempt shows it."""
     for deed in case.deeds.values():
         for attempt in deed.attempts:
             if attempt.after is None or attempt.after["kind"] not in ("planned", "rejected"):

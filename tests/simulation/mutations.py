@@ -983,8 +983,14 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="refused, and so not done",
         why="a write that no read shows is sent anew after a refusal that came when the effect was there",
-        applied=flaw("worker.writes.life:_may_have_landed", ("    ago = ", "    return False\n    ago = ")),
+        applied=flaw("worker.writes.life:_may_have_landed", ("(not policy.reads_back", "(False")),
         shown_by=tuple(at("hide", "write", f"{status} applied", 1) for status in (401, 403)),
+    ),
+    Mutant(
+        name="refused, and so not spent",
+        why="what spends counts as not sent after a refusal that came when the effect was there",
+        applied=flaw("worker.writes.life:_may_have_landed", ("policy.spends or ", "")),
+        shown_by=tuple(at(scene, "write", "403 applied") for scene in ("boost", "cluster", "launch")),
     ),
     Mutant(
         name="any value will do",

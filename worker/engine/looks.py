@@ -361,4 +361,5 @@ def policy_for(write: Write, rule: Rule | None, settings: EngineSettings) -> Pol
         or (settings.ask_spending and write.intent.spends),
         toggle=write.intent.action in settings.toggles,
         reads_back=reads_back(write.intent, write.key.item),
+        spends=write.intent.spends,
     )

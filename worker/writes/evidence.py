@@ -466,7 +466,7 @@ class Policy:
     """How long and how often to look before anything is concluded; the ``safety`` section for one kind of write.
 
     ``toggle``: a second send would undo the first, so an unknown outcome is always for a person. ``reads_back``: a read
-    can show the effect. ``ask``: unknown outcomes are put before a person at once.
+    can show the effect. ``ask``: unknown outcomes are put before a person at once. ``spends``: twice, it costs money.
     """
 
     settle: timedelta
@@ -478,6 +478,7 @@ class Policy:
     ask: bool = False
     toggle: bool = False
     reads_back: bool = True
+    spends: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -239,7 +239,7 @@ def _after_attempt(write: Write, event: Attempted, policy: Policy, now: datetime
         done = move(write, "rejected", at=now, reason="refused_by_service", why=why)
         return Next(move=done, settling=None, then="rest")
     if isinstance(outcome, NotSent) and _may_have_landed(outcome, policy):
-        why = f"{outcome.why}, with a token that it had accepted just before: the effect may be there all the same"
+        why = f"{outcome.why}; the effect may be there all the same"
         return _became_unknown(write, "ambiguous", why, policy, now, monotonic)
     if isinstance(outcome, NotSent):
         return _not_sent(write, outcome, now, denied_before=event.denied_before)
@@ -249,9 +249,12 @@ def _after_attempt(write: Write, event: Attempted, policy: Policy, now: datetime
 
 
 def _may_have_landed(outcome: NotSent, policy: Policy) -> bool:
-    """Of a write that no read shows, the refusal of a token that had just worked is no proof that nothing happened."""
+    """A refusal of our credentials is no proof that nothing happened: not of what spends, because the read before the
+    next attempt may be too old to show it, and not of what no read shows, where the token had just worked."""
+    if outcome.cause != "denied" or outcome.answer is None:
+        return False
     ago = outcome.accepted_ago
-    return outcome.cause == "denied" and not policy.reads_back and ago is not None and ago <= policy.interval
+    return policy.spends or (not policy.reads_back and ago is not None and ago <= policy.interval)
 
 
 def _not_sent(write: Write, outcome: NotSent, now: datetime, *, denied_before: bool) -> Next:

@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from tests.builders import NOW, PARTNER, a_write
+from tests.builders import NOW, PARTNER, a_policy, a_write
 from tests.unit.writes.course import ACCEPTED, BROKEN, DENIED, LOST, NO_CONNECTION, REFUSED, STALE, Course
 from worker.model.commits import PartnerMemory
-from worker.model.exchange import Outcome
+from worker.model.exchange import NotSent, Outcome
 from worker.model.writes import Write
 from worker.writes.life import CREDENTIALS_HOLD, Attempted, after_outcome, in_a_row
 
@@ -84,3 +84,17 @@ def test_no_other_outcome_is_held_for_the_credentials() -> None:
     course = Course(a_write()).send()
     course.take(Attempted(outcome=NO_CONNECTION, denied_before=True))
     assert course.write.held_by == "backoff"
+
+
+def test_a_refusal_of_what_spends_may_hide_the_effect() -> None:
+    course = Course(a_write(), a_policy(spends=True))
+    course.attempt(DENIED)
+    assert (course.write.state, course.write.reason, course.write.counted) == ("unknown", "ambiguous", 1)
+    course.proved_absent()
+    assert course.follows() == "send", "reads have settled it"
+
+
+def test_what_never_left_for_want_of_a_token_is_not_unknown() -> None:
+    course = Course(a_write(), a_policy(spends=True))
+    course.attempt(NotSent(cause="denied", why="the service refused the credentials"))
+    assert course.write.state == "planned"
