@@ -87,7 +87,9 @@ def judged(trial: Trial) -> None:
     about = f"{trial.deed.do}\n{trial.outcome}\ndied: {died}\n{here.story()}"
     records = [one for one in here.log() if one["write"] == write.id]
     asked = {one["reason"] for one in records if one["kind"] == "needs_human"}
-    assert (write.state, trial.effects, asked) == expected(trial.deed, trial.outcome, died), about
+    assert (write.state, trial.effects, asked) == expected(
+        trial.deed, trial.outcome, died, spends=write.intent.spends
+    ), about
     assert here.twin.books.repeated == (), about
     assert here.ledger.verify() is None, about
     # A recorded attempt stands for a PUT that may have been made; its task is read, though no PUT came.

@@ -210,8 +210,9 @@ class MortalNotebook(Notebook):
             await asyncio.sleep(60)
 
 
-def expected(deed: Deed, outcome: Outcome, died: Step) -> tuple[str, int, set[str]]:
-    """What must come of it: the write's last state, its own effects, and why a person is asked."""
+def expected(deed: Deed, outcome: Outcome, died: Step, *, spends: bool) -> tuple[str, int, set[str]]:
+    """What must come of it: the write's last state, its own effects, and why a person is asked. ``spends``: made twice,
+    it costs money."""
     lost = died in LOSES
     asked: set[str] = set()
     if lost and not deed.shown:
@@ -224,6 +225,8 @@ def expected(deed: Deed, outcome: Outcome, died: Step) -> tuple[str, int, set[st
         asked.add("no_readback")
     if means == "not sent" and outcome.kind in DENIES and not deed.shown:
         asked.add("no_readback")  # the token had just worked, and no read shows whether the write did
+    if means == "not sent" and outcome.kind in DENIES and spends and deed.shown and outcome.times > 1:
+        asked.add("no_evidence")  # unknown, and the credentials are held for longer than evidence is waited for here
     unknown = means == "unknown" or lost
     if outcome.asked == "task_failed" and not arrived:
         asked.add("task_failed")

@@ -135,7 +135,9 @@ def test_what_the_ledger_knows_is_measured_at_the_scrape(shown: Scene) -> None:
     assert found["writes[('state', 'rejected')]"] == 0
     assert found["oldest_needs_human_seconds[]"] > 0
     assert found["oldest_unknown_seconds[]"] == 0
-    assert found["log_records[]"] == shown.ledger.last_seq()
+    head = shown.ledger.head()
+    assert found["log_records[]"] == head.seq
+    assert f"{int(found['log_head[]']):013x}" == head.hash[:13], "a figure that holds each of its digits"
     assert found["budget_requests_per_minute[('partner', 'partner-id-one')]"] == 300
 
 

@@ -21,7 +21,7 @@ from worker.guards.situation import Limits
 from worker.ledger.places import FOLDER_HINT, LedgerPlace, exchanged, exposed, no_folder, place_of, unread
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.actions import ACTIONS
-from worker.model.errors import InputErrors, NotFound, NotSafe, Problem, UsageError
+from worker.model.errors import NotFound, NotSafe, Problem, UsageError
 from worker.model.facts import Json
 from worker.model.records import WORKER
 from worker.model.rules import Rule, Surge

@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from typing import Annotated
 
@@ -20,10 +20,11 @@ from worker.config import Config, WebPage, resolve
 from worker.engine.daemon import Daemon
 from worker.engine.ports import CycleReport
 from worker.ledger.places import place_of
-from worker.ledger.reading import open_reading
+from worker.ledger.reading import LedgerReader, open_reading
 from worker.logs import configure, logger, tell
 from worker.messages.digest import Notice
 from worker.messages.outbox import AppriseChannel, Outbox, Subscriber
+from worker.model.errors import WorkerError
 from worker.model.records import Record
 from worker.rules.load import examine
 from worker.system import SystemClock, utc_now
@@ -95,6 +96,7 @@ class Beside:
         ]
         self._supervisor = Supervisor()
         self._outbox: Outbox | None = None
+        self._log: LedgerReader | None = None
         self.meter = Meter()
 
     def told(self, tell: Callable[[Record], None]) -> Callable[[Record], None]:
@@ -118,6 +120,7 @@ class Beside:
         beating = asyncio.ensure_future(pulse.beating(self._supervisor.alive))
         try:
             with (
+                self._reading(),
                 self._telling(),
                 self._page(rules=lambda: daemon.rules, pulse=pulse, meter=self.meter, alarm=self.alarm),
             ):
@@ -126,6 +129,22 @@ class Beside:
                 self._supervisor.stopping()
         finally:
             beating.cancel()
+
+    def head(self) -> Mapping[str, str]:
+        """The end of the log's chain, for the line of a cycle: kept where the log is not, it shows a log that was
+        written anew. Nothing where it cannot be read now."""
+        with suppress(WorkerError):
+            return {} if self._log is None else {"log_head": str(self._log.head())}
+        return {}
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        with open_reading(ledger_url(self._config)) as log:
+            self._log = log
+            try:
+                yield
+            finally:
+                self._log = None
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -191,6 +210,7 @@ class LogReporter:
             fired=report.fired,
             open_writes=report.open_writes,
             took_ms=report.took_ms,
+            **self._beside.head(),
             **shown,
         )
 

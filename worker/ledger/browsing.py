@@ -13,7 +13,7 @@ from typing import cast
 from sqlalchemy import Select, Text, and_, case, func, or_, select, union
 
 from worker.ledger.database import Store, reading_store
-from worker.ledger.log import ALL_RECORDS, end_of_chain, printed
+from worker.ledger.log import ALL_RECORDS, printed
 from worker.ledger.migrations import require_current, revision_of
 from worker.ledger.places import place_of
 from worker.ledger.reading import LedgerReader
@@ -198,11 +198,6 @@ class LedgerBrowser(LedgerReader):
         query = select(func.min(since)).where(writes.c.state == state)
         with self._source.reading() as connection:
             return connection.execute(query).scalar_one_or_none()
-
-    def head(self) -> tuple[int, str]:
-        """The end of the chain: the last seq and its hash."""
-        with self._source.reading() as connection:
-            return end_of_chain(connection)
 
     def _of_any_partner(self, query: Select[tuple[object, ...]], wanted: RecordFilter) -> Select[tuple[object, ...]]:
         """An event without its partner: the index begins with the partner, and there are few of them."""

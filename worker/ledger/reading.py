@@ -24,7 +24,7 @@ from worker.ledger.database import (
     reading_store,
 )
 from worker.ledger.facts import facts_begin, last_change, load_history, load_observed
-from worker.ledger.log import ALL_RECORDS, FIELDS, printed, verify_to
+from worker.ledger.log import ALL_RECORDS, FIELDS, Head, end_of_chain, printed, verify_to
 from worker.ledger.mark import lost, marked_to, refusal
 from worker.ledger.migrations import NOTHING, require_current, revision_of
 from worker.ledger.places import LedgerPlace, place_of, sync_folder
@@ -311,6 +311,12 @@ class LedgerReader:
     def last_seq(self) -> int:
         """The number of the newest record; 0 for an empty log."""
         return int(self._store.rows(_LAST_SEQ)[0][0])
+
+    def head(self) -> Head:
+        """The end of the log's chain."""
+        with self._store.reading() as connection:
+            seq, digest = end_of_chain(connection)
+        return Head(seq=seq, hash=digest)
 
     def reopened(self, partner: PartnerId, after_seq: int) -> bool:
         """Whether a person has reopened anything of the partner since that record, in the ledger's memory."""

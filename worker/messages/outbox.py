@@ -11,7 +11,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -67,6 +67,7 @@ class Outbox:
         self._thread = threading.Thread(target=self._run, name="messages", daemon=True)
         self._read_up_to = 0
         self._saved = -1
+        self._head = ""
 
     def alarm(self, name: str, keys: Mapping[str, object]) -> None:
         """The daemon cries out. From any thread; never waits."""
@@ -98,7 +99,7 @@ class Outbox:
             notice = one.digest.due(now)
             if notice is None:
                 continue
-            if one.send(notice):
+            if one.send(replace(notice, body=f"{notice.body}\n\nThe log ends with {self._head}.")):
                 one.digest.sent(now)
             else:
                 one.digest.failed(now)
@@ -124,6 +125,8 @@ class Outbox:
                     one.digest.add(found, now)
             seq = record["seq"]
             self._read_up_to = seq if isinstance(seq, int) else self._read_up_to
+
+        self._head = str(self._ledger.head())
 
     def _wanted(self, record: Mapping[str, Json]) -> Wanted | None:
         """What the write does and spends about which a record asks a person."""

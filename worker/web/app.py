@@ -107,10 +107,10 @@ class Site:
         narrowed = LogFilter(
             since=wanted.since, partner=wanted.partner, event=wanted.event, rule=wanted.rule, write=wanted.write
         )
-        seq, head = await self._turns.run(self._parts.ledger.head)
+        head = await self._turns.run(self._parts.ledger.head)
         headers = {
-            "Content-Disposition": f'attachment; filename="campaign-worker-log-{seq}-{head[:12]}.{form}"',
-            "X-Chain-Head": f"{seq}:{head}",
+            "Content-Disposition": f'attachment; filename="campaign-worker-log-{head.seq}-{head.hash[:12]}.{form}"',
+            "X-Chain-Head": str(head),
         }
         media_type = f"{EXPORTS[form]}; charset=utf-8"
         return StreamingResponse(self._exported(narrowed, form), headers=headers, media_type=media_type)

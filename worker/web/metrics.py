@@ -47,7 +47,10 @@ METRICS: Mapping[str, str] = {
     "halts": "halts in force",
     "rules_refused": "1 while the rule files do not load and the last good set stays in force",
     "log_records": "records in the action log",
+    "log_head": "the first 13 hexadecimal digits of the last record's hash, as a number; see the action log's head",
 }
+HEAD_DIGITS = 13
+"""Of a hash, as many as a figure holds exactly: 53 bits. As a label it would be a new series for each record."""
 COMMITS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 CYCLES = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 6.0, 12.0, 30.0)
 CONFIRMS = (1.0, 3.0, 6.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0)
@@ -181,7 +184,9 @@ class _Stored(Collector):
         yield _gauge("oldest_unknown_seconds", [((), self._age("unknown"))])
         yield _gauge("oldest_needs_human_seconds", [((), self._age("needs_human"))])
         yield _gauge("halts", [((), len(self._ledger.halts(self._now)))])
-        yield _gauge("log_records", [((), self._ledger.last_seq())])
+        head = self._ledger.head()
+        yield _gauge("log_records", [((), head.seq)])
+        yield _gauge("log_head", [((), int(head.hash[:HEAD_DIGITS], 16))])
         status = self._ledger.status()
         body: Mapping[str, Json] = {} if status is None else status.body
         rules = body.get("rules")

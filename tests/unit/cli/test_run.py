@@ -1,5 +1,7 @@
 """`run` at its start: what is said before the first look."""
 
+import json
+import re
 import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -91,3 +93,15 @@ def test_a_ledger_that_others_may_read_is_told_of_with_the_remedy(home: Path, tm
     assert first.code == 0
     assert "others on this machine may read worker.db" in first.err
     assert f"chmod 600 {tmp_path / 'worker.db'}" in first.err
+
+
+def test_each_cycle_tells_the_head_of_the_log(home: Path, tmp_path: Path) -> None:
+    shutil.copytree(home, tmp_path, dirs_exist_ok=True)
+
+    done = call("run", "--for", "4s", config=tmp_path / "config.yaml")
+
+    cycles = [one for one in map(json.loads, re.findall(r"^{.*}$", done.err, re.MULTILINE)) if one["event"] == "cycle"]
+    assert cycles, done.err
+    for line in cycles:
+        against = call("log", "--verify", "--against", line["log_head"], config=tmp_path / "config.yaml")
+        assert (against.code, against.out[:15]) == (0, "the chain holds"), against.both

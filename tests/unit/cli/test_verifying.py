@@ -226,6 +226,8 @@ def test_a_part_has_no_head_of_its_own(folder: Path, capsys: pytest.CaptureFixtu
     ("arguments", "words"),
     [
         (("--against", "5:abc", "--verify"), "SEQ:HASH"),
+        (("--against", "5:" + "a" * 11, "--verify"), "SEQ:HASH"),
+        (("--against", "5:" + "a" * 65, "--verify"), "SEQ:HASH"),
         (("--from", "x"), "go with --verify"),
         (("--verify", "--partial"), "--partial goes with --from"),
         (("--partial",), "go with --verify"),
@@ -252,3 +254,17 @@ def test_an_export_may_come_from_a_pipe(
 
 def test_no_head_is_no_head() -> None:
     assert head_of(None) is None
+
+
+@pytest.mark.parametrize("digits", [12, 13, 64])
+def test_the_beginning_of_a_hash_is_enough_to_know_the_log_by(
+    folder: Path, digits: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, head = exported(folder, "jsonl", capsys)
+    begun = head[: head.index(":") + 1 + digits]
+    other = begun[:-1] + ("0" if begun[-1] != "0" else "1")
+
+    assert call(folder, "--verify", "--against", begun) == 0
+    assert call(folder, "--verify", "--from", str(file), "--against", begun) == 0
+    assert call(folder, "--verify", "--against", other) == 1
+    assert call(folder, "--verify", "--from", str(file), "--against", other) == 1

@@ -258,6 +258,7 @@ def test_the_past_is_left_alone_and_what_is_new_is_told_once(place: Place) -> No
     assert place.look(outbox, 1) == []
     (message,) = place.look(outbox, GATHER_S)
     assert "write 2: pause of e1" in message.body
+    assert message.body.endswith(f"\n\nThe log ends with {place.ledger.head()}."), "it stands where the ledger is not"
     assert place.look(outbox, GATHER_S) == []
     assert place.taken == [True]
 
