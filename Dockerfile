@@ -1,5 +1,8 @@
 # Built in one stage, run in another: the image that runs has no compiler, no pip cache and no build tools.
-FROM python:3.13-slim AS build
+# A tag is whatever it is today: `make pin` writes the digest behind it, and then the same base is built upon until the
+# next `make pin`. Another base, or a digest that was looked up elsewhere: --build-arg BASE=NAME@sha256:DIGEST.
+ARG BASE=python:3.13-slim
+FROM ${BASE} AS build
 
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
@@ -16,7 +19,7 @@ RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
     && pip --python /opt/campaign-worker/bin/python install --no-deps --no-index /wheels/*.whl
 
 
-FROM python:3.13-slim
+FROM ${BASE}
 
 # The worker owns its volume and nothing else: it cannot change its own config, rules or code.
 RUN useradd --uid 10001 --user-group --no-create-home --home-dir /data --shell /usr/sbin/nologin worker \

@@ -29,7 +29,7 @@ UNMEASURED := tests/unit/writes/test_properties.py tests/unit/rules/test_schemas
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv demo test lint format types core unmeasured tests cover tools prove bench docs schema golden lock clean
+.PHONY: help .venv demo test lint format types core unmeasured tests cover tools prove bench docs schema golden lock audit sbom pin clean
 
 help: ## say what there is to make
 	@echo 'campaign-worker: watches events, decides by rules, makes every effect happen at most once.'
@@ -133,10 +133,32 @@ lock: $(READY) ## solve the dependencies anew where pyproject.toml changed; newe
 	@$(COMPILE) $(UPGRADE) --extra dev --constraint requirements.lock pyproject.toml --output-file requirements-dev.lock
 	$(SAY) 'requirements-build.lock'
 	@$(COMPILE) $(UPGRADE) --constraint requirements-dev.lock --group build --output-file requirements-build.lock
+	$(SAY) 'requirements-audit.lock'
+	@$(COMPILE) $(UPGRADE) --group audit --output-file requirements-audit.lock
 	$(SAY) 'benchmarks/requirements'
 	@for wanted in benchmarks/requirements/*.in; do \
 	  $(COMPILE) $(UPGRADE) $$wanted --output-file $${wanted%.in}.txt || exit 1; done
 
+.audit/.ready: requirements-audit.lock
+	$(SAY) 'installing what requirements-audit.lock names into .audit, each file checked by its hash'
+	@$(PYTHON) -m venv --clear .audit
+	@.audit/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes -r requirements-audit.lock
+	@touch $@
+
+audit: .audit/.ready ## known vulnerabilities of what the locks name; asks the database of the package index, so it needs the network
+	@.audit/bin/pip-audit --strict --require-hashes --disable-pip $(addprefix -r ,$(wildcard requirements*.lock)) $(AUDIT_OPTIONS)
+
+sbom: .audit/.ready ## what is installed with the worker, as a CycloneDX bill of materials: dist/sbom.json
+	@mkdir -p dist
+	@.audit/bin/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --output-reproducible \
+	  --output-format JSON --output-file dist/sbom.json
+	@echo '==> dist/sbom.json'
+
+pin: ## write the digest of the image's base into the Dockerfile; asks the registry of images, by skopeo
+	@base=$$(sed -n 's/^ARG BASE=\([^@]*\).*/\1/p' Dockerfile) && digest=$$(skopeo inspect --format '{{.Digest}}' "docker://$$base") \
+	  && sed "s|^ARG BASE=.*|ARG BASE=$$base@$$digest|" Dockerfile > Dockerfile.new && mv Dockerfile.new Dockerfile
+	@grep '^ARG BASE=' Dockerfile
+
 clean: ## remove what was made here; never a ledger
-	@rm -rf .venv benchmarks/.rivals build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov
+	@rm -rf .venv .audit benchmarks/.rivals build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov
 	@find worker tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,7 +1,10 @@
 """The image and the hooks are not built by the tests, so what they take from here is checked here."""
 
+import os
 import re
 import shlex
+import shutil
+import subprocess
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
@@ -46,3 +49,41 @@ def test_every_hook_calls_a_tool_of_the_lock() -> None:
     assert all(entry.startswith(".venv/bin/") for entry in entries)
     locked = (ROOT / "requirements-dev.lock").read_text("utf-8")
     assert all(f"\n{tool}==" in locked for tool in ("ruff", "import-linter", "mypy", "pre-commit"))
+
+
+def test_both_stages_are_built_on_one_base_which_a_digest_can_pin() -> None:
+    (base,) = [line.removeprefix("ARG BASE=") for line in LINES if line.startswith("ARG BASE=")]
+
+    assert re.fullmatch(r"python:3\.\d+-slim(@sha256:[0-9a-f]{64})?", base), "the base by its digest, or not pinned yet"
+    assert {line.split()[1] for line in LINES if line.startswith("FROM")} == {"${BASE}"}
+
+
+def test_make_pin_writes_the_digest_that_it_was_told_and_the_next_one(tmp_path: Path) -> None:
+    for name in ("Makefile", "Dockerfile"):
+        shutil.copy(ROOT / name, tmp_path)
+    skopeo = tmp_path / "bin" / "skopeo"
+    skopeo.parent.mkdir()
+    for digest in ("sha256:" + "a" * 64, "sha256:" + "b" * 64):
+        skopeo.write_text(f'#!/bin/sh\n[ "$4" = docker://python:3.13-slim ] && echo {digest}\n', "utf-8")
+        skopeo.chmod(0o755)
+        path = f"{skopeo.parent}:{os.environ['PATH']}"
+        done = subprocess.run(["make", "pin"], cwd=tmp_path, env={**os.environ, "PATH": path}, check=False)
+
+        assert done.returncode == 0
+        lines = (tmp_path / "Dockerfile").read_text("utf-8").splitlines()
+        assert [line for line in lines if line.startswith("ARG BASE")] == [f"ARG BASE=python:3.13-slim@{digest}"]
+
+    skopeo.write_text("#!/bin/sh\nexit 1\n", "utf-8")
+    failed = subprocess.run(["make", "pin"], cwd=tmp_path, env={**os.environ, "PATH": path}, check=False)
+    assert (failed.returncode, (tmp_path / "Dockerfile").read_text("utf-8").splitlines()) == (2, lines), "left as it is"
+
+
+def test_every_lock_is_audited_and_names_each_file_by_its_hash() -> None:
+    made = subprocess.run(
+        ["make", "--dry-run", "--always-make", "audit"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for lock in ("requirements.lock", "requirements-dev.lock", "requirements-build.lock", "requirements-audit.lock"):
+        assert f"-r {lock}" in made.stdout
+        wanted = re.findall(r"^[a-z].*", (ROOT / lock).read_text("utf-8"), re.MULTILINE)
+        assert wanted
+        assert [line for line in wanted if not re.fullmatch(r"[a-z0-9._-]+(\[.*\])?==.*\\", line)] == []
