@@ -347,7 +347,8 @@ def test_every_test_that_a_page_names_exists() -> None:
             file = ""
             for named, test in re.findall(r"`(tests/[\w/]+\.py)?(?:::(test_\w+))?`", line):
                 file = named or file
-                if test and f"def {test}(" not in (ROOT / file).read_text("utf-8"):
+                path = ROOT / file
+                if test and not (path.is_file() and f"def {test}(" in path.read_text("utf-8")):
                     missing.append(f"{page.path}: {file}::{test}")
     assert missing == [], "name the test as it is called by now"
 

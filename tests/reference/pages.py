@@ -79,8 +79,8 @@ class Page:
 
 
 def pages() -> tuple[Page, ...]:
-    """README.md and everything under docs/."""
-    files = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    """README.md, SECURITY.md and everything under docs/."""
+    files = (ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md")))
     return tuple(Page(path=file, text=file.read_text("utf-8")) for file in files)
 
 
