@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.web.scene import HOSTILE_ID
 from worker.model.records import KINDS, REASONS
-from worker.web.app import WHAT
+from worker.web.app import NEEDED
 from worker.web.pages import PAGES
 from worker.writes.life import MOVES
 
@@ -146,7 +146,7 @@ def mostly(*usual: bytes) -> st.SearchStrategy[bytes]:
 
 
 nearly = st.fixed_dictionaries(
-    {b"what": st.sampled_from([one.encode() for one in WHAT]), b"because": mostly(b"seen")},
+    {b"what": st.sampled_from([one.encode() for one in NEEDED]), b"because": mostly(b"seen")},
     optional={
         b"id": mostly(b"1", b"2", b"3", b"4", b"5", b"6"),
         b"rule": mostly(b""),
@@ -164,7 +164,7 @@ forms = st.one_of(
     nearly,
     st.lists(
         st.one_of(
-            st.tuples(st.just(b"what"), st.sampled_from([one.encode() for one in WHAT])),
+            st.tuples(st.just(b"what"), st.sampled_from([one.encode() for one in NEEDED])),
             st.tuples(st.sampled_from(FORM_KEYS), text),
         ),
         max_size=8,

@@ -369,3 +369,15 @@ def test_a_download_over_a_slow_line_is_whole(monkeypatch: pytest.MonkeyPatch) -
             count += len(part)
     assert count > len(body)
     assert failures == []
+
+
+@pytest.mark.parametrize(
+    ("cookie", "words"),
+    [(None, "sent no cookie with this form. Allow cookies"), ("other", "from before the page was started anew")],
+)
+def test_a_form_that_is_not_taken_says_what_to_do(client: httpx.Client, cookie: str | None, words: str) -> None:
+    given = form(client)
+    client.cookies.clear()
+    headers = {} if cookie is None else {"Cookie": f"campaign_worker_form={cookie}"}
+    answer = client.post("/act", data={**given, "what": "approve"}, headers=headers)
+    assert (answer.status_code, words in answer.text) == (403, True), answer.text

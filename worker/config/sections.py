@@ -188,7 +188,11 @@ May = Annotated[
     Field(min_length=1, description="view; approve: approve and reject; operate: halt, resume and resolve"),
 ]
 UpTo = Annotated[
-    Money | None, Field(description="the most that one approved write may spend; null: any amount", examples=[500])
+    Money | None,
+    Field(
+        description="the most that one approved write may spend, in the partner's currency; null: any amount",
+        examples=[500],
+    ),
 ]
 
 

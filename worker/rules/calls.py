@@ -47,11 +47,23 @@ def read_path(value: Value, what: str, form: Form) -> str | None:
         return None
     if _resolved_elsewhere(value, what, found, form):
         return None
-    if not _PATH.fullmatch(found) or "//" in found:
-        hint = "as in /events/{eid}/attribution_model; another sign is written as %20"
-        form.note(value, f"{what} is a path that begins with / and has no empty part", hint=hint)
-        return None
-    return found if _filled_in(value, what, form) else None
+    return found if _well_formed(value, what, found, form) and _filled_in(value, what, form) else None
+
+
+def _well_formed(value: Scalar, what: str, path: str, form: Form) -> bool:
+    """Notes what keeps a path from being one, at its place."""
+    begun = _PATH.match(path)
+    offset, message = begun.end() if begun is not None else 0, ""
+    if not path.startswith("/"):
+        offset, message = 0, f"{what} is a path that begins with /"
+    elif "//" in path:
+        offset, message = path.index("//"), f"{what} is a path without an empty part"
+    elif offset < len(path):
+        sign = path[offset]
+        message = f"{what} has {sign!r} in it, which is written {''.join(f'%{byte:02X}' for byte in sign.encode())}"
+    if message:
+        form.note(value, message, hint="as in /events/{eid}/attribution_model", offset=offset)
+    return not message
 
 
 def read_text_tree(value: Value, what: str, form: Form) -> bool:
@@ -70,8 +82,7 @@ def read_get(value: Value, what: str, form: Form) -> str | None:
     if _resolved_elsewhere(value, what, found.partition("?")[0], form):
         return None
     path = unquote(found.partition("?")[0])
-    if not found.startswith("/") or "//" in path or " " in found:
-        form.note(value, f"{what} is a path that begins with /", hint="as in /events/{eid}/attribution_model")
+    if not _well_formed(value, what, found.partition("?")[0], form):
         return None
     row = row_of("GET", path)
     if _is_auth(path) or (row is not None and not row.opened):

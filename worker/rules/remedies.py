@@ -155,9 +155,24 @@ def compared(node: Node, found: Type) -> str:
 
 
 def spelled(node: Node) -> str:
-    """A part of a condition, in a message."""
+    """A part of a condition, in a message: as it is written, but for what is computed in it."""
     path = path_of(node)
-    return path.text if path is not None else "this"
+    if path is not None:
+        return path.text
+    parts = [spelled(child) for child in node.children]
+    match node.kind:
+        case "literal":
+            return repr(node.value) if node.literal == "string" else node.text
+        case "select":
+            return f"{parts[0]}.{node.text}"
+        case "index":
+            return f"{parts[0]}[{parts[1]}]"
+        case "call" if node.method:
+            return f"{parts[0]}.{node.text}({', '.join(parts[1:])})"
+        case "call":
+            return f"{node.text}({', '.join(parts)})"
+        case _:
+            return "…"
 
 
 def pair(node: Node, types: tuple[Type, Type]) -> str:

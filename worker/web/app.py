@@ -144,7 +144,10 @@ class Site:
                     hint="web.users in the config says who may: {password: …, may: [view, approve, operate]}",
                 )
             if visitor.how != "token" and not self._forms.own(request.headers, form.one("token"), visitor):
-                words = "This form is from before the page was started anew. Go back, reload, and decide again."
+                why = "This form is from before the page was started anew. Go back"
+                if not cookie_of(request.headers, FORM_COOKIE):
+                    why = "Your browser sent no cookie with this form. Allow cookies for this page"
+                words = f"{why}, reload, and decide again."
                 return self._words(request, 403, "Nothing was changed", words)
             act = form.act()
             said = await self._turns.run(lambda: self._parts.decide(act, visitor))

@@ -157,6 +157,21 @@ def test_an_undocumented_name_comes_with_the_way_to_say_it() -> None:
     assert "a field that the API document does not name is written event['frontend']" in hint
 
 
+@pytest.mark.parametrize(
+    ("condition", "hint"),
+    [
+        ("campaigns[0].budget > 5.0", "is written campaigns[0]['budget']"),
+        ("clusters[0].label.x == 'x'", "write clusters[0].label alone"),
+        ("clusters.filter(c, c.tc == 'x')[0].zzz > 5.0", "is written …[0]['zzz']"),
+        ("clusters[0].tc.size()", "compare it with something, as in clusters[0].tc.size() > …"),
+        ("size('a ' + event.title)", "compare it with something, as in size(…) > …"),
+        ("size('a')", "compare it with something, as in size('a') > …"),
+    ],
+)
+def test_a_remedy_names_what_it_is_about(condition: str, hint: str) -> None:
+    assert [hint in one for _, _, one in complaints(condition)] == [True], complaints(condition)
+
+
 def test_a_fact_of_the_config_can_be_named_and_is_of_any_type() -> None:
     custom = with_custom({"ad_spend": CustomFact(name="ad_spend", get="/x/{eid}", value="spend")})
     loaded = read_rules({"r.yaml": HEAD + "ad_spend > 5.0 && ad_spend.x == 'y'"}, custom)
