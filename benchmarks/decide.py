@@ -39,7 +39,7 @@ from worker.engine.looks import Settings as Deciding
 from worker.engine.observe import Seen
 from worker.engine.parts import Parts, RulesInUse
 from worker.engine.recording import Recorder, Stored
-from worker.engine.state import EVENT, Memories, PartnerState
+from worker.engine.state import EVENT, PartnerState
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import PartnerMemory
 from worker.model.facts import EventId, Known
@@ -135,7 +135,7 @@ class Worker:
         )
         self.decider = Decider(parts, Recorder(parts))
         self.state = PartnerState(
-            partner=PARTNER, memory=PartnerMemory(partner=PARTNER), memories=Memories(), stored=Stored(partner=PARTNER)
+            partner=PARTNER, memory=PartnerMemory(partner=PARTNER), memories={}, stored=Stored(partner=PARTNER)
         )
         self.rules = rules
         self.listed: dict[EventId, Known] = {}

@@ -11,7 +11,7 @@ from typing import Any
 
 from worker.engine.decide import Decision, decide
 from worker.engine.edits import edits_of, reopened_by
-from worker.engine.looks import Look, Settings
+from worker.engine.looks import Look, Settings, products_off, shut, under
 from worker.ledger.rows import body_of, rule_memory_of
 from worker.model.commits import Commit, Move, PartnerMemory, RuleMemory
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId, Unknown, WriteId
@@ -128,6 +128,7 @@ class Story:
     memory: PartnerMemory = field(default_factory=lambda: PartnerMemory(partner=PARTNER))
     memories: dict[tuple[EventId, RuleId], RuleMemory] = field(default_factory=dict)
     stored: dict[tuple[EventId, RuleId], RuleMemory] = field(default_factory=dict)
+    looked_at: dict[EventId, datetime] = field(default_factory=dict)
     facts: dict[EventId, dict[FactKey, Fact]] = field(default_factory=dict)
     writes: dict[WriteId, Write] = field(default_factory=dict)
     records: list[Record] = field(default_factory=list)
@@ -179,6 +180,7 @@ class Story:
         if self.restarting:
             self.restart()
         self._edit()
+        self.memory = under(self.memory, self._looking(), self.now)
         look = Look(
             partner=PARTNER,
             now=self.now,
@@ -188,6 +190,7 @@ class Story:
                 for event, facts in self.facts.items()
             },
             memories=dict(self.memories),
+            looked_at=dict(self.looked_at),
             writes=tuple(write for write in self.writes.values() if not write.final),
             sendings=self._sendings(),
             firings=[
@@ -246,7 +249,8 @@ class Story:
             if before is not None and memory.episode < before.episode:
                 raise AssertionError(f"episode {before.episode} of {key} would become {memory.episode}")
             self.stored[key] = memory
-        self.memories.update(decision.memories)
+        self.memories.update({(one.event, one.rule): one for one in commit.memory})
+        self.looked_at.update(dict.fromkeys(decision.looked_at, self.now))
         self._move(commit.moves)
         made = []
         for plan in commit.plans:
@@ -275,6 +279,15 @@ class Story:
         self._move([one.change for one in edits])
         for pair, memory in reopened_by(edits, self.memories).items():
             self.memories[pair] = self.stored[pair] = memory
+
+    def _looking(self) -> list[RuleId]:
+        """The rules that look here, by what is on of the partner's products."""
+        partner = next(
+            (facts[FactKey(name="partner")] for facts in self.facts.values() if FactKey(name="partner") in facts), None
+        )
+        active = [rule for rule in self.rules.rules if rule.looks_at(PARTNER)]
+        off = shut(active, products_off(partner))
+        return [rule.id for rule in active if rule.id not in off]
 
     def _unfinished(self) -> list[Write]:
         return [write for write in self.writes.values() if not write.final]

@@ -72,7 +72,7 @@ def test_a_stop_in_the_middle_of_a_long_look_is_heard_and_loses_nothing(tmp_path
         running = asyncio.ensure_future(daemon.run())
 
         def judged() -> int:
-            return sum(1 for _ in here.ledger.all_rule_memories(PARTNER))
+            return sum(one.looked_at is not None for one in here.ledger.observed(PARTNER))
 
         while not judged():
             await here.clock.sleep(BREATH.total_seconds() / 4)
@@ -191,4 +191,23 @@ def test_a_ledger_that_cannot_even_be_read_is_said_in_the_report_of_the_look(
         assert here.reports[-1].error is None
 
     with town(tmp_path, world(happening("e1")), PAUSE) as (_, play):
+        play(script)
+
+
+def test_of_events_for_which_nothing_holds_no_memory_is_stored_and_none_is_missed(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(30)
+        assert list(here.ledger.all_rule_memories(PARTNER)) == []
+        noted = {one.event: one.looked_at for one in here.ledger.observed(PARTNER) if one.looked_at is not None}
+        assert set(noted) == set(EVENTS)
+        await here.kill()
+        here.start()
+        await here.run(30)
+        again = {one.event: one.looked_at for one in here.ledger.observed(PARTNER) if one.looked_at is not None}
+        assert again == noted, "noted once"
+        here.set("e12", status="cancelled")
+        await here.until(lambda: here.states() == ["confirmed"], "it is paused, as an event that was looked at", HOUR)
+        assert [one.event for one in here.ledger.all_rule_memories(PARTNER)] == ["e12"]
+
+    with town(tmp_path, world(*map(happening, EVENTS)), PAUSE) as (_, play):
         play(script)

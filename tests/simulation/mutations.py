@@ -310,7 +310,9 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="caps count only successes",
         why="attempts whose outcome is unknown cost nothing",
-        applied=flaw("worker.ledger.reading:view_of", ("outcome != NOT_SENT", "outcome == 'accepted'")),
+        applied=flaw(
+            "worker.ledger.reading:view_of", ("execute(_SENT,", "execute(_SENT.where(_A.outcome == 'accepted'),")
+        ),
         shown_by=(at("few an hour", "write", "429 applied"),),
     ),
     Mutant(
@@ -342,7 +344,7 @@ _ALL: tuple[Mutant, ...] = (
                 "worker.engine.deciding:Decider._finish",
                 (
                     "    self._store(state, commit,",
-                    "    state.memories.take(decision.memories.values())\n    self._store(state, commit,",
+                    "    _take(state, decision.commit.memory)\n    self._store(state, commit,",
                 ),
             ),
             flaw("worker.engine.deciding:Decider._take_up", ("if reopened or state.in_doubt:", "if reopened:")),
@@ -676,7 +678,11 @@ _ALL: tuple[Mutant, ...] = (
         name="a silence is none",
         why="what changed while nobody looked for an hour is sent without a person's word",
         applied=flaw(
-            "worker.engine.looks:silence_before", ('return "gap"\n    return None', "return None\n    return None")
+            "worker.engine.looks:silence_before",
+            (
+                'looked < memory.after_gap_at:\n        return "gap"',
+                "looked < memory.after_gap_at:\n        return None",
+            ),
         ),
         shown_by=(plain("silence"),),
     ),

@@ -19,7 +19,7 @@ from worker.engine.parts import Parts
 from worker.engine.ports import CycleReport
 from worker.engine.recording import Recorder
 from worker.engine.settle import Settler
-from worker.engine.state import Memories, PartnerState
+from worker.engine.state import PartnerState
 from worker.model.commits import PartnerMemory
 from worker.model.errors import LedgerUnwritable, StateConflict
 from worker.model.facts import EventId, PartnerId, RuleId
@@ -76,11 +76,11 @@ class Cycle:
         """What the ledger remembers of the partner; rows found in ``sending`` become unknown, in the first cycle where
         another process holds the ledger now."""
         read_up_to = self._ledger.last_seq()
-        memories = Memories(self._ledger.all_rule_memories(partner))
+        memories = {(one.event, one.rule): one for one in self._ledger.all_rule_memories(partner)}
         memory = self._ledger.partner_memory(partner) or PartnerMemory(partner=partner)
         stored = self._recorder.load(partner, memory)
         state = PartnerState(partner=partner, memory=memory, memories=memories, read_up_to=read_up_to, stored=stored)
-        state.known = {*memories.events, *memory.gone}
+        state.known = {*stored.looked_at, *(event for event, _ in memories), *memory.gone}
         for write in self._ledger.open_writes(partner):
             if write.state == "sending":
                 with suppress(LedgerUnwritable):

@@ -21,8 +21,10 @@ from worker.engine.looks import (
     Settings,
     frozen,
     products_off,
+    quiet,
     shut,
     silence_before,
+    to_note,
 )
 from worker.engine.planning import (
     Planner,
@@ -52,13 +54,15 @@ EVENTS_NAMED = 8
 class Decision:
     """What one pass gives. ``commit`` holds what must be stored; ``memories`` the memory of every pair looked at, of
     which ``commit.memory`` is the part worth storing. For explaining: ``judged``, what each condition was; ``held``,
-    what holds a firing back; ``scope``, what a rule was given to look at, made anew for the few who ask."""
+    what holds a firing back; ``scope``, what a rule was given to look at, made anew for the few who ask. ``looked_at``:
+    events of which it has to be noted that they were."""
 
     commit: Commit
     memories: Mapping[tuple[EventId, RuleId], RuleMemory]
     judged: Mapping[tuple[EventId, RuleId], Judgement]
     held: Mapping[tuple[EventId, RuleId], Brake]
     scope: Callable[[EventId, Rule], Scope]
+    looked_at: tuple[EventId, ...] = ()
 
 
 def decide(rules: RuleSet, look: Look, settings: Settings) -> Decision:
@@ -111,6 +115,7 @@ class _Pass:
         self._records: list[Record] = []
         self._missed: dict[tuple[RuleId, datetime], list[EventId]] = {}
         self._ended: dict[WriteId, Move] = {}
+        self._together: AbstractSet[EventId] = frozenset()
 
     def freeze(self) -> None:
         """Marks the memory of rules that do not look now."""
@@ -159,6 +164,7 @@ class _Pass:
         self._records = [one for one in self._records if one.event not in gone]
         self._ended = {number: one for number, one in self._ended.items() if one.before.key.event not in gone}
         self._missed = {}
+        self._together = gone
         return gone
 
     def planned(self, rules: RuleSet, winners: Sequence[Candidate]) -> Decision:
@@ -174,13 +180,24 @@ class _Pass:
         """Keeps the memory; it is stored if it says more than when the rule was last looked at."""
         key = (memory.event, memory.rule)
         known = self._look.memories.get(key)
-        if known is None and memory.looked_at is None:
+        if known is None:
+            self._remember_new(glimpse, memory)
             return
         self._memories[key] = memory
-        quiet = known is not None and known.looked_at is not None and glimpse.after is None
-        if known is not None and (memory == known or (quiet and replace(memory, looked_at=known.looked_at) == known)):
-            return
-        self._stored[key] = memory
+        ordinary = known.looked_at is not None and glimpse.after is None
+        if memory != known and not (ordinary and replace(memory, looked_at=known.looked_at) == known):
+            self._stored[key] = memory
+
+    def _remember_new(self, glimpse: Glimpse, memory: RuleMemory) -> None:
+        """The same of a pair of which nothing is stored: it goes on so while it is quiet. After a silence, one that
+        cannot be told yet has to know of the silence later."""
+        key, before = (memory.event, memory.rule), glimpse.memory
+        if glimpse.after is not None and memory.looked_at != glimpse.now:
+            self._memories[key] = self._stored[key] = replace(memory, looked_at=None, forced=glimpse.after)
+        elif memory.looked_at is not None:
+            self._memories[key] = memory
+            if glimpse.rule.at is not None or replace(memory, looked_at=before.looked_at) != before:
+                self._stored[key] = memory
 
     def _decision(self, planner: Planner) -> Decision:
         """Everything, as one commit."""
@@ -191,7 +208,15 @@ class _Pass:
             moves=(*self._ended.values(), *planner.moves),
             plans=tuple(planner.plans),
         )
-        return Decision(commit=commit, memories=self._memories, judged=self._judged, held=self._held, scope=self.scope)
+        noted = to_note(self._look, [rule.id for rule in self._rules], self._settings.gap)
+        return Decision(
+            commit=commit,
+            memories=self._memories,
+            judged=self._judged,
+            held=self._held,
+            scope=self.scope,
+            looked_at=tuple(event for event in noted if event not in self._together),
+        )
 
     def _times_missed(self) -> Iterator[Record]:
         """One record for each time that was missed, however many events it would have been for."""
@@ -245,8 +270,8 @@ class _Pass:
     def _glimpse(self, rule: Rule, event: EventId, writes: list[Write]) -> Glimpse:
         """What the rule is given to look at, before its condition is judged."""
         look = self._look
-        known = look.memories.get((event, rule.id))
         first = EPISODE_JUMP if look.memory.restored_at is not None else 0
+        known = look.memories.get((event, rule.id)) or quiet(look, event, rule, first)
         memory = known or RuleMemory(partner=look.partner, event=event, rule=rule.id, episode=first)
         own = tuple(write for write in writes if write.key.rule == rule.id)
         running = [write for write in own if write.key.episode == memory.episode] if memory.open else []

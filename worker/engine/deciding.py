@@ -4,7 +4,7 @@ The shell around the pure core. It collects what the core may know, leaves out t
 decision as one transaction with the records of what was seen, and only then takes it over into this process's memory.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ from datetime import datetime
 from worker.engine.decide import Decision, decide, decide_apart
 from worker.engine.due import Glanced, Screen, horizon, next_due
 from worker.engine.edits import Edited, asked_anew, edits_of, in_one, reopened_by
-from worker.engine.looks import Look, asks_sendings, firings_reach, sendings_reach, shut, silence_before
+from worker.engine.looks import Look, asks_sendings, firings_reach, sendings_reach, shut, silence_before, under
 from worker.engine.observe import Seen
 from worker.engine.parts import Parts
 from worker.engine.recording import Recorder
@@ -85,11 +85,13 @@ class Decider:
 
     def _begin(self, state: PartnerState, seen: Seen) -> "_Begun":
         before, rules = state.memory, self._rules.current
-        seen = replace(seen, memory=replace(seen.memory, denied_at=before.denied_at, denied_until=before.denied_until))
+        ours = {name: getattr(before, name) for name in ("denied_at", "denied_until", "rules", "away", "back")}
+        seen = replace(seen, memory=replace(seen.memory, **ours))
         self._prepare(state, seen)
         writes = self._ledger.open_writes(state.partner)
-        found = self._sort_out(state, seen, {write.key.event for write in writes})
-        now = self._clock.now()
+        found, now = self._sort_out(state, seen, {write.key.event for write in writes}), self._clock.now()
+        memory = under(seen.memory, [rule.id for rule in found.screen.rules], now)
+        seen = replace(seen, memory=memory, store=seen.store or memory is not seen.memory)
         edits = asked_anew(seen.memory, edits_of(rules, writes, state.memories, now), writes, now)
         reopen = reopened_by(edits, state.memories)
         look = self._look(state, seen, found, (writes, edits, reopen))
@@ -107,9 +109,8 @@ class Decider:
             moves=in_one(begun.edits, decision.commit.moves),
         )
         decision = replace(decision, commit=commit)
-        self._store(state, commit, seen)
-        state.memories.take(reopen.values())
-        state.memories.take(decision.memories.values())
+        self._store(state, commit, seen, decision.looked_at)
+        _take(state, commit.memory)
         state.frozen_under = _frozen_under(state, rules)
         state.shut = off
         state.memory = seen.memory if seen.store else replace(seen.memory, listed_at=before.listed_at)
@@ -132,18 +133,18 @@ class Decider:
         state.read_up_to = newest
 
     def _read_memories(self, state: PartnerState) -> None:
-        state.memories.take(self._ledger.all_rule_memories(state.partner))
+        _take(state, self._ledger.all_rule_memories(state.partner))
         state.calm.stir_all()
         state.in_doubt = False
 
-    def _store(self, state: PartnerState, commit: Commit, seen: Seen) -> None:
+    def _store(self, state: PartnerState, commit: Commit, seen: Seen, looked_at: tuple[EventId, ...]) -> None:
         """The decision with what was seen, in one transaction. Under rules by which nothing can be judged yet, nothing
         is compared: the next look does that, of every event."""
         state.in_doubt = True  # until the ledger has taken it
         if self._judges(state):
             state.stored.under(self._rules.current, state.known_facts())
             self._recorder.looked(state.stored, seen.memory, commit.at, complete=seen.complete)
-            self._recorder.apply(state.stored, commit)
+            self._recorder.apply(state.stored, commit, looked_at=looked_at)
         else:
             self._ledger.apply(commit)
         state.in_doubt = False
@@ -190,6 +191,7 @@ class Decider:
             memory=seen.memory,
             observations={event: found.observations[event] for event in found.looked_at},
             memories={**_memories_for(state, rules, found), **reopen},
+            looked_at=state.stored.looked_at,
             writes=tuple(write for write in standing if not write.final),
             sendings={} if reach is None else self._ledger.first_sendings(state.partner, now - reach),
             firings=self._ledger.firings(state.partner, now - surges) if any_ else (),
@@ -266,6 +268,10 @@ class _Begun:
     reopen: Memories
 
 
+def _take(state: PartnerState, memories: Iterable[RuleMemory]) -> None:
+    state.memories.update({(one.event, one.rule): one for one in memories})
+
+
 def _at_rest(rule: Rule | None, memory: RuleMemory, look: Look, decision: Decision) -> bool:
     """Whether the next look at the same facts would leave this new memory as it is: its condition is false, which says
     the same however often it is said. Anything else is looked at once more."""
@@ -298,7 +304,8 @@ def _memories_for(state: PartnerState, rules: RuleSet, found: _SortedOut) -> Mem
     """The memories of these events; and all of those that a change of rules or of the product now freezes."""
     memories: Memories = {}
     if state.frozen_under != _frozen_under(state, rules):
-        memories = state.memories.others({rule.id for rule in found.screen.rules})
+        looking = {rule.id for rule in found.screen.rules}
+        memories = {pair: memory for pair, memory in state.memories.items() if pair[1] not in looking}
     for event in found.looked_at:
         for rule in found.only.get(event, rules.rules):
             pair = (event, rule.id)

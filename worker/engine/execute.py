@@ -259,7 +259,7 @@ class Executor:
         """An unknown write, proved absent, that nobody asks for any more: it ends, and who asked may fire anew."""
         with suppress(StateConflict):
             self._ledger.apply(Commit(at=self._clock.now(), moves=(ended,), memory=tuple(memories.values())))
-            state.memories.take(memories.values())
+            state.memories.update(memories)
             state.calm.stir(ended.before.key.event)
 
     def _situation(

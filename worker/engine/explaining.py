@@ -177,7 +177,7 @@ class Question:
 
 
 def explain(ledger: Explainable, asked: Question) -> EventExplained:
-    """Every rule of the folder, and every rule that the ledger remembers for the event, by id."""
+    """Every rule of the folder, and every rule that the ledger remembers for the partner, by id."""
     looked_at = last_look(ledger, asked.partner)
     at = asked.at or looked_at or asked.now
     memory = ledger.partner_memory(asked.partner) or PartnerMemory(partner=asked.partner)
@@ -188,7 +188,7 @@ def explain(ledger: Explainable, asked: Question) -> EventExplained:
     halts = ledger.halts(asked.now)
     of_event = ledger.writes(event=asked.event, partner=asked.partner)
     writes = [as_of_now(one, halts) for one in of_event if not one.final]
-    known = {*loaded, *memories, *(rule for rule, _ in words)}
+    known = {*loaded, *memory.rules, *memories, *(rule for rule, _ in words)}
     return EventExplained(
         partner=asked.partner,
         event=asked.event,
@@ -236,6 +236,7 @@ class _Judged:
                 now=at,
                 memory=PartnerMemory(partner=asked.partner) if self.past else memory,
                 observations={asked.event: Observation(partner=asked.partner, event=asked.event, facts=facts)},
+                looked_at={one.event: one.looked_at for one in seen if one.looked_at is not None},
                 memories={} if self.past else {(asked.event, rule): one for rule, one in memories.items()},
                 writes=()
                 if self.past

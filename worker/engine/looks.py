@@ -3,7 +3,7 @@
 Kept apart from the judgement itself so that episodes, changes and conflicts can each be read and tested alone.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
@@ -41,10 +41,10 @@ class Settings:
 class Look:
     """One look at one partner: everything `decide` may know. Nothing in it changes while it decides.
 
-    ``writes``: every write of the partner that is not final. ``sendings``: first attempts of episodes, as far back as
-    `sendings_reach` says; none where no rule asks for them. ``firings``: as far back as `firings_reach` says.
-    ``ended``: the writes of one episode, final ones too; ``on_target``: those of one target. ``only``: the rules that
-    look at an event, where the others have nothing to do there.
+    ``looked_at``: the last noted look at each event. ``writes``: every write of the partner that is not final.
+    ``sendings``: first attempts of episodes, as far back as `sendings_reach` says; none where no rule asks for them.
+    ``firings``: as far back as `firings_reach` says. ``ended``: the writes of one episode, final ones too;
+    ``on_target``: those of one target. ``only``: the rules that look at an event, where the others have nothing to do.
     """
 
     partner: PartnerId
@@ -52,6 +52,7 @@ class Look:
     memory: PartnerMemory
     observations: Mapping[EventId, Observation]
     memories: Mapping[tuple[EventId, RuleId], RuleMemory]
+    looked_at: Mapping[EventId, datetime] = field(default_factory=dict)
     writes: tuple[Write, ...] = ()
     sendings: Mapping[tuple[EventId, RuleId], Sequence[datetime]] = field(default_factory=dict)
     firings: Sequence[tuple[RuleId, EventId, datetime]] = ()
@@ -218,6 +219,52 @@ def frozen(memory: RuleMemory) -> RuleMemory:
     return replace(memory, looked_at=None, forced=memory.forced or "gap")
 
 
+# Most pairs of a rule and an event are quiet: the condition was false at every look, and nothing is stored of them.
+# That they were looked at, and when, follows from when the event was looked at and since when the rule looks. So a
+# look at an event is noted, once for all rules, after whatever makes it a first look.
+
+
+def under(memory: PartnerMemory, rules: Collection[RuleId], now: datetime) -> PartnerMemory:
+    """The partner's memory with these rules looking from now on: which are new, which went, and which are back."""
+    new = [rule for rule in rules if rule not in memory.rules]
+    back = [rule for rule in rules if rule in memory.away]
+    gone = [rule for rule in memory.rules if rule not in rules and rule not in memory.away]
+    if not (new or back or gone):
+        return memory
+    away = {rule: at for rule, at in memory.away.items() if rule not in back}
+    return replace(
+        memory,
+        rules={**memory.rules, **dict.fromkeys(new, now)},
+        away={**away, **dict.fromkeys(gone, now)},
+        back={**memory.back, **dict.fromkeys(back, now)},
+    )
+
+
+def quiet(look: Look, event: EventId, rule: Rule, episode: int) -> RuleMemory | None:
+    """The memory of a pair of which nothing is stored: that it was looked at; None where it was not, so that it is new.
+    A rule with ``at`` remembers its times, so of that something always is."""
+    at, since = look.looked_at.get(event), look.memory.rules.get(rule.id)
+    if at is None or since is None or at < since or rule.at is not None:
+        return None
+    return RuleMemory(partner=look.partner, event=event, rule=rule.id, episode=episode, looked_at=at)
+
+
+def to_note(look: Look, rules: Iterable[RuleId], gap: timedelta) -> tuple[EventId, ...]:
+    """The events of the look for which it is a first one, for any of these rules: nothing else tells of it later."""
+    memory = look.memory
+    marks = [memory.restored_at, memory.after_gap_at]
+    marks += [at for rule in rules for at in (memory.rules.get(rule), memory.back.get(rule))]
+    newest = max((at for at in marks if at is not None), default=None)
+
+    def first(event: EventId) -> bool:
+        at, returned = look.looked_at.get(event), memory.returned.get(event)
+        if at is None or at > look.now + gap:
+            return True
+        return (newest is not None and at < newest) or (returned is not None and at < returned)
+
+    return tuple(event for event in look.observations if event not in look.only and first(event))
+
+
 def silence_before(
     memory: PartnerMemory, known: RuleMemory | None, event: EventId, latest: datetime | None = None
 ) -> str | None:
@@ -241,7 +288,8 @@ def silence_before(
         return "gap" if reset_before(memory, event) is None else "reset"
     if memory.after_gap_at is not None and looked < memory.after_gap_at:
         return "gap"
-    return None
+    back = memory.back.get(known.rule) if known is not None else None
+    return "gap" if back is not None and looked < back else None
 
 
 def reset_before(memory: PartnerMemory, event: EventId) -> datetime | None:

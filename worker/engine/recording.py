@@ -44,23 +44,26 @@ FORGET_EVERY = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What one commit is to store. ``counts``: how many of the values seen of each fact are in it; ``reached``: the
-    partner's last change in the ledger before it."""
+    """What one commit is to store. ``counts``: how many of the values seen of each fact are in it; ``looked_at``: the
+    events of which a look is noted, and when; ``reached``: the partner's last change in the ledger before it."""
 
     changes: tuple[Change, ...]
     counts: Mapping[Place, int]
+    looked_at: Mapping[EventId, datetime] = field(default_factory=dict)
     reached: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
 class Stored:
-    """``facts``: as they stand in the ledger; ``lacked``: of records, what the fields that cannot be read now were when
-    they were read last. ``seen``: what each fact was since, oldest first; what came and went is two changes, perhaps of
-    two hands. ``anew``: events that are others than those that the ledger knows by their ids. ``rules``: the rules by
-    which fields are ``kept``, and ``watched``. ``trial``: a commit of which nobody knows whether it is stored."""
+    """``facts``: as they stand in the ledger, and ``looked_at``: the last noted looks; ``lacked``: of records, what the
+    fields that cannot be read now were when they were read last. ``seen``: what each fact was since, oldest first; what
+    came and went is two changes, perhaps of two hands. ``anew``: events that are others than those that the ledger
+    knows by their ids. ``rules``: the rules by which fields are ``kept``, and ``watched``. ``trial``: a commit of which
+    nobody knows whether it is stored."""
 
     partner: PartnerId
     facts: dict[EventId, dict[FactKey, Fact]] = field(default_factory=dict)
+    looked_at: dict[EventId, datetime] = field(default_factory=dict)
     lacked: dict[Place, Mapping[str, Json]] = field(default_factory=dict)
     seen: dict[Place, list[Fact]] = field(default_factory=dict)
     anew: set[EventId] = field(default_factory=set)
@@ -114,6 +117,7 @@ class Stored:
     def took(self, trial: Trial) -> None:
         """It is in the ledger."""
         self.trial = None
+        self.looked_at.update(trial.looked_at)
         for change in trial.changes:
             place = (change.now.event, change.now.key)
             self.lacked.pop(place, None)
@@ -177,6 +181,8 @@ class Recorder:
             stored.facts.setdefault(one.event, {})[one.key] = one.fact
             if one.last:
                 stored.lacked[one.event, one.key] = one.last
+            if one.looked_at is not None:
+                stored.looked_at[one.event] = one.looked_at
         return stored
 
     def looked(self, stored: Stored, memory: PartnerMemory, now: datetime, *, complete: bool) -> None:
@@ -187,8 +193,11 @@ class Recorder:
                 stored.saw((OF_PARTNER, SILENCE), Known(value={"since": spelled(stored.listed_at)}, read_at=now))
             stored.listed_at = now
 
-    def apply(self, stored: Stored, commit: Commit, event: EventId | None = None) -> tuple[Write, ...]:
+    def apply(
+        self, stored: Stored, commit: Commit, event: EventId | None = None, looked_at: tuple[EventId, ...] = ()
+    ) -> tuple[Write, ...]:
         """Stores the commit, and with it what was seen of one event, or of all. Raises as the ledger does.
+        ``looked_at``: events of which it is noted.
 
         A commit that is reported as failed may be stored all the same. Whether it is, the ledger says before the next.
         """
@@ -199,11 +208,17 @@ class Recorder:
         if stored.rules is None:
             return self._ledger.apply(commit)
         trial = stored.attempt(commit.at, event)
-        if not trial.changes:
+        if not trial.changes and not looked_at:
             stored.took(trial)
             return self._ledger.apply(commit)
-        stored.trial = trial = replace(trial, reached=self._ledger.last_change(stored.partner))
-        changes = Changes(partner=stored.partner, changes=trial.changes, forget=self._forget(stored, commit.at))
+        reached = self._ledger.last_change(stored.partner)
+        stored.trial = trial = replace(trial, reached=reached, looked_at=dict.fromkeys(looked_at, commit.at))
+        changes = Changes(
+            partner=stored.partner,
+            changes=trial.changes,
+            looked_at=looked_at,
+            forget=self._forget(stored, commit.at) if trial.changes else None,
+        )
         records = (*stored.records(trial.changes), *commit.records)
         try:
             made = self._ledger.apply(replace(commit, records=records, changes=changes))

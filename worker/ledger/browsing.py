@@ -17,7 +17,7 @@ from worker.ledger.log import ALL_RECORDS, printed
 from worker.ledger.migrations import require_current, revision_of
 from worker.ledger.places import place_of
 from worker.ledger.reading import LedgerReader
-from worker.ledger.rows import ALL_WRITES, rule_memory_of, write_of
+from worker.ledger.rows import ALL_WRITES, rule_memory_of, rules_that_looked, write_of
 from worker.ledger.tables import (
     action_log,
     millis_text,
@@ -96,7 +96,8 @@ class LedgerBrowser(LedgerReader):
         """Every rule that is remembered or has planned a write, whether it is still in force or not."""
         query = union(select(rule_memory.c.rule), select(writes.c.rule))
         with self._source.reading() as connection:
-            return tuple(sorted(RuleId(one) for one in connection.execute(query).scalars()))
+            found = {*connection.execute(query).scalars(), *rules_that_looked(connection)}
+        return tuple(sorted(map(RuleId, found)))
 
     def events_like(self, text: str, limit: int) -> tuple[tuple[PartnerId, EventId], ...]:
         """Events whose id or title contains the text, those whose id begins with it first."""

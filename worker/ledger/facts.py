@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import cast
 
-from sqlalchemy import Connection, delete, func, insert, or_, select
+from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy.dialects.sqlite import insert as insert_of
 
-from worker.ledger.rows import AnyRow, upsert
+from worker.ledger.rows import AnyRow
 from worker.ledger.tables import observations, observed, readable, time_of, time_text
 from worker.model.commits import Change, Changes, History, Observed
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, PartnerId, Scalar, Unknown, UnknownCode
@@ -85,14 +86,25 @@ FORGET_AT_ONCE = 2_000
 """How many old changes one transaction drops at most, so that none takes long."""
 
 _O, _C = observed.c, observations.c
-_SAVE_OBSERVED = upsert(observed, "partner", "event", "fact")
+_NEW = insert_of(observed)
+_SAVE_OBSERVED = _NEW.on_conflict_do_update(
+    index_elements=["partner", "event", "fact"], set_={name: _NEW.excluded[name] for name in ("params", "at", "body")}
+)
+_LOOKED_AT = (
+    update(observed)
+    .where(_O.partner == bindparam("of_partner"), _O.event == bindparam("of_event"), _O.fact == "event")
+    .values(looked_at=bindparam("looked"))
+)
 
 
-def save_changes(connection: Connection, seen: Changes) -> None:
+def save_changes(connection: Connection, seen: Changes, at: datetime) -> None:
     """Stores what was seen, within the caller's transaction."""
     if seen.changes:
         connection.execute(insert(observations), [_change_row(seen.partner, one) for one in seen.changes])
         connection.execute(_SAVE_OBSERVED, [_observed_row(seen.partner, one.now) for one in seen.changes])
+    if seen.looked_at:
+        rows = [{"of_partner": seen.partner, "of_event": event, "looked": at} for event in seen.looked_at]
+        connection.execute(_LOOKED_AT, rows)
     if seen.forget is not None:
         old = select(_C.id).where(_C.partner == seen.partner, _C.at < seen.forget).limit(FORGET_AT_ONCE)
         connection.execute(delete(observations).where(_C.id.in_(old)))
@@ -189,4 +201,5 @@ def _observed(row: AnyRow) -> Observed:
         fact=fact_of(row.body, row.at),
         at=row.at,
         last=row.body.get("last", {}),
+        looked_at=row.looked_at,
     )

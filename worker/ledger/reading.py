@@ -37,6 +37,7 @@ from worker.ledger.rows import (
     first_sendings,
     partner_memory_of,
     rule_memory_of,
+    rules_that_looked,
     task_reads,
     write_of,
 )
@@ -49,6 +50,7 @@ from worker.ledger.tables import (
     meta,
     metadata,
     millis_text,
+    observed,
     partner_memory,
     readable,
     rule_memory,
@@ -56,6 +58,7 @@ from worker.ledger.tables import (
     writes,
 )
 from worker.model.commits import (
+    OF_PARTNER,
     Booking,
     ChainBreak,
     DaemonStatus,
@@ -268,6 +271,11 @@ class LedgerReader:
                 if table is action_log:
                     query = query.where(table.c.kind.not_in(["halted", "resumed"]))
                 found.update(connection.execute(query).scalars())
+            if field == "event":
+                seen = select(observed.c.event).where(observed.c.event != OF_PARTNER)
+                found.update(connection.execute(seen.distinct()).scalars())
+            if field == "rule":
+                found.update(rules_that_looked(connection))
         return tuple(sorted(found))
 
     # pace

@@ -27,7 +27,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.sqlite import Insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.dialects.sqlite import insert as insert_of
 from sqlalchemy.exc import IntegrityError
 
 from worker.ledger.database import Store
@@ -52,7 +52,7 @@ AnyRow = Row[*tuple[Any, ...]]
 
 def upsert(table: Table, *keys: str) -> Insert:
     """Inserts a row, or replaces the one with the same ``keys``."""
-    made = sqlite_insert(table)
+    made = insert_of(table)
     others = {column.name: made.excluded[column.name] for column in table.c if column.name not in keys}
     return made.on_conflict_do_update(index_elements=list(keys), set_=others)
 
@@ -88,9 +88,15 @@ def partner_memory_of(body: Json) -> PartnerMemory:
     return cast(PartnerMemory, _memory(PartnerMemory, body))
 
 
+def rules_that_looked(connection: Connection) -> set[str]:
+    """Every rule that ever looked at a partner; of most pairs of a rule and an event nothing else is stored."""
+    bodies = connection.execute(select(partner_memory.c.body)).scalars()
+    return {rule for body in bodies for rule in body.get("rules", ())}
+
+
 _MOMENTS = frozenset({"true_since", "fired_at", "pending_since", "pending_unheld_since", "at_time"})
 _MOMENTS |= {"looked_at", "listed_at", "after_gap_at", "reset_at", "restored_at", "denied_at", "denied_until"}
-_OF_EVENTS = frozenset({"gone", "returned"})
+_OF_EVENTS = frozenset({"gone", "returned", "rules", "away", "back"})
 _OF_FACTS = frozenset({"baselines", "before_firing"})
 
 
@@ -110,7 +116,7 @@ def _value(name: str, value: Any) -> Any:  # noqa: ANN401 - whatever is stored
 
 
 _SAVE_MEMORY = upsert(rule_memory, "partner", "event", "rule")
-_SAVE_MEMORY = sqlite_insert(rule_memory).on_conflict_do_update(
+_SAVE_MEMORY = insert_of(rule_memory).on_conflict_do_update(
     index_elements=["partner", "event", "rule"],
     set_={name: _SAVE_MEMORY.excluded[name] for name in ("episode", "body")},
     where=_SAVE_MEMORY.excluded.episode >= rule_memory.c.episode,

@@ -48,6 +48,7 @@ from worker.ledger.tables import (
     meta,
     metadata,
     millis_text,
+    observed,
     partner_memory,
     rule_memory,
     writes,
@@ -367,7 +368,7 @@ def _applied(connection: Connection, commit: Commit) -> tuple[Write, ...]:
         planned.append(write)
     journal.flush()
     if commit.changes is not None:
-        save_changes(connection, commit.changes)
+        save_changes(connection, commit.changes, commit.at)
     return tuple(planned)
 
 
@@ -389,22 +390,14 @@ def in_memory_ledger(now: datetime) -> SqlLedger:
 #
 # `plan` runs the daemon's own cycle over it. The file is opened for reading only, so it cannot be changed by a slip,
 # and what the rehearsal stores ends with the process. Left out is what no decision reads: the old log, writes that
-# ended long ago, and the trail, which a rehearsal does not leave.
+# ended long ago, and the changes of facts.
 
 RECENT = timedelta(days=2)
 """Firings and ended writes of this time count for surges, and for what was overtaken."""
 ROWS_AT_ONCE = 1_000
 
 
-class DraftLedger(SqlLedger):
-    """The `Ledger` port in memory; nothing that it is told is kept."""
-
-    def apply(self, commit: Commit) -> tuple[Write, ...]:
-        """One transaction, without what was seen."""
-        return super().apply(replace(commit, changes=None))
-
-
-class ScratchLedger(DraftLedger):
+class ScratchLedger(SqlLedger):
     """One that was never on a disk, for one rule test after the other."""
 
     @classmethod
@@ -422,7 +415,7 @@ class ScratchLedger(DraftLedger):
                 connection.execute(delete(table))
 
 
-def draft_of(url: str, *, now: datetime, reach: timedelta, folder: Path | None = None) -> DraftLedger:
+def draft_of(url: str, *, now: datetime, reach: timedelta, folder: Path | None = None) -> SqlLedger:
     """The copy of a ledger; of none yet, an empty one. ``reach``: how far back first attempts matter.
 
     Raises `NotSafe` where the daemon would not start on it either: restored, lost, newer or older.
@@ -435,7 +428,7 @@ def draft_of(url: str, *, now: datetime, reach: timedelta, folder: Path | None =
         _copy(place, store, now=now, reach=reach)
     elif place.mark.exists():
         raise lost(place)
-    return DraftLedger(store, mark=first_mark("draft"))
+    return SqlLedger(store, mark=first_mark("draft"))
 
 
 def _copy(place: LedgerPlace, store: Store, *, now: datetime, reach: timedelta) -> None:
@@ -472,6 +465,7 @@ def _wanted(now: datetime, reach: timedelta) -> Mapping[Table, ColumnElement[boo
     return {
         meta: None,
         rule_memory: None,
+        observed: None,
         partner_memory: None,
         halts: None,
         writes: or_(w.state.not_in(sorted(FINAL)), w.changed_at >= recent, of_episode),

@@ -30,6 +30,7 @@ from worker.ledger.tables import (
     REVISIONS,
     daemon_status,
     meta,
+    observed,
     partner_memory,
     rule_memory,
     writes,
@@ -195,6 +196,7 @@ def _forget(connection: Connection) -> int:
         )
         this = (rule_memory.c.partner == row.partner, rule_memory.c.event == row.event, rule_memory.c.rule == row.rule)
         connection.execute(update(rule_memory).where(*this).values(episode=new.episode, body=body_of(new)))
+    connection.execute(update(observed).values(looked_at=None))
     return len(rows)
 
 

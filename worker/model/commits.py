@@ -77,8 +77,9 @@ class PartnerMemory:
     """Memory of one partner. ``listed_at``: end of the last complete listing. ``after_gap_at``: looks before this are
     older than the last silence; ``reset_at``, ``restored_at``: when most events vanished at once, and when a restored
     ledger was accepted. ``gone``: known events that are out of sight, since when; ``returned``: those that came back,
-    when. ``denied_at``: when the service refused our credentials for a write, with no write let in since;
-    ``denied_until``: until when that holds the partner's writes."""
+    when. ``rules``: since when each rule looks here; ``away``: those that do not look now, since when; ``back``: those
+    that look again, since when. ``denied_at``: when the service refused our credentials for a write, with no write let
+    in since; ``denied_until``: until when that holds the partner's writes."""
 
     partner: PartnerId
     listed_at: datetime | None = None
@@ -89,6 +90,9 @@ class PartnerMemory:
     denied_until: datetime | None = None
     gone: Mapping[EventId, datetime] = field(default_factory=dict)
     returned: Mapping[EventId, datetime] = field(default_factory=dict)
+    rules: Mapping[RuleId, datetime] = field(default_factory=dict)
+    away: Mapping[RuleId, datetime] = field(default_factory=dict)
+    back: Mapping[RuleId, datetime] = field(default_factory=dict)
 
 
 # What the ledger keeps of the facts: what each is, and what it was before every change.
@@ -104,13 +108,15 @@ OF_PARTNER = EventId("")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
     """A fact as it stands since ``at``. ``event`` is `OF_PARTNER` for facts of the whole partner. ``last``: what the
-    fields of a record that cannot be read now were when they were read last."""
+    fields of a record that cannot be read now were when they were read last. ``looked_at``: of an event itself, the
+    last look at it that had to be noted (see `worker.engine.looks.to_note`)."""
 
     event: EventId
     key: FactKey
     fact: Fact
     at: datetime
     last: Mapping[str, Json] = field(default_factory=lambda: _NOTHING)
+    looked_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,10 +129,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What was seen since the last commit of the partner, in order. ``forget``: older changes are dropped."""
+    """What was seen since the last commit of the partner, in order; and which events were ``looked_at``, where that
+    has to be noted. ``forget``: older changes are dropped."""
 
     partner: PartnerId
-    changes: tuple[Change, ...]
+    changes: tuple[Change, ...] = ()
+    looked_at: tuple[EventId, ...] = ()
     forget: datetime | None = None
 
 

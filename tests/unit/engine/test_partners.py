@@ -8,7 +8,7 @@ import pytest
 
 from worker.engine.partners import Partners, told_apart
 from worker.engine.recording import Stored
-from worker.engine.state import Memories, PartnerState
+from worker.engine.state import PartnerState
 from worker.model.commits import PartnerMemory
 from worker.model.errors import LedgerUnwritable
 from worker.model.facts import PartnerId, WriteId
@@ -26,7 +26,7 @@ def renewed(partners: Partners, named: list[PartnerId]) -> tuple[list[PartnerId]
 
 def loaded(partner: PartnerId) -> PartnerState:
     stored = Stored(partner=partner)
-    return PartnerState(partner=partner, memory=PartnerMemory(partner=partner), memories=Memories(), stored=stored)
+    return PartnerState(partner=partner, memory=PartnerMemory(partner=partner), memories={}, stored=stored)
 
 
 def watched(partners: Partners) -> list[PartnerId]:

@@ -84,11 +84,32 @@ def test_a_rule_that_was_removed_waits_with_what_it_finds_when_it_returns() -> N
     story.event(city="")
     story.look()
     story.reload()
-    assert not story.look().commit.empty
-    assert story.look().commit.empty, "marked once"
+    assert story.look().commit.empty
+    assert story.memory.away == {"r": story.now}
     story.reload(a_rule("r", X))
     story.event(city="x")
     assert story.look().planned == ["r: pause waiting gap"]
+
+
+def test_a_rule_that_could_not_be_told_when_it_returned_still_waits() -> None:
+    story = a_story(a_rule("r", X))
+    story.event(city="")
+    story.look()
+    story.reload()
+    story.look()
+    story.reload(a_rule("r", X))
+    story.blind("event")
+    story.look()
+    story.event(city="x")
+    assert story.look().planned == ["r: pause waiting gap"]
+
+
+def test_a_rule_that_is_new_was_not_away() -> None:
+    story = a_story()
+    story.event(city="x")
+    story.look()
+    story.reload(a_rule("r", X))
+    assert story.look().planned == ["r: pause"]
 
 
 # Surge.

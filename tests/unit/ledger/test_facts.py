@@ -80,6 +80,14 @@ def test_of_the_facts_the_newest_state_is_whole() -> None:
     assert (tcs.key, tcs.fact, tcs.at) == (TCS, known([{"tc": "rock"}]), after(2))
 
 
+def test_a_look_that_is_noted_stays_noted_when_the_fact_changes() -> None:
+    ledger = in_memory_ledger(NOW)
+    seen(ledger, (0, E1, EVENT, known(1)), (0, E1, SETUP, known(2)))
+    ledger.apply(Commit(at=after(1), changes=Changes(partner=ACME, looked_at=(E1, E2))))
+    seen(ledger, (2, E1, EVENT, known(3)))
+    assert [(one.key, one.looked_at) for one in ledger.observed(ACME)] == [(EVENT, after(1)), (SETUP, None)]
+
+
 def test_a_change_of_one_field_stores_one_field() -> None:
     ledger = in_memory_ledger(NOW)
     seen(

@@ -35,9 +35,19 @@ from worker.ledger.mark import read_mark
 from worker.ledger.sql import SqlLedger
 from worker.ledger.tables import REVISION, REVISIONS, metadata
 from worker.ledger.upkeep import Accepted, Upgraded, accept_restore, upgrade
-from worker.model.commits import EPISODE_JUMP, Baseline, Commit, LogFilter, Move, PartnerMemory
+from worker.model.commits import (
+    EPISODE_JUMP,
+    Baseline,
+    Change,
+    Changes,
+    Commit,
+    LogFilter,
+    Move,
+    Observed,
+    PartnerMemory,
+)
 from worker.model.errors import NotFound, NotSafe
-from worker.model.facts import EventId, PartnerId, RuleId, WriteId
+from worker.model.facts import EventId, FactKey, Known, PartnerId, RuleId, WriteId
 from worker.model.writes import Write
 
 PARTNER = PartnerId("partner-id-one")
@@ -115,6 +125,23 @@ def test_memory_keeps_its_raised_episode_number_and_what_is_to_be_compared_is_fo
         (found,) = ledger.rule_memories(ACME)
     expected = replace(memory(3 + EPISODE_JUMP), do_hash="d", stopped="rejected")
     assert found == expected, "not open: what is true at the next look opens an episode, which then waits"
+
+
+def test_no_event_counts_as_looked_at_any_more(tmp_path: Path) -> None:
+    with open_ledger(tmp_path) as ledger:
+        (write,) = planned(ledger, plan(key(1)))
+        one = Observed(event=E1, key=FactKey(name="event"), fact=Known(value={}, read_at=NOW), at=NOW)
+        seen = Changes(partner=ACME, changes=(Change(now=one, before=None),), looked_at=(E1,))
+        ledger.apply(Commit(at=NOW, changes=seen))
+        assert [one.looked_at for one in ledger.observed(ACME)] == [NOW]
+        ledger.backup(tmp_path / "backup.db")
+        sent(ledger, write, after(4))
+    (tmp_path / "backup.db").replace(tmp_path / "worker.db")
+
+    accepted_restore(tmp_path)
+
+    with open_ledger(tmp_path) as ledger:
+        assert [one.looked_at for one in ledger.observed(ACME)] == [None]
 
 
 def test_every_partner_known_to_the_ledger_or_not_is_remembered_as_restored(tmp_path: Path) -> None:
