@@ -36,7 +36,7 @@ from worker.model.exchange import SecretValue
 from worker.model.facts import Json, PartnerId
 from worker.model.writes import Mode
 from worker.rules.registry import CustomFact, Registry, with_custom
-from worker.rules.yamltext import Document, Entries, Scalar, compose
+from worker.rules.yaml import Document, Entries, Scalar, compose
 
 FILE_BYTES_MAX = 1_000_000
 NOT_YET_USED: Mapping[str, str] = {

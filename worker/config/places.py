@@ -12,7 +12,7 @@ from worker.model.errors import Problem
 from worker.model.facts import Json
 from worker.rules.fields import present
 from worker.rules.nearest import instead, meant, nearest
-from worker.rules.yamltext import Document, Entries, Items, Scalar, Value
+from worker.rules.yaml import Document, Entries, Items, Scalar, Value
 
 Loc = Sequence[str | int]
 SECRET_SECTIONS = frozenset({"api", "credentials", "notify", "ledger"})

@@ -14,7 +14,7 @@ from worker.rules.fields import Form
 from worker.rules.nearest import instead, meant, nearest
 from worker.rules.params import ParamReader
 from worker.rules.registry import EACH
-from worker.rules.yamltext import Entries, Items, Scalar, Value
+from worker.rules.yaml import Entries, Items, Scalar, Value
 
 STEPS_MAX = 20
 ADDED = "added"

@@ -13,7 +13,7 @@ from worker.model.endpoints import Endpoint, Host, row_called, row_of
 from worker.model.rules import Template
 from worker.rules.fields import Form
 from worker.rules.nearest import instead, meant
-from worker.rules.yamltext import Entries, Items, Scalar, Value
+from worker.rules.yaml import Entries, Items, Scalar, Value
 
 PLACEHOLDERS = ("eid", "partner_id", "client_id")
 METHODS = ("POST", "PUT", "PATCH", "DELETE")

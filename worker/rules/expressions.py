@@ -15,7 +15,7 @@ from worker.rules.fields import Form
 from worker.rules.quotients import by_zero, nonzero, text_of
 from worker.rules.registry import CHANGE, ITEM, Registry
 from worker.rules.syntax import names_of, walk
-from worker.rules.yamltext import Scalar, Value
+from worker.rules.yaml import Scalar, Value
 
 _RESPONSE: Mapping[str, Type] = {"response": ANY}
 """What a condition on an answer can name: the document does not show most of them, so it may be anything."""

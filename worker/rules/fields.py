@@ -13,7 +13,7 @@ from worker.model.errors import Problem
 from worker.model.findings import Code
 from worker.rules.durations import duration_meant, duration_text, parse_duration
 from worker.rules.nearest import instead, meant, nearest
-from worker.rules.yamltext import Entries, Items, Scalar, Value
+from worker.rules.yaml import Entries, Items, Scalar, Value
 
 TEXT_LENGTH_MAX = 10_000
 

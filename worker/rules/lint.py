@@ -23,7 +23,7 @@ from worker.rules.narrowing import costly_names, narrowed
 from worker.rules.registry import BUILT_IN_REGISTRY, Registry
 from worker.rules.rulefile import Written
 from worker.rules.syntax import path_of, walk
-from worker.rules.yamltext import Document, Entries, Items, Scalar, compose
+from worker.rules.yaml import Document, Entries, Items, Scalar, compose
 
 _CONSTANT: Mapping[bool | None, tuple[str, str]] = {
     True: ("is always true", "the rule would fire once for every event; say for which ones it is meant"),

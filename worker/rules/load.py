@@ -13,7 +13,7 @@ from worker.model.rules import RuleSet
 from worker.rules.files import hash_of, texts_of
 from worker.rules.registry import BUILT_IN_REGISTRY, Registry
 from worker.rules.rulefile import RuleReader, Written
-from worker.rules.yamltext import Document, Scalar, compose
+from worker.rules.yaml import Document, Scalar, compose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

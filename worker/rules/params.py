@@ -15,7 +15,7 @@ from worker.model.values import fault_of, uncounted
 from worker.rules.calls import HOSTS, read_get, read_method, read_path, read_text_tree
 from worker.rules.expressions import Expressions
 from worker.rules.fields import Form, present
-from worker.rules.yamltext import Entries, Items, Scalar, Value
+from worker.rules.yaml import Entries, Items, Scalar, Value
 
 FIXED: frozenset[ParamType] = frozenset({"host", "method", "path", "flag", "confirm"})
 """Parameters that are never computed."""

@@ -26,7 +26,7 @@ from worker.rules.nearest import instead, meant, nearest
 from worker.rules.parameters import DATES, day_of
 from worker.rules.registry import PARAMETERS, RULE_KEYS, WITHOUT_DEFAULT, Registry
 from worker.rules.relative import with_relative
-from worker.rules.yamltext import Entries, Items, Scalar, Value
+from worker.rules.yaml import Entries, Items, Scalar, Value
 
 RULES_MAX = 1_000
 ID_LENGTH_MAX = 100

@@ -14,7 +14,7 @@ from worker.rules.durations import EXAMPLES
 from worker.rules.parameters import DATES
 from worker.rules.params import FIXED
 from worker.rules.registry import BUILT_IN_REGISTRY, EACH, PARAMETERS, RULE_KEYS, FactName, Registry, RuleKey
-from worker.rules.yamltext import Document, Entries, compose
+from worker.rules.yaml import Document, Entries, compose
 
 Schema: TypeAlias = dict[str, Any]
 

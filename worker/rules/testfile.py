@@ -21,7 +21,7 @@ from worker.rules.fields import Form, present
 from worker.rules.nearest import instead, meant
 from worker.rules.registry import Registry
 from worker.rules.testfile_facts import FIRST_EVENT, Facts, FactsReader, Names
-from worker.rules.yamltext import Document, Entries, Items, Scalar, Value, compose
+from worker.rules.yaml import Document, Entries, Items, Scalar, Value, compose
 
 STATES: tuple[State, ...] = get_args(State)
 LOST_ANSWERS: Mapping[str, str] = {

@@ -17,7 +17,7 @@ from worker.rules.conditions import CelCondition, ComputedValue
 from worker.rules.fields import Form
 from worker.rules.nearest import instead, meant, nearest
 from worker.rules.registry import LOCAL, Registry
-from worker.rules.yamltext import Entries, Items, Scalar, Value
+from worker.rules.yaml import Entries, Items, Scalar, Value
 
 FIRST_EVENT = EventId("e1")
 """The event of a test that gives its event no id."""

@@ -18,8 +18,7 @@ from worker.rules.fields import Form
 from worker.rules.registry import BUILT_IN, CustomFact, with_custom
 from worker.rules.remedies import ONE_KIND
 from worker.rules.rulefile import RULES_MAX
-from worker.rules.scalars import offsets_of
-from worker.rules.yamltext import NODES_MAX, TEXT_MAX_BYTES, Document, Scalar, Value, compose
+from worker.rules.yaml import NODES_MAX, TEXT_MAX_BYTES, Document, Scalar, Value, compose, offsets_of
 
 NAMES = {name: fact.type for name, fact in BUILT_IN.items()}
 
