@@ -292,7 +292,7 @@ observed = Table(
     Column("params", Jsons, nullable=False),
     Column("at", UtcTime, nullable=False),
     Column("body", Jsons, nullable=False),
-    Column("looked_at", Moment),
+    Column("looked_at", UtcTime),
     sqlite_with_rowid=False,
 )
 
