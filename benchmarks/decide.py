@@ -36,7 +36,7 @@ from tests.worlds import PARTNER, QUICK
 from worker.engine.daemon import keep
 from worker.engine.deciding import Decider
 from worker.engine.looks import Settings as Deciding
-from worker.engine.observe import Seen
+from worker.engine.observe import Polled
 from worker.engine.parts import Parts, RulesInUse
 from worker.engine.recording import Recorder, Stored
 from worker.engine.state import EVENT, PartnerState
@@ -149,7 +149,7 @@ class Worker:
         for event, fact in facts.items():
             self.state.observe(event, EVENT, fact)
         self.listed.update(facts)
-        seen = Seen(in_sight=self.listed.keys(), memory=self.state.memory, store=False, records=(), complete=True)
+        seen = Polled(in_sight=self.listed.keys(), memory=self.state.memory, store=False, records=(), complete=True)
         decision = self.decider.decide(self.state, seen)
         took = time.process_time() - began
         assert decision is not None

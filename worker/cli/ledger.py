@@ -97,7 +97,7 @@ def moved(
     _say(f"the ledger belongs to {url} now", done)
 
 
-def _say(done: str, accepted: upkeep.Accepted) -> None:
+def _say(done: str, accepted: upkeep.RestoreAccepted) -> None:
     writes, memories = len(accepted.needs_human), accepted.memories
     say(f"{done}: {writes} open writes are now before a person, {memories} memories start anew")
     if accepted.needs_human:

@@ -14,7 +14,7 @@ from datetime import timedelta
 from worker.engine.decide import Decision
 from worker.engine.deciding import Decider
 from worker.engine.execute import Executor
-from worker.engine.observe import Observer, Seen
+from worker.engine.observe import Observer, Polled
 from worker.engine.parts import Parts
 from worker.engine.ports import CycleReport
 from worker.engine.recording import Recorder
@@ -96,7 +96,7 @@ class Cycle:
         began = self._clock.monotonic()
         done = Done()
 
-        def tell(part: Seen) -> int:
+        def tell(part: Polled) -> int:
             nonlocal done
             done = done.and_then(self._pass(state, part))
             return done.fired
@@ -120,7 +120,7 @@ class Cycle:
             judged=done.judged,
         )
 
-    async def _whole(self, state: PartnerState, seen: Seen, began: float) -> Done | None:
+    async def _whole(self, state: PartnerState, seen: Polled, began: float) -> Done | None:
         """Decides on all that a look has seen. Where that is much to judge, what fires nothing is decided and stored in
         portions, and everything else that this process does goes on between them; what fires is decided at the end, all
         of it at once, because a surge is counted over a whole look. A look that is left in between has lost nothing:
@@ -150,7 +150,7 @@ class Cycle:
                 return replace(done, left=True)
         return done.and_then(self._pass(state, replace(seen, only=frozenset(together))))
 
-    def _pass(self, state: PartnerState, seen: Seen) -> Done | None:
+    def _pass(self, state: PartnerState, seen: Polled) -> Done | None:
         """Decides on what was seen, and starts what follows from it; None where nothing was learnt."""
         try:
             decision = self._decider.decide(state, seen)

@@ -14,7 +14,7 @@ from worker.engine.decide import Decision, decide, decide_apart
 from worker.engine.due import Glanced, Screen, horizon, next_due
 from worker.engine.edits import Edited, asked_anew, edits_of, in_one, reopened_by
 from worker.engine.looks import Look, asks_sendings, firings_reach, sendings_reach, shut, silence_before, under
-from worker.engine.observe import Seen
+from worker.engine.observe import Polled
 from worker.engine.parts import Parts
 from worker.engine.recording import Recorder
 from worker.engine.state import PartnerState
@@ -41,7 +41,7 @@ class Decider:
         self._screened: RuleSet | None = None
         self._screens: dict[tuple[RuleId, ...], Screen] = {}
 
-    def decide(self, state: PartnerState, seen: Seen) -> Decision | None:
+    def decide(self, state: PartnerState, seen: Polled) -> Decision | None:
         """Decides and stores; None where nothing was learnt that could be decided on. Raises `LedgerUnwritable` and
         `StateConflict`; then this process's memory is as it was."""
         if seen.only is not None and not seen.only:
@@ -49,7 +49,7 @@ class Decider:
         begun = self._begin(state, seen)
         return self._finish(state, begun, decide(begun.rules, begun.look, self._settings.deciding))
 
-    def portions(self, state: PartnerState, seen: Seen) -> list[list[EventId]]:
+    def portions(self, state: PartnerState, seen: Polled) -> list[list[EventId]]:
         """The events that a whole look has to judge, in portions that hold up nobody for long. One is all of them."""
         self._prepare(state, seen)
         now = self._clock.now()
@@ -57,7 +57,7 @@ class Decider:
         return state.calm.portions(stirred, len(self._rules.current.rules), self._settings.pairs_at_once, now)
 
     def decide_apart(
-        self, state: PartnerState, seen: Seen, portion: list[EventId]
+        self, state: PartnerState, seen: Polled, portion: list[EventId]
     ) -> tuple[Decision, frozenset[EventId]]:
         """Decides and stores what can be decided of a portion alone; see `worker.engine.decide.decide_apart`. Raises as
         `decide` does. What the whole look saw is stored with the first portion: one look is one moment to whoever plays
@@ -72,18 +72,18 @@ class Decider:
         for would be taken for one that the event lacks."""
         return self._rules.needed == state.listed_for
 
-    def _in_sight(self, state: PartnerState, seen: Seen) -> AbstractSet[EventId]:
+    def _in_sight(self, state: PartnerState, seen: Polled) -> AbstractSet[EventId]:
         """The events that the rules can be judged for."""
         if not self._judges(state):
             return frozenset()
         return seen.in_sight - state.lacking if state.lacking else seen.in_sight
 
-    def _prepare(self, state: PartnerState, seen: Seen) -> None:
+    def _prepare(self, state: PartnerState, seen: Polled) -> None:
         """Takes up what makes more of the events worth a look."""
         self._take_up(state)
         state.calm.only_under(_circumstances(state, seen, self._rules.current))
 
-    def _begin(self, state: PartnerState, seen: Seen) -> "_Begun":
+    def _begin(self, state: PartnerState, seen: Polled) -> "_Begun":
         before, rules = state.memory, self._rules.current
         ours = {name: getattr(before, name) for name in ("denied_at", "denied_until", "rules", "away", "back")}
         seen = replace(seen, memory=replace(seen.memory, **ours))
@@ -137,7 +137,7 @@ class Decider:
         state.calm.stir_all()
         state.in_doubt = False
 
-    def _store(self, state: PartnerState, commit: Commit, seen: Seen, looked_at: tuple[EventId, ...]) -> None:
+    def _store(self, state: PartnerState, commit: Commit, seen: Polled, looked_at: tuple[EventId, ...]) -> None:
         """The decision with what was seen, in one transaction. Under rules by which nothing can be judged yet, nothing
         is compared: the next look does that, of every event."""
         state.in_doubt = True  # until the ledger has taken it
@@ -149,7 +149,7 @@ class Decider:
             self._ledger.apply(commit)
         state.in_doubt = False
 
-    def _sort_out(self, state: PartnerState, seen: Seen, busy: Collection[EventId]) -> "_SortedOut":
+    def _sort_out(self, state: PartnerState, seen: Polled, busy: Collection[EventId]) -> "_SortedOut":
         """Which of the events that were stirred are looked at, by which rules, and which stay calm after all."""
         now, screen = self._clock.now(), self._screen(state)
         in_sight = self._in_sight(state, seen)
@@ -174,7 +174,7 @@ class Decider:
     def _look(
         self,
         state: PartnerState,
-        seen: Seen,
+        seen: Polled,
         found: "_SortedOut",
         under_way: tuple[tuple[Write, ...], list[Edited], Memories],
     ) -> Look:
@@ -260,7 +260,7 @@ class _SortedOut:
 class _Begun:
     """What a decision is made from."""
 
-    seen: Seen
+    seen: Polled
     rules: RuleSet
     found: _SortedOut
     look: Look
@@ -290,7 +290,7 @@ def _shut_records(state: PartnerState, off: Mapping[RuleId, str], now: datetime)
     ]
 
 
-def _circumstances(state: PartnerState, seen: Seen, rules: RuleSet) -> object:
+def _circumstances(state: PartnerState, seen: Polled, rules: RuleSet) -> object:
     """What a decision about any event also depends on: the rules, and what marks the partner's silences."""
     memory = seen.memory
     return rules, memory.after_gap_at, memory.reset_at, memory.restored_at, state.products_off

@@ -200,7 +200,7 @@ LOOKED_AT_AGAIN = timedelta(minutes=30)
 """A calm event is looked at again after this time, and at the latest after twice as long, not all at once."""
 
 
-class Rest(NamedTuple):
+class Stirred(NamedTuple):
     """What an event was that a fact has stirred: calm until then, its conditions so."""
 
     until: datetime
@@ -264,10 +264,10 @@ class Calm:
             self._ends = [(at, one) for one, at in self.until.items()]
             heapq.heapify(self._ends)
 
-    def rest(self, event: EventId, now: datetime) -> Rest | None:
+    def rest(self, event: EventId, now: datetime) -> Stirred | None:
         """What the event was, if nothing but a fact of it has changed since."""
         until, verdict = self.learnt.get(event), self._verdicts.get(event)
-        return None if until is None or verdict is None or until <= now else Rest(until=until, verdict=verdict)
+        return None if until is None or verdict is None or until <= now else Stirred(until=until, verdict=verdict)
 
     def stirred(self, events: AbstractSet[EventId], now: datetime) -> list[EventId]:
         """Those that must be looked at, in order. Calm that has ended by now is over for good."""

@@ -37,13 +37,13 @@ MILLISECOND = timedelta(milliseconds=1)
 # What a write will do and spend, from the ledger's own facts: the words are `worker.writes.intents`'s.
 
 
-class Seen(Protocol):
+class FactsLedger(Protocol):
     """Any ledger: it has the facts as they were read last."""
 
     def observed(self, partner: PartnerId, event: EventId | None = None) -> Sequence[Observed]: ...
 
 
-def wanted_of(ledger: Seen, write: Write) -> Wanted:
+def wanted_of(ledger: FactsLedger, write: Write) -> Wanted:
     """What the write will do, or did: against what was there before its first attempt, else as it was read last. What
     has ended is not looked up any more."""
     facts = {} if write.final else {one.key: one for one in ledger.observed(write.key.partner, write.key.event)}
@@ -73,7 +73,7 @@ STANDINGS: dict[Standing, str] = {
 """How a rule stands for the event, in words: how its condition is, or why it is not asked."""
 
 
-class Explainable(Seen, Protocol):
+class Explainable(FactsLedger, Protocol):
     """What is asked of the ledger."""
 
     def status(self) -> DaemonStatus | None: ...
@@ -103,7 +103,7 @@ class LogWord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
+class WatchedFact:
     """One watched fact of ``on_change``: what is remembered, and what is pending since when."""
 
     key: str
@@ -132,7 +132,7 @@ class RuleExplained:
     fired: LogWord | None
     held: LogWord | None
     memory: RuleMemory | None
-    watched: tuple[Watched, ...]
+    watched: tuple[WatchedFact, ...]
     writes: tuple[Write, ...]
 
 
@@ -342,10 +342,10 @@ def _stands(told: RuleExplained, rule: Rule, judged: _Judged) -> RuleExplained:
     return replace(told, since=open_since if told.standing == "true" else None)
 
 
-def _watched(memory: RuleMemory | None) -> Iterator[Watched]:
+def _watched(memory: RuleMemory | None) -> Iterator[WatchedFact]:
     for key, base in sorted(memory.baselines.items()) if memory is not None else ():
         pending = key in memory.pending if memory is not None else False
-        yield Watched(
+        yield WatchedFact(
             key=key,
             remembered=base,
             pending=memory.pending.get(key) if memory is not None else None,

@@ -49,7 +49,7 @@ measured a little too long, never too short."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Polled:
     """What one part of a look saw. ``in_sight``: the events whose facts count now; ``only``: those of which this part
     learnt anything, None for all. ``pages``: see `Listing`. ``memory`` is the partner's new memory; ``store`` says
     whether it is worth a commit. ``denied``: the service refused our credentials."""
@@ -66,7 +66,7 @@ class Seen:
     why: str = ""
 
 
-Tell = Callable[[Seen], int]
+Tell = Callable[[Polled], int]
 """Hears of a part of a look; how many firings there were in the parts so far."""
 
 
@@ -96,7 +96,7 @@ class Observer:
         self._rules = parts.rules
         self._reader = FactReader(parts)
 
-    async def events(self, state: PartnerState, tell: Tell) -> Seen:
+    async def events(self, state: PartnerState, tell: Tell) -> Polled:
         """The list, and whoever dropped out of it. Never raises for what the service does: that is unknown, and said
         in ``why``.
 
@@ -138,7 +138,7 @@ class Observer:
             state.last_ok_at, state.last_error = now, None
         else:
             state.last_error = listing.why
-        return Seen(
+        return Polled(
             in_sight=in_sight,
             memory=memory,
             store=_worth_storing(state.memory, memory),
@@ -150,7 +150,7 @@ class Observer:
             why=listing.why,
         )
 
-    async def facts(self, state: PartnerState, seen: Seen) -> Seen:
+    async def facts(self, state: PartnerState, seen: Polled) -> Polled:
         """The facts that cost a request each, of the partner and of the events in sight, while room is left."""
         rules = self._looking(state)
         news = await self._read_shared(state, rules)
@@ -158,7 +158,7 @@ class Observer:
         self._expect(state, seen)
         return replace(seen, memory=state.memory, store=False, records=(), only=None if news else changed)
 
-    def _expect(self, state: PartnerState, seen: Seen) -> None:
+    def _expect(self, state: PartnerState, seen: Polled) -> None:
         """Finds out anew how soon changes are seen; now and then, because it takes all wanted facts together."""
         now = self._clock.monotonic()
         if not seen.complete or now < state.expected_until:
@@ -215,7 +215,7 @@ class Observer:
         if events:
             memory = self._gap(state.memory, course.began)
             course.fired = course.tell(
-                Seen(in_sight=events, only=events, memory=memory, store=False, records=(), complete=False)
+                Polled(in_sight=events, only=events, memory=memory, store=False, records=(), complete=False)
             )
 
     def _room(self, state: PartnerState, listing: Listing, course: Course) -> int:

@@ -115,7 +115,7 @@ def _reopened(memory: RuleMemory, write: Write) -> RuleMemory:
 # The command stores what comes of it in a short transaction of its own; a running daemon sends it as any other write.
 
 
-class History(Protocol):
+class UndoLedger(Protocol):
     """What an undo asks of the ledger."""
 
     def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]: ...
@@ -139,7 +139,7 @@ class Undo:
         return Commit(at=word.at, records=tuple(self.records), plans=tuple(self.plans), by=word.by)
 
 
-def undo_of(history: History, chosen: Sequence[Write], word: Word, *, shadow: bool) -> Undo:
+def undo_of(history: UndoLedger, chosen: Sequence[Write], word: Word, *, shadow: bool) -> Undo:
     """One undo for each target of the chosen writes. Each of these must pass `worker.writes.undo.may_have_effect`.
 
     ``shadow``: the config is in shadow mode, so that nothing is sent.
@@ -162,11 +162,11 @@ def undo_of(history: History, chosen: Sequence[Write], word: Word, *, shadow: bo
     return found
 
 
-def _last_undo(history: History, partner: PartnerId, event: EventId) -> int:
+def _last_undo(history: UndoLedger, partner: PartnerId, event: EventId) -> int:
     return max((write.key.episode for write in history.writes(rule=NO_RULE, partner=partner, event=event)), default=0)
 
 
-def touched_meanwhile(history: History, undo: Write, of_target: Iterable[Write]) -> str | None:
+def touched_meanwhile(history: UndoLedger, undo: Write, of_target: Iterable[Write]) -> str | None:
     """What the log says of a change of an undo's field that was not the worker's, since the newest write that it undoes
     and that may have had an effect was sent, or since the undo was planned where none may: then the field may read as
     it was left, and it was another hand that left it so. ``of_target``: every write of the target."""
@@ -174,11 +174,11 @@ def touched_meanwhile(history: History, undo: Write, of_target: Iterable[Write])
     return _by_another(history, undone[0] if undone else undo)
 
 
-def _foreign(history: History) -> Foreign:
+def _foreign(history: UndoLedger) -> Foreign:
     return lambda write: _by_another(history, write)
 
 
-def _by_another(history: History, write: Write) -> str | None:
+def _by_another(history: UndoLedger, write: Write) -> str | None:
     """What the log tells of another hand's change of the write's target after it was sent, or planned where it was not.
     That goes by the log's numbers, and by times only where the log does not tell: a wall clock is set back. Not what it
     tells before the first record of the worker's own change to what the write asks for: a look tells of changes in

@@ -49,7 +49,7 @@ class TaskWatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rest:
+class RetryAt:
     """A write that is not looked at by reads of its own before monotonic ``until``, unless its ``life`` has changed.
     ``place``: its event and target; whoever settles there may have been what held it."""
 
@@ -116,7 +116,7 @@ class PartnerState:
     said: dict[WriteId, tuple[str, float]] = field(default_factory=dict)
     shown: dict[WriteId, Fact] = field(default_factory=dict)
     running: dict[WriteId, asyncio.Task[None]] = field(default_factory=dict)
-    rests: dict[WriteId, Rest] = field(default_factory=dict)
+    rests: dict[WriteId, RetryAt] = field(default_factory=dict)
     claimed: Counter[EventId] = field(default_factory=Counter)
     in_flight: set[WriteId] = field(default_factory=set)
     quiet_until: float = float("-inf")
@@ -159,7 +159,7 @@ class PartnerState:
         times = before.times + 1 if before is not None and before.life == life_of(write) else 1
         wait_s = min(first_s * (1 << min(times - 1, 8)), longest_s)
         place = (write.key.event, write.intent.target)
-        self.rests[write.id] = Rest(until=now + wait_s, times=times, life=life_of(write), place=place)
+        self.rests[write.id] = RetryAt(until=now + wait_s, times=times, life=life_of(write), place=place)
 
     def wake_beside(self, write: Write) -> None:
         """A write has moved on: what rests on the same target, which it may have held, is looked at again at once."""

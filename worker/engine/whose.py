@@ -118,14 +118,14 @@ def attributed(doings: Iterable[Doing], writes: Iterable[Write]) -> dict[int, Wr
     return found
 
 
-class Told(Protocol):
+class ChangesLedger(Protocol):
     """What is asked of the ledger."""
 
     def doings(self, partner: PartnerId, event: EventId) -> Sequence[Doing]: ...
     def writes(self, *, event: str | None = None, partner: str | None = None) -> list[Write]: ...
 
 
-def told(ledger: Told, records: Iterable[Mapping[str, Json]]) -> Iterator[dict[str, Json]]:
+def told(ledger: ChangesLedger, records: Iterable[Mapping[str, Json]]) -> Iterator[dict[str, Json]]:
     """Records for a person: of each change of an event's field with the ``maker``, the number of the write of ours that
     made it or None, and in words. The records themselves, which are chained, do not say it."""
     events: dict[tuple[str, str], dict[int, WriteId | None]] = {}

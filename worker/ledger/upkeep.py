@@ -53,7 +53,7 @@ class Upgraded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
+class RestoreAccepted:
     """What became of a restored ledger: the writes now before a person, and how many memories start anew."""
 
     needs_human: tuple[WriteId, ...]
@@ -78,7 +78,7 @@ def upgrade(url: str, *, now: datetime, folder: Path | None = None) -> Upgraded:
 
 def accept_restore(
     url: str, *, by: str, now: datetime, restored: Restored, in_step: bool = False, folder: Path | None = None
-) -> Accepted:
+) -> RestoreAccepted:
     """Makes a restored or lost ledger one to go on with. `NotFound` where ledger and mark are in step, unless that is
     said to be known: both may be of another day.
 
@@ -100,7 +100,7 @@ def accept_restore(
             store.close()
 
 
-def moved(url: str, *, service: str, because: str, by: str, now: datetime, restored: Restored) -> Accepted:
+def moved(url: str, *, service: str, because: str, by: str, now: datetime, restored: Restored) -> RestoreAccepted:
     """Gives the ledger to another service, which knows nothing of what was sent: as `accept_restore`. `NotFound` where
     it is the ledger's already; `NotSafe` beside a running process, and for a ledger that no start would take."""
     place = _existing(url, None)
@@ -132,7 +132,7 @@ def moved(url: str, *, service: str, because: str, by: str, now: datetime, resto
 
 def _gone_on_with(
     store: Store, place: LedgerPlace, record: Record, restored: Restored, also: Update | None = None
-) -> Accepted:
+) -> RestoreAccepted:
     """The transaction that begins anew with what is there, and the mark of what comes of it."""
     with store.writing() as connection:
         accepted = _accept(connection, record, restored)
@@ -167,7 +167,7 @@ def _why_unsafe(store: Store, place: LedgerPlace, *, in_step: bool) -> str:
     )
 
 
-def _accept(connection: Connection, record: Record, restored: Restored) -> Accepted:
+def _accept(connection: Connection, record: Record, restored: Restored) -> RestoreAccepted:
     journal = Journal(connection)
     journal.add([record])
     moved = []
@@ -179,7 +179,7 @@ def _accept(connection: Connection, record: Record, restored: Restored) -> Accep
     memories = _forget(connection)
     _remember_restoring(connection, record.at)
     journal.flush()
-    return Accepted(needs_human=tuple(moved), memories=memories)
+    return RestoreAccepted(needs_human=tuple(moved), memories=memories)
 
 
 def _forget(connection: Connection) -> int:

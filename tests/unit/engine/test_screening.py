@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from worker.engine.due import Calm, Rest, Screen, plain
+from worker.engine.due import Calm, Screen, Stirred, plain
 from worker.model.commits import RuleMemory
 from worker.model.facts import EventId, FactKey, Json, Known, Observation, PartnerId, RuleId
 from worker.model.rules import Rule
@@ -99,7 +99,7 @@ def test_what_an_event_was_is_known_until_anything_but_a_fact_stirs_it() -> None
     assert calm.rest(E1, NOW) is None, "it is calm"
     calm.learn(E1)
     calm.learn(E1)
-    assert calm.rest(E1, NOW) == Rest(until=later, verdict=(1, 0))
+    assert calm.rest(E1, NOW) == Stirred(until=later, verdict=(1, 0))
     assert calm.rest(E1, later) is None, "its calm has ended by itself"
     assert calm.stirred({E1}, NOW) == [E1]
     calm.stir(E1)

@@ -34,7 +34,7 @@ from worker.ledger.lock import SenderLock
 from worker.ledger.mark import read_mark
 from worker.ledger.sql import SqlLedger
 from worker.ledger.tables import REVISION, REVISIONS, metadata
-from worker.ledger.upkeep import Accepted, Upgraded, accept_restore, upgrade
+from worker.ledger.upkeep import RestoreAccepted, Upgraded, accept_restore, upgrade
 from worker.model.commits import (
     EPISODE_JUMP,
     Baseline,
@@ -90,7 +90,7 @@ def restored(folder: Path) -> tuple[Write, ...]:
     return waits, sends, unknown, over
 
 
-def accepted_restore(folder: Path) -> Accepted:
+def accepted_restore(folder: Path) -> RestoreAccepted:
     """What the command does, ten seconds later."""
 
     def restored(write: Write) -> Move:
