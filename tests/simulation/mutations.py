@@ -154,7 +154,7 @@ _ALL_UNKNOWN = """unsettled = ('unknown', 'needs_human')
     busy = tuple(one for one in everybody if one.id != write.id and one.state in unsettled)"""
 HIDDEN = at("pause", "write", "429 applied")
 CLEAN = at("pause", "write", "429 clean")
-ONCE = "    return await self._whole(self._transports.writes, request, WRITE_BYTES_MAX)"
+ONCE = "    return await self._whole(self._transports.writes, request, ANSWER_BYTES_MAX)"
 TWICE = f"""    try:
         {ONCE.strip()}
     except httpx.TransportError:
@@ -714,7 +714,7 @@ _ALL: tuple[Mutant, ...] = (
                 "    except ZeroDivisionError: pass\n    else:\n        state.in_flight.discard",
             ),
         ),
-        shown_by=(Try(scene="called off", named=(("commit", 9, "disk full"), ("write", 0, "401 refused"))),),
+        shown_by=(Try(scene="called off", named=(("commit", 8, "disk full"), ("write", 0, "401 refused"))),),
     ),
     Mutant(
         name="claimed for ever",
@@ -726,7 +726,7 @@ _ALL: tuple[Mutant, ...] = (
                 "    except ZeroDivisionError: pass\n    else:\n        state.claimed[event] -= 1",
             ),
         ),
-        shown_by=(Try(scene="boost and after", named=(("read", 7, "fields missing"), ("commit", 10, "disk full"))),),
+        shown_by=(Try(scene="boost and after", named=(("read", 7, "fields missing"), ("commit", 9, "disk full"))),),
     ),
     Mutant(
         name="back before the list is whole",
