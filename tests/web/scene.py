@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.virtual import EPOCH
 from tests.worlds import PARTNER, PAUSE, Town, draft, happening, town, world
 from worker.cli.common import amiss_with, config_from, ledger_url
-from worker.cli.page import decide, rules_shown
+from worker.cli.page import decide
 from worker.config import Config
 from worker.ledger.browsing import LedgerBrowser, open_browser
 from worker.ledger.places import place_of
@@ -28,7 +28,7 @@ from worker.system import SystemClock
 from worker.web.app import application
 from worker.web.door import Key, Keys, digest
 from worker.web.metrics import Meter
-from worker.web.pages import PageParts, Samples
+from worker.web.pages import PageParts
 from worker.web.server import PageServer
 
 HOSTILE_ID = """<img src=x onerror=alert(1)>"'&{{7*7}}"""
@@ -128,16 +128,14 @@ def scene(
     config = config_from(folder / "config.yaml")
     clock = clock or FixedClock(EPOCH + ENDS)
     rules = load_rules(config.rules, config.registry)
-    samples = Samples()
     failures: list[BaseException] = []
     with open_browser(ledger_url(config)) as ledger:
-        for minute in range(30):
-            samples.take(ledger, clock.now() - timedelta(minutes=30 - minute))
         parts = PageParts(
             ledger=ledger,
             decide=partial(decide, config),
-            rules=lambda: rules_shown(config, rules),
             in_force=lambda: rules,
+            rules_at=config.rules,
+            mode=config.mode,
             clock=clock,
             entropy=iter(f"not so secret {number}" for number in range(10_000)).__next__,
             silence=lambda: 0.5,
@@ -147,12 +145,8 @@ def scene(
             keys=lambda: keys or Keys(),
             refused=refused,
         )
-
-        async def nothing() -> None:
-            return
-
-        app = application(parts, samples)
-        with PageServer(app, host="127.0.0.1", port=0, beside=nothing, failed=failures.append) as server:
+        app = application(parts)
+        with PageServer(app, host="127.0.0.1", port=0, failed=failures.append) as server:
             address = f"http://127.0.0.1:{server.port}"
             yield Scene(folder=folder, address=address, config=config, ledger=ledger, clock=clock, rules=rules)
     assert failures == []

@@ -1,11 +1,13 @@
 """What machines ask of the page, what is too much for it, and that it lets the daemon live."""
 
 import asyncio
+import re
 import sqlite3
 import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from unittest.mock import patch
 
 import httpx
 import pytest
@@ -17,7 +19,7 @@ from tests.crowded import crowded, last_moment
 from tests.web.scene import PASSWORD, FixedClock, Scene, scene
 from tests.worlds import PARTNER
 from worker.cli.common import ledger_url
-from worker.cli.page import Pulse, rules_shown
+from worker.cli.run import Pulse
 from worker.engine.explaining import Question
 from worker.engine.looks import Settings
 from worker.engine.ports import CycleReport
@@ -29,7 +31,6 @@ from worker.model.errors import LedgerUnwritable, UsageError
 from worker.model.facts import EventId, PartnerId, RuleId
 from worker.model.records import Record
 from worker.model.rules import Truth
-from worker.rules.load import load_rules
 from worker.web.app import WAITING_MAX, TooBusy, Turns
 from worker.web.metrics import METRICS, PREFIX, Meter
 from worker.web.pages import why_of
@@ -78,15 +79,17 @@ def test_every_address_has_an_answer(shown: Scene, path: str, status: int) -> No
 
 
 def test_a_rule_that_was_edited_since_is_not_shown_as_if_it_were_in_force(own: Scene) -> None:
-    in_force = load_rules(own.config.rules, own.config.registry)
-    shown = rules_shown(own.config, in_force)
-    assert (shown.same_as_files, "do: [boost]" in shown.rules["boost-drafts"].text) == (True, True)
+    def shown() -> tuple[bool, bool]:
+        said = "are not what is in force" not in get(own, "/rules").text
+        return said, "do: [boost]" in get(own, "/rule?rule=boost-drafts").text
+
+    assert shown() == (True, True)
+    assert re.search(r">rules/rules\.yaml:\d+, mode live<", get(own, "/rule?rule=boost-drafts").text)
     file = own.folder / "rules" / "rules.yaml"
     file.write_text(file.read_text("utf-8").replace("do: [boost]", "do: [run]"), "utf-8")
-    shown = rules_shown(own.config, in_force)
-    assert (shown.same_as_files, shown.rules["boost-drafts"].text) == (False, "")
+    assert shown() == (False, False)
     file.unlink()
-    assert not rules_shown(own.config, in_force).same_as_files
+    assert shown() == (False, False)
 
 
 def test_a_ledger_that_could_not_be_started_on_again_is_said_to_be_one(own: Scene) -> None:
@@ -298,9 +301,6 @@ def test_a_page_that_falls_over_is_told_of_and_ends() -> None:
     told: list[BaseException] = []
     fallen = threading.Event()
 
-    async def nothing() -> None:
-        return
-
     def failed(error: BaseException) -> None:
         told.append(error)
         fallen.set()
@@ -308,7 +308,7 @@ def test_a_page_that_falls_over_is_told_of_and_ends() -> None:
     async def app(*_: object) -> None:
         """Never asked."""
 
-    server = PageServer(app, host="127.0.0.1", port=0, beside=nothing, failed=failed)
+    server = PageServer(app, host="127.0.0.1", port=0, failed=failed)
     server._server.serve = _falling  # type: ignore[method-assign] # what no test can otherwise bring about
     with server:
         assert fallen.wait(10)
@@ -326,12 +326,13 @@ async def test_a_pulse_tells_how_long_the_loop_has_stood() -> None:
     assert pulse.silence() == 40.0
     beats: list[float] = []
 
-    def told() -> None:
+    def told(words: str) -> None:
+        assert words == "WATCHDOG=1"
         beats.append(clock.at)
         if len(beats) == 3:
             raise asyncio.CancelledError
 
-    with pytest.raises(asyncio.CancelledError):
-        await pulse.beating(told)
+    with patch("worker.cli.run.tell_supervisor", told), pytest.raises(asyncio.CancelledError):
+        await pulse.beating()
     assert beats == [40.0, 41.0, 42.0]
     assert pulse.silence() == 0.0

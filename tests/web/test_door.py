@@ -351,12 +351,9 @@ def test_a_download_over_a_slow_line_is_whole(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("worker.web.server.HEAD_WITHIN_S", 1.0)
     body = b"x" * 20_000_000
 
-    async def nothing() -> None:
-        return
-
     app, failures = Response(body), list[BaseException]()
     with (
-        PageServer(app, host="127.0.0.1", port=0, beside=nothing, failed=failures.append) as server,
+        PageServer(app, host="127.0.0.1", port=0, failed=failures.append) as server,
         ExitStack() as held,
     ):
         slow = held.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20))

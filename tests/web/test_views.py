@@ -7,7 +7,7 @@ import pytest
 
 from worker.model.facts import Json, RuleId
 from worker.model.writes import Outcomes, Settled
-from worker.web.charts import Sample, budget_used, samples_of, time_to_confirmed, writes_a_day
+from worker.web.charts import time_to_confirmed, writes_a_day
 from worker.web.timeline import timeline
 from worker.web.views import ago, answers, cut, log_asked, request_id, spelled, title_of, writes_asked
 
@@ -180,17 +180,6 @@ def test_the_middle_and_the_slow_end_of_confirming_are_drawn() -> None:
     assert (slow.height > middle.height, slow.width > middle.width) == (True, True)
     assert time_to_confirmed([Settled(day="2025-01-01", count=1, middle_s=1.0, slow_s=1.0)], NOW.date(), 30).rows == ()
     assert time_to_confirmed([], NOW.date(), 30).bars == ()
-
-
-def test_the_budget_is_a_line_for_each_partner_once_there_are_two_samples() -> None:
-    body: dict[str, Json] = {"partners": {"p": {"requests_per_minute": 60, "budget": 300}, "q": {"budget": "?"}}}
-    first = samples_of(body, NOW)
-    assert first == (Sample(at=NOW, partner="p", used=60.0, budget=300.0),)
-    assert budget_used(first).lines == ()
-    chart = budget_used([*first, *samples_of(body, NOW + timedelta(seconds=20))])
-    assert [line.name for line in chart.lines] == ["p: used", "p: budget"]
-    assert chart.rows == (("2026-03-01 12:00:20", "p", "60", "300"),)
-    assert samples_of({}, NOW) == ()
 
 
 def test_what_a_filter_cannot_mean_is_said_and_left_out() -> None:

@@ -1,6 +1,6 @@
-"""The commands: one file each, and `wiring`, which builds the parts and hands them in.
+"""The commands: `app` is the program and knows where each command is, `wiring` builds the parts and hands them in.
 
-Data goes to stdout, everything else to stderr. Every error of the tree in `worker.model.errors` is caught in one place,
-`app.main`, which prints what, where and what to do now, and ends with the error's exit code. A module is imported when
-its command is called; this one imports nothing.
+Data goes to stdout, everything else to stderr. Every error of the tree in `worker.model.errors` is told in one place,
+`app.main`: what, where and what to do now; it ends with the error's exit code. A module is imported when a command of
+it is called, and no command knows the program; this one imports nothing.
 """

@@ -28,8 +28,8 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     "Start here": {
         "demo": "Show the whole story on the embedded sandbox: events change, rules fire, answers get lost, nothing is "
         "repeated.",
-        "run": "Run the worker: look every poll.interval, decide by the rules, write with guards, and log it all.",
-        "sandbox": "Serve the embedded twin of the service on loopback, with its own books of what took effect.",
+        "run": "Run the worker: poll every poll.interval, decide by the rules, write with guards, and log it all.",
+        "sandbox": "Serve a simulator of the service on loopback, which keeps its own record of what took effect.",
     },
     "Rules": {
         "check": "Check config and rules without the network. Every mistake at once; errors exit 2, warnings alone 0.",
@@ -70,6 +70,7 @@ MODULES: Mapping[str, str] = {
     **dict.fromkeys(("approve", "reject", "resolve", "again", "undo", "halt", "resume"), "decisions"),
     "demo": "sandbox",
     "schema": "check",
+    "writes": "log",
 }
 """The module of `worker.cli` where a command is, unless it has the command's name."""
 STOPPED_BY_SIGNALS = frozenset({"run", "sandbox"})
@@ -78,9 +79,7 @@ STOPPED_BY_SIGNALS = frozenset({"run", "sandbox"})
 
 def loaded(name: str) -> Any:  # noqa: ANN401 - a command of typer's, which has no public type
     """A command, its module imported."""
-    command = typer.main.get_group(import_module(f"worker.cli.{MODULES.get(name, name)}").app).commands[name]
-    command.help = flowing(command.help or "")
-    return command
+    return typer.main.get_group(import_module(f"worker.cli.{MODULES.get(name, name)}").app).commands[name]
 
 
 def flowing(text: str) -> str:
@@ -113,8 +112,9 @@ class Commands(TyperGroup):
         if name in STOPPED_BY_SIGNALS:
             signals.end_at_once(0)
         if name in COMMANDS:
-            self.commands[name] = loaded(name)
-            _without_bool(self.commands[name].get_params(ctx))
+            command = self.commands[name] = loaded(name)
+            command.help = flowing(command.help or "")
+            _without_bool(command.get_params(ctx))
         if name not in STOPPED_BY_SIGNALS:
             signals.usual()
         return super().resolve_command(ctx, args)

@@ -1,4 +1,4 @@
-"""``check``: config and rules, without the network."""
+"""``check``: config and rules, without the network; ``schema``: JSON Schema of the files that people write."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from worker.cli.common import config_file, config_for, engine_settings, exposed_files, unvouched_lines, vouched_lines
-from worker.cli.output import Format, print_json, say
+from worker.cli.common import config_file, config_for, engine_settings, exposed_files, unvouched_lines
+from worker.cli.output import Format, counted, print_json, say
 from worker.config import Config
 from worker.config.load import repaired
 from worker.config.schema import schema as schema_of
@@ -16,6 +16,7 @@ from worker.engine.checking import EVENTS, Estimate, estimate, ping_pongs, quarr
 from worker.engine.looks import EngineSettings
 from worker.model.errors import InputErrors, Problem
 from worker.model.facts import Json
+from worker.model.findings import Code
 from worker.model.rules import Rule
 from worker.rules.lint import lint
 from worker.rules.load import examine
@@ -23,68 +24,8 @@ from worker.rules.registry import BUILT_IN_REGISTRY, Registry
 
 app = typer.Typer()
 
-# What `check` finds in rules: the loader's mistakes, the warnings about each rule, about pairs, and about the cost.
-#
-# Put together here and nowhere else, so that the command, its golden messages and an editor's call all say the same.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """What was found under one path. ``rules``: those that have no mistake."""
-
-    rules: tuple[Rule, ...]
-    problems: tuple[Problem, ...]
-    estimate: Estimate
-
-
-def checked(path: Path, registry: Registry, settings: EngineSettings, events: int = EVENTS) -> Checked:
-    """Everything there is to say about the rules under a path, by file, line and column. Raises nothing."""
-    loaded = examine(path, registry)
-    needed = estimate(loaded.rules.rules, registry, settings, events)
-    pairs = (*quarrels(loaded, registry), *ping_pongs(loaded))
-    found = (*loaded.errors, *lint(loaded, path, registry), *pairs, *_too_slow(path, needed))
-    if not loaded.written and not loaded.errors:
-        found = (*found, _empty(path))
-    return Checked(rules=loaded.rules.rules, problems=in_order(found), estimate=needed)
-
-
-def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Each finding once, in the order of the files."""
-    return tuple(sorted(dict.fromkeys(problems), key=lambda one: (one.file, one.line, one.column, one.message)))
-
-
-def summary(rules: int, problems: Iterable[Problem]) -> str:
-    """How many rules, errors and warnings."""
-    severities = [problem.severity for problem in problems]
-    errors = severities.count("error")
-    counts = ((rules, "rule"), (errors, "error"), (len(severities) - errors, "warning"))
-    return ", ".join(f"{count} {what}" if count == 1 else f"{count} {what}s" for count, what in counts)
-
-
-def _empty(path: Path) -> Problem:
-    where = path / "NAME.yaml" if path.is_dir() else path
-    hint = f"write one in {where}: `rules:`, and below it `- id: NAME`, `when: CONDITION` and `do: [ACTION]`"
-    message = "there are no rules here, so the worker would only look"
-    return Problem(file=str(path), message=message, hint=hint, severity="warning", code="empty")
-
-
-def _too_slow(path: Path, needed: Estimate) -> Iterable[Problem]:
-    for message, hint in needed.warnings:
-        yield Problem(file=str(path), message=message, hint=hint, severity="warning", code="budget")
-
-
 EVENTS_MAX = 100_000_000
 """No partner has so many; what is reckoned stays a number that can be printed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """What one call found. ``estimates``: what each path's rules cost; ``vouched``: assumptions, in words."""
-
-    problems: tuple[Problem, ...]
-    rules: int
-    estimates: tuple[Estimate, ...]
-    vouched: tuple[str, ...]
 
 
 @app.command("check")
@@ -111,67 +52,95 @@ def check(
 
     Example: campaign-worker check --strict rules/summer.yaml
     """
-    found = _found(context, paths, events)
+    config, problems = _config(context, paths)
+    looked = []
+    if config is not None:
+        settings = engine_settings(config)
+        looked = [checked(path, config.registry, settings, events) for path in paths or [config.rules]]
+    found = in_order((*problems, *(problem for one in looked for problem in one.problems)))
+    assumed: tuple[str, ...] = ()
+    if config is not None and not any(problem.severity == "error" for problem in problems):
+        vouched = (f"vouched for: {key}" for key in sorted(config.vouched))
+        assumed = (*vouched, *unvouched_lines(config, (rule for one in looked for rule in one.rules)))
+    estimates, rules = [one.estimate for one in looked], sum(len(one.rules) for one in looked)
     if output is Format.json:
         print_json(
             {
-                "problems": [_json(problem) for problem in found.problems],
-                "rules": found.rules,
-                "requests": [one.as_json() for one in found.estimates],
-                "assumptions": list(found.vouched),
+                "problems": [_json(problem) for problem in found],
+                "rules": rules,
+                "requests": [one.as_json() for one in estimates],
+                "assumptions": list(assumed),
             }
         )
     else:
-        _print(found)
-    say(summary(found.rules, found.problems))
-    if any(strict or problem.severity == "error" for problem in found.problems):
+        for number, problem in enumerate(found):
+            print(*(("",) if number else ()), *problem.lines, sep="\n")
+        for line in (*(line for one in estimates for line in one.lines), *assumed):
+            say(line)
+    say(summary(rules, found))
+    if any(strict or problem.severity == "error" for problem in found):
         raise typer.Exit(2)
 
 
-def _found(context: typer.Context, paths: list[Path] | None, events: int) -> _Found:
-    """Config and rules, each looked at whatever is wrong with the other."""
-    problems: list[Problem] = []
-    whole: Config | None = None
-    config: Config | None
+def _config(context: typer.Context, paths: list[Path] | None) -> tuple[Config | None, tuple[Problem, ...]]:
+    """The config with its warnings, or its mistakes with what of it can be used to look at the rules all the same."""
     try:
-        config = whole = config_for(context, paths)
+        config = config_for(context, paths)
     except InputErrors as errors:
-        problems.extend(errors.problems)
-        config = repaired(config_file(context))
-        if config is None:
+        found = repaired(config_file(context))
+        if found is None:
             say("the rules were not looked at: the config must be readable first")
-    else:
-        problems.extend((*config.warnings, *_unused(config), *exposed_files(config)))
-    looked = [] if config is None else [_checked(path, config, events) for path in paths or [config.rules]]
-    problems.extend(problem for one in looked for problem in one.problems)
-    return _Found(
-        problems=in_order(problems),
-        rules=sum(len(one.rules) for one in looked),
-        estimates=tuple(one.estimate for one in looked),
-        vouched=() if whole is None else _assumed(whole, looked),
+        return found, errors.problems
+    unused = (
+        Problem(
+            file=str(config.file),
+            message=f"{key} has no effect: {why}",
+            hint="leave it out",
+            severity="warning",
+            code="unused",
+        )
+        for key, why in config.unused_keys().items()
     )
+    return config, (*config.warnings, *unused, *exposed_files(config))
 
 
-def _assumed(config: Config, looked: Iterable[Checked]) -> tuple[str, ...]:
-    rules = (rule for one in looked for rule in one.rules)
-    return (*vouched_lines(config), *unvouched_lines(config, rules))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What was found under one path. ``rules``: those that have no mistake."""
+
+    rules: tuple[Rule, ...]
+    problems: tuple[Problem, ...]
+    estimate: Estimate
 
 
-def _checked(path: Path, config: Config, events: int) -> Checked:
-    return checked(path, config.registry, engine_settings(config), events)
+def checked(path: Path, registry: Registry, settings: EngineSettings, events: int = EVENTS) -> Checked:
+    """Everything there is to say about the rules under a path: the loader's mistakes, the warnings about each rule,
+    about pairs, and about the cost. The command, its golden messages and an editor's call all say the same."""
+
+    def advice(message: str, hint: str, code: Code) -> Problem:
+        return Problem(file=str(path), message=message, hint=hint, severity="warning", code=code)
+
+    loaded = examine(path, registry)
+    needed = estimate(loaded.rules.rules, registry, settings, events)
+    found = [*loaded.errors, *lint(loaded, path, registry), *quarrels(loaded, registry), *ping_pongs(loaded)]
+    found += [advice(message, hint, "budget") for message, hint in needed.warnings]
+    if not loaded.written and not loaded.errors:
+        where = path / "NAME.yaml" if path.is_dir() else path
+        hint = f"write one in {where}: `rules:`, and below it `- id: NAME`, `when: CONDITION` and `do: [ACTION]`"
+        found.append(advice("there are no rules here, so the worker would only look", hint, "empty"))
+    return Checked(rules=loaded.rules.rules, problems=in_order(found), estimate=needed)
 
 
-def _unused(config: Config) -> Iterable[Problem]:
-    for key, why in config.unused_keys().items():
-        message = f"{key} has no effect: {why}"
-        yield Problem(file=str(config.file), message=message, hint="leave it out", severity="warning", code="unused")
+def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Each finding once, in the order of the files."""
+    return tuple(sorted(dict.fromkeys(problems), key=lambda one: (one.file, one.line, one.column, one.message)))
 
 
-def _print(found: _Found) -> None:
-    for number, problem in enumerate(found.problems):
-        print(*(("",) if number else ()), *problem.lines, sep="\n")
-    for line in (*(line for one in found.estimates for line in one.lines), *found.vouched):
-        say(line)
+def summary(rules: int, problems: Iterable[Problem]) -> str:
+    """How many rules, errors and warnings."""
+    severities = [problem.severity for problem in problems]
+    errors = severities.count("error")
+    return f"{counted(rules, 'rule')}, {counted(errors, 'error')}, {counted(len(severities) - errors, 'warning')}"
 
 
 def _json(problem: Problem) -> dict[str, Json]:
@@ -185,9 +154,6 @@ def _json(problem: Problem) -> dict[str, Json]:
         "remedy": problem.hint,
         "source": problem.source,
     }
-
-
-# ``schema``: JSON Schema of the files that people write, for editors.
 
 
 @app.command("schema")

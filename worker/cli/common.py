@@ -4,7 +4,7 @@ import json
 import os
 import pwd
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -30,21 +30,12 @@ from worker.rules.nearest import meant
 from worker.rules.registry import BUILT_IN
 from worker.system import utc_now
 
-# Where a config's ledger lies: what every command needs first, without the weight of the daemon's parts.
-
-
-def ledger_url(config: Config) -> str:
-    """The config's ledger as a URL with an absolute path."""
-    return f"sqlite:///{place_of(config.ledger, config.folder).file}"
+SHOWN_MAX = 5
+"""Names that stand for more of them."""
+LEDGER_HINT = "`campaign-worker run` makes it, --config names another config"
 
 
 # What a config means, to the engine and to a person: read here, so that no two commands can read it differently.
-#
-# It knows the rules, the register of assumptions and the engine's settings, and none of the parts that are built from
-# them: commands that only look at files load neither the database nor the client nor the web server.
-
-SHOWN_MAX = 5
-"""Rules named beside what they lean on."""
 
 
 def exposed_files(config: Config) -> tuple[Problem, ...]:
@@ -156,11 +147,6 @@ def _left(leaning: Mapping[str, tuple[str, ...]], vouched: frozenset[str]) -> Ma
     return {name: keys for name, keys in left.items() if keys}
 
 
-def vouched_lines(config: Config) -> tuple[str, ...]:
-    """The assumptions that the operator vouches for, for `check` to print."""
-    return tuple(f"vouched for: {key}" for key in sorted(config.vouched))
-
-
 def unvouched_lines(config: Config, rules: Iterable[Rule]) -> tuple[str, ...]:
     """What these rules need confirmed before their writes go off, each with the line that would vouch for it as it is
     taken now; nothing against the sandbox and loopback."""
@@ -171,7 +157,9 @@ def unvouched_lines(config: Config, rules: Iterable[Rule]) -> tuple[str, ...]:
         for key in dict.fromkeys(key for keys in steps for key in keys):
             needed_by.setdefault(key, []).append(rule.id)
     lines = [
-        f"not vouched for, so writes that lean on it are held: {key}: {json.dumps(values[key])}   ({_some(names)})"
+        f"not vouched for, so writes that lean on it are held: {key}: {json.dumps(values[key])}   "
+        f"(rule{'s' if len(names) > 1 else ''} {', '.join(names[:SHOWN_MAX])}"
+        f"{f' and {len(names) - SHOWN_MAX} more' if len(names) > SHOWN_MAX else ''})"
         for key, names in sorted(needed_by.items())
     ]
     if settings.ask_spending:
@@ -180,23 +168,19 @@ def unvouched_lines(config: Config, rules: Iterable[Rule]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _some(names: list[str]) -> str:
-    rest = len(names) - SHOWN_MAX
-    return (
-        f"rule{'s' if len(names) > 1 else ''} {', '.join(names[:SHOWN_MAX])}{f' and {rest} more' if rest > 0 else ''}"
-    )
-
-
-LEDGER_HINT = "`campaign-worker run` makes it, --config names another config"
+def ledger_url(config: Config) -> str:
+    """The config's ledger as a URL with an absolute path."""
+    return f"sqlite:///{place_of(config.ledger, config.folder).file}"
 
 
 def reader_of(context: typer.Context) -> LedgerReader:
     """The ledger for reading, beside a running daemon or without one. Needs no credentials."""
     url = ledger_url(config_of(context))
-    other = unread(place_of(url))
+    place = place_of(url)
+    other = unread(place)
     ledger = open_reading(url)
     say_no_ledger(url)
-    amiss = amiss_with(ledger, place_of(url), other)
+    amiss = amiss_with(ledger, place, other)
     if amiss is not None:
         say(amiss)
     return ledger
@@ -217,20 +201,17 @@ def amiss_with(ledger: LedgerReader, place: LedgerPlace, other: NotSafe | None =
 def say_no_ledger(url: str) -> None:
     """A wrong folder looks like a worker that never did anything, so it is said that there is no ledger."""
     place = place_of(url)
-    missing = no_folder(place)
-    if missing is not None:
-        say(f"{missing}: {FOLDER_HINT}")
-    elif not place.file.exists():
-        say(f"there is no ledger {place.file} yet; {LEDGER_HINT}")
+    if not place.file.exists():
+        missing = no_ledger(place)
+        say(f"{missing}: {missing.hint}")
 
 
-def no_ledger(url: str) -> NotFound:
-    """The error where what is asked for needs a ledger, and there is none."""
-    place = place_of(url)
+def no_ledger(place: LedgerPlace) -> NotFound:
+    """The error where what is asked for needs a ledger, and there is none, or no folder for one."""
     missing = no_folder(place)
     if missing is not None:
         return NotFound(missing, hint=FOLDER_HINT)
-    return NotFound(f"there is no ledger {place.file}", hint=LEDGER_HINT)
+    return NotFound(f"there is no ledger {place.file} yet", hint=LEDGER_HINT)
 
 
 def moment(text: str | None, option: str) -> datetime | None:
@@ -279,36 +260,30 @@ def operator() -> str:
     return f"{named} (claims to be {claimed})" if claimed and claimed != user else named
 
 
-# What is said where a search finds nothing: an empty table looks like an answer, and mostly it is a misspelt name.
-
 FIELDS: Final[tuple[Literal["partner", "event", "rule"], ...]] = ("partner", "event", "rule")
-SHOWN: Final = 5
 
 
-def say_nothing_found(ledger: LedgerReader, asked: Mapping[str, str | None], what: str) -> None:
-    """Says on stderr that no record, or no write, is as asked for, and which of the names the worker has never met.
+def say_nothing_found(ledger: LedgerReader, asked: Mapping[str, object], what: str) -> None:
+    """Says on stderr that no record, or no write, is as asked for, and which of the names the worker has never met: an
+    empty table looks like an answer, and mostly it is a misspelt name.
 
-    ``asked``: what was typed for each of `FIELDS`, None where nothing was. ``what``: ``record`` or ``write``.
+    ``asked``: what was typed for each of `FIELDS` and other filters, None where nothing was. ``what``: ``record`` or
+    ``write``.
     """
-    strange = strangers(ledger, asked)
-    for line in strange:
+    nothing = f"no {what} is as asked for" if any(asked.values()) else f"there is no {what} yet"
+    for line in strangers(ledger, asked) or (nothing,):
         say(line)
-    if not strange:
-        say(f"no {what} is as asked for" if any(asked.values()) else f"there is no {what} yet")
 
 
-def strangers(ledger: LedgerReader, asked: Mapping[str, str | None]) -> tuple[str, ...]:
+def strangers(ledger: LedgerReader, asked: Mapping[str, object]) -> tuple[str, ...]:
     """A sentence for each name, of those typed for `FIELDS`, that the worker has never met."""
     found: list[str] = []
     for field in FIELDS:
         name = asked.get(field)
         known = ledger.known(field) if name is not None else ()
-        if name is not None and name not in known:
-            found.append(f"nothing is known of {field} '{name}'{meant(name, known) or f'; {_counted(field, known)}'}")
+        if isinstance(name, str) and name not in known:
+            some = f"no {field} yet"
+            if known:
+                some = f"{counted(len(known), field)}, such as {', '.join(known[:SHOWN_MAX])}"
+            found.append(f"nothing is known of {field} '{name}'{meant(name, known) or f'; the ledger knows {some}'}")
     return tuple(found)
-
-
-def _counted(field: str, known: Sequence[str]) -> str:
-    if not known:
-        return f"the ledger knows no {field} yet"
-    return f"the ledger knows {counted(len(known), field)}, such as {', '.join(known[:SHOWN])}"

@@ -202,7 +202,7 @@ def again(
 ) -> None:
     """Reopen what ended without effect: rejected, refused, skipped, shadowed, cancelled. All of it, or nothing.
 
-    The episode is closed, and the next look at which the condition is true opens another, which fires and passes every
+    The episode is closed, and the next poll at which the condition is true opens another, which fires and passes every
     guard as any other does. A change (`on_change`) is pending again against the value before it. Nothing is sent by
     this command.
 
@@ -280,7 +280,7 @@ def undo(
 ) -> None:
     """Put back what writes changed: the value recorded before each, as new writes with guards and log of their own.
 
-    What another hand has changed since is left alone, and what cannot be undone (a boost) is named. Exits 1 where
+    What somebody else has changed since is left alone, and what cannot be undone (a boost) is named. Exits 1 where
     nothing is left to put back. The rule stays in force: halt or correct it first, or it may do the same again.
 
     Example: campaign-worker undo --rule pause-cancelled --since 30m --dry-run --because "the import was wrong"

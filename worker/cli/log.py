@@ -1,4 +1,4 @@
-"""``log``: the action log, filtered, followed, exported, verified."""
+"""``log``: the action log, filtered, followed, exported, verified; ``writes``: every write and what became of it."""
 
 import json
 import sys
@@ -7,181 +7,76 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, TextIO, cast
+from typing import Annotated, NoReturn, TextIO, cast
 
 import typer
 
 from worker.cli.common import config_of, ledger_url, moment, no_ledger, reader_of, say_nothing_found
-from worker.cli.output import LogFormat, counted, moment_shown, print_json, print_line, print_table, say
+from worker.cli.output import Format, LogFormat, counted, moment_shown, print_json, print_line, print_table, say
 from worker.engine.explaining import wanted_of
 from worker.engine.whose import told
+from worker.guards.situation import as_of_now
 from worker.ledger.log import GENESIS, Head, Verified, csv_head, csv_lines, json_lines, read_export, verified
+from worker.ledger.places import place_of
 from worker.ledger.reading import LedgerReader, open_reading
+from worker.ledger.rows import writes_json
 from worker.model.commits import LogFilter
 from worker.model.errors import UsageError, printable
 from worker.model.facts import Json, WriteId
 from worker.model.records import WORKER
-from worker.system import pause
+from worker.model.writes import State
+from worker.rules.nearest import meant
+from worker.system import pause, utc_now
+from worker.writes.life import MOVES
 
 app = typer.Typer()
 
-# What a record of a write's life says of the wire, in words: the request, the answer, the read.
-#
-# Who is asked whether a write took effect must know what was sent, and by which request id the service knows it.
-
-
-def exchanged(record: Mapping[str, Json]) -> Iterator[str]:
-    """Lines for a person; none where the record tells of no request."""
-    request, response, evidence = record.get("request"), record.get("response"), record.get("evidence")
-    if isinstance(request, Mapping):
-        yield f"{request.get('method')} {request.get('url')}"
-        if request.get("body") is not None:
-            yield f"body {_spelled(request['body'])}"
-        yield f"before: {_spelled(record.get('before'))}"
-    if isinstance(response, Mapping) and "status" in response:
-        waits = response.get("retry_after")
-        more = "" if waits is None else f", Retry-After {waits} s"
-        yield f"answered {response['status']} in {response.get('took_ms')} ms{_request_id(response)}{more}"
-    if isinstance(evidence, Mapping) and evidence.get("get") is not None:
-        yield f"GET {evidence['get']}: {evidence.get('status') or 'no answer'}{_request_id(evidence)}"
-
-
-def _request_id(answer: Mapping[str, Json]) -> str:
-    known = answer.get("x_request_id")
-    return "" if known is None else f", x-request-id {known}"
-
-
-def _spelled(value: Json) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-# What ``log --verify`` does: the ledger's own chain, or an export's on a machine that has nothing but the file.
-#
-# An export is compared with a head that was noted when it was made: without one, a log that somebody wrote anew from
-# beginning to end would hold as well. One from which records were left out does not hold, unless its reader says that
-# it is meant to be a part. The ledger is compared with its mark, as a start compares it: a chain shows no end that was
-# cut off, so it is never said to hold where nobody can know.
-
+FOLLOW_EVERY_S = 0.5
+TABLE = ("seq", "at", "kind", "reason", "partner", "event", "rule", "write", "action", "why")
+WRITE = ("id", "state", "reason", "partner", "event", "rule", "action")
+WRITES_TABLE = (*WRITE, "wanted", "attempt", "held_by", "changed_at", "why")
 STDIN = "-"
 
 
-def head_of(text: str | None) -> Head | None:
-    """The head that a person gives. Raises `UsageError`."""
-    if text is None:
-        return None
-    try:
-        return Head.parse(text)
-    except ValueError as error:
-        hint = (
-            "take it from the export's last line on stderr, from its file name, or from `campaign-worker log --verify`"
-        )
-        raise UsageError(f"--against: {error}", hint=hint) from error
+@app.command("writes")
+def writes(
+    context: typer.Context,
+    state: Annotated[str | None, typer.Option(help="Only this state, for instance needs_human.")] = None,
+    event: Annotated[str | None, typer.Option(help="Only this event.")] = None,
+    partner: Annotated[str | None, typer.Option(help="Only this partner.")] = None,
+    rule: Annotated[str | None, typer.Option(help="Only this rule.")] = None,
+    output: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.table,
+) -> None:
+    """Print every write, oldest first: its state, what holds it, and why.
 
-
-def verify_ledger(url: str, against: Head | None) -> None:
-    """Says whether the ledger's chain holds, is as long as its mark says, and contains the head; exits 1 where not.
-
-    Raises `NotFound` where there is no ledger: what was never made holds nothing.
+    Example: campaign-worker writes --state needs_human
     """
-    with open_reading(url) as ledger:
-        if not ledger.made:
-            raise no_ledger(url)
-        refused = ledger.refused()
-        broken = ledger.verify()
-        if broken is not None:
-            _broken(broken.seq, broken.why)
-        newest = ledger.last_seq()
-        if against is not None and against.seq > 0:
-            found = next(ledger.log(LogFilter(after_seq=against.seq - 1, limit=1)), None)
-            if found is None or found["seq"] != against.seq:
-                why = f"the log ends at record {newest} and has no record {against.seq}: its end was cut off"
-                _broken(newest + 1, why)
-            elif not against.of(found["seq"], found["hash"]):
-                _broken(against.seq, f"record {against.seq} has another hash than the head: this is another log")
-        last = next(ledger.log(LogFilter(after_seq=newest - 1, limit=1)), None) if newest else None
-    if refused is not None:
-        _unproved(f"the chain holds, but its end cannot be checked: {refused}", refused.hint)
-    head = "" if last is None else f"; head {Head(seq=newest, hash=str(last['hash']))}"
-    print(f"the chain holds: {counted(newest, 'record')}{head}")
-
-
-def verify_export(file: str, against: Head | None, *, partial: bool = False) -> None:
-    """Says whether an export's chain holds and reaches the head; exits 1 where it does not, or where it is not all
-    that was exported. ``partial``: it need not be, and what is there is verified."""
-    with _opened(file) as lines:
-        try:
-            first = next(lines, "")
-            result = verified(read_export(chain([first] if first else [], lines)), against, partial=partial)
-        except (ValueError, RecursionError) as error:
-            raise UsageError(
-                f"{file}: this is no export: {error}", hint="JSON lines, a JSON array or CSV, as `log` prints them"
-            ) from error
-    if not first and (against is None or partial):
-        hint = "export the log anew; that a log was empty is shown by its head alone, as --against"
-        raise UsageError(f"{file}: this is no export: it is empty", hint=hint)
-    if result.broken is not None:
-        _broken(result.broken.seq, result.broken.why)
-    if result.gaps and not partial:
-        _unproved(
-            f"records are left out at {counted(result.gaps, 'place')}, the first of them is record {result.missing}: "
-            f"this is not the whole log; what is there holds: {counted(result.count, 'record')}",
-            "an export that was narrowed (--event, --since and the like) is verified with --partial",
+    if state is not None and state not in MOVES:
+        hint = f"one of: {', '.join(MOVES)}"
+        raise UsageError(f"--state: there is no state '{state}'{meant(state, MOVES)}", hint=hint)
+    asked = {"partner": partner, "event": event, "rule": rule, "state": state}
+    with reader_of(context) as ledger:
+        halts = ledger.halts(utc_now())
+        found = ledger.writes(state=cast("State | None", state), event=event, partner=partner, rule=rule)
+        if not found:
+            say_nothing_found(ledger, asked, "write")
+        shown = [(writes_json(as_of_now(write, halts)), wanted_of(ledger, write)) for write in found]
+    if output is Format.json:
+        print_json(
+            [
+                {
+                    **row,
+                    "wants": wanted.does,
+                    "now": wanted.before,
+                    "spends": wanted.spends,
+                    "amount": wanted.amount,
+                }
+                for row, wanted in shown
+            ]
         )
-    if result.after and not partial:
-        _unproved(
-            f"{counted(result.after, 'record')} at the end came after the head, which says nothing of them: this is "
-            f"not the export that the head was taken of, though its first {result.count - result.after} lead up to it",
-            "give the head that was noted at this export; a later one than the head is verified with --partial",
-        )
-    print(_praise(result, against))
-
-
-def _praise(result: Verified, against: Head | None) -> str:
-    count = counted(result.count, "record")
-    reached = against is None or result.count == result.tied
-    if result.whole and reached:
-        head = f"; head {result.head}" if result.head is not None else ""
-        only = "; give the head that was noted at the export as --against: it alone shows that nothing was cut off"
-        return f"the chain holds from the first record: {count}{head}{only if against is None else ''}"
-    said = [f"what is there holds: {count}"]
-    if result.gaps:
-        said.append(f"at {counted(result.gaps, 'place')} others are not there, nothing is said of them")
-    if result.tied:
-        said.append(f"{counted(result.tied, 'record')} without a gap up to the head, and no more is tied to it")
-    else:
-        said.append("nothing ties them to a head: whoever makes such a file can make another")
-    if result.after:
-        said.append(f"{result.after} came after the head")
-    return "; ".join(said)
-
-
-def _broken(seq: int, why: str) -> None:
-    print(f"the chain is broken at seq {seq}: {why}")
-    raise typer.Exit(1)
-
-
-def _unproved(why: str, hint: str) -> None:
-    """What holds as far as it goes, and does not go as far as was asked."""
-    print(why)
-    say(hint)
-    raise typer.Exit(1)
-
-
-@contextmanager
-def _opened(file: str) -> Iterator[TextIO]:
-    if file == STDIN:
-        sys.stdin.reconfigure(encoding="utf-8", newline="")  # type: ignore[union-attr] # a text stream, outside of tests
-        yield sys.stdin
-        return
-    try:
-        with Path(file).open(encoding="utf-8-sig", newline="") as opened:
-            yield opened
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}", hint="name the file of an export") from error
-
-
-FOLLOW_EVERY_S = 0.5
-TABLE = ("seq", "at", "kind", "reason", "partner", "event", "rule", "write", "action", "why")
+    elif shown:
+        rows = ({**row, "wanted": wanted.line, "changed_at": moment_shown(row["changed_at"])} for row, wanted in shown)
+        print_table("writes", WRITES_TABLE, ([row[name] for name in WRITES_TABLE] for row in rows))
 
 
 @app.command("log")
@@ -230,48 +125,37 @@ def log(
     if verify and (follow or wanted != LogFilter()):
         hint = "it takes every record, and ends; --from and --against go with it"
         raise UsageError("--verify looks at the whole log and cannot be narrowed or followed", hint=hint)
-    if verify:
-        _verify(context, source, against, partial=partial)
-        return
-    if source is not None or against is not None or partial:
+    if not verify and (source is not None or against is not None or partial):
         hint = "campaign-worker log --verify --against HEAD"
         raise UsageError("--from, --against and --partial go with --verify", hint=hint)
-    with reader_of(context) as ledger:
-        if follow:
-            _follow(ledger, wanted, output)
-        else:
-            _print(ledger, wanted, output)
-
-
-def _verify(context: typer.Context, source: str | None, against: str | None, *, partial: bool) -> None:
-    """An export needs no config; the ledger is the config's."""
     if partial and source is None:
         raise UsageError("--partial goes with --from", hint="the ledger itself is never verified in part")
-    head = head_of(against)
-    if source is not None:
-        verify_export(source, head, partial=partial)
+    if verify and source is not None:
+        verify_export(source, head_of(against), partial=partial)  # an export needs no config
+    elif verify:
+        verify_ledger(ledger_url(config_of(context)), head_of(against))
     else:
-        verify_ledger(ledger_url(config_of(context)), head)
+        with reader_of(context) as ledger:
+            (_follow if follow else _print)(ledger, wanted, output)
 
 
 def _print(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
     found = ledger.log(wanted)
     first = next(found, None)
     records: Iterable[dict[str, Json]] = () if first is None else chain((first,), found)
+    whole = wanted == LogFilter()
     if first is None:
-        _nothing(ledger, wanted)
-        if output is LogFormat.table:
-            return
+        _say_nothing(ledger, wanted)
     if output in (LogFormat.jsonl, LogFormat.csv):
-        _export(records, output, whole=wanted == LogFilter())
+        _export(records, output, whole=whole)
     elif output is LogFormat.json:
         listed = list(records)
         print_json(listed)
-        if wanted == LogFilter():
+        if whole:
             _say_head(listed[-1] if listed else None)
-    else:
-        whole_life = wanted.write is not None
-        print_table(_title(ledger, wanted), TABLE, (_row(record, whole=whole_life) for record in told(ledger, records)))
+    elif first is not None:
+        life = wanted.write is not None
+        print_table(_title(ledger, wanted), TABLE, (_row(record, whole=life) for record in told(ledger, records)))
 
 
 def _export(records: Iterable[dict[str, Json]], output: LogFormat, *, whole: bool) -> None:
@@ -293,13 +177,12 @@ def _say_head(last: dict[str, Json] | None) -> None:
     say(f"head {head}")
 
 
-def _nothing(ledger: LedgerReader, wanted: LogFilter) -> None:
+def _say_nothing(ledger: LedgerReader, wanted: LogFilter) -> None:
     if wanted.write is not None and ledger.write(WriteId(wanted.write)) is None:
         say(f"there is no write {wanted.write}; campaign-worker writes lists them")
         return
-    asked = {"partner": wanted.partner, "event": wanted.event, "rule": wanted.rule}
-    more = {"write": wanted.write, "since": wanted.since}
-    say_nothing_found(ledger, {**asked, **{name: str(one) for name, one in more.items() if one is not None}}, "record")
+    asked: dict[str, object] = {"partner": wanted.partner, "event": wanted.event, "rule": wanted.rule}
+    say_nothing_found(ledger, {**asked, "write": wanted.write, "since": wanted.since}, "record")
 
 
 def _title(ledger: LedgerReader, wanted: LogFilter) -> str:
@@ -323,31 +206,164 @@ def _why(record: dict[str, Json]) -> str:
     return f"{record['why'] or ''} {by}".strip()
 
 
+def exchanged(record: Mapping[str, Json]) -> Iterator[str]:
+    """What a record says of the wire, in lines for a person: the request, the answer, the read. Who is asked whether a
+    write took effect must know what was sent, and by which request id the service knows it."""
+    request, response, evidence = record.get("request"), record.get("response"), record.get("evidence")
+    if isinstance(request, Mapping):
+        yield f"{request.get('method')} {request.get('url')}"
+        if request.get("body") is not None:
+            yield f"body {json.dumps(request['body'], ensure_ascii=False)}"
+        yield f"before: {json.dumps(record.get('before'), ensure_ascii=False)}"
+    if isinstance(response, Mapping) and "status" in response:
+        waits = response.get("retry_after")
+        more = "" if waits is None else f", Retry-After {waits} s"
+        yield f"answered {response['status']} in {response.get('took_ms')} ms{_request_id(response)}{more}"
+    if isinstance(evidence, Mapping) and evidence.get("get") is not None:
+        yield f"GET {evidence['get']}: {evidence.get('status') or 'no answer'}{_request_id(evidence)}"
+
+
+def _request_id(answer: Mapping[str, Json]) -> str:
+    known = answer.get("x_request_id")
+    return "" if known is None else f", x-request-id {known}"
+
+
 def _follow(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
+    """Records for ever. The next look starts after the newest record of the last, whether it matched or not."""
     if output in (LogFormat.json, LogFormat.csv):
         say(f"--follow prints records as they come: {output.value} has an end, so jsonl is printed")
         output = LogFormat.jsonl
+    after = 0
     try:
-        for record in _coming(ledger, wanted):
-            if output is LogFormat.jsonl:
-                print_line(record)
-            else:
-                (shown,) = told(ledger, [record])
-                named = (str(record[name]) for name in TABLE[:-1] if record[name] is not None)
-                said = "  ".join((*named, _why(shown)))
-                print(printable(said), flush=True)
+        while True:
+            newest = ledger.last_seq()
+            for record in ledger.log(replace(wanted, after_seq=after)):
+                after = max(after, cast(int, record["seq"]))
+                if output is LogFormat.jsonl:
+                    print_line(record)
+                else:
+                    (shown,) = told(ledger, [record])
+                    named = (str(record[name]) for name in TABLE[:-1] if record[name] is not None)
+                    print(printable("  ".join((*named, _why(shown)))), flush=True)
+            after = max(after, newest)
+            pause(FOLLOW_EVERY_S)
     except KeyboardInterrupt:
         return
 
 
-def _coming(ledger: LedgerReader, wanted: LogFilter) -> Iterator[dict[str, Json]]:
-    """Records for ever. The next look starts after the newest record of the last, whether it matched or not."""
-    after = 0
-    while True:
-        newest = ledger.last_seq()
-        for record in ledger.log(replace(wanted, after_seq=after)):
-            seq = record["seq"]
-            after = max(after, seq if isinstance(seq, int) else 0)
-            yield record
-        after = max(after, newest)
-        pause(FOLLOW_EVERY_S)
+# ``--verify``: the ledger's own chain, or an export's on a machine that has nothing but the file.
+#
+# An export is compared with a head that was noted when it was made: without one, a log that somebody wrote anew from
+# beginning to end would hold as well. One from which records were left out does not hold, unless its reader says that
+# it is meant to be a part. The ledger is compared with its mark, as a start compares it: a chain shows no end that was
+# cut off, so it is never said to hold where nobody can know.
+
+
+def head_of(text: str | None) -> Head | None:
+    """The head that a person gives. Raises `UsageError`."""
+    try:
+        return None if text is None else Head.parse(text)
+    except ValueError as error:
+        hint = (
+            "take it from the export's last line on stderr, from its file name, or from `campaign-worker log --verify`"
+        )
+        raise UsageError(f"--against: {error}", hint=hint) from error
+
+
+def verify_ledger(url: str, against: Head | None) -> None:
+    """Says whether the ledger's chain holds, is as long as its mark says, and contains the head; exits 1 where not.
+
+    Raises `NotFound` where there is no ledger: what was never made holds nothing.
+    """
+    with open_reading(url) as ledger:
+        if not ledger.made:
+            raise no_ledger(place_of(url))
+        refused, broken, newest = ledger.refused(), ledger.verify(), ledger.last_seq()
+        if broken is not None:
+            _say_broken(broken.seq, broken.why)
+        if against is not None and against.seq > 0:
+            found = next(ledger.log(LogFilter(after_seq=against.seq - 1, limit=1)), None)
+            if found is None or found["seq"] != against.seq:
+                why = f"the log ends at record {newest} and has no record {against.seq}: its end was cut off"
+                _say_broken(newest + 1, why)
+            if not against.of(found["seq"], found["hash"]):
+                _say_broken(against.seq, f"record {against.seq} has another hash than the head: this is another log")
+        last = next(ledger.log(LogFilter(after_seq=newest - 1, limit=1)), None) if newest else None
+    if refused is not None:
+        _say_unproved(f"the chain holds, but its end cannot be checked: {refused}", refused.hint)
+    head = "" if last is None else f"; head {Head(seq=newest, hash=str(last['hash']))}"
+    print(f"the chain holds: {counted(newest, 'record')}{head}")
+
+
+def verify_export(file: str, against: Head | None, *, partial: bool = False) -> None:
+    """Says whether an export's chain holds and reaches the head; exits 1 where it does not, or where it is not all
+    that was exported. ``partial``: it need not be, and what is there is verified."""
+    with _opened(file) as lines:
+        try:
+            first = next(lines, "")
+            result = verified(read_export(chain([first] if first else [], lines)), against, partial=partial)
+        except (ValueError, RecursionError) as error:
+            raise UsageError(
+                f"{file}: this is no export: {error}", hint="JSON lines, a JSON array or CSV, as `log` prints them"
+            ) from error
+    if not first and (against is None or partial):
+        hint = "export the log anew; that a log was empty is shown by its head alone, as --against"
+        raise UsageError(f"{file}: this is no export: it is empty", hint=hint)
+    if result.broken is not None:
+        _say_broken(result.broken.seq, result.broken.why)
+    if result.gaps and not partial:
+        _say_unproved(
+            f"records are left out at {counted(result.gaps, 'place')}, the first of them is record {result.missing}: "
+            f"this is not the whole log; what is there holds: {counted(result.count, 'record')}",
+            "an export that was narrowed (--event, --since and the like) is verified with --partial",
+        )
+    if result.after and not partial:
+        _say_unproved(
+            f"{counted(result.after, 'record')} at the end came after the head, which says nothing of them: this is "
+            f"not the export that the head was taken of, though its first {result.count - result.after} lead up to it",
+            "give the head that was noted at this export; a later one than the head is verified with --partial",
+        )
+    print(_praise(result, against))
+
+
+def _praise(result: Verified, against: Head | None) -> str:
+    count = counted(result.count, "record")
+    if result.whole and (against is None or result.count == result.tied):
+        head = f"; head {result.head}" if result.head is not None else ""
+        only = "; give the head that was noted at the export as --against: it alone shows that nothing was cut off"
+        return f"the chain holds from the first record: {count}{head}{only if against is None else ''}"
+    said = [f"what is there holds: {count}"]
+    if result.gaps:
+        said.append(f"at {counted(result.gaps, 'place')} others are not there, nothing is said of them")
+    if result.tied:
+        said.append(f"{counted(result.tied, 'record')} without a gap up to the head, and no more is tied to it")
+    else:
+        said.append("nothing ties them to a head: whoever makes such a file can make another")
+    if result.after:
+        said.append(f"{result.after} came after the head")
+    return "; ".join(said)
+
+
+def _say_broken(seq: int, why: str) -> NoReturn:
+    print(f"the chain is broken at seq {seq}: {why}")
+    raise typer.Exit(1)
+
+
+def _say_unproved(why: str, hint: str) -> NoReturn:
+    """What holds as far as it goes, and does not go as far as was asked."""
+    print(why)
+    say(hint)
+    raise typer.Exit(1)
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[TextIO]:
+    if file == STDIN:
+        sys.stdin.reconfigure(encoding="utf-8", newline="")  # type: ignore[union-attr] # a text stream, outside of tests
+        yield sys.stdin
+        return
+    try:
+        with Path(file).open(encoding="utf-8-sig", newline="") as opened:
+            yield opened
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}", hint="name the file of an export") from error

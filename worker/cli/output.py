@@ -5,9 +5,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -20,7 +18,7 @@ from worker.model.errors import printable
 from worker.model.facts import Json
 
 WIDTH = 200
-WORDS = frozenset({"why", "is", "last error", "because", "what its answers were"})
+WORDS = frozenset({"why", "is", "last error", "because"})
 SPEAKING = frozenset({"why", "is", "because"})
 """Words that need no name before them."""
 NUMBERS = frozenset({"id", "seq", "write", "undone_by"})
@@ -31,6 +29,8 @@ WORDS_MIN = 30
 GAP = 2
 """Between two columns."""
 INDENT = 4
+Columns = Mapping[str, Sequence[str]]
+"""The cells of each column, as they are shown."""
 
 
 class Format(StrEnum):
@@ -67,100 +67,62 @@ def print_line(value: Mapping[str, Json]) -> None:
 def print_table(title: str, names: Sequence[str], rows: Iterable[Sequence[Json]]) -> None:
     """A table for a person; values are shown as text, never as markup or as orders to a terminal.
 
-    Where a terminal has little room the sentences fold first; then what says nothing is left out and times lose their
-    year; then the rest folds between words. Where that is not enough, each row is a block of lines: what a person types
-    into the next command is whole at any width.
+    Where a terminal has little room the sentences fold; then what says nothing is left out; then times lose their year.
+    Where that is not enough, each row is a block of lines: what a person types into the next command is whole at any
+    width.
     """
-    cells = zip(names, *([_text(cell) for cell in row] for row in rows), strict=True)
-    columns = [_Column(name=name, cells=tuple(found)) for name, *found in cells]
+    cells = [[_text(cell) for cell in row] for row in rows]
+    columns: Columns = {name: [row[place] for row in cells] for place, name in enumerate(names)}
     keys = KEYS.intersection(names) or {names[0]}
-    screen = console(_room(columns, [column.least(keys) for column in columns]))
-    if _is_told() and _room(columns, [column.width_unfolded for column in columns]) > screen.width:
-        title, columns = _without_the_same(title, columns, keys)
-        short = [column.with_short_times() for column in columns]
-        if _room(short, [column.least(keys) for column in short]) > screen.width:
-            _print_blocks(screen, title, columns, keys)
+    if not _is_told():
+        _print_as_table(console(_least(columns)), title, columns)
+        return
+    screen = console()
+    short_title, fewer = _without_the_same(title, columns, keys)
+    shorter = {name: [one[5:] for one in found] if name in TIMES else found for name, found in fewer.items()}
+    for head, tried in ((title, columns), (short_title, fewer), (short_title, shorter)):
+        if _least(tried) <= screen.width:
+            _print_as_table(screen, head, tried)
             return
-        columns = short
+    _print_blocks(screen, short_title, fewer, keys)
+
+
+def _least(columns: Columns) -> int:
+    """The room that a table needs: only sentences are folded."""
+    widths = {
+        name: max(cell_len(line) for cell in (name, *cells) for line in cell.split("\n"))
+        for name, cells in columns.items()
+    }
+    return sum((min(width, WORDS_MIN) if name in WORDS else width) + GAP for name, width in widths.items())
+
+
+def _without_the_same(title: str, columns: Columns, keys: AbstractSet[str]) -> tuple[str, Columns]:
+    """Without empty columns; and where there is one partner only, it stands in the title."""
+    kept = {name: cells for name, cells in columns.items() if name in keys or any(cells)}
+    partners = set(filter(None, kept.get("partner", ())))
+    if "partner" not in keys and len(partners) == 1:
+        del kept["partner"]
+        title = f"{title} (partner {partners.pop()})"
+    return title, kept
+
+
+def _print_as_table(screen: Console, title: str, columns: Columns) -> None:
+    padding = (0, GAP - 1, 0, 0)
     table = Table(
-        title=title,
-        title_justify="left",
-        header_style="bold",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, GAP - 1, 0, 0),
+        title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=padding
     )
-    for column, width in zip(columns, _widths(columns, keys, screen.width), strict=True):
-        table.add_column(column.name, overflow="fold", width=width)
-    for row in zip(*(column.cells for column in columns), strict=True):
+    for name in columns:
+        table.add_column(name, overflow="fold", no_wrap=name not in WORDS)
+    for row in zip(*columns.values(), strict=True):
         table.add_row(*row)
     screen.print(table)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Column:
-    """One column, its cells as they are shown; a log has many, so they are measured once."""
-
-    name: str
-    cells: tuple[str, ...]
-
-    @cached_property
-    def width(self) -> int:
-        """As it needs."""
-        return max(cell_len(line) for cell in (self.name, *self.cells) for line in cell.split("\n"))
-
-    @property
-    def width_unfolded(self) -> int:
-        """With nothing folded but the words."""
-        return min(self.width, WORDS_MIN) if self.name in WORDS else self.width
-
-    def least(self, keys: AbstractSet[str]) -> int:
-        """What it cannot do without: only sentences fold within a word."""
-        if self.name in keys or self.name in WORDS:
-            return self.width_unfolded
-        return self._longest_word
-
-    @cached_property
-    def _longest_word(self) -> int:
-        return max(cell_len(word) for cell in (self.name, *self.cells) for word in cell.split())
-
-    def with_short_times(self) -> "_Column":
-        """A column of `moment_shown` without the year."""
-        return replace(self, cells=tuple(cell[5:] for cell in self.cells)) if self.name in TIMES else self
-
-
-def _room(columns: Sequence[_Column], widths: Sequence[int]) -> int:
-    return sum(widths) + GAP * len(columns)
-
-
-def _widths(columns: Sequence[_Column], keys: AbstractSet[str], room: int) -> list[int]:
-    """How wide each column is: as it needs, or narrowed until all fit: the words, then from the widest on."""
-    widths = [column.width for column in columns]
-    for least in ([column.width_unfolded for column in columns], [column.least(keys) for column in columns]):
-        while _room(columns, widths) > room:
-            wide = [(width, at) for at, width in enumerate(widths) if width > least[at]]
-            if not wide:
-                break
-            widths[max(wide)[1]] -= 1
-    return widths
-
-
-def _without_the_same(title: str, columns: Sequence[_Column], keys: AbstractSet[str]) -> tuple[str, list[_Column]]:
-    """Without empty columns; and where there is one partner only, it stands in the title."""
-    kept = [column for column in columns if column.name in keys or any(column.cells)]
-    for column in kept:
-        found = set(filter(None, column.cells))
-        if column.name == "partner" and column.name not in keys and len(found) == 1:
-            kept.remove(column)
-            return f"{title} (partner {found.pop()})", kept
-    return title, kept
-
-
-def _print_blocks(screen: Console, title: str, columns: Sequence[_Column], keys: AbstractSet[str]) -> None:
+def _print_blocks(screen: Console, title: str, columns: Columns, keys: AbstractSet[str]) -> None:
     """Each row as a line of its keys, and below it, indented, what else it has: the names, then the words."""
     screen.print(Text(title, style="table.title"))
-    for row in zip(*(column.cells for column in columns), strict=True):
-        cells = [(column.name, cell) for column, cell in zip(columns, row, strict=True) if cell]
+    for row in zip(*columns.values(), strict=True):
+        cells = [(name, cell) for name, cell in zip(columns, row, strict=True) if cell]
         head = [f"{name} {cell}" if name in NUMBERS else cell for name, cell in cells if name in keys]
         screen.print(Text("  ".join(head), style="bold", overflow="ignore"))
         rest = "; ".join(f"{name}: {cell}" for name, cell in cells if name not in keys | WORDS)

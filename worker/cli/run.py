@@ -1,10 +1,14 @@
-"""``run``: the daemon."""
+"""``run``: the daemon, and what lives beside it in the same process: log lines, figures, messages, the page.
+
+Nothing beside the daemon can hold it up: page and messages have threads of their own, figures are counters, the service
+manager is told without waiting. It ends before the ledger is closed.
+"""
 
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Annotated
 
@@ -13,10 +17,9 @@ import typer
 from worker.api.transport import ready_the_kernel
 from worker.cli.common import config_of, duration, exposed_files, ledger_url, unvouched_lines
 from worker.cli.output import counted, say
-from worker.cli.page import Pulse
 from worker.cli.signals import leave_process_1, stopping
 from worker.cli.wiring import running_daemon
-from worker.config import Config, WebPage, resolve
+from worker.config import Config, resolve
 from worker.engine.daemon import Daemon
 from worker.engine.ports import CycleReport
 from worker.ledger.places import place_of
@@ -25,6 +28,7 @@ from worker.logs import configure, logger, tell
 from worker.messages.digest import Notice
 from worker.messages.outbox import AppriseChannel, Outbox, Subscriber
 from worker.model.errors import WorkerError
+from worker.model.exchange import Clock
 from worker.model.records import Record
 from worker.rules.load import examine
 from worker.system import SystemClock, utc_now
@@ -32,196 +36,8 @@ from worker.web.metrics import Meter
 
 app = typer.Typer()
 
-# Tells systemd how the daemon is: started, alive, stopping. A few lines to a socket, and nothing where there is none.
-#
-# ``READY=1`` says that the ledger is held and open, so that what waits for this unit may start; it does not wait for
-# the service, which is tried on while it cannot be reached. ``WATCHDOG=1`` comes with the beats of the daemon's own
-# loop: a loop that stands is started anew by the service manager, which is always safe.
-
 SOCKET_ENV = "NOTIFY_SOCKET"
-
-
-class Supervisor:
-    """The service manager, as the environment names it; deaf where it names none."""
-
-    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
-        address = environment.get(SOCKET_ENV, "")
-        self._address = "\0" + address[1:] if address.startswith("@") else address
-
-    @property
-    def listening(self) -> bool:
-        """Somebody wants to be told."""
-        return bool(self._address)
-
-    def ready(self) -> None:
-        """The daemon holds its ledger and begins to look."""
-        self.tell("READY=1\nSTATUS=watching")
-
-    def alive(self) -> None:
-        """The loop moves."""
-        self.tell("WATCHDOG=1")
-
-    def stopping(self) -> None:
-        """What is in flight is awaited; nothing new begins."""
-        self.tell("STOPPING=1\nSTATUS=awaiting what is in flight")
-
-    def tell(self, words: str) -> None:
-        """Sends, and goes on if nobody takes it: a supervisor that is gone is no reason to stop."""
-        if not self._address:
-            return
-        try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as line:
-                line.sendto(words.encode(), socket.MSG_DONTWAIT, self._address)
-        except OSError:
-            return
-
-
-# What runs beside the daemon in the same process: the page, figures, messages, the pulse, the service manager.
-#
-# None of it can hold the daemon up: page and messages have threads of their own, figures are counters, the service
-# manager is told without waiting. It ends before the ledger is closed.
-
-
-class Beside:
-    """Made before the daemon, because keys and addresses must be right before anything starts: raises `UsageError`."""
-
-    def __init__(self, config: Config) -> None:
-        self._config = config
-        self._page = _nothing if config.web is None else _page_of(config, config.web)
-        self._subscribers = [
-            Subscriber(
-                key=one.url.key, send=AppriseChannel(resolve(one.url, os.environ).reveal(), one.url.key).send, on=one.on
-            )
-            for one in config.notify
-        ]
-        self._supervisor = Supervisor()
-        self._outbox: Outbox | None = None
-        self._log: LedgerReader | None = None
-        self.meter = Meter()
-
-    def told(self, tell: Callable[[Record], None]) -> Callable[[Record], None]:
-        """Tells of a record as ``tell`` does, and counts it."""
-
-        def both(record: Record) -> None:
-            self.meter.record(record)
-            tell(record)
-
-        return both
-
-    def alarm(self, name: str, keys: Mapping[str, object]) -> None:
-        """The daemon cries out; who asked to be told is."""
-        if self._outbox is not None:
-            self._outbox.alarm(name, keys)
-
-    @asynccontextmanager
-    async def serving(self, daemon: Daemon) -> AsyncIterator[None]:
-        """Everything beside a daemon, for as long as the block lasts."""
-        pulse = Pulse(SystemClock())
-        beating = asyncio.ensure_future(pulse.beating(self._supervisor.alive))
-        try:
-            with (
-                self._reading(),
-                self._telling(),
-                self._page(rules=lambda: daemon.rules, pulse=pulse, meter=self.meter, alarm=self.alarm),
-            ):
-                self._supervisor.ready()
-                yield
-                self._supervisor.stopping()
-        finally:
-            beating.cancel()
-
-    def head(self) -> Mapping[str, str]:
-        """The end of the log's chain, for the line of a cycle: kept where the log is not, it shows a log that was
-        written anew. Nothing where it cannot be read now."""
-        with suppress(WorkerError):
-            return {} if self._log is None else {"log_head": str(self._log.head())}
-        return {}
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        with open_reading(ledger_url(self._config)) as log:
-            self._log = log
-            try:
-                yield
-            finally:
-                self._log = None
-
-    @contextmanager
-    def _telling(self) -> Iterator[None]:
-        """Messages, where somebody asked for them."""
-        if not self._subscribers:
-            yield
-            return
-        url = ledger_url(self._config)
-        with open_reading(url) as ledger:
-            outbox = Outbox(
-                self._subscribers,
-                ledger=ledger,
-                place=place_of(url).file,
-                seconds=SystemClock().monotonic,
-                told=self._sent,
-            )
-            with outbox:
-                self._outbox = outbox
-                try:
-                    yield
-                finally:
-                    self._outbox = None
-
-    def _sent(self, subscriber: Subscriber, notice: Notice) -> None:
-        taken = not subscriber.digest.failing
-        self.meter.message(taken=taken)
-        if taken:
-            logger().info("message_sent", to=subscriber.key, things=notice.count)
-        else:
-            logger().warning("message_not_sent", to=subscriber.key, things=notice.count)
-
-
-def _page_of(config: Config, web: WebPage) -> Callable[..., AbstractContextManager[None]]:
-    """What serves the page. Raises `UsageError` for a secret that is missing or too short."""
-    from worker.cli.page import Page  # noqa: PLC0415 - a web server, for those who asked for a page
-
-    return Page(config, web).beside
-
-
-@contextmanager
-def _nothing(**_parts: object) -> Iterator[None]:
-    """Nobody asked for a page."""
-    yield
-
-
-class LogReporter:
-    """Tells of cycles and troubles in the log of the process, counts them, and passes alarms on."""
-
-    def __init__(self, beside: Beside) -> None:
-        self._beside = beside
-
-    def cycle(self, report: CycleReport) -> None:
-        """One canonical line per cycle."""
-        self._beside.meter.cycle(report, utc_now())
-        log = logger()
-        level = log.warning if report.error else log.info
-        shown = {} if report.error is None else {"error": report.error}
-        level(
-            "cycle",
-            partner=report.partner,
-            events=report.events,
-            complete=report.complete,
-            fired=report.fired,
-            open_writes=report.open_writes,
-            took_ms=report.took_ms,
-            **self._beside.head(),
-            **shown,
-        )
-
-    def note(self, message: str, **keys: object) -> None:
-        """Something worth knowing."""
-        logger().info(message, **keys)
-
-    def alarm(self, message: str, **keys: object) -> None:
-        """Something that a person should look at."""
-        logger().warning(message, **keys)
-        self._beside.alarm(message, keys)
+BEAT_S = 1.0
 
 
 @app.command("run")
@@ -232,7 +48,7 @@ def run(
         bool, typer.Option("--verbose", "-v", help="Also log evidence, holds and observations.")
     ] = False,
 ) -> None:
-    """Run the worker: look every poll.interval, decide by the rules, write with guards, and log it all.
+    """Run the worker: poll every poll.interval, decide by the rules, write with guards, and log it all.
 
     SIGTERM, Ctrl-C and a terminal that is closed (SIGHUP) stop it cleanly: nothing new is recorded, what is in flight
     is awaited up to stop_within.
@@ -254,35 +70,12 @@ def run(
     asyncio.run(_run(config, ends))
 
 
-def earlier_worlds(config: Config) -> tuple[str, ...]:
-    """What to say where the service is the embedded sandbox, which an empty config means as well; and that it begins
-    anew where the ledger does not. Nothing is thrown away for it: the same line in a config could be a slip, and the
-    ledger that of the real service."""
-    if not config.embedded:
-        return ()
-    with open_reading(ledger_url(config)) as ledger:
-        remembered = sum(ledger.state_counts().values())
-    if not remembered:
-        return (
-            "the service is the embedded sandbox: no real event is looked at, and nothing real is changed",
-            "    for the real one, set `api.base_url` in the config",
-        )
-    file = place_of(ledger_url(config)).file
-    return (
-        f"the embedded sandbox begins anew at every start; the ledger {file} does not",
-        f"    it remembers {counted(remembered, 'write')} of earlier worlds; what is open is settled against this one",
-        f"    to begin anew yourself, remove {file.name}* there; for the real service, name another `ledger`",
-    )
-
-
 async def _run(config: Config, ends: timedelta | None) -> None:
     loop, asked, numbers = asyncio.get_running_loop(), asyncio.Event(), stopping()
     for number in numbers:
         loop.add_signal_handler(number, asked.set)
     beside = Beside(config)
-    async with running_daemon(
-        config, reporter=LogReporter(beside), tell=beside.told(tell), pid=os.getpid(), meter=beside.meter
-    ) as daemon:
+    async with running_daemon(config, reporter=beside, tell=beside.tell, pid=os.getpid(), meter=beside.meter) as daemon:
         for line in earlier_worlds(config):  # of a ledger that this process may go on with, and of no other
             say(line)
         for number in numbers:
@@ -291,3 +84,161 @@ async def _run(config: Config, ends: timedelta | None) -> None:
             daemon.stop()
         async with beside.serving(daemon):
             await daemon.run(lasting=ends)
+
+
+def earlier_worlds(config: Config) -> tuple[str, ...]:
+    """What to say where the service is the embedded sandbox, which an empty config means as well; and that it begins
+    anew where the ledger does not. Nothing is thrown away for it: the same line in a config could be a slip, and the
+    ledger that of the real service."""
+    if not config.embedded:
+        return ()
+    url = ledger_url(config)
+    with open_reading(url) as ledger:
+        remembered = sum(ledger.state_counts().values())
+    if not remembered:
+        return (
+            "the service is the embedded sandbox: no real event is looked at, and nothing real is changed",
+            "    for the real one, set `api.base_url` in the config",
+        )
+    file = place_of(url).file
+    return (
+        f"the embedded sandbox begins anew at every start; the ledger {file} does not",
+        f"    it remembers {counted(remembered, 'write')} of earlier worlds; what is open is settled against this one",
+        f"    to begin anew yourself, remove {file.name}* there; for the real service, name another `ledger`",
+    )
+
+
+class Beside:
+    """Tells of cycles, records and troubles: in the log of the process, in figures, in messages, on the page. Made
+    before the daemon, because keys and addresses must be right before anything starts: raises `UsageError`."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._page = None
+        if config.web is not None:
+            from worker.cli.page import ServedPage  # noqa: PLC0415 - a web server, for those who asked for a page
+
+            self._page = ServedPage(config, config.web)
+        channels = ((one, resolve(one.url, os.environ).reveal()) for one in config.notify)
+        self._subscribers = [
+            Subscriber(key=one.url.key, send=AppriseChannel(url, one.url.key).send, on=one.on) for one, url in channels
+        ]
+        self._outbox: Outbox | None = None
+        self._log: LedgerReader | None = None
+        self.meter = Meter()
+
+    def tell(self, record: Record) -> None:
+        """A record was stored."""
+        self.meter.record(record)
+        tell(record)
+
+    def cycle(self, report: CycleReport) -> None:
+        """One canonical line per cycle."""
+        self.meter.cycle(report, utc_now())
+        log = logger()
+        level = log.warning if report.error else log.info
+        shown = {} if report.error is None else {"error": report.error}
+        level(
+            "cycle",
+            partner=report.partner,
+            events=report.events,
+            complete=report.complete,
+            fired=report.fired,
+            open_writes=report.open_writes,
+            took_ms=report.took_ms,
+            **self._head(),
+            **shown,
+        )
+
+    def _head(self) -> Mapping[str, str]:
+        """The end of the log's chain, for the line of a cycle: kept where the log is not, it shows a log that was
+        written anew. Nothing where it cannot be read now."""
+        with suppress(WorkerError):
+            return {} if self._log is None else {"log_head": str(self._log.head())}
+        return {}
+
+    def note(self, message: str, **keys: object) -> None:
+        """Something worth knowing."""
+        logger().info(message, **keys)
+
+    def alarm(self, message: str, **keys: object) -> None:
+        """Something that a person should look at; who asked to be told is."""
+        logger().warning(message, **keys)
+        if self._outbox is not None:
+            self._outbox.alarm(message, keys)
+
+    @asynccontextmanager
+    async def serving(self, daemon: Daemon) -> AsyncIterator[None]:
+        """Messages, the page and the service manager's signs of life, for as long as the block lasts."""
+        pulse = Pulse(SystemClock())
+        beating = asyncio.ensure_future(pulse.beating())
+        try:
+            with ExitStack() as stack:
+                self._log = stack.enter_context(open_reading(ledger_url(self._config)))
+                if self._subscribers:
+                    self._outbox = stack.enter_context(self._messages(stack))
+                if self._page is not None:
+                    page = self._page.served(lambda: daemon.rules, pulse.silence, self.meter, self.alarm)
+                    stack.enter_context(page)
+                tell_supervisor("READY=1\nSTATUS=watching")
+                yield
+                tell_supervisor("STOPPING=1\nSTATUS=awaiting what is in flight")
+        finally:
+            self._log = None
+            beating.cancel()
+
+    def _messages(self, stack: ExitStack) -> Outbox:
+        url = ledger_url(self._config)
+        return Outbox(
+            self._subscribers,
+            ledger=stack.enter_context(open_reading(url)),
+            place=place_of(url).file,
+            seconds=SystemClock().monotonic,
+            told=self._sent,
+        )
+
+    def _sent(self, subscriber: Subscriber, notice: Notice) -> None:
+        taken = not subscriber.digest.failing
+        self.meter.message(taken=taken)
+        if taken:
+            logger().info("message_sent", to=subscriber.key, things=notice.count)
+        else:
+            logger().warning("message_not_sent", to=subscriber.key, things=notice.count)
+
+
+class Pulse:
+    """The daemon's sign of life: beats on the loop where `beating` runs; may be asked from any thread. A process can
+    stand and do nothing: a loop that hangs neither decides nor settles, and looks well from outside."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last = clock.monotonic()
+
+    def silence(self) -> float:
+        """For how long the loop has not moved, in seconds; less than a beat or two where all is well."""
+        return self._clock.monotonic() - self._last
+
+    async def beating(self) -> None:
+        """Beats until it is cancelled. The service manager is told of every beat."""
+        while True:
+            self._last = self._clock.monotonic()
+            tell_supervisor("WATCHDOG=1")
+            await self._clock.sleep(BEAT_S)
+
+
+def tell_supervisor(words: str, environment: Mapping[str, str] = os.environ) -> None:
+    """Tells systemd, where the environment names its socket, how the daemon is.
+
+    ``READY=1`` says that the ledger is held and open, so that what waits for this unit may start; it does not wait for
+    the service. ``WATCHDOG=1`` comes with the beats of the daemon's own loop: a loop that stands is started anew, which
+    is always safe. A manager that is gone is no reason to stop.
+    """
+    address = environment.get(SOCKET_ENV, "")
+    if not address:
+        return
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as line:
+            place = "\0" + address[1:] if address.startswith("@") else address
+            line.sendto(words.encode(), socket.MSG_DONTWAIT, place)
+    except OSError:
+        return

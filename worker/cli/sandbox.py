@@ -1,4 +1,4 @@
-"""``sandbox``: serves the embedded twin of the API, for trying rules and for developing against."""
+"""``sandbox``: serves a simulator of the service, to try rules on and to develop against; ``demo``: a story on it."""
 
 import asyncio
 import json
@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,16 +13,13 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from worker.cli.common import config_from, ledger_url
 from worker.cli.output import print_table, say
-from worker.cli.wiring import FIRST_EVENT_IN, running_daemon, twin_served
+from worker.cli.wiring import FIRST_EVENT_IN, embedded_sandbox, running_daemon
 from worker.config import Config
-from worker.engine.daemon import Daemon
 from worker.engine.ports import CycleReport
 from worker.ledger.reading import LedgerReader, open_reading
-from worker.ledger.rows import writes_json
 from worker.logs import configure
 from worker.model.commits import LogFilter
 from worker.model.errors import UsageError, WorkerError
@@ -61,7 +57,7 @@ def sandbox(
         int | None, typer.Option(help="Requests a minute and partner; then 429. Default: none.", min=1)
     ] = None,
 ) -> None:
-    """Serve the embedded twin of the service on loopback, with its own books of what took effect.
+    """Serve a simulator of the service on loopback, which keeps its own record of what took effect.
 
     Prints the addresses for a config on stderr, and with a dialect the assumptions that go with it. Sign in as sandbox
     / sandbox. The page at / shows events, requests and books; faults and changes are asked for under /_sandbox/ as well
@@ -96,66 +92,28 @@ def tell_dialect(name: str) -> None:
 # section are shortened, so that a lost answer is settled in seconds instead of minutes. What it shows while it runs
 # are the records of the action log as they are made, and what it says at the end comes from the twin's own books.
 
-STORY = timedelta(seconds=60)
+STORY_S = 66.0
 LONGEST = timedelta(seconds=112)
 LOOK_EVERY_S = 0.5
 SETTLE = "8s"
-SHOWN_KINDS = frozenset(
-    {"fired", "sending", "applied", "unknown", "evidence", "confirmed", "needs_human", "rejected", "refused"}
-)
 COLOURS: Mapping[str, str] = {
     "fired": "cyan",
     "sending": "blue",
+    "applied": "white",
     "unknown": "yellow",
     "evidence": "magenta",
     "confirmed": "green",
     "needs_human": "red",
+    "rejected": "white",
+    "refused": "white",
 }
+"""The kinds of records that are shown."""
 LOG_NAMES = ("at", "kind", "event", "write", "action", "why")
-WRITE_NAMES = ("write", "event", "action", "state", "attempts", "confirmed by", "what its answers were")
 CONFIG = f"""\
 api: {{timeout: 5s}}
 ledger: sqlite:///demo.db
 safety: {{settle: {SETTLE}, evidence_within: 60s, confirm_within: 30s}}
 """
-
-
-@dataclass(slots=True)
-class Stage:
-    """Where the story is shown: a progress bar below passing lines on a terminal, plain lines otherwise."""
-
-    console: Console
-    progress: Progress
-    clock: SystemClock
-    began: float
-    task: TaskID | None = None
-    troubles: list[str] = field(default_factory=list)
-
-    def tell(self, record: Record) -> None:
-        """One record of the action log, as it is made."""
-        if record.kind not in SHOWN_KINDS:
-            return
-        colour = COLOURS.get(record.kind, "white")
-        at = self.clock.monotonic() - self.began
-        who = _whose(record.partner, record.event)
-        what = f"{record.action or record.rule or '':<8}"
-        why = (record.why[:100] + "…") if len(record.why) > 101 else record.why
-        self.console.print(f"{at:6.1f}s  ", end="", style="dim")
-        self.console.print(f"{record.kind:<12}", end="", style=colour)
-        self.console.print(f"{who:<17} {what} {why}", soft_wrap=True)
-
-    def cycle(self, report: CycleReport) -> None:
-        """A cycle is silent unless something is wrong."""
-        if report.error:
-            self.troubles.append(report.error)
-
-    def note(self, message: str, **_keys: object) -> None:
-        """Nothing that the audience needs."""
-
-    def alarm(self, message: str, **keys: object) -> None:
-        """A trouble, shown as it comes."""
-        self.troubles.append(f"{message} {keys}")
-        self.console.print(f"{message}: {keys}", style="red")
 
 
 @app.command("demo")
@@ -164,16 +122,49 @@ def demo() -> None:
 
     Takes about a minute and a half, and needs nothing: no account, no config, no network.
     """
-    console = Console(stderr=True, highlight=False, markup=False)
     configure(verbose=False)
     with TemporaryDirectory(prefix="campaign-worker-demo-") as folder:
         config = _prepared(Path(folder))
         try:
-            service = asyncio.run(_played(config, console))
+            service = asyncio.run(_played(config, Stage()))
         except asyncio.CancelledError:
             raise typer.Exit(128 + signal.SIGTERM) from None
         with open_reading(ledger_url(config)) as ledger:
             _closing(ledger, service)
+
+
+class Stage:
+    """Where the story is shown: a line for each record that matters, and on a terminal how far it is below them."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True, highlight=False, markup=False)
+        self.clock = SystemClock()
+        self._began = self.clock.monotonic()
+
+    @property
+    def at_s(self) -> float:
+        """How far the story is."""
+        return self.clock.monotonic() - self._began
+
+    def tell(self, record: Record) -> None:
+        """One record of the action log, as it is made."""
+        if record.kind not in COLOURS:
+            return
+        why = (record.why[:100] + "…") if len(record.why) > 101 else record.why
+        self.console.print(f"{self.at_s:6.1f}s  ", end="", style="dim")
+        self.console.print(f"{record.kind:<12}", end="", style=COLOURS[record.kind])
+        who, what = _whose(record.partner, record.event), record.action or record.rule or ""
+        self.console.print(f"{who:<17} {what:<8} {why}", soft_wrap=True)
+
+    def cycle(self, _report: CycleReport) -> None:
+        """Nothing that the audience needs."""
+
+    def note(self, message: str, **_keys: object) -> None:
+        """Nothing that the audience needs."""
+
+    def alarm(self, message: str, **keys: object) -> None:
+        """A trouble, shown as it comes."""
+        self.console.print(f"{message}: {keys}", style="red")
 
 
 def _prepared(folder: Path) -> Config:
@@ -186,21 +177,13 @@ def _prepared(folder: Path) -> Config:
     return config_from(file)
 
 
-async def _played(config: Config, console: Console) -> Twin:
-    clock = SystemClock()
+async def _played(config: Config, stage: Stage) -> Twin:
+    """The story to its end: until nothing is open any more."""
     if (whole := asyncio.current_task()) is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, whole.cancel)  # as asyncio does for Ctrl-C
-    service = built(None, None, clock.now() + FIRST_EVENT_IN)
-    progress = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[said]}"),
-        console=console,
-        transient=True,
-    )
-    stage = Stage(console=console, progress=progress, clock=clock, began=clock.monotonic())
+    service = built(None, None, stage.clock.now() + FIRST_EVENT_IN)
     async with AsyncExitStack() as stack:
-        address = await stack.enter_async_context(twin_served(service, clock))
+        address = await stack.enter_async_context(embedded_sandbox(stage.clock, service))
         every = duration_text(config.poll.interval)
         say(f"the sandbox plays at {address.base_url}; the worker looks every {every}, in real time;")
         say(f"safety.settle is {SETTLE} here instead of 2m, so that lost answers are settled in the show; its rules:")
@@ -208,29 +191,17 @@ async def _played(config: Config, console: Console) -> Twin:
         daemon = await stack.enter_async_context(
             running_daemon(config, reporter=stage, tell=stage.tell, pid=os.getpid(), address=address)
         )
-        if console.is_terminal:
-            stack.enter_context(progress)
-            stage.task = progress.add_task("the story", total=LONGEST.total_seconds(), said="signing in")
+        shown = stack.enter_context(stage.console.status("signing in"))
         running = asyncio.ensure_future(daemon.run(lasting=LONGEST))
-        await _until_told(config, stage, service, daemon, running)
+        while not running.done():
+            await stage.clock.sleep(LOOK_EVERY_S)
+            books = service.books.summary()
+            shown.update(f"{stage.at_s:4.0f}s  sent {books['writes_sent']}, effects {books['effects']}")
+            if stage.at_s > STORY_S and not _open(config):
+                daemon.stop()
+                break
         await running
     return service
-
-
-async def _until_told(
-    config: Config, stage: Stage, service: Twin, daemon: Daemon, running: "asyncio.Future[None]"
-) -> None:
-    """Waits until the story is over and nothing is open any more."""
-    while not running.done():
-        await stage.clock.sleep(LOOK_EVERY_S)
-        at = stage.clock.monotonic() - stage.began
-        summary = service.books.summary()
-        if stage.task is not None:
-            said = f"{at:4.0f}s  sent {summary['writes_sent']}, effects {summary['effects']}"
-            stage.progress.update(stage.task, completed=at, said=said)
-        if at > STORY.total_seconds() + 6 and not _open(config):
-            daemon.stop()
-            return
 
 
 def _open(config: Config) -> bool:
@@ -239,12 +210,11 @@ def _open(config: Config) -> bool:
 
 
 def _closing(ledger: LedgerReader, service: Twin) -> None:
-    """The action log, the writes, and the sandbox's own books as the last lines."""
-    records = [record for record in ledger.log(LogFilter()) if record["kind"] in SHOWN_KINDS]
+    """The action log, and the sandbox's own books as the last lines."""
+    records = [record for record in ledger.log(LogFilter()) if record["kind"] in COLOURS]
     print_table(
         "the action log (2.1 is the first attempt of write 2)", LOG_NAMES, (log_row(record) for record in records)
     )
-    print_table("the writes", WRITE_NAMES, (_write_row(ledger, writes_json(write)) for write in ledger.writes()))
     met = sorted({f"{seen.fault} ({seen.method} {seen.path})" for seen in service.books.requests if seen.fault})
     print("what the sandbox did to the worker: " + "; ".join(met))
     broken = ledger.verify()
@@ -277,21 +247,3 @@ def log_row(record: Mapping[str, Json]) -> list[Json]:
 def _whose(partner: Json, event: Json) -> str:
     """Partner and event in one word, as the passing lines have them."""
     return f"{partner or ''}/{event or ''}".replace("partner-id-", "")
-
-
-def _write_row(ledger: LedgerReader, write: Mapping[str, Json]) -> list[Json]:
-    number = write["id"]
-    answers = []
-    for record in ledger.log(LogFilter(write=number if isinstance(number, int) else 0)):
-        response = record["response"]
-        if isinstance(response, dict):
-            answers.append(str(response.get("status") or response.get("error")))
-    return [
-        number,
-        _whose(write["partner"], write["event"]),
-        write["action"],
-        write["state"],
-        write["attempt"],
-        write["confirmed_by"],
-        ", ".join(answers),
-    ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -13,7 +13,6 @@ from worker.config.addresses import service_of
 from worker.engine.ports import RELOAD_EVERY, unhealthy
 from worker.ledger.places import LedgerPlace, held_since, holder, place_of, said_by_holder, unread, unseen
 from worker.ledger.reading import LedgerReader, open_reading
-from worker.model.commits import DaemonStatus
 from worker.model.errors import NotSafe
 from worker.model.facts import Json, spelled
 from worker.rules.durations import duration_text
@@ -23,15 +22,10 @@ from worker.system import utc_now
 app = typer.Typer()
 
 NO_RULES: Mapping[str, Json] = {
-    "hash": None,
-    "files_hash": None,
-    "loaded_at": None,
-    "error": None,
-    "refused_at": None,
+    **dict.fromkeys(("hash", "files_hash", "loaded_at", "error", "refused_at")),
     "ids": [],
 }
-
-PARTNER_COLUMNS = ("partner", "last complete look", "changes seen after", "requests a minute", "budget", "last error")
+PARTNER_COLUMNS = ("partner", "last complete poll", "changes seen after", "requests a minute", "budget", "last error")
 HALT_COLUMNS = ("partner", "rule", "until", "because", "by")
 
 
@@ -51,58 +45,58 @@ def status(
 
     For a monitor: campaign-worker status --healthy exits 0 where all is well, and else 1 with the reason on stderr.
     """
-    config = config_of(context)
-    now = utc_now()
-    url = ledger_url(config)
+    config, now = config_of(context), utc_now()
     try:
-        found = _found(url, now, service_of(config.api.base_url))
+        found = _found(config, now)
     except NotSafe as error:
         if not healthy:
             raise
         say(f"not healthy: {error}")
         raise typer.Exit(1) from None
-    found["rules"] = {**NO_RULES, **_mapping(found["rules"]), "files_hash": files_hash(config.rules)}
-    found["config"] = _config(config, place_of(url), running=found["running"] is True)
     if healthy:
         why = _unhealthy(found, now, config.poll.interval)
-        if why is not None:
-            say(f"not healthy: {why}")
-            raise typer.Exit(1)
-        say("healthy")
-        return
-    say_no_ledger(url)
+        say("healthy" if why is None else f"not healthy: {why}")
+        raise typer.Exit(0 if why is None else 1)
+    say_no_ledger(ledger_url(config))
     if output is Format.json:
         print_json(found)
     else:
         _print(found, now)
 
 
-def _found(url: str, now: datetime, service: str) -> dict[str, Json]:
+def _found(config: Config, now: datetime) -> dict[str, Json]:
     """The object of the contract. Raises `NotSafe` where the ledger is gone, also from under a running daemon."""
+    url = ledger_url(config)
     place = place_of(url)
     other, pid = unread(place), holder(place)
     pid = unseen(place) if pid is None else pid
     try:
         with open_reading(url) as ledger:
             refused = amiss_with(ledger, place, other)
-            elsewhere = ledger.refused_for(service) if refused is None else None
+            elsewhere = ledger.refused_for(service_of(config.api.base_url)) if refused is None else None
             if elsewhere is not None:
                 refused = f"{elsewhere}; `campaign-worker run` will refuse it: {elsewhere.hint}"
-            return {**_status(ledger, place, pid, now), "ledger_refused": refused}
+            found = _said(ledger, place, pid, now)
     except NotSafe as error:
         if pid is None or place.file.exists():
             raise
         still = f"; process {pid} still runs on it: it goes on looking, and sends nothing"
         raise NotSafe(f"{error}{still}", hint=f"stop it (kill {pid}); then {error.hint}") from error
+    found["rules"] = {**NO_RULES, **_mapping(found["rules"]), "files_hash": files_hash(config.rules)}
+    return {**found, "ledger_refused": refused, "config": _in_force(config, place, running=pid is not None)}
 
 
-def _status(ledger: LedgerReader, place: LedgerPlace, pid: int | None, now: datetime) -> dict[str, Json]:
+def _said(ledger: LedgerReader, place: LedgerPlace, pid: int | None, now: datetime) -> dict[str, Json]:
     """Whether one runs is told by the lock; what it does, by what the process that holds the lock said of itself. What
     an earlier one said is shown only while none runs, and nothing of it that could pass for the present."""
-    said: DaemonStatus | None = ledger.status()
-    current = said is not None and pid is not None and _by_holder(said, place, pid)
+    said, since = ledger.status(), held_since(place)
+    # in a container every daemon has the same pid, so the time counts too
+    current = said is not None and pid == said.pid and (since is None or said.seen_at >= since)
     body = dict(said.body) if said is not None and (current or pid is None) else {}
-    writes: dict[str, Json] = {str(state): count for state, count in ledger.state_counts().items()}
+    partners = _mapping(body.get("partners"))
+    if not current:
+        gone: dict[str, Json] = {"requests_per_minute": None, "budget": None}
+        partners = {partner: {**_mapping(one), **gone} for partner, one in partners.items()}
     halts: list[Json] = [
         {
             "partner": halt.partner,
@@ -120,15 +114,15 @@ def _status(ledger: LedgerReader, place: LedgerPlace, pid: int | None, now: date
         "cycle_ms": body.get("cycle_ms") if current else None,
         "unreachable": body.get("unreachable") if current else None,
         "ended": {"at": spelled(said.seen_at), "why": body.get("ended")} if said is not None and pid is None else None,
-        "rules": body.get("rules", dict(NO_RULES)),
-        "partners": _partners(body.get("partners"), current=current),
+        "rules": body.get("rules"),
+        "partners": dict(partners),
         "partners_held": body.get("partners_held", {}) if current else {},
-        "writes": writes,
+        "writes": {str(state): count for state, count in ledger.state_counts().items()},
         "halts": halts,
     }
 
 
-def _config(config: Config, place: LedgerPlace, *, running: bool) -> Json:
+def _in_force(config: Config, place: LedgerPlace, *, running: bool) -> Json:
     """What is in force, which a running daemon took from the file at its start, and whether the file says otherwise by
     now; null for what is not known."""
     now = in_force(config)
@@ -136,20 +130,6 @@ def _config(config: Config, place: LedgerPlace, *, running: bool) -> Json:
     hash_then = said.get("config")
     changed = hash_then != now["config"] if running and hash_then else None
     return {"mode": said.get("mode"), "service": said.get("service"), "changed": changed}
-
-
-def _by_holder(said: DaemonStatus, place: LedgerPlace, pid: int) -> bool:
-    """Whether the holder of the lock said it. In a container every daemon has the same pid, so its time counts too."""
-    since = held_since(place)
-    return said.pid == pid and (since is None or said.seen_at >= since)
-
-
-def _partners(said: Json, *, current: bool) -> Json:
-    """What was said of each partner; of one that nobody watches now, no pace."""
-    if not isinstance(said, dict) or current:
-        return said if isinstance(said, dict) else {}
-    gone: dict[str, Json] = {"requests_per_minute": None, "budget": None}
-    return {partner: {**one, **gone} for partner, one in said.items() if isinstance(one, dict)}
 
 
 def _unhealthy(found: dict[str, Json], now: datetime, interval: timedelta) -> str | None:
@@ -164,19 +144,24 @@ def _unhealthy(found: dict[str, Json], now: datetime, interval: timedelta) -> st
 
 
 def _print(found: Mapping[str, Json], now: datetime) -> None:
-    rows = [["daemon", _daemon(found, now)], *_in_force(_mapping(found["config"]), running=bool(found["running"]))]
+    running, config = bool(found["running"]), _mapping(found["config"])
+    rows = [["daemon", _daemon(found, now)]]
+    if config["mode"] is not None:  # what a person who wonders about silence needs first
+        more = "" if running else ", from the next start"
+        if config["changed"]:
+            more = "; the file says otherwise by now, which counts from the next start"
+        rows.append(["config", f"mode {config['mode']}, service {config['service']}{more}"])
     if found["ledger_refused"]:
         rows.append(["ledger", str(found["ledger_refused"])])
-    rows.append(["rules" if found["running"] else "rules, then", _rules(_mapping(found["rules"]), now)])
-    rows.append(["rule files", _files(found, now)])
+    rows.append(["rules" if running else "rules, then", _rules(_mapping(found["rules"]), now)])
+    rows.append(["rule files", _files(_mapping(found["rules"]), now, running=running)])
     if found["unreachable"]:
         rows.append(["service", f"not signed in: {found['unreachable']}"])
     if found["cycle_ms"] is not None:
-        rows.append(["last look", f"took {found['cycle_ms']} ms"])
-    writes = _mapping(found["writes"])
+        rows.append(["last poll", f"took {found['cycle_ms']} ms"])
+    writes, halts = _mapping(found["writes"]), cast("list[Json]", found["halts"])
     rows.append(["writes", ", ".join(f"{count} {state}" for state, count in writes.items()) or "none"])
     rows += [["not watched", f"{partner}: {why}"] for partner, why in _mapping(found["partners_held"]).items()]
-    halts = found["halts"] if isinstance(found["halts"], list) else []
     if not halts:
         rows.append(["halts", "none"])
     print_table("status", ("what", "is"), rows)
@@ -199,72 +184,46 @@ def _daemon(found: Mapping[str, Json], now: datetime) -> str:
     return f"does not run; {when}: {ended['why'] or 'it ended without a word'}"
 
 
-def _in_force(config: Mapping[str, Json], *, running: bool) -> list[list[str]]:
-    """Which service, and whether anything is sent to it: what a person who wonders about silence needs first."""
-    if config["mode"] is None:
-        return []
-    said = f"mode {config['mode']}, service {config['service']}"
-    if not running:
-        return [["config", f"{said}, from the next start"]]
-    more = "; the file says otherwise by now, which counts from the next start" if config["changed"] else ""
-    return [["config", said + more]]
-
-
 def _rules(rules: Mapping[str, Json], now: datetime) -> str:
-    ids = rules.get("ids")
     if not rules.get("loaded_at"):
         return "none loaded yet"
+    ids = rules.get("ids")
     names = [str(one) for one in ids] if isinstance(ids, list) else []
     when = _ago(rules["loaded_at"], now, "loaded")
     return f"{len(names)} in force, {when}, hash {str(rules.get('hash'))[:12]}: {', '.join(names) or 'none'}"
 
 
-def _files(found: Mapping[str, Json], now: datetime) -> str:
+def _files(rules: Mapping[str, Json], now: datetime, *, running: bool) -> str:
     """How the files as they are now stand to the rules in force."""
-    rules = _mapping(found["rules"])
     if rules["files_hash"] == rules["hash"]:
         return "the same"
     if rules["error"]:
         when = _ago(rules["refused_at"], now, "since") if rules["refused_at"] else ""
         return f"do not load {when}, so the last good rules stay in force: {rules['error']}"
-    if str(rules["files_hash"]).startswith(UNREADABLE):
+    found = str(rules["files_hash"])
+    if found.startswith(UNREADABLE):
         return "cannot be read; `campaign-worker check` says why"
-    soon = f"within {RELOAD_EVERY.total_seconds():.0f} s" if found["running"] else "at the next start"
-    short = str(rules["files_hash"])[:12]
-    if not rules["loaded_at"]:
-        return f"hash {short}: to be taken up {soon}; `campaign-worker check` says whether they can be"
-    return f"differ, hash {short}: to be taken up {soon}; `campaign-worker check` says whether they can be"
+    soon = f"within {RELOAD_EVERY.total_seconds():.0f} s" if running else "at the next start"
+    differ = "differ, " if rules["loaded_at"] else ""
+    return f"{differ}hash {found[:12]}: to be taken up {soon}; `campaign-worker check` says whether they can be"
 
 
 def _partner(said: Mapping[str, Json], now: datetime) -> list[Json]:
-    last = said.get("last_ok_at")
+    last, after = said.get("last_ok_at"), _mapping(said.get("seen_after_s"))
+    seen_after = None
+    if after:  # how soon a change is seen, on average, at the pace of now
+        facts = f", {after['facts']:.0f} s for facts of single events" if after.get("facts") else ""
+        seen_after = f"{after['list']:.1f} s{facts}{'; the budget is short' if said.get('short') else ''}"
     return [
         _ago(last, now, "") if last else "none yet",
-        _seen_after(said),
-        said.get("requests_per_minute"),
-        said.get("budget"),
-        said.get("last_error"),
+        seen_after,
+        *(said.get(name) for name in ("requests_per_minute", "budget", "last_error")),
     ]
-
-
-def _seen_after(said: Mapping[str, Json]) -> str | None:
-    """How soon a change is seen, on average, at the pace of now."""
-    after = _mapping(said.get("seen_after_s"))
-    if not after:
-        return None
-    facts = f", {after['facts']:.0f} s for facts of single events" if after.get("facts") else ""
-    short = "; the budget is short" if said.get("short") else ""
-    return f"{after['list']:.1f} s{facts}{short}"
 
 
 def _halt(halt: Mapping[str, Json]) -> list[Json]:
-    return [
-        halt["partner"] or "every partner",
-        halt["rule"] or "every rule",
-        str(halt["until"])[:19].replace("T", " ") + " UTC" if halt["until"] else "somebody resumes it",
-        halt["because"],
-        halt["by"],
-    ]
+    until = f"{str(halt['until'])[:19].replace('T', ' ')} UTC" if halt["until"] else "somebody resumes it"
+    return [halt["partner"] or "every partner", halt["rule"] or "every rule", until, halt["because"], halt["by"]]
 
 
 def _ago(at: Json, now: datetime, word: str) -> str:

@@ -18,7 +18,7 @@ from worker.api.exchanges import ReadResponse
 from worker.api.probe import Probed, probed
 from worker.api.requests import Hosts
 from worker.api.transport import Transports
-from worker.cli.common import assumptions_of, engine_settings, in_force, ledger_url
+from worker.cli.common import assumptions_of, engine_settings, in_force, ledger_url, no_ledger
 from worker.config import Config, resolve
 from worker.config.addresses import service_of
 from worker.engine.daemon import Daemon, Reporter
@@ -29,7 +29,7 @@ from worker.engine.rehearsal import Rehearsal
 from worker.engine.remembered import Remembered, Tell, ToldLedger
 from worker.ledger.lock import SenderLock
 from worker.ledger.mark import lost
-from worker.ledger.places import FOLDER_HINT, holder, no_folder, place_of, unread
+from worker.ledger.places import holder, place_of, unread
 from worker.ledger.reading import SERVICE, LedgerReader, open_reading
 from worker.ledger.sql import SqlLedger, draft_of
 from worker.logs import logger
@@ -44,20 +44,23 @@ from worker.rules.durations import duration_text
 from worker.rules.files import files_hash
 from worker.rules.load import load_rules
 from worker.rules.registry import Registry
-from worker.sandbox.app import Address, serving
-from worker.sandbox.service import Twin
-from worker.sandbox.start import built
 from worker.system import SystemClock, new_random, utc_now
 
-# Where the messages of rules go: into the log of the daemon, as a line of their own.
-#
-# That a message was handed over, and its text, is in the action log, from which whoever asked to be told under
-# `notify:` in the config is told (`worker.messages`): so a message is lost by no restart, and no mail server holds a
-# rule up.
+if TYPE_CHECKING:  # what only some commands need in memory: a whole service with a web server, and figures
+    from worker.sandbox.app import Address
+    from worker.sandbox.service import Twin
+    from worker.web.metrics import Meter
+
+FIRST_EVENT_IN = timedelta(days=30)
+"""When the embedded sandbox's first event takes place, from today."""
+SANDBOX_USER = "sandbox"
+"""Who the embedded sandbox lets in; no secret."""
 
 
 class LogNotifier:
-    """Takes every message."""
+    """Takes every message of a rule into the log of the daemon, as a line of its own. That it was handed over, and its
+    text, is in the action log, from which whoever asked to be told under `notify:` is told (`worker.messages`): so a
+    message is lost by no restart, and no mail server holds a rule up."""
 
     async def hand_over(self, message: Message) -> None:
         """One line, at the level of what a person should see."""
@@ -71,11 +74,8 @@ class LogNotifier:
         )
 
 
-# The rule folder as the daemon sees it: a hash that is cheap to ask for, and a load that is whole or nothing.
-
-
 class FolderSource:
-    """Rules from a folder or a file."""
+    """The rule folder or file as the daemon sees it: a hash that costs little, a load that is whole or nothing."""
 
     def __init__(self, path: Path, registry: Registry) -> None:
         self._path = path
@@ -90,33 +90,14 @@ class FolderSource:
         return load_rules(self._path, self._registry)
 
 
-# The embedded twin of the service, for the commands that are to work without one.
-#
-# A module of its own, imported where a config asks for the twin: it is a whole service with a web server, and a daemon
-# that works on the real one need not have either in its memory.
+def embedded_sandbox(clock: SystemClock, service: "Twin | None" = None) -> AbstractAsyncContextManager["Address"]:
+    """The sandbox on a free loopback port while the block lasts; a new one, unless the service is given. It is imported
+    here: a whole service with a web server, which a daemon that works on the real one need not have in its memory."""
+    from worker.sandbox.app import serving  # noqa: PLC0415 - see above
+    from worker.sandbox.start import built  # noqa: PLC0415
 
-NOWHERE = Address(port=0)
-"""Where the embedded twin of another process is: requests can be spelled, and nobody answers."""
-FIRST_EVENT_IN = timedelta(days=30)
-"""When the embedded sandbox's first event takes place, from today."""
-
-
-def embedded(clock: SystemClock) -> AbstractAsyncContextManager[Address]:
-    """A new twin on a free loopback port while the block lasts."""
-    return twin_served(built(None, None, clock.now() + FIRST_EVENT_IN), clock)
-
-
-def twin_served(twin: Twin, clock: SystemClock) -> AbstractAsyncContextManager[Address]:
-    """The twin on a free loopback port while the block lasts."""
-    return serving(twin, clock=clock.monotonic, sleep=clock.sleep)
-
-
-if TYPE_CHECKING:
-    from worker.sandbox.app import Address
-    from worker.web.metrics import Meter  # every command comes through here, and only `run` measures
-
-SANDBOX_USER = "sandbox"
-"""Who the embedded twin lets in; no secret."""
+    service = service or built(None, None, clock.now() + FIRST_EVENT_IN)
+    return serving(service, clock=clock.monotonic, sleep=clock.sleep)
 
 
 def operators_ledger(config: Config) -> SqlLedger:
@@ -126,29 +107,12 @@ def operators_ledger(config: Config) -> SqlLedger:
     if not place.file.exists():
         if place.mark.exists():
             raise lost(place)
-        missing = no_folder(place)
-        if missing is not None:
-            raise NotFound(f"{missing}; nothing was changed", hint=FOLDER_HINT)
-        raise NotFound(
-            f"there is no ledger {place.file}; nothing was changed",
-            hint="name the daemon's config with --config; a ledger is made by `campaign-worker run`",
-        )
+        missing = no_ledger(place)
+        raise NotFound(f"{missing}; nothing was changed", hint=missing.hint)
     other = unread(place)
     if other is not None:
         raise NotSafe(f"{other}; nothing was changed", hint=other.hint)
-    return writer_of(config)
-
-
-def writer_of(config: Config) -> SqlLedger:
-    """The ledger for writing; made where there is none."""
     return SqlLedger.open(ledger_url(config), clock_now=utc_now)
-
-
-def require_service(ledger: LedgerReader, config: Config) -> None:
-    """Raises `NotSafe` where the ledger belongs to another service than the config's."""
-    other = ledger.refused_for(service_of(config.api.base_url))
-    if other is not None:
-        raise other
 
 
 @asynccontextmanager
@@ -162,25 +126,24 @@ async def running_daemon(
     meter: "Meter | None" = None,
 ) -> AsyncIterator[Daemon]:
     """A daemon with everything it needs, ready to `run`; everything is closed at the end of the block. ``address``: an
-    embedded twin that runs already; without it one is started where the config asks for it. ``meter``: counts requests
-    and times commits.
+    embedded sandbox that runs already; without it one is started where the config asks for it. ``meter``: counts
+    requests and times commits.
 
     Raises `NotSafe` where the ledger is held, restored or cannot be written, and `UsageError` for missing credentials.
     """
     clock = SystemClock()
     async with AsyncExitStack() as stack:
-        if address is None and config.embedded:
-            address = await _embedded(stack, clock)
-        secrets = _credentials(config, embedded=address is not None)
+        address = address or await _embedded(stack, config, clock)
+        secrets = _credentials(config, sandbox=address is not None)
         place = place_of(config.ledger, config.folder)
         lock = stack.enter_context(SenderLock.acquire(place, now=clock.now()))
-        ledger = stack.enter_context(writer_of(config))
-        require_service(ledger, config)
+        ledger = stack.enter_context(SqlLedger.open(ledger_url(config), clock_now=utc_now))
+        _require_service(ledger, config)
         lock.note(place, in_force(config))
         ledger.in_a_loop()
         ledger.sends_under(lock.identity)
         transports = transports_of(meter, reporter, clock)
-        service, pacer = await _client(stack, config, clock, _api_settings(config, address, transports), secrets)
+        service, pacer = await _client(stack, config, clock, secrets, _api_settings(config, address, transports))
         stored = ledger if meter is None else meter.timed(ledger, clock.monotonic)
         parts = Parts(
             clock=clock,
@@ -190,20 +153,16 @@ async def running_daemon(
             scrubbed=service.scrubbed,
             notifier=LogNotifier(),
         )
-        source = FolderSource(config.rules, config.registry)
-
-        def budgets(partner: PartnerId) -> Mapping[str, Json]:
-            return {
-                "requests_per_minute": pacer.last_minute(partner),
-                "budget": round(pacer.budget(partner)),
-            }
-
         patience = Patience(pacer, clock)
         patience.take_over(ledger.status())
+
+        def budgets(partner: PartnerId) -> Mapping[str, Json]:
+            return {"requests_per_minute": pacer.last_minute(partner), "budget": round(pacer.budget(partner))}
 
         def more() -> Mapping[str, Json]:
             return {SERVICE: service_of(config.api.base_url), **patience.said()}
 
+        source = FolderSource(config.rules, config.registry)
         yield Daemon(parts, source=source, reporter=reporter, pid=pid, budgets=budgets, waits=more)
 
 
@@ -213,11 +172,9 @@ async def probe_of(config: Config, only: str) -> Probed:
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         stack.enter_context(SenderLock.acquire(place_of(config.ledger, config.folder), now=clock.now()))
-        secrets = _credentials(config, embedded=config.embedded)
-        address = None
-        if config.embedded:
-            address = await _embedded(stack, clock)
-        service, _ = await _client(stack, config, clock, _api_settings(config, address, Transports()), secrets)
+        secrets = _credentials(config, sandbox=config.embedded)
+        address = await _embedded(stack, config, clock)
+        service, _ = await _client(stack, config, clock, secrets, _api_settings(config, address))
         settle = duration_text(config.safety.settle)
         return await probed(service, clock, assumptions_of(config), settle=settle, only=only)
 
@@ -229,28 +186,25 @@ async def rehearsing(config: Config, rules: RuleSet) -> AsyncIterator[tuple[tupl
 
     Raises `NotSafe` where the daemon would not start either, and `UsageError` for missing credentials.
     """
-    clock = SystemClock()
+    clock, url = SystemClock(), ledger_url(config)
     settings = engine_settings(config)
-    place = place_of(config.ledger, config.folder)
-    beside = holder(place) is not None
-    with open_reading(ledger_url(config)) as stored:
-        require_service(stored, config)
+    beside = holder(place_of(url)) is not None
+    with open_reading(url) as stored:
+        _require_service(stored, config)
     async with AsyncExitStack() as stack:
-        draft = stack.enter_context(draft_of(ledger_url(config), now=clock.now(), reach=sendings_reach(rules.rules)))
-        address: Address | None = None
-        if config.embedded and not beside:
-            address = await _embedded(stack, clock)
+        draft = stack.enter_context(draft_of(url, now=clock.now(), reach=sendings_reach(rules.rules)))
         service: Port
         if beside:
-            reader = stack.enter_context(open_reading(ledger_url(config)))
+            reader = stack.enter_context(open_reading(url))
+            nobody = _credentials(config, sandbox=True)
             nowhere = _nowhere() if config.embedded else None
-            nobody = _credentials(config, embedded=True)
-            spelling, _ = await _client(stack, config, clock, _api_settings(config, nowhere, Transports()), nobody)
+            spelling, _ = await _client(stack, config, clock, nobody, _api_settings(config, nowhere))
             service = Remembered(reader, spelling, clock, settings.shared)
             found = tuple(PartnerId(name) for name in reader.known("partner"))
         else:
-            secrets = _credentials(config, embedded=address is not None)
-            service, _ = await _client(stack, config, clock, _api_settings(config, address, Transports()), secrets)
+            secrets = _credentials(config, sandbox=config.embedded)
+            address = await _embedded(stack, config, clock)
+            service, _ = await _client(stack, config, clock, secrets, _api_settings(config, address))
             found = await service.partners()
         only = settings.only_partners
         partners = tuple(one for one in found if only is None or one in only)
@@ -258,48 +212,46 @@ async def rehearsing(config: Config, rules: RuleSet) -> AsyncIterator[tuple[tupl
         yield tuple(Rehearsal(parts, partner, beside=beside) for partner in partners), beside
 
 
+def _require_service(ledger: LedgerReader, config: Config) -> None:
+    """Raises `NotSafe` where the ledger belongs to another service than the config's."""
+    other = ledger.refused_for(service_of(config.api.base_url))
+    if other is not None:
+        raise other
+
+
+async def _embedded(stack: AsyncExitStack, config: Config, clock: SystemClock) -> "Address | None":
+    """The sandbox that the config asks for, for as long as the stack lasts."""
+    return await stack.enter_async_context(embedded_sandbox(clock)) if config.embedded else None
+
+
+def _nowhere() -> "Address":
+    """Where the embedded sandbox of another process is: requests can be spelled, and nobody answers."""
+    from worker.sandbox.app import Address  # noqa: PLC0415 - see `embedded_sandbox`
+
+    return Address(port=0)
+
+
 async def _client(
-    stack: AsyncExitStack, config: Config, clock: SystemClock, settings: ApiSettings, secrets: Account
+    stack: AsyncExitStack, config: Config, clock: SystemClock, secrets: Account, settings: ApiSettings
 ) -> tuple[ApiService, Pacer]:
     """The client with its gate and its pace, closed with the stack."""
-    random = new_random()
-    interval_s = config.poll.interval.total_seconds()
-    pacer = Pacer(per_minute=config.requests.per_minute, clock=clock, chance=random.random, interval_s=interval_s)
+    chance, interval_s = new_random().random, config.poll.interval.total_seconds()
+    pacer = Pacer(per_minute=config.requests.per_minute, clock=clock, chance=chance, interval_s=interval_s)
     stack.push_async_callback(pacer.aclose)
     gate: Gate[ReadResponse] = Gate(pacer=pacer, clock=clock, floor_s=interval_s)
     stack.push_async_callback(gate.aclose)
-    service = ApiService(
-        settings=settings,
-        account=secrets,
-        gate=gate,
-        pacing=pacer,
-        clock=clock,
-        chance=random.random,
-    )
+    service = ApiService(settings=settings, account=secrets, gate=gate, pacing=pacer, clock=clock, chance=chance)
     stack.push_async_callback(service.aclose)
     return service, pacer
 
 
-async def _embedded(stack: AsyncExitStack, clock: SystemClock) -> "Address":
-    """A twin of our own, for as long as the stack lasts."""
-    from worker.cli.wiring import embedded  # noqa: PLC0415 - see there
-
-    return await stack.enter_async_context(embedded(clock))
-
-
-def _nowhere() -> "Address":
-    from worker.cli.wiring import NOWHERE  # noqa: PLC0415 - as above
-
-    return NOWHERE
-
-
-def _credentials(config: Config, *, embedded: bool) -> Account:
-    if embedded:
+def _credentials(config: Config, *, sandbox: bool) -> Account:
+    if sandbox:
         return Account(username=SecretValue(SANDBOX_USER), password=SecretValue(SANDBOX_USER))
     return Account(username=resolve(config.username, os.environ), password=resolve(config.password, os.environ))
 
 
-def _api_settings(config: Config, address: "Address | None", transports: Transports) -> ApiSettings:
+def _api_settings(config: Config, address: "Address | None", transports: Transports | None = None) -> ApiSettings:
     if address is not None:
         hosts = Hosts(api=address.base_url, cr=address.cr_url, media=address.media_url)
     else:
@@ -312,7 +264,7 @@ def _api_settings(config: Config, address: "Address | None", transports: Transpo
         operator_prefix=config.operator_prefix,
         assumptions=assumptions_of(config),
         facts=config.facts,
-        transports=transports,
+        transports=transports or Transports(),
     )
 
 

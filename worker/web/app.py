@@ -32,8 +32,8 @@ from worker.model.facts import Json
 from worker.model.records import KINDS, REASONS
 from worker.rules.durations import parse_duration
 from worker.web.door import FORM_COOKIE, Door, Forms, Visitor, cookie_of
-from worker.web.pages import PAGES, Act, Asking, NoSuchPage, PageParts, Samples, Shown, link
-from worker.web.views import day_and_time, iso, log_asked, request_id, spelled, tone_of
+from worker.web.pages import PAGES, Act, NoSuchPage, PageParts, PageRequest, Shown, link
+from worker.web.views import ago, day_and_time, iso, log_asked, request_id, spelled, tone_of
 from worker.writes.life import MOVES
 
 T = TypeVar("T")
@@ -49,9 +49,9 @@ PIECE = 500
 """Records of an export that are read in one turn."""
 
 
-def application(parts: PageParts, samples: Samples) -> ASGIApp:
+def application(parts: PageParts) -> ASGIApp:
     """The page, behind its door."""
-    site = Site(parts, samples)
+    site = Site(parts)
     routes = [
         *(Route(path, partial(site.page, make), methods=["GET"]) for path, make in PAGES.items()),
         *(Route(f"/log.{form}", partial(site.export, form), methods=["GET"]) for form in EXPORTS),
@@ -69,9 +69,8 @@ def application(parts: PageParts, samples: Samples) -> ASGIApp:
 class Site:
     """Answers requests."""
 
-    def __init__(self, parts: PageParts, samples: Samples) -> None:
+    def __init__(self, parts: PageParts) -> None:
         self._parts = parts
-        self._samples = samples
         self._forms = Forms(parts.entropy())
         self._turns = Turns(parts.clock)
         self._templates = templates()
@@ -79,10 +78,10 @@ class Site:
         self._unready: str | None = None
         self._ready_until = float("-inf")
 
-    async def page(self, make: Callable[[Asking], Shown], request: Request) -> Response:
+    async def page(self, make: Callable[[PageRequest], Shown], request: Request) -> Response:
         """One of the pages."""
         parts, known = self._parts, cookie_of(request.headers, FORM_COOKIE)
-        asking = Asking(parts=parts, samples=self._samples, query=request.query_params, now=parts.clock.now())
+        asking = PageRequest(parts=parts, query=request.query_params, now=parts.clock.now())
         cookie = known or parts.entropy()
 
         def drawn() -> str:
@@ -224,6 +223,7 @@ class Site:
             said=unquote(cookie_of(request.headers, SAID_COOKIE)),
             visitor=visitor,
             any_halt=halted,
+            ago=partial(ago, now=self._parts.clock.now()),
             **shown.values,
         )
 
@@ -308,7 +308,7 @@ NEEDED: Mapping[str, str] = {
 """What somebody must be allowed to, for each thing that a form can ask for."""
 
 
-class Form(dict[str, list[str]]):
+class FilledForm(dict[str, list[str]]):
     """What somebody filled in."""
 
     def one(self, name: str) -> str:
@@ -335,10 +335,10 @@ class Form(dict[str, list[str]]):
         )
 
 
-def form_of(body: str) -> Form:
+def form_of(body: str) -> FilledForm:
     """A form that asks for something that can be decided. Raises `UsageError` for any other."""
     try:
-        form = Form(parse_qs(body, keep_blank_values=True, max_num_fields=FIELDS_MAX))
+        form = FilledForm(parse_qs(body, keep_blank_values=True, max_num_fields=FIELDS_MAX))
     except ValueError as error:
         raise UsageError("the form has too many fields", hint="decide fewer writes at once") from error
     if form.one("what") not in NEEDED:

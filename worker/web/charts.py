@@ -1,16 +1,15 @@
-"""Charts as places and words: writes a day by how they ended, how long confirming took, how much budget is used. Pure.
+"""Charts as places and words: writes a day by how they ended, and how long confirming took. Pure.
 
 Each chart comes with the numbers it was drawn from, because a picture is nothing to somebody who cannot see it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from math import ceil, log10
 
-from worker.model.facts import Json, PartnerId
 from worker.model.writes import Outcomes, Settled
-from worker.web.views import day_and_time, lasting, tone_of
+from worker.web.views import lasting, tone_of
 
 WIDTH, HEIGHT = 860.0, 230.0
 LEFT, RIGHT, TOP, BOTTOM = 52.0, 12.0, 14.0, 30.0
@@ -38,15 +37,6 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """A line through points, as ``x,y x,y``."""
-
-    points: str
-    tone: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
     """A drawn chart and its numbers: ``head`` and ``rows`` are the table below it. ``across`` and ``up``: places on
     the axes and the words there; ``legend``: tones and what they stand for."""
@@ -54,7 +44,6 @@ class Chart:
     title: str
     note: str
     bars: tuple[Bar, ...] = ()
-    lines: tuple[Line, ...] = ()
     across: tuple[tuple[float, str], ...] = ()
     up: tuple[tuple[float, str], ...] = ()
     legend: tuple[tuple[str, str], ...] = ()
@@ -63,16 +52,6 @@ class Chart:
     width: float = WIDTH
     height: float = HEIGHT
     left: float = LEFT
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """What a partner used of its budget at one moment, in requests per minute."""
-
-    at: datetime
-    partner: str
-    used: float
-    budget: float
 
 
 def writes_a_day(counts: Iterable[Outcomes], today: date, days: int) -> Chart:
@@ -124,7 +103,7 @@ def time_to_confirmed(settled: Sequence[Settled], today: date, days: int) -> Cha
             bars.append(Bar(x=round(at, 1), y=y, width=width, height=height, tone=tone, label=label))
     return Chart(
         title="From the change seen to confirmed",
-        note="seconds from the look at which the rule fired to the read, answer or person that confirmed the write",
+        note="seconds from the poll at which the rule fired to the read, answer or person that confirmed the write",
         bars=tuple(bars),
         across=_across(names),
         up=_up(highest),
@@ -132,54 +111,6 @@ def time_to_confirmed(settled: Sequence[Settled], today: date, days: int) -> Cha
         head=("day", "writes", "half within", "95 of 100 within"),
         rows=tuple((one.day, str(one.count), _span(one.middle_s), _span(one.slow_s)) for one in reversed(found)),
     )
-
-
-def budget_used(samples: Sequence[Sample]) -> Chart:
-    """A line for each partner: requests of the last minute, and the budget they had."""
-    title, head = "Request budget used", ("time", "partner", "used in a minute", "budget")
-    note = "requests per minute, as the daemon said it; kept for as long as this process runs"
-    if len({one.at for one in samples}) < 2:
-        return Chart(title=title, note=note, head=head)
-    first, last = min(one.at for one in samples), max(one.at for one in samples)
-    highest = _round_up(max(max(one.used, one.budget) for one in samples))
-
-    def points(values: Iterable[tuple[datetime, float]]) -> str:
-        places = ((LEFT + (WIDTH - LEFT - RIGHT) * ((at - first) / (last - first)), value) for at, value in values)
-        return " ".join(f"{x:.1f},{HEIGHT - BOTTOM - _height(value, highest):.1f}" for x, value in places)
-
-    tones = {partner: f"value{number % 4}" for number, partner in enumerate(sorted({one.partner for one in samples}))}
-    lines: list[Line] = []
-    for partner, tone in tones.items():
-        mine = [one for one in samples if one.partner == partner]
-        used, budget = points((one.at, one.used) for one in mine), points((one.at, one.budget) for one in mine)
-        lines.append(Line(points=used, tone=tone, name=f"{partner}: used"))
-        lines.append(Line(points=budget, tone="limit", name=f"{partner}: budget"))
-    newest = {one.partner: one for one in samples}.values()
-    return Chart(
-        title=title,
-        note=note,
-        lines=tuple(lines),
-        across=((LEFT, day_and_time(first)[11:]), (WIDTH - RIGHT - 24, day_and_time(last)[11:])),
-        up=_up(highest),
-        legend=(*((tone, partner) for partner, tone in tones.items()), ("limit", "budget")),
-        head=head,
-        rows=tuple((day_and_time(one.at), one.partner, f"{one.used:g}", f"{one.budget:g}") for one in newest),
-    )
-
-
-def samples_of(body: Mapping[str, Json], at: datetime) -> tuple[Sample, ...]:
-    """What the daemon's last word says of each partner's budget."""
-    partners = body.get("partners")
-    if not isinstance(partners, Mapping):
-        return ()
-    found = []
-    for partner, said in partners.items():
-        used, budget = (
-            said.get(name) if isinstance(said, Mapping) else None for name in ("requests_per_minute", "budget")
-        )
-        if isinstance(used, int | float) and isinstance(budget, int | float):
-            found.append(Sample(at=at, partner=PartnerId(partner), used=float(used), budget=float(budget)))
-    return tuple(found)
 
 
 def _tone(group: str) -> str:

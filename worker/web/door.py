@@ -20,11 +20,11 @@ import ipaddress
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from typing import Literal
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -213,11 +213,7 @@ class Forms:
 
 def cookie_of(headers: Headers, name: str) -> str:
     """The value of a cookie; empty without one."""
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return ""
-    return "" if found is None else found.value
+    return cookie_parser(headers.get("cookie", "")).get(name, "")
 
 
 def _guarded(send: Send) -> Send:

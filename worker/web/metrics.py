@@ -21,15 +21,14 @@ from worker.model.errors import LedgerUnwritable
 from worker.model.facts import Json
 from worker.model.records import Record
 from worker.model.writes import State, Write
-from worker.web.charts import samples_of
 from worker.writes.life import MOVES
 
 T = TypeVar("T")
 PREFIX = "campaign_worker_"
 METRICS: Mapping[str, str] = {
-    "cycle_seconds": "time from the beginning of a look at a partner to its decision",
-    "cycles_total": "looks by partner and result: complete, incomplete, or error",
-    "last_complete_cycle_timestamp_seconds": "when the last complete look at a partner ended, in seconds since 1970",
+    "cycle_seconds": "time from the beginning of a poll of a partner to its decision",
+    "cycles_total": "polls by partner and result: complete, incomplete, or error",
+    "last_complete_cycle_timestamp_seconds": "when the last complete poll of a partner ended, in seconds since 1970",
     "requests_total": "requests on the wire by partner, kind (read, write, sign_in) and status; none: no answer",
     "retry_after_seconds": "for how long a partner was asked to be left alone by its last answer; 0 where by none",
     "budget_requests_per_minute": "requests a partner may make in a minute now; 429s lower it",
@@ -37,7 +36,7 @@ METRICS: Mapping[str, str] = {
     "writes": "writes in the ledger by state",
     "oldest_unknown_seconds": "for how long the write that has been longest in unknown has been so; 0 without one",
     "oldest_needs_human_seconds": "for how long a person has been waited for; 0 where nobody is",
-    "change_to_confirmed_seconds": "time from the look at which a rule fired to the confirmed write",
+    "change_to_confirmed_seconds": "time from the poll at which a rule fired to the confirmed write",
     "fired_total": "firings by rule",
     "rule_evaluations_total": "conditions evaluated, by rule and truth: true, false, unknown",
     "ledger_commit_seconds": "time of a commit, its sync to disk included",
@@ -192,13 +191,21 @@ class _Stored(Collector):
         rules = body.get("rules")
         refused = isinstance(rules, Mapping) and bool(rules.get("error"))
         yield _gauge("rules_refused", [((), int(refused))])
-        said = samples_of(body, self._now)
-        yield _gauge("budget_requests_per_minute", (((one.partner,), one.budget) for one in said), "partner")
-        yield _gauge("used_requests_per_minute", (((one.partner,), one.used) for one in said), "partner")
+        yield _gauge("budget_requests_per_minute", _said_of_partners(body, "budget"), "partner")
+        yield _gauge("used_requests_per_minute", _said_of_partners(body, "requests_per_minute"), "partner")
 
     def _age(self, state: State) -> float:
         since = self._ledger.oldest(state)
         return 0.0 if since is None else max(0.0, (self._now - since).total_seconds())
+
+
+def _said_of_partners(body: Mapping[str, Json], name: str) -> Iterator[tuple[tuple[str, ...], float]]:
+    """What the daemon's last word says of each partner's pace."""
+    partners = body.get("partners")
+    for partner, said in partners.items() if isinstance(partners, Mapping) else ():
+        value = said.get(name) if isinstance(said, Mapping) else None
+        if isinstance(value, int | float):
+            yield (partner,), float(value)
 
 
 def _gauge(name: str, values: Iterable[tuple[tuple[str, ...], float]], *labels: str) -> Metric:

@@ -1,9 +1,10 @@
 """What each page asks the ledger, and what it hands to its template."""
 
-from collections import deque
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from urllib.parse import urlencode
 
 from worker.engine.explaining import STANDINGS, LogWord, Question, RuleExplained, explain, wanted_of
@@ -11,21 +12,23 @@ from worker.engine.looks import Settings
 from worker.engine.whose import told
 from worker.guards.situation import as_of_now
 from worker.ledger.browsing import LedgerBrowser
+from worker.model.errors import InputErrors
 from worker.model.exchange import Clock
 from worker.model.facts import EventId, Json, PartnerId, WriteId
 from worker.model.rules import RuleSet
 from worker.model.writes import RecordFilter, State, Write, WriteFilter
 from worker.rules.explain import Explained
-from worker.web.charts import Sample, budget_used, samples_of, time_to_confirmed, writes_a_day
+from worker.rules.files import files_hash, read_files
+from worker.web.charts import time_to_confirmed, writes_a_day
 from worker.web.door import Keys, Visitor
 from worker.web.timeline import timeline
 from worker.web.views import (
     Record,
-    RulesShown,
     WriteShown,
     ago,
     answers,
     bursts,
+    cut,
     iso,
     lasting,
     log_asked,
@@ -59,7 +62,8 @@ class Act:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageParts:
     """``decide`` does what a form asks for and says what was done, or raises `WorkerError` with nothing changed.
-    ``rules`` are the texts of those ``in_force``. ``entropy`` draws a secret text. ``silence`` tells for how long,
+    ``in_force``: the rules, ``rules_at``: the folder or file that they came from, ``mode``: that of a rule which has
+    none of its own. ``entropy`` draws a secret text. ``silence`` tells for how long,
     in seconds, the daemon's loop has not moved. ``interval`` is the time between two looks. ``measured`` answers
     Prometheus. ``amiss`` says, as `status` does, what is wrong with the ledger as it lies there; None where nothing
     is. ``deciding``: what of the config deciding needs. ``keys`` are those of now; ``refused`` is told of each wrong
@@ -67,8 +71,9 @@ class PageParts:
 
     ledger: LedgerBrowser
     decide: Callable[[Act, Visitor], Sequence[str]]
-    rules: Callable[[], RulesShown]
     in_force: Callable[[], RuleSet]
+    rules_at: Path
+    mode: str
     clock: Clock
     entropy: Callable[[], str]
     silence: Callable[[], float]
@@ -78,29 +83,6 @@ class PageParts:
     deciding: Settings = field(default_factory=Settings)
     keys: Callable[[], Keys] = Keys
     refused: Callable[[str, str, int], None] = lambda _place, _name, _count: None
-
-
-class Samples:
-    """The budget's last hours, kept in memory for those who have no Prometheus, and gone with the process: one sample a
-    while of what the daemon says of itself in the ledger. One thread takes them, others look at them."""
-
-    EVERY = timedelta(seconds=20)
-    KEPT = timedelta(hours=6)
-
-    def __init__(self) -> None:
-        self._kept: deque[Sample] = deque(maxlen=20_000)
-
-    def take(self, ledger: LedgerBrowser, now: datetime) -> None:
-        """Keeps what the ledger says now."""
-        status = ledger.status()
-        if status is not None:
-            self._kept.extend(samples_of(status.body, now))
-        while self._kept and now - self._kept[0].at > self.KEPT:
-            self._kept.popleft()
-
-    def all(self) -> Sequence[Sample]:
-        """Every sample, oldest first."""
-        return tuple(self._kept)
 
 
 # Why each rule did or did not fire for an event, as the page shows it: the same as the command ``explain`` says.
@@ -201,11 +183,10 @@ class NoSuchPage(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class PageRequest:
     """One request for a page: the parts, the address's query and the moment."""
 
     parts: PageParts
-    samples: Samples
     query: Mapping[str, str]
     now: datetime
 
@@ -234,7 +215,7 @@ def link(path: str, **query: object) -> str:
     return path + ("?" + urlencode(given) if given else "")
 
 
-def now_page(asking: Asking) -> Shown:
+def now_page(asking: PageRequest) -> Shown:
     """What is so now, what a person must decide first."""
     ledger, now = asking.ledger, asking.now
     status = ledger.status()
@@ -256,12 +237,11 @@ def now_page(asking: Asking) -> Shown:
         "partners": [_partner(name, said, asking) for name, said in sorted(partners.items())],
         "halts": ledger.halts(now),
         "recent": _recent(ledger),
-        "ago": _ago(now),
     }
     return Shown(template="now.html", title="Now", values=values)
 
 
-def log_page(asking: Asking) -> Shown:
+def log_page(asking: PageRequest) -> Shown:
     """The action log, newest first, narrowed by the address."""
     asked = log_asked(asking.query, asking.now)
     records = list(told(asking.ledger, asking.ledger.newest(asked.wanted, RECORDS + 1)))
@@ -271,12 +251,11 @@ def log_page(asking: Asking) -> Shown:
         "older": asked.query(before=records[RECORDS - 1]["seq"]) if len(records) > RECORDS else "",
         "partners": asking.ledger.partners(),
         "rules": asking.ledger.rule_ids(),
-        "ago": _ago(asking.now),
     }
     return Shown(template="log.html", title="Log", values=values)
 
 
-def writes_page(asking: Asking) -> Shown:
+def writes_page(asking: PageRequest) -> Shown:
     """Writes, newest first, narrowed by the address."""
     asked = writes_asked(asking.query)
     found = asking.ledger.newest_writes(asked.wanted, WRITES + 1)
@@ -286,12 +265,11 @@ def writes_page(asking: Asking) -> Shown:
         "older": asked.query(before=found[WRITES - 1].id) if len(found) > WRITES else "",
         "partners": asking.ledger.partners(),
         "rules": asking.ledger.rule_ids(),
-        "ago": _ago(asking.now),
     }
     return Shown(template="writes.html", title="Writes", values=values)
 
 
-def write_page(asking: Asking) -> Shown:
+def write_page(asking: PageRequest) -> Shown:
     """One write's life."""
     text = asking.one("id")
     number = _number(text)
@@ -306,12 +284,11 @@ def write_page(asking: Asking) -> Shown:
         "one": _shown_writes([write], asking)[0],
         "rows": records,
         "fired": next((one for one in firing if one.get("episode") == write.key.episode), None),
-        "ago": _ago(asking.now),
     }
     return Shown(template="write.html", title=f"Write {number}", values=values)
 
 
-def event_page(asking: Asking) -> Shown:
+def event_page(asking: PageRequest) -> Shown:
     """An event's history; found by its id, and asked back where several partners have that id."""
     event, partner = asking.one("event"), asking.one("partner")
     if not event:
@@ -335,12 +312,11 @@ def event_page(asking: Asking) -> Shown:
         "writes": _shown_writes(writes, asking),
         "rows": newest[:RECORDS],
         "more": len(newest) > RECORDS,
-        "ago": _ago(asking.now),
     }
     return Shown(template="event.html", title=f"Event {event}", values=values)
 
 
-def search_page(asking: Asking) -> Shown:
+def search_page(asking: PageRequest) -> Shown:
     """Events whose id or title contains what was typed; a number is also a write."""
     text = asking.one("event")
     number = _number(text)
@@ -355,49 +331,63 @@ def search_page(asking: Asking) -> Shown:
     return Shown(template="search.html", title="Search", values=values)
 
 
-def rules_page(asking: Asking) -> Shown:
+def rules_page(asking: PageRequest) -> Shown:
     """Every rule: those in force, and those that are only remembered."""
-    shown = asking.parts.rules()
-    gone = [rule for rule in asking.ledger.rule_ids() if rule not in shown.rules]
-    values = {"rules": sorted(shown.rules.values(), key=lambda one: one.id), "gone": gone, "same": shown.same_as_files}
+    rules = {rule.id: rule for rule in asking.parts.in_force().rules}
+    values = {
+        "rules": [rules[name] for name in sorted(rules)],
+        "gone": [name for name in asking.ledger.rule_ids() if name not in rules],
+        "same": _texts(asking.parts) is not None,
+        **_where(asking.parts),
+    }
     return Shown(template="rules.html", title="Rules", values=values)
 
 
-def rule_page(asking: Asking) -> Shown:
+def rule_page(asking: PageRequest) -> Shown:
     """One rule: its text, what it did lately, and what it remembers of each event."""
-    rule = asking.one("rule")
-    shown = asking.parts.rules()
-    firings = asking.ledger.newest(RecordFilter(rule=rule, kind="fired"), FIRINGS)
-    if rule not in shown.rules and rule not in asking.ledger.rule_ids():
-        raise NoSuchPage(f"There is no rule {rule}.")
-    counts = asking.ledger.counts_of(rule)
+    name = asking.one("rule")
+    rule = next((one for one in asking.parts.in_force().rules if one.id == name), None)
+    if rule is None and name not in asking.ledger.rule_ids():
+        raise NoSuchPage(f"There is no rule {name}.")
+    texts = _texts(asking.parts)
     values = {
-        "rule": rule,
-        "shown": shown.rules.get(rule),
-        "same": shown.same_as_files,
-        "firings": firings,
-        "counts": counts,
-        "memories": asking.ledger.memories_of(rule, MEMORIES),
-        "halts": [halt for halt in asking.ledger.halts(asking.now) if halt.rule == rule],
+        "rule": name,
+        "shown": rule,
+        "text": cut(texts.get(rule.file, ""), rule.line) if rule is not None and texts is not None else "",
+        "firings": asking.ledger.newest(RecordFilter(rule=name, kind="fired"), FIRINGS),
+        "counts": asking.ledger.counts_of(name),
+        "memories": asking.ledger.memories_of(name, MEMORIES),
+        "halts": [halt for halt in asking.ledger.halts(asking.now) if halt.rule == name],
         "memories_max": MEMORIES,
-        "ago": _ago(asking.now),
+        **_where(asking.parts),
     }
-    return Shown(template="rule.html", title=f"Rule {rule}", values=values)
+    return Shown(template="rule.html", title=f"Rule {name}", values=values)
 
 
-def charts_page(asking: Asking) -> Shown:
-    """Three pictures of the last weeks and hours."""
+def _texts(parts: PageParts) -> Mapping[str, str] | None:
+    """The rule files by name, where they still say what is in force."""
+    try:
+        return read_files(parts.rules_at) if files_hash(parts.rules_at) == parts.in_force().hash else None
+    except InputErrors:
+        return None
+
+
+def _where(parts: PageParts) -> dict[str, object]:
+    return {"mode": parts.mode, "place_of": lambda file: os.path.relpath(file, parts.rules_at.parent)}
+
+
+def charts_page(asking: PageRequest) -> Shown:
+    """Two pictures of the last weeks."""
     today = asking.now.date()
     since = asking.now - timedelta(days=DAYS)
     charts = (
         writes_a_day(asking.ledger.daily(since), today, DAYS),
         time_to_confirmed(asking.ledger.settled(since), today, DAYS),
-        budget_used(asking.samples.all()),
     )
     return Shown(template="charts.html", title="Charts", values={"charts": charts, "days": DAYS})
 
 
-PAGES: Mapping[str, Callable[[Asking], Shown]] = {
+PAGES: Mapping[str, Callable[[PageRequest], Shown]] = {
     "/": now_page,
     "/log": log_page,
     "/writes": writes_page,
@@ -410,7 +400,7 @@ PAGES: Mapping[str, Callable[[Asking], Shown]] = {
 }
 
 
-def _question(asking: Asking, partner: str, event: str) -> Question:
+def _question(asking: PageRequest, partner: str, event: str) -> Question:
     parts = asking.parts
     return Question(
         partner=PartnerId(partner),
@@ -421,7 +411,7 @@ def _question(asking: Asking, partner: str, event: str) -> Question:
     )
 
 
-def _shown_writes(writes: Iterable[Write], asking: Asking) -> list[WriteShown]:
+def _shown_writes(writes: Iterable[Write], asking: PageRequest) -> list[WriteShown]:
     """Writes as they are shown, by the halts of this moment."""
     halts = asking.ledger.halts(asking.now)
     return [WriteShown(write=as_of_now(one, halts), wanted=wanted_of(asking.ledger, one)) for one in writes]
@@ -445,7 +435,7 @@ def _said(record: Record, ledger: LedgerBrowser, title: str) -> dict[str, object
     return {"row": record, "answer": changed[0] if changed else None, "title": title}
 
 
-def _partner(name: str, said: Json, asking: Asking) -> dict[str, object]:
+def _partner(name: str, said: Json, asking: PageRequest) -> dict[str, object]:
     part: Mapping[str, Json] = said if isinstance(said, Mapping) else {}
     used, budget = part.get("requests_per_minute"), part.get("budget")
     share = used / budget if isinstance(used, int | float) and isinstance(budget, int | float) and budget else 0.0
@@ -465,7 +455,3 @@ def _partner(name: str, said: Json, asking: Asking) -> dict[str, object]:
 def _number(text: str) -> int:
     """The number that was typed; 0, which no write has, for any other text."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
-
-
-def _ago(now: datetime) -> Callable[[datetime | str], str]:
-    return lambda at: ago(at, now)

@@ -7,9 +7,9 @@ is never waited for where cycles run. If the page falls over, the daemon goes on
 import asyncio
 import socket
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -79,18 +79,9 @@ class Deadlined(H11Protocol):
 
 
 class PageServer:
-    """Listens from `__enter__` to `__exit__`. ``beside`` runs on the page's loop as long as it serves; ``failed`` is
-    told once, where the page falls over."""
+    """Listens from `__enter__` to `__exit__`. ``failed`` is told once, where the page falls over."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        host: str,
-        port: int,
-        beside: Callable[[], Coroutine[Any, Any, None]],
-        failed: Callable[[BaseException], None],
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, host: str, port: int, failed: Callable[[BaseException], None]) -> None:
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -106,7 +97,6 @@ class PageServer:
         )
         self._server = uvicorn.Server(config)
         self._socket = listening(host, port)
-        self._beside = beside
         self._failed = failed
         self._thread = threading.Thread(target=self._run, name="page", daemon=True)
 
@@ -128,34 +118,16 @@ class PageServer:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._serve())
+            asyncio.run(self._server.serve(sockets=[self._socket]))
         except BaseException as error:  # noqa: BLE001 - whatever it was, the daemon goes on without its page
             self._failed(error)
-
-    async def _serve(self) -> None:
-        beside = asyncio.ensure_future(self._beside())
-        try:
-            await self._server.serve(sockets=[self._socket])
-        finally:
-            beside.cancel()
-            await asyncio.gather(beside, return_exceptions=True)
 
 
 def listening(host: str, port: int) -> socket.socket:
     """A socket that listens. Raises `UsageError` where it cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        made = socket.socket(family, kind, protocol)
-        try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind(address)
-            made.listen(CONNECTIONS_MAX)
-        except OSError:
-            made.close()
-            raise
+        return socket.create_server((host, port), family=family, backlog=CONNECTIONS_MAX)
     except OSError as error:
         hint = "another program has it, or the address is not this machine's; choose another one in web.listen"
         raise UsageError(f"web.listen: {host}:{port} cannot be had: {error.strerror or error}", hint=hint) from error
-    return made

@@ -40,7 +40,7 @@ _EVIDENCE: Mapping[str, str] = {"there": "good", "not_there": "warn", "cannot_te
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class Point:
     """Something that happened at one moment. ``label`` is shown by pointing at it."""
 
     x: float
@@ -65,14 +65,14 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lane:
+class Track:
     """One line of the picture."""
 
     name: str
     kind: Literal["field", "rule", "write"]
     y: float
     spans: Sequence[Span]
-    marks: Sequence[Moment]
+    marks: Sequence[Point]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class Timeline:
 
     width: float
     height: float
-    lanes: tuple[Lane, ...]
+    lanes: tuple[Track, ...]
     ticks: tuple[tuple[float, str], ...]
     left_out: int = 0
 
@@ -102,11 +102,11 @@ def timeline(records: Sequence[Record], now: datetime) -> Timeline | None:
     axis = _axis(sorted({_at(record) for record in records}), iso(now))
     fields, rules, writes = _grouped(records)
     newest = sorted(writes, key=int)[-LANES_MAX:]
-    lanes: list[Lane] = []
+    lanes: list[Track] = []
 
-    def draw(kind: Literal["field", "rule", "write"], name: str, drawn: tuple[list[Span], list[Moment]]) -> None:
+    def draw(kind: Literal["field", "rule", "write"], name: str, drawn: tuple[list[Span], list[Point]]) -> None:
         spans, marks = drawn
-        lanes.append(Lane(name=name, kind=kind, y=TOP + LANE * len(lanes), spans=spans, marks=marks))
+        lanes.append(Track(name=name, kind=kind, y=TOP + LANE * len(lanes), spans=spans, marks=marks))
 
     for name, changes in fields.items():
         draw("field", name.removeprefix("event."), _field(name, changes, axis))
@@ -160,10 +160,10 @@ def _grouped(records: Sequence[Record]) -> tuple[dict[str, list[Record]], ...]:
     return dict(fields), dict(rules), dict(writes)
 
 
-def _field(name: str, changes: Sequence[Record], axis: Axis) -> tuple[list[Span], list[Moment]]:
+def _field(name: str, changes: Sequence[Record], axis: Axis) -> tuple[list[Span], list[Point]]:
     """A field's values one after another, and a mark where it changed: filled where it was the worker's doing."""
     spans: list[Span] = []
-    marks: list[Moment] = []
+    marks: list[Point] = []
     tones: dict[str, str] = {}
     begins = LEFT
     value: Json = None
@@ -183,17 +183,17 @@ def _field(name: str, changes: Sequence[Record], axis: Axis) -> tuple[list[Span]
         lasted(before, x)
         whose = "by the worker" if ours else "not by the worker"
         label = f"{day_and_time(_at(record))} {name}: {before} → {value}, {whose}"
-        marks.append(Moment(x=x, shape="diamond" if ours else "ring", tone="busy" if ours else "other", label=label))
+        marks.append(Point(x=x, shape="diamond" if ours else "ring", tone="busy" if ours else "other", label=label))
         begins = x
     lasted(value, axis.end)
     return spans, marks
 
 
-def _write(records: Sequence[Record], axis: Axis) -> tuple[list[Span], list[Moment]]:
+def _write(records: Sequence[Record], axis: Axis) -> tuple[list[Span], list[Point]]:
     """A write's states one after another; ticks are attempts, dots are reads, rings say what held it, and the last mark
     is its end."""
     spans: list[Span] = []
-    marks: list[Moment] = []
+    marks: list[Point] = []
     state, since = "", 0.0
     for record in records:
         kind, x = str(record["kind"]), axis.places[_at(record)]
@@ -210,12 +210,12 @@ def _write(records: Sequence[Record], axis: Axis) -> tuple[list[Span], list[Mome
     return spans, marks
 
 
-def _mark(record: Record, axis: Axis, shape: Shape) -> Moment:
+def _mark(record: Record, axis: Axis, shape: Shape) -> Point:
     kind, evidence = str(record["kind"]), record.get("evidence")
     tone = tone_of(kind)
     if kind == "evidence" and isinstance(evidence, Mapping):
         tone = _EVIDENCE.get(str(evidence.get("says")), "quiet")
-    return Moment(x=axis.places[_at(record)], shape=shape, tone=tone, label=_label(record))
+    return Point(x=axis.places[_at(record)], shape=shape, tone=tone, label=_label(record))
 
 
 def _label(record: Record) -> str:

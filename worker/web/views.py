@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from textwrap import dedent
 from typing import Generic, TypeVar
 from urllib.parse import urlencode
 
@@ -29,27 +30,6 @@ from worker.writes.life import MOVES
 LINES_MAX = 400
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleShown:
-    """A rule in force. ``text`` is empty where the file has changed since, and so is not what is in force."""
-
-    id: str
-    description: str
-    file: str
-    line: int
-    mode: str
-    enabled: bool
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RulesShown:
-    """The rules in force by id, and whether the files on disk are what is in force."""
-
-    rules: Mapping[str, RuleShown]
-    same_as_files: bool
-
-
 def cut(text: str, line: int) -> str:
     """The lines of the list entry that contains ``line`` (counted from 1), without its indentation."""
     lines = text.splitlines()
@@ -64,9 +44,7 @@ def cut(text: str, line: int) -> str:
         if one.strip() and _indent(one) <= indent:
             break
         taken.append(one)
-    while taken and not taken[-1].strip():
-        taken.pop()
-    return "\n".join(one[indent:] if one.strip() else "" for one in taken)
+    return dedent("\n".join(taken)).rstrip()
 
 
 def _indent(line: str) -> int:
@@ -104,7 +82,7 @@ class Filters(Generic[W]):
 
 def log_asked(query: Mapping[str, str], now: datetime) -> Filters[RecordFilter]:
     """The filters of the log's address. ``since`` and ``until`` are times, or how long ago: ``2h``."""
-    given = {name: query[name].strip()[:TEXT_MAX] for name in LOG_KEYS if query.get(name, "").strip()}
+    given = _given(query, LOG_KEYS)
     problems: list[str] = []
     for name, known in (("kind", KINDS), ("reason", REASONS)):
         if name in given and given[name] not in known:
@@ -125,7 +103,7 @@ def log_asked(query: Mapping[str, str], now: datetime) -> Filters[RecordFilter]:
 
 def writes_asked(query: Mapping[str, str]) -> Filters[WriteFilter]:
     """The filters of the address of the list of writes."""
-    given = {name: query[name].strip()[:TEXT_MAX] for name in WRITES_KEYS if query.get(name, "").strip()}
+    given = _given(query, WRITES_KEYS)
     problems: list[str] = []
     state = given.get("state")
     if state is not None and state not in MOVES:
@@ -138,6 +116,10 @@ def writes_asked(query: Mapping[str, str]) -> Filters[WriteFilter]:
         before_id=_number(query.get("before") or None, "before", problems),
     )
     return Filters(given=given, problems=tuple(problems), wanted=wanted)
+
+
+def _given(query: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    return {name: query[name].strip()[:TEXT_MAX] for name in names if query.get(name, "").strip()}
 
 
 def _number(text: str | None, name: str, problems: list[str]) -> int | None:
