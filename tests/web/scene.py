@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.virtual import EPOCH
 from tests.worlds import PARTNER, PAUSE, Town, draft, happening, town, world
-from worker.cli.common import amiss_with, config_from, ledger_url
+from worker.cli.common import amiss_with, config_from, engine_settings, ledger_url
 from worker.cli.page import decide
 from worker.config import Config
 from worker.ledger.browsing import LedgerBrowser, open_browser
@@ -142,6 +142,7 @@ def scene(
             interval=config.poll.interval,
             measured=lambda: measured(ledger) if measured else Meter().measured(ledger, clock.now()),
             amiss=lambda: amiss_with(ledger, place_of(ledger_url(config))),
+            deciding=engine_settings(config).deciding,
             keys=lambda: keys or Keys(),
             refused=refused,
         )

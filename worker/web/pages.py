@@ -80,7 +80,7 @@ class PageParts:
     interval: timedelta
     measured: Callable[[], bytes]
     amiss: Callable[[], str | None]
-    deciding: Settings = field(default_factory=Settings)
+    deciding: Settings
     keys: Callable[[], Keys] = Keys
     refused: Callable[[str, str, int], None] = lambda _place, _name, _count: None
 
