@@ -13,10 +13,8 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from math import isfinite, trunc
 from types import NoneType
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-import re2  # linear in its text, whatever the pattern
 
 from worker.rules.cel import INT_MAX, INT_MIN
 from worker.rules.celtypes import (
@@ -34,6 +32,9 @@ from worker.rules.celtypes import (
     Type,
 )
 from worker.rules.durations import parse_duration
+
+if TYPE_CHECKING:
+    import re2
 
 STEPS_MAX: Final = 250_000
 """What one evaluation may take. A step is a part of a condition looked at once, an item, or 32 characters: a tenth of
@@ -336,6 +337,8 @@ def _duration(value: "str | timedelta") -> Value:
 
 @lru_cache(maxsize=64)
 def _pattern(text: str) -> "re2._Regexp[str]":
+    import re2  # noqa: PLC0415 - linear in its text, whatever the pattern; commands that only read load none
+
     options = re2.Options()
     options.max_mem, options.log_errors = 1 << 18, False
     try:
