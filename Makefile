@@ -21,7 +21,8 @@ SAY := @printf '==> %s\n'
 
 # Where a missed branch can cost money, none may be missed. The rest is measured and shown.
 CORE := worker/model/*,worker/rules/*,worker/guards/*,worker/writes/*,worker/engine/decide.py
-CORE_TESTS := tests/unit/model tests/unit/rules tests/unit/guards tests/unit/writes tests/unit/engine tests/unit/ledger/test_browsing.py
+CORE_TESTS := tests/unit/model tests/unit/rules tests/unit/guards tests/unit/writes tests/unit/engine tests/unit/ledger/test_browsing.py \
+	tests/conformance/test_conformance.py
 # Cases by the thousand and whole worlds, which take twice as long under the measurement and add no branch to it.
 UNMEASURED := tests/unit/writes/test_properties.py tests/unit/rules/test_schemas_hold.py tests/unit/engine/test_decide_properties.py \
 	tests/unit/engine/test_memories.py tests/unit/engine/test_ruletests.py tests/unit/engine/test_ruletests_actions.py \

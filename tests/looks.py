@@ -18,7 +18,7 @@ from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation,
 from worker.model.records import Record
 from worker.model.rules import Computed, Rule, RuleSet, RuleStep, Watch
 from worker.model.writes import State, Write
-from worker.rules.conditions import computed, condition
+from worker.rules.evaluate import expression
 from worker.writes.life import move
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -40,7 +40,7 @@ def a_rule(rule_id: str, when: str | None = None, *do: str, on_change: str | Ite
     rule = Rule(
         id=RuleId(rule_id),
         file="rules.yaml",
-        when=condition(when) if when is not None else None,
+        when=expression(when) if when is not None else None,
         on_change=watches,
         do=steps,
         when_hash=when or "",
@@ -55,7 +55,7 @@ def _step(text: str) -> RuleStep:
         return RuleStep(action=action)
     if action != "create_draft":
         return RuleStep(action=action, params={"value": value})
-    budget: Json | Computed = computed(value[1:]) if value.startswith("=") else float(value)
+    budget: Json | Computed = expression(value[1:]) if value.startswith("=") else float(value)
     return RuleStep(action=action, params={"goal": "ROAS", "total_budget": budget})
 
 

@@ -25,14 +25,16 @@ from worker.model.errors import WorkerError
 from worker.model.exchange import Listing, Urgency
 from worker.model.facts import RECORDS, CustomFact, Fact, FactKey, Json, Known, Observation, PartnerId
 from worker.model.rules import Scope, Truth
-from worker.rules.conditions import condition
+from worker.rules.evaluate import expression
 
 FACTS = tuple(FACT_SOURCES)
 TASK = "/events/e1/client_campaign_status/task"
 SHORT, LONG = 5, 30
 """Cases of each fact, in tens."""
 FROM = int(os.environ.get("CASES_FROM", "1"))
-FIELDS = {(name, field): condition(f"{name}.{field} == {name}.{field}") for name, of in RECORDS.items() for field in of}
+FIELDS = {
+    (name, field): expression(f"{name}.{field} == {name}.{field}") for name, of in RECORDS.items() for field in of
+}
 
 
 def drawn(seed: int, whole: str, count: int) -> list[Answer]:

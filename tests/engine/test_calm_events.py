@@ -9,7 +9,7 @@ import pytest
 from tests.worlds import PARTNER, Town, draft, happening, town, world
 from worker.engine.due import Calm
 from worker.model.facts import EventId
-from worker.rules.verdicts import Verdict
+from worker.rules.evaluate import Verdict
 
 MINUTE = 60.0
 RULES = """

@@ -223,6 +223,7 @@ def _functions() -> str:
 
 def _signature(one: Function) -> str:
     kinds = ["any" if len(kinds) > 6 else "|".join(sorted(kinds)) for kinds in one.takes]
+    kinds[len(kinds) - one.optional :] = ["[zone]"] * one.optional
     call = f"{one.name}({', '.join(kinds)})"
     return call if one.plain else f"{kinds[0]}.{one.name}({', '.join(kinds[1:])})"
 

@@ -331,7 +331,7 @@ _ALL: tuple[Mutant, ...] = (
         name="an empty list is a change",
         why="a list that is not computed yet is taken for one that lost its items",
         applied=several(
-            flaw("worker.rules.evaluate:normalised", ("if watch.fact in BY_DEFAULT and not value:", "if False:")),
+            flaw("worker.rules.facts:normalised", ("if watch.fact in BY_DEFAULT and not value:", "if False:")),
             flaw("worker.api.facts:_suggested_tcs", ("if not value:", "if False:")),
         ),
         shown_by=(plain("not computed"),),

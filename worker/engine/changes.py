@@ -26,7 +26,7 @@ from worker.model.commits import Baseline, Brake, RuleMemory
 from worker.model.facts import FactKey, Json, Known, Observation
 from worker.model.rules import Rule, Scope, Truth, Watch
 from worker.model.writes import UNSENT, Write
-from worker.rules.evaluate import difference, normalised, watch_key
+from worker.rules.facts import difference, normalised, watch_key
 
 # While a sequence runs, its condition is judged without what the sequence itself has changed.
 #

@@ -21,13 +21,12 @@ from worker.model.facts import Json, RuleId
 from worker.model.findings import Code
 from worker.model.rules import Rule, RuleStep
 from worker.reading.plan import facts_per_look, look_s
-from worker.rules.conditions import CelCondition
-from worker.rules.constants import exclude_each_other
 from worker.rules.durations import duration_text
+from worker.rules.evaluate import Expression
 from worker.rules.expressions import names_in
+from worker.rules.facts import decides
+from worker.rules.lint import exclude_each_other, narrowed
 from worker.rules.load import Loaded
-from worker.rules.mentions import decides
-from worker.rules.narrowing import narrowed
 from worker.rules.parameters import lacks_defaults
 from worker.rules.registry import Registry
 from worker.rules.rulefile import Written
@@ -269,7 +268,7 @@ def _meet(first: Rule, second: Rule, registry: Registry) -> bool:
     """Whether some event can be true for both."""
     if not _share_a_partner(first, second):
         return False
-    if not isinstance(first.when, CelCondition) or not isinstance(second.when, CelCondition):
+    if not isinstance(first.when, Expression) or not isinstance(second.when, Expression):
         return True
     names = {**names_in(registry, first.on_change), **names_in(registry, second.on_change)}
     return not exclude_each_other(first.when.tree, second.when.tree, names)

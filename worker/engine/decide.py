@@ -42,7 +42,7 @@ from worker.model.facts import EventId, FactKey, RuleId, WriteId
 from worker.model.records import Record
 from worker.model.rules import Judgement, Rule, RuleSet, Scope, Truth
 from worker.model.writes import UNSENT, Write
-from worker.rules.evaluate import keys_for
+from worker.rules.facts import keys_for
 from worker.writes.intents import NotComputable
 from worker.writes.life import move
 

@@ -27,15 +27,13 @@ from zlib import crc32
 from worker.engine.episodes import next_look
 from worker.engine.looks import DAY, ENFORCE_COOLDOWN
 from worker.model.commits import RuleMemory
-from worker.model.facts import EventId, FactKey, Known, Observation, RuleId
+from worker.model.facts import EventId, FactKey, Known, Observation, RuleId, parse_time
 from worker.model.rules import Rule, Scope, Truth
-from worker.rules.compiled import parse_time
-from worker.rules.conditions import CelCondition, Part, leaves, parts
-from worker.rules.evaluate import keys_for
+from worker.rules.cel import Node, walk
+from worker.rules.evaluate import Expression, Verdict, Verdicts, covers, leaves
+from worker.rules.facts import keys_for
 from worker.rules.parameters import DATES
 from worker.rules.registry import BUILT_IN, CHANGE
-from worker.rules.syntax import Node, walk
-from worker.rules.verdicts import Verdict, Verdicts, covers
 
 _HOURLY = frozenset({"getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfYear", "getDayOfWeek", "getHours"})
 _MINUTELY = frozenset({"getMinutes"})
@@ -51,7 +49,7 @@ class Clocked:
 
     restless: bool = False
     every: timedelta | None = None
-    linear: tuple[CelCondition, ...] = ()
+    linear: tuple[Expression, ...] = ()
 
 
 def clocked(rule: Rule) -> Clocked:
@@ -61,9 +59,9 @@ def clocked(rule: Rule) -> Clocked:
         return Clocked(restless=True)
     if rule.when is None or "now" not in rule.when.names:
         return Clocked()
-    if not isinstance(rule.when, CelCondition):
+    if not isinstance(rule.when, Expression):
         return Clocked(restless=True)
-    found = [_of_leaf(leaf) for leaf in leaves(parts(rule.when)) if "now" in leaf.condition.names]
+    found = [_of_leaf(leaf) for leaf in leaves(rule.when) if "now" in leaf.names]
     if any(one.restless for one in found):
         return Clocked(restless=True)
     return Clocked(
@@ -72,12 +70,12 @@ def clocked(rule: Rule) -> Clocked:
     )
 
 
-def _of_leaf(leaf: Part) -> Clocked:
-    tree = leaf.condition.tree
-    if tree.kind == "compare" and tree.text in _ORDERED and not leaf.condition.names & CHANGE:
+def _of_leaf(leaf: Expression) -> Clocked:
+    tree = leaf.tree
+    if tree.kind == "compare" and tree.text in _ORDERED and not leaf.names & CHANGE:
         left, right = _slope(tree.children[0]), _slope(tree.children[1])
         if left is not None and right is not None:
-            return Clocked(linear=(leaf.condition,))
+            return Clocked(linear=(leaf,))
     taken = list(_taken(tree))
     if None in taken or not taken:
         return Clocked(restless=True)
@@ -163,7 +161,7 @@ def _days_turn(rule: Rule, observation: Observation, now: datetime) -> Iterator[
 
 
 def _turn(
-    rule: Rule, condition: CelCondition, observation: Observation, between: tuple[datetime, datetime]
+    rule: Rule, condition: Expression, observation: Observation, between: tuple[datetime, datetime]
 ) -> datetime | None:
     """The first moment at which the comparison is not what it is at the beginning; None where it does not turn."""
     early, late = between
@@ -303,7 +301,7 @@ def horizon(event: EventId, now: datetime) -> datetime:
 # For most rules only the truth of their condition matters, and most changes of a record change no truth. Where an
 # event was calm, every rule of this plain kind had nothing to do as long as its condition stays what it is: a false
 # one is closed, a true one has fired, an unknown one waits. So its conditions are judged together
-# (`worker.rules.verdicts`), and if they are what they were, the event stays calm. Rules of any other kind are looked
+# (`worker.rules.evaluate`), and if they are what they were, the event stays calm. Rules of any other kind are looked
 # at whenever a fact of the event changes. Where there is anything to look at, the look takes in every plain rule whose
 # condition is, or was, anything but false, because it may stand in the way of another; a closed one neither acts nor
 # does that.

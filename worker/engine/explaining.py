@@ -25,7 +25,7 @@ from worker.model.commits import (
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId
 from worker.model.rules import Rule, RuleSet, Truth
 from worker.model.writes import Write
-from worker.rules.conditions import CelCondition
+from worker.rules.evaluate import Expression
 from worker.rules.explain import Explained, explained
 from worker.writes.evidence import fact_key, target_value
 from worker.writes.intents import Wanted, wanted
@@ -320,7 +320,7 @@ def _stands(told: RuleExplained, rule: Rule, judged: _Judged) -> RuleExplained:
         told,
         standing={Truth.FALSE: "false", Truth.UNKNOWN: "unknown"}.get(judgement.truth, "true") if judgement else "true",  # type: ignore[arg-type] # literals
         why=judgement.why if judgement is not None else "",
-        parts=explained(rule.when, scope) if isinstance(rule.when, CelCondition) else None,
+        parts=explained(rule.when, scope) if isinstance(rule.when, Expression) else None,
         change=scope.extra,
         next_at=rule.at.next(judged.at) if rule.at is not None else None,
     )

@@ -17,8 +17,8 @@ from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation,
 from worker.model.records import HANDED_OVER
 from worker.model.rules import Condition, RuleSet, Scope, Truth
 from worker.model.writes import Write
-from worker.rules.conditions import condition
-from worker.rules.mentions import Fields, worth_keeping
+from worker.rules.evaluate import expression
+from worker.rules.facts import Fields, worth_keeping
 from worker.writes.evidence import CONFIRM
 
 
@@ -148,7 +148,7 @@ def confirmation(key: FactKey, fact: Fact) -> Fact:
 
 @lru_cache(maxsize=256)
 def _compiled(source: str) -> Condition:
-    return condition(source)
+    return expression(source)
 
 
 def _kept(body: Json) -> Json:

@@ -29,7 +29,7 @@ from worker.model.facts import EventId, Fact, FactKey, Known, Observation, RuleI
 from worker.model.rules import Judgement, Rule, Truth
 from worker.model.writes import Write
 from worker.reading.pacing import SENT_WITHIN
-from worker.rules.evaluate import normalised, watch_key
+from worker.rules.facts import normalised, watch_key
 from worker.rules.parameters import runtime_in_days
 from worker.rules.registry import LOCAL
 from worker.writes.evidence import fact_key, target_value, wish_of

@@ -29,7 +29,7 @@ from worker.model.facts import (
 from worker.model.records import Record
 from worker.model.rules import Rule, RuleSet
 from worker.model.writes import Write
-from worker.rules.mentions import Fields, looked_at, narrowed, worth_keeping
+from worker.rules.facts import Fields, looked_at, narrowed, worth_keeping
 
 WATCHED: Mapping[str, Iterable[str]] = {"event": EVENT_FIELDS, "setup": SETUP_FIELDS}
 """Facts whose changes are worth a record, field by field, with their documented fields."""

@@ -27,7 +27,7 @@ from worker.model.commits import MEMORY, OF_PARTNER, SILENCE, Commit, History, O
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId, Unknown, WriteId
 from worker.model.rules import Rule, RuleSet, Truth
 from worker.model.writes import Plan, State, Write
-from worker.rules.mentions import Fields, looked_at, narrowed
+from worker.rules.facts import Fields, looked_at, narrowed
 
 # What was observed, as it stands at one moment of a replay: without what our own writes changed, with what the
 # replayed ones would have changed.

@@ -48,8 +48,7 @@ from worker.model.facts import (
 )
 from worker.model.rules import Rule
 from worker.model.writes import Intent, Write
-from worker.rules.evaluate import BY_DEFAULT
-from worker.rules.mentions import looked_at
+from worker.rules.facts import BY_DEFAULT, looked_at
 from worker.rules.registry import Registry
 from worker.rules.testfile import LOST_ANSWERS, Answer
 from worker.rules.testfile_facts import FIRST_EVENT, Facts

@@ -42,6 +42,15 @@ def spelled(at: datetime | None) -> str | None:
     return None if at is None else at.isoformat().replace("+00:00", "Z")
 
 
+def parse_time(text: str) -> datetime | None:
+    """The moment of an ISO 8601 text, UTC where it names no zone; None where it is none."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
 Json: TypeAlias = Union[bool, int, float, str, "list[Json]", "dict[str, Json]", None]
 Scalar: TypeAlias = str | int | float
 

@@ -28,6 +28,7 @@ CODES: Mapping[Code, str] = {
     "presence": "a test of whether a documented field is there, which takes an unknown one for false",
     "path": "a request that a rule must not make by hand, or that the service's document does not have",
     "relative": "a value that is computed from what its own action writes, and would go on and on",
+    "steps": "a condition that takes too many steps where lists are long; a warning if only where they are very long",
     "rule": "a rule that does not exist",
     "event": "an event that the test does not have",
     "reason": "a reason that does not exist",

@@ -1,26 +1,149 @@
 """From the text of a condition to its tree: the grammar of CEL, with the place of every part.
 
 What JSON and a clock have no use for is no part of it, and says so where it stands: bytes, unsigned numbers, messages.
-Nothing here knows what a name means, and nothing is evaluated.
+Offsets count characters of the text. Nothing here knows what a name means, and nothing is evaluated.
 """
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
-from worker.rules.slips import named, slip
-from worker.rules.syntax import MACROS, LiteralKind, Node, NodeKind
+LiteralKind = Literal["", "int", "double", "string", "bool", "null"]
+
+MACROS: frozenset[str] = frozenset({"all", "exists", "exists_one", "map", "filter"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One part. ``start`` to ``end`` is its text; ``at`` the place to complain about (a name, an operator).
+
+    ``kind``: literal, ident, select, index, call, macro, list, map, not, negate, and, or, if, compare or arithmetic.
+    ``text`` is the name, field, function, operator or literal. ``children``: a call's target, if ``method``, then its
+    arguments; a macro's target, variable and bodies; a map's keys and values in turn. ``value`` of a literal.
+    """
+
+    kind: str
+    start: int
+    end: int
+    at: int
+    text: str = ""
+    children: "tuple[Node, ...]" = ()
+    method: bool = False
+    literal: LiteralKind = ""
+    value: "str | int | float | bool | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Path:
+    """A chain of fields from a name: ``event.benchmark.prediction``."""
+
+    name: str
+    fields: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """As a person would write it."""
+        return ".".join((self.name, *self.fields))
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and everything below it, in the order of the text."""
+    stack = [node]
+    while stack:
+        one = stack.pop()
+        yield one
+        stack.extend(reversed(one.children))
+
+
+def path_of(node: Node, bound: frozenset[str] = frozenset()) -> Path | None:
+    """The chain of fields that a node is, or None: ``event.x`` and ``event['x']`` alike."""
+    fields: list[str] = []
+    while node.kind in ("select", "index"):
+        if node.kind == "select":
+            fields.append(node.text)
+        elif node.children[1].literal == "string":
+            fields.append(str(node.children[1].value))
+        else:
+            return None
+        node = node.children[0]
+    if node.kind != "ident" or node.text in bound:
+        return None
+    return Path(name=node.text, fields=tuple(reversed(fields)))
+
+
+def free_paths(node: Node, bound: frozenset[str] = frozenset()) -> Iterator[Path]:
+    """The longest chains from names that no macro binds."""
+    path = path_of(node, bound)
+    if path is not None:
+        yield path
+        return
+    if node.kind == "macro":
+        target, variable, *bodies = node.children
+        yield from free_paths(target, bound)
+        for body in bodies:
+            yield from free_paths(body, bound | {variable.text})
+        return
+    for child in node.children:
+        yield from free_paths(child, bound)
+
+
+def names_of(node: Node) -> frozenset[str]:
+    """The names that a condition takes from outside."""
+    return frozenset(path.name for path in free_paths(node))
+
+
+# --- slips of the pen: what is written so in another language, told by the word at which the grammar stopped ---
+
+_ALTERNATIVES: Mapping[str, str] = {
+    "and": "&&",
+    "or": "||",
+    "not": "!",
+    "&": "&&",
+    "|": "||",
+    "=": "==",
+    "#": "// for a comment",
+    "is": "==",
+    "equals": "==",
+    "like": "text.contains('part')",
+}
+_OF_TEXTS = frozenset({"contains", "startsWith", "endsWith", "matches"})
+_CURLY = frozenset("\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb")
+
+
+def slip(before: str, found: str) -> str:
+    """The remedy of a slip that is known from other languages; empty where it is none of them."""
+    if found in _CURLY:
+        return "write ': texts stand in straight quotes, and editors and chats make curly ones of them"
+    if len(found) == 1 and not found.isprintable():
+        return "type a plain space in its place; it cannot be seen, and often comes along when text is copied"
+    if found.lower() in _ALTERNATIVES:
+        return f"write {_ALTERNATIVES[found.lower()]}"
+    if found == ">" and before.rstrip().endswith("<"):
+        return "write !="
+    if found in _OF_TEXTS:
+        return f"write it behind the text, with what it takes in brackets: text.{found}('part')"
+    if found in ("ms", "s", "m", "h", "d") and (number := re.search(r"(\d+(?:\.\d+)?)\s*$", before)):
+        return f"write duration('{number[1]}{found}')"
+    share = re.search(r"(\d+(?:\.\d+)?)\s*%\s*$", before + found)
+    return f"write {float(share[1]) / 100:g}: a share is a number from 0 to 1" if share is not None else ""
+
+
+def named(found: str) -> str:
+    """What stands there, so that it can be found: in quotes, or by its number where it cannot be seen."""
+    if len(found) == 1 and not found.isprintable():
+        return f"the character U+{ord(found):04X}"
+    return f"'{found}'"
+
+
+# --- the grammar ---
 
 SOURCE_LENGTH_MAX: Final = 4_000
 DEPTH_MAX: Final = 64
 """Brackets in brackets, and operators on operators: what somebody writes has a few."""
 INT_MIN: Final = -(1 << 63)
 INT_MAX: Final = (1 << 63) - 1
-
-TYPE_NAMES: Final = frozenset({"bool", "int", "double", "string", "list", "map", "null_type", "type"})
-"""Names of types: what ``type(x)`` is compared with."""
 _BINDING: Final[Mapping[str, int]] = {
     "||": 1,
     "&&": 2,
@@ -29,7 +152,7 @@ _BINDING: Final[Mapping[str, int]] = {
     **dict.fromkeys(("*", "/", "%"), 5),
 }
 _CHAINED: Final = frozenset({1, 2})
-_KINDS: Final[Mapping[int, NodeKind]] = {1: "or", 2: "and", 3: "compare", 4: "arithmetic", 5: "arithmetic"}
+_KINDS: Final[Mapping[int, str]] = {1: "or", 2: "and", 3: "compare", 4: "arithmetic", 5: "arithmetic"}
 _TOKEN = re.compile(
     r"""(?P<skipped>[ \t\r\n\f]+|//[^\n]*)
     |(?P<double>\d*\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)
@@ -42,17 +165,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _ESCAPE = re.compile(r"\\(?:[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|([\s\S]?))")
-_ESCAPED: Final[Mapping[str, str]] = {
-    "a": "\a",
-    "b": "\b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-    "v": "\v",
-    **{sign: sign for sign in "\\?\"'`"},
-}
-_TEXTS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+_ESCAPED: Final = dict(zip("abfnrtv\\?\"'`", "\a\b\f\n\r\t\v\\?\"'`", strict=True))
 _BRACKETS: Final[Mapping[str, str]] = {"(": ")", "[": "]", "{": "}"}
 _QUOTES = "close it with the quote it began with; a pattern is written r'…'"
 _UNEXPECTED = "parts are joined by && or ||, a text stands in quotes, and a list in square brackets"
@@ -109,6 +222,7 @@ class _Parser:
         self._at = 0
         self._ended = 0
         self._depth = 0
+        self._opened: list[_Token] = []
         self._token = self._read()
 
     def whole(self) -> Node:
@@ -131,6 +245,10 @@ class _Parser:
 
     def _take(self) -> _Token:
         taken, self._ended = self._token, self._token.end
+        if taken.text in _BRACKETS:
+            self._opened.append(taken)
+        elif taken.text in _BRACKETS.values():
+            self._opened.pop()
         self._token = self._read()
         return taken
 
@@ -143,7 +261,7 @@ class _Parser:
         return self._take()
 
     def _made(
-        self, kind: NodeKind, start: int, children: Sequence[Node], at: _Token | None = None, *, method: bool = False
+        self, kind: str, start: int, children: Sequence[Node], at: _Token | None = None, *, method: bool = False
     ) -> Node:
         """A node that ends here. ``at``: the token that names it, and to complain about."""
         place, text = (start, "") if at is None else (at.start, at.text)
@@ -247,7 +365,8 @@ class _Parser:
         children = [*target, *self._items(")")]
         if target and name.text in MACROS:
             if len(children) not in (3, 4 if name.text == "map" else 3) or children[1].kind != "ident":
-                raise BadSyntax(name.start, f"'{name.text}' takes a name and a condition", _as_in(name.text))
+                message = f"'{name.text}' takes a name and a condition"
+                raise BadSyntax(name.start, message, f"write list.{name.text}(x, …)")
             return self._made("macro", start, children, name, method=True)
         if name.text == "has" and not target and (len(children) != 1 or children[0].kind != "select"):
             raise BadSyntax(name.start, "has() takes a field", "write has(event.field)")
@@ -255,18 +374,31 @@ class _Parser:
 
     def _literal(self, minus: _Token | None = None) -> Node:
         token = self._take()
-        kind, value = _LITERALS[token.kind](token)
-        text = token.text if minus is None else f"-{token.text}"
-        if minus is not None and isinstance(value, int | float):
-            value = -value
-        if kind == "int" and not INT_MIN <= int(value or 0) <= INT_MAX:
-            raise BadSyntax(token.start, "this whole number is too large", "give it a decimal point, as in 1000.0")
-        start = token.start if minus is None else minus.start
+        kind: LiteralKind = "string"
+        value: int | float | str
+        if token.kind == "int":
+            kind, value = "int", int(token.text, 16 if token.text.startswith("0x") else 10)
+            value = value if minus is None else -value
+            if not INT_MIN <= value <= INT_MAX:
+                raise BadSyntax(token.start, "this whole number is too large", "give it a decimal point, as in 1000.0")
+        elif token.kind == "double":
+            kind, value = "double", float(token.text) if minus is None else -float(token.text)
+        else:
+            value = _text_of(token)
+        start, text = (token.start, token.text) if minus is None else (minus.start, f"-{token.text}")
         return Node(kind="literal", start=start, end=token.end, at=start, text=text, literal=kind, value=value)
 
     def _word(self, token: _Token) -> Node:
         kind, value = _WORDS[token.text]
         return replace(self._made("literal", token.start, [], token), literal=kind, value=value)
+
+    def _unclosed(self) -> str:
+        """The remedy for an end that comes too early: which bracket is open, if any."""
+        if not self._opened:
+            return _UNFINISHED
+        bracket = self._opened[-1]
+        behind = self._source[bracket.end :][:20].strip()
+        return f"close the {bracket.text} before '{behind}' with {_BRACKETS[bracket.text]}"
 
     def _unexpected(self) -> BadSyntax:
         """The word at which the grammar stops, with the remedy of the usual slips."""
@@ -275,7 +407,7 @@ class _Parser:
         found = word[0] if word is not None else token.text
         if token.kind == "end":
             before = source.rstrip()
-            return BadSyntax(len(before), "the condition ends too early", slip(before, "") or _open_bracket(source))
+            return BadSyntax(len(before), "the condition ends too early", slip(before, "") or self._unclosed())
         if token.kind == "bad" and found in ("'", '"'):
             return BadSyntax(token.start, "this text is not closed", _QUOTES)
         glued = self._ended == token.start and token.start > 0
@@ -288,62 +420,29 @@ class _Parser:
         )
 
 
-def _as_in(macro: str) -> str:
-    return f"write list.{macro}(x, …)"
+def _text_of(token: _Token) -> str:
+    """The text that a literal stands for."""
+    spelled = token.text[1:] if token.kind == "raw" else token.text
+    quotes = 3 if spelled[:3] in ("'''", '"""') else 1
+    inside = spelled[quotes:-quotes]
+    if token.kind == "raw":
+        return inside
+    return _ESCAPE.sub(lambda escape: _character(escape, token.start + quotes), inside)
 
 
-def _number_of(token: _Token) -> tuple[LiteralKind, int]:
-    return "int", int(token.text, 16 if token.text[:2] == "0x" else 10)
+def _character(escape: re.Match[str], offset: int) -> str:
+    code = escape[1] or escape[2] or escape[3]
+    number = int(code, 16) if code else int(escape[4], 8) if escape[4] else None
+    if number is None and escape[5] in _ESCAPED:
+        return _ESCAPED[escape[5]]
+    if number is None or number > sys.maxunicode or 0xD800 <= number <= 0xDFFF:
+        hint = "write \\\\ for a backslash, or r'…'"
+        raise BadSyntax(offset + escape.start(), f"{escape[0]} is no escape that CEL knows", hint)
+    return chr(number)
 
 
-def _double_of(token: _Token) -> tuple[LiteralKind, float]:
-    return "double", float(token.text)
-
-
-def _raw_of(token: _Token) -> tuple[LiteralKind, str]:
-    quotes = 3 if token.text[1:4] in ("'''", '"""') else 1
-    return "string", token.text[1 + quotes : -quotes]
-
-
-def _text_of(token: _Token) -> tuple[LiteralKind, str]:
-    quotes = 3 if token.text[:3] in ("'''", '"""') else 1
-
-    def plain(escape: re.Match[str]) -> str:
-        code = escape[1] or escape[2] or escape[3]
-        number = int(code, 16) if code else int(escape[4], 8) if escape[4] else None
-        if number is not None and number <= sys.maxunicode and not 0xD800 <= number <= 0xDFFF:
-            return chr(number)
-        if number is None and escape[5] in _ESCAPED:
-            return _ESCAPED[escape[5]]
-        place = token.start + quotes + escape.start()
-        raise BadSyntax(place, f"{escape[0]} is no escape that CEL knows", "write \\\\ for a backslash, or r'…'")
-
-    return "string", _ESCAPE.sub(plain, token.text[quotes:-quotes])
-
-
-def _open_bracket(source: str) -> str:
-    """The remedy for an end that comes too early: which bracket is open, if any."""
-    opened: list[int] = []
-    for index, char in enumerate(_TEXTS.sub(lambda text: " " * len(text.group()), source)):
-        if char in _BRACKETS:
-            opened.append(index)
-        elif char in _BRACKETS.values() and opened:
-            opened.pop()
-    if not opened:
-        return _UNFINISHED
-    bracket = source[opened[-1]]
-    return f"close the {bracket} before '{source[opened[-1] + 1 :][:20].strip()}' with {_BRACKETS[bracket]}"
-
-
-_LITERALS: Final[Mapping[str, Callable[[_Token], tuple[LiteralKind, "int | float | str"]]]] = {
-    "int": _number_of,
-    "double": _double_of,
-    "raw": _raw_of,
-    "text": _text_of,
-}
-_WORDS: Final[Mapping[str, tuple[LiteralKind, "bool | str | None"]]] = {
+_WORDS: Final[Mapping[str, tuple[LiteralKind, bool | None]]] = {
     "true": ("bool", True),
     "false": ("bool", False),
     "null": ("null", None),
-    **{name: ("type", name) for name in TYPE_NAMES},
 }

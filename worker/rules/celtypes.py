@@ -10,7 +10,7 @@ from typing import Literal
 
 from worker.model.facts import Field
 
-Kind = Literal["any", "bool", "int", "double", "string", "timestamp", "duration", "null", "list", "object", "type"]
+Kind = Literal["any", "bool", "int", "double", "string", "timestamp", "duration", "null", "list", "object"]
 
 WORDS: Mapping[Kind, str] = {
     "any": "anything",
@@ -23,7 +23,6 @@ WORDS: Mapping[Kind, str] = {
     "null": "null",
     "list": "a list",
     "object": "a record",
-    "type": "a type",
 }
 NUMERIC: frozenset[Kind] = frozenset({"int", "double"})
 ORDERED: frozenset[Kind] = frozenset({"int", "double", "string", "timestamp", "duration", "bool"})
@@ -59,7 +58,6 @@ DURATION = Type(kind="duration")
 NULL = Type(kind="null")
 LIST = Type(kind="list", items=ANY)
 OBJECT = Type(kind="object")
-TYPE = Type(kind="type")
 
 _OF_FIELD: Mapping[str, Kind] = {
     "string": "string",

@@ -7,12 +7,17 @@ cannot disagree with the decision.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal, TypeAlias
 
 from worker.model.facts import Json, Known, spelled
 from worker.model.rules import Scope, Truth
-from worker.rules.conditions import CelCondition, Part, PartKind, missing_words, parts
+from worker.rules.cel import Node, Path
+from worker.rules.evaluate import Expression, expression_of
+from worker.rules.facts import missing_words
 from worker.rules.registry import LOCAL
-from worker.rules.syntax import Path
+
+PartKind: TypeAlias = Literal["and", "or", "not", "leaf"]
+_KINDS: Mapping[str, PartKind] = {"and": "and", "or": "or", "not": "not"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,25 +45,27 @@ class Explained:
     parts: "tuple[Explained, ...]" = ()
 
 
-def explained(condition: CelCondition, scope: Scope) -> Explained:
+def explained(condition: Expression, scope: Scope) -> Explained:
     """The whole condition and all its parts over these facts."""
-    return _explained(parts(condition), scope)
+    return _explained(condition.source, condition.tree, scope)
 
 
-def _explained(part: Part, scope: Scope) -> Explained:
-    judgement = part.condition.judge(scope)
+def _explained(text: str, node: Node, scope: Scope) -> Explained:
+    part = expression_of(text[node.start : node.end], node)
+    kind = _KINDS.get(node.kind, "leaf")
+    judgement = part.judge(scope)
     return Explained(
-        kind=part.kind,
+        kind=kind,
         source=part.source,
-        offset=part.offset,
+        offset=node.start,
         truth=judgement.truth,
         why=judgement.why,
-        values=() if part.parts else tuple(_values(part.condition, scope)),
-        parts=tuple(_explained(one, scope) for one in part.parts),
+        values=tuple(_values(part, scope)) if kind == "leaf" else (),
+        parts=() if kind == "leaf" else tuple(_explained(text, child, scope) for child in node.children),
     )
 
 
-def _values(condition: CelCondition, scope: Scope) -> Iterator[SeenValue]:
+def _values(condition: Expression, scope: Scope) -> Iterator[SeenValue]:
     for path in condition.paths:
         missing = missing_words(path, scope)
         fact = scope.fact(path.name) if path.name not in LOCAL else None

@@ -1,20 +1,23 @@
 """CEL inside a rule file: compiled, checked, and every finding at its line and column in the file."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from posixpath import normpath
+from typing import cast
+from urllib.parse import unquote
 
+from worker.model.actions import ACTIONS
 from worker.model.errors import Problem
 from worker.model.findings import Code
-from worker.model.rules import Watch
-from worker.rules.cel import BadSyntax
+from worker.model.rules import Rule, RuleStep, Watch
+from worker.rules.cel import BadSyntax, Node, Path, names_of, parse, walk
 from worker.rules.celtypes import ANY, DOUBLE, Type
-from worker.rules.checks import check_condition
-from worker.rules.conditions import CelCondition, ComputedValue, computed_of, condition
-from worker.rules.evaluate import BY_DEFAULT
+from worker.rules.check import by_zero, check_condition, nonzero, text_of
+from worker.rules.evaluate import Expression, expression_of
+from worker.rules.facts import BY_DEFAULT
 from worker.rules.fields import Form
-from worker.rules.quotients import by_zero, nonzero, text_of
-from worker.rules.registry import CHANGE, ITEM, Registry
-from worker.rules.syntax import names_of, walk
+from worker.rules.registry import BUILT_IN, CHANGE, ITEM, Registry
 from worker.rules.yaml import Scalar, Value
 
 _RESPONSE: Mapping[str, Type] = {"response": ANY}
@@ -32,16 +35,16 @@ class Expressions:
         self.assumed = registry.assumed
         self._nonzero: frozenset[str] = frozenset()
         self.warnings: list[Problem] = []
-        self._places: list[tuple[ComputedValue, Scalar]] = []
+        self._places: list[tuple[Expression, Scalar]] = []
 
-    def condition(self, value: Scalar) -> CelCondition | None:
+    def condition(self, value: Scalar) -> Expression | None:
         """A ``when``."""
         found = self._checked(value, 0, boolean=True)
         if found is not None:
             self._nonzero = nonzero(found.source, found.tree)
         return found
 
-    def of_response(self, value: Scalar) -> CelCondition | None:
+    def of_response(self, value: Scalar) -> Expression | None:
         """A condition on the answer of a GET, which it knows as ``response`` and nothing else."""
         return self._checked(value, 0, boolean=True, names=_RESPONSE)
 
@@ -54,16 +57,14 @@ class Expressions:
         """Whether there is a fact of that name."""
         return name in self._names
 
-    def computed(self, value: Scalar, *, item: bool = False) -> ComputedValue | None:
+    def computed(self, value: Scalar, *, item: bool = False) -> Expression | None:
         """A value that begins with ``=``. ``item``: it stands in an action with ``each``."""
-        checked = self._checked(value, 1, boolean=False, item=item)
-        if checked is None:
-            return None
-        found = computed_of(checked)
-        self._places.append((found, value))
+        found = self._checked(value, 1, boolean=False, item=item)
+        if found is not None:
+            self._places.append((found, value))
         return found
 
-    def place_of(self, found: ComputedValue) -> Scalar:
+    def place_of(self, found: Expression) -> Scalar:
         """Where a computed value stands."""
         return next(value for one, value in self._places if one is found)
 
@@ -79,16 +80,16 @@ class Expressions:
         boolean: bool,
         item: bool = False,
         names: Mapping[str, Type] | None = None,
-    ) -> CelCondition | None:
+    ) -> Expression | None:
         """What is written, compiled, after everything that is wrong in it was noted."""
         source = value.text[skip:].rstrip()
         try:
-            found = condition(source)
+            tree = parse(source)
         except BadSyntax as error:
             self._form.note(value, str(error), hint=error.hint, code="syntax", offset=error.offset + skip)
             return None
         before = len(self._form.problems)
-        for finding in check_condition(found.tree, self._names if names is None else names, boolean=boolean):
+        for finding in check_condition(tree, self._names if names is None else names, boolean=boolean):
             if finding.severity == "error":
                 hint = finding.hint if names is None or finding.code != "fact" else _ONLY_RESPONSE
                 self._form.note(value, finding.message, hint=hint, code=finding.code, offset=finding.offset + skip)
@@ -99,18 +100,19 @@ class Expressions:
                         index, finding.message, hint=finding.hint, code=finding.code, severity="warning"
                     )
                 )
-        self._warn_of_zero(found, value, skip, item=item)
-        self._change_names(found, value, skip)
+        self._warn_of_zero(source, tree, value, skip, item=item)
+        if not self._watches:
+            self._note_names(tree, value, skip, _OF_CHANGES)
         if not item:
-            self._note_names(found, value, skip, _OF_ITEMS)
-        return found if len(self._form.problems) == before else None
+            self._note_names(tree, value, skip, _OF_ITEMS)
+        return expression_of(source, tree) if len(self._form.problems) == before else None
 
-    def _warn_of_zero(self, found: CelCondition, value: Scalar, skip: int, *, item: bool) -> None:
+    def _warn_of_zero(self, source: str, tree: Node, value: Scalar, skip: int, *, item: bool) -> None:
         """A division by what may be 0. Where a value is computed, ``when`` was true; where it is computed for each item
         that was added, some were."""
         safe = self._nonzero | ({"size(added)", "added.size()"} if item else frozenset[str]())
-        for divisor in by_zero(found.source, found.tree, safe):
-            text = text_of(found.source, divisor)
+        for divisor in by_zero(source, tree, safe):
+            text = text_of(source, divisor)
             said, hint = f"{text} may be 0, and what is divided by 0 is unknown", f"ask first: {text} > 0.0 && …"
             if divisor.kind == "call":
                 hint = f"ask first: {text} > 0 && …"
@@ -119,13 +121,8 @@ class Expressions:
             index = value.index_of(divisor.start + skip)
             self.warnings.append(value.document.problem(index, said, hint=hint, code="zero", severity="warning"))
 
-    def _change_names(self, found: CelCondition, value: Scalar, skip: int) -> None:
-        """``previous``, ``added`` and ``removed`` mean nothing where no change is watched."""
-        if not self._watches:
-            self._note_names(found, value, skip, _OF_CHANGES)
-
-    def _note_names(self, found: CelCondition, value: Scalar, skip: int, misplaced: "_Misplaced") -> None:
-        for node in walk(found.tree) if names_of(found.tree) & misplaced.names else ():
+    def _note_names(self, tree: Node, value: Scalar, skip: int, misplaced: "_Misplaced") -> None:
+        for node in walk(tree) if names_of(tree) & misplaced.names else ():
             if node.kind == "ident" and node.text in misplaced.names:
                 message = f"'{node.text}' exists only in {misplaced.where}"
                 self._form.note(value, message, hint=misplaced.hint, code="fact", offset=node.at + skip)
@@ -184,3 +181,108 @@ def _remembered(whole: Type, watch: Watch) -> Type:
 def _narrowed(record: Type, by: tuple[str, ...]) -> Type:
     fields = record.fields or {}
     return replace(record, fields={name: fields.get(name, ANY) for name in by}) if record.kind == "object" else record
+
+
+# --- relative values: computed from a field of the very target that the action writes, as setup.total_budget * 1.2 ---
+# Each write of such a value is the ground of the next, so a rule that has one must say how often. Which fields were
+# read is kept in the step: what was computed is sent only while the target still reads so (`worker.guards.checks`).
+
+COOLDOWN_MIN = timedelta(hours=1)
+"""The least ``cooldown`` that is pace enough by itself."""
+_ADDED = "added"
+_PREVIOUS = "previous"
+_FOUND_BY = frozenset({"tc", "tc_run_id"})
+"""What a campaign is found by; no write changes it."""
+
+
+def with_relative(rule: Rule, form: Form, expressions: Expressions, registry: Registry) -> Rule:
+    """The rule with the fields of their own targets that its steps read; notes each value that could run away."""
+    items = frozenset({ITEM, _ADDED}) if "campaigns" in {watch.fact for watch in rule.on_change} else frozenset[str]()
+    steps = []
+    for step in rule.do:
+        own = ACTIONS[step.action].own_fact
+        read: set[str] = set()
+        for value in cast("tuple[Expression, ...]", step.computed) if own else ():
+            fields = {path: _own_fields(step, value, path, own, items) for path in value.paths}
+            read = read.union(*fields.values())
+            wrong = _wrong(rule, fields, own, registry)
+            if wrong is not None:
+                name, message, hint = wrong
+                start = next(node.start for node in walk(value.tree) if (node.kind, node.text) == ("ident", name))
+                place = expressions.place_of(value)
+                form.note(place, f"{step.action}: {message}", hint=hint, code="relative", offset=start + 1)
+        steps.append(replace(step, relative=tuple(sorted(read))))
+    return replace(rule, do=tuple(steps))
+
+
+def _wrong(
+    rule: Rule, fields: Mapping[Path, frozenset[str]], own: str, registry: Registry
+) -> tuple[str, str, str] | None:
+    """What is wrong with one value: the name in it, the message, and what to write instead."""
+    for path, read in fields.items():
+        fact = _as_now(path, own).name
+        if fact not in BUILT_IN and fact in registry.facts and _read_from(registry, fact, own):
+            source = BUILT_IN[own].get.removeprefix("GET ")
+            hint = f"name it as a field of {own}: then the value is only sent while that field still reads so"
+            return path.name, f"{fact} is read from {source}, which this action itself writes", hint
+        said = _unpaced(rule, path) if read else None
+        if said is not None:
+            return path.name, *said
+    return None
+
+
+def _own_fields(step: RuleStep, value: Expression, path: Path, own: str, items: Collection[str]) -> frozenset[str]:
+    """The fields of its own target that a value reads by one path. Where a whole record or list is read, those that
+    its text names anywhere, and those that the step writes."""
+    path = _as_now(path, own)
+    if path.name != own and not (own == "campaigns" and path.name in items):
+        return frozenset()
+    fields = frozenset(path.fields[:1])
+    if own == "event":
+        target = frozenset({ACTIONS[step.action].target})
+        return target if not fields or fields == target else frozenset()
+    return (fields or _named(value) | step.params.keys()) - _FOUND_BY
+
+
+def _as_now(path: Path, own: str) -> Path:
+    """What was remembered of a fact is as good a ground as the fact: ``previous.setup`` is ``setup``. The whole of
+    ``previous`` has the target in it."""
+    if path.name != _PREVIOUS:
+        return path
+    name, *fields = path.fields or (own,)
+    return Path(name=name, fields=tuple(fields))
+
+
+def _named(value: Expression) -> frozenset[str]:
+    """Every field that the text names, of whatever."""
+    found = set[str]()
+    for node in walk(value.tree):
+        if node.kind == "select":
+            found.add(node.text)
+        elif node.kind == "index" and node.children[1].literal == "string":
+            found.add(str(node.children[1].value))
+    return frozenset(found)
+
+
+def _read_from(registry: Registry, name: str, own: str) -> bool:
+    """Whether a fact of the config is read from where the built-in one is, however the path is spelled."""
+    path = registry.facts[name].get.removeprefix("GET ").partition("?")[0]
+    return normpath("/" + unquote(path).lstrip("/")) == BUILT_IN[own].get.removeprefix("GET ")
+
+
+def _unpaced(rule: Rule, path: Path) -> tuple[str, str] | None:
+    """Why a relative value would go on and on, and what to write instead; None where the rule says how often."""
+    message = f"this value is computed from {path.text}, which this action itself writes"
+    if rule.repeat == "enforce":
+        hint = "leave `repeat` out and say how often: at: '0 8 * * *', limit: {per_event_per_day: 1} or cooldown: 1h"
+        return f"{message}: with `repeat: enforce` each write would be the ground of the next, without end", hint
+    paced = rule.at is not None or rule.per_event_per_day is not None
+    if paced or (rule.cooldown is not None and rule.cooldown >= COOLDOWN_MIN):
+        return None
+    return f"{message}, and nothing says how often", _HOW_OFTEN
+
+
+_HOW_OFTEN = (
+    "add at: '0 8 * * *', limit: {per_event_per_day: 1} or a cooldown of 1h or more; or write a value that does not "
+    'lean on what is written, as in total_budget: 500 or "=defaults.total_budget * 1.2"'
+)

@@ -1,7 +1,7 @@
 """What conditions can do with values: one table of operators and one of functions, for `check` and for evaluation.
 
 Each row says which kinds it takes, what it gives, and how. Values are Python's: a text is a str, a number a float, a
-whole number an int of 64 bits, a time a datetime, a type the class itself. What cannot be done raises `CannotEvaluate`;
+whole number an int of 64 bits, a time a datetime. What cannot be done raises `CannotEvaluate`;
 what takes more steps than one evaluation has raises `TooCostly`.
 """
 
@@ -26,7 +26,6 @@ from worker.rules.celtypes import (
     LIST,
     STRING,
     TIMESTAMP,
-    TYPE,
     WORDS,
     Kind,
     Type,
@@ -34,7 +33,7 @@ from worker.rules.celtypes import (
 from worker.rules.durations import parse_duration
 
 if TYPE_CHECKING:
-    import re2
+    pass
 
 STEPS_MAX: Final = 250_000
 """What one evaluation may take. A step is a part of a condition looked at once, an item, or 32 characters: a tenth of
@@ -45,7 +44,7 @@ PATTERN_MAX: Final = 1_000
 SPAN_MAX: Final = timedelta(microseconds=INT_MAX // 1000)
 """The longest duration of the standard: 64 bits of nanoseconds."""
 
-Value: TypeAlias = "bool | int | float | str | datetime | timedelta | type | list[Value] | dict[str, Value] | None"
+Value: TypeAlias = "bool | int | float | str | datetime | timedelta | list[Value] | dict[str, Value] | None"
 
 KIND_OF: Final[Mapping[type, Kind]] = {
     bool: "bool",
@@ -57,21 +56,9 @@ KIND_OF: Final[Mapping[type, Kind]] = {
     NoneType: "null",
     list: "list",
     dict: "object",
-    type: "type",
-}
-TYPES: Final[Mapping[str, type]] = {
-    "bool": bool,
-    "int": int,
-    "double": float,
-    "string": str,
-    "list": list,
-    "map": dict,
-    "null_type": NoneType,
-    "type": type,
 }
 _ORDERED: Final = frozenset({bool, int, float, str, datetime, timedelta})
 _NUMBERS: Final = frozenset({int, float})
-_PLAIN: Final = _ORDERED | {NoneType, type}
 
 
 class CannotEvaluate(Exception):
@@ -109,22 +96,18 @@ def words_of(value: object) -> str:
 # --- comparing ---
 
 
-def equal(run: Run, left: Value, right: Value) -> bool:
+def equal(run: Run, left: Any, right: Any) -> bool:  # noqa: ANN401 - values, whose kinds are found out here
     """Whether two values are the same: of one kind, or two numbers."""
     kind, other = left.__class__, right.__class__
-    if kind in _NUMBERS and other in _NUMBERS:
-        return left == right
     if kind is not other:
-        return False
-    if kind in _PLAIN:
-        return left == right
-    if isinstance(left, list) and isinstance(right, list):
-        run.spend(len(left))
+        return kind in _NUMBERS and other in _NUMBERS and float(left) == float(right)
+    if kind is list:
+        run.spend(4 * len(left))
         return len(left) == len(right) and all(equal(run, *pair) for pair in zip(left, right, strict=True))
-    if isinstance(left, dict) and isinstance(right, dict):
-        run.spend(len(left))
+    if kind is dict:
+        run.spend(4 * len(left))
         return left.keys() == right.keys() and all(equal(run, left[name], right[name]) for name in left)
-    return False
+    return bool(left == right)
 
 
 def compare(name: str, left: Value, right: Value) -> bool:
@@ -310,34 +293,31 @@ def _shortest(number: float) -> str:
     return text if exponent else mantissa.removesuffix(".0")
 
 
-def _timestamp(value: Value) -> Value:
-    if isinstance(value, datetime):
-        return value
+def _timestamp(value: str | int) -> Value:
     try:
         if isinstance(value, str) and _RFC_3339.fullmatch(value):
             return datetime.fromisoformat(value).astimezone(UTC)
         if isinstance(value, int):
             return EPOCH + timedelta(seconds=value)
     except (ValueError, OverflowError):
-        pass
+        pass  # it is told below
     raise CannotEvaluate(
         f"'{str(value)[:40]}' is no time; write it as 2026-01-31T00:00:00Z, to the microsecond at most"
     )
 
 
-def _duration(value: "str | timedelta") -> Value:
-    if isinstance(value, timedelta):
-        return value
-    sign, text = (-1, value[1:]) if value.startswith("-") else (1, value)
+def duration_of(text: str) -> timedelta:
+    """The duration of a text, which may have a sign."""
     try:
-        return sign * parse_duration(text)
+        return -parse_duration(text[1:]) if text.startswith("-") else parse_duration(text)
     except ValueError as error:
         raise CannotEvaluate(str(error)) from None
 
 
 @lru_cache(maxsize=64)
-def _pattern(text: str) -> "re2._Regexp[str]":
-    import re2  # noqa: PLC0415 - linear in its text, whatever the pattern; commands that only read load none
+def _pattern(text: str) -> Any:  # noqa: ANN401 - RE2 says nothing of its types
+    """RE2's: linear in the text that is searched, whatever the pattern is."""
+    import re2  # noqa: PLC0415 - for the few rules that search, and no command that reads none
 
     options = re2.Options()
     options.max_mem, options.log_errors = 1 << 18, False
@@ -415,12 +395,23 @@ _TEXT: frozenset[Kind] = frozenset({"string"})
 _SIZED: frozenset[Kind] = frozenset({"string", "list", "object"})
 _NUMBER: frozenset[Kind] = frozenset({"int", "double", "string"})
 _TIME: frozenset[Kind] = frozenset({"timestamp"})
+_MOMENT: frozenset[Kind] = frozenset({"string", "int"})
 _SPAN: frozenset[Kind] = frozenset({"timestamp", "duration"})
+_MILLISECOND: Final = timedelta(milliseconds=1)
 _EVERY: frozenset[Kind] = frozenset(KIND_OF.values())
 
 
-def _of_texts(name: str, about: str, how: Callable[[str, str], Value]) -> Function:
-    return Function(name=name, takes=(_TEXT, _TEXT), gives=BOOL, about=about, how=how, method=True, plain=False)
+def _function(
+    name: str, kinds: frozenset[Kind], gives: Type, how: Callable[..., Value], about: str, *, method: bool = False
+) -> Function:
+    return Function(name=name, takes=(kinds,), gives=gives, how=how, about=about, method=method)
+
+
+def _of_texts(
+    name: str, about: str, how: Callable[[str, str], Value], steps: Callable[[str, str], int] | None = None
+) -> Function:
+    takes = (_TEXT, _TEXT)
+    return Function(name=name, takes=takes, gives=BOOL, how=how, about=about, method=True, plain=False, steps=steps)
 
 
 def _getter(name: str, about: str, part: _Parts, unit: timedelta | None = None) -> Function:
@@ -431,7 +422,7 @@ def _getter(name: str, about: str, part: _Parts, unit: timedelta | None = None) 
             if zone is not None or unit is None:
                 raise CannotEvaluate(f"'{name}' takes no time zone for a duration")
             count = abs(value) // unit * (-1 if value < timedelta(0) else 1)
-            return count if unit > timedelta(milliseconds=1) else abs(count) % 1000
+            return count if unit > _MILLISECOND else abs(count) % 1000
         try:
             return part(value if zone is None else value.astimezone(_zone(zone)))
         except OverflowError:
@@ -444,50 +435,18 @@ def _getter(name: str, about: str, part: _Parts, unit: timedelta | None = None) 
 FUNCTIONS: Mapping[str, Function] = {
     one.name: one
     for one in (
-        Function(
-            name="size", takes=(_SIZED,), gives=INT, how=len, method=True, about="how long a list, record or text is"
-        ),
+        _function("size", _SIZED, INT, len, "how long a list, record or text is", method=True),
         _of_texts("contains", "whether a text has another in it; for lists write x in list", lambda a, b: b in a),
         _of_texts("startsWith", "how a text begins", str.startswith),
         _of_texts("endsWith", "how a text ends", str.endswith),
-        Function(
-            name="matches",
-            takes=(_TEXT, _TEXT),
-            gives=BOOL,
-            how=_matches,
-            method=True,
-            plain=False,
-            steps=_search,
-            about="whether a regular expression (RE2) is found",
-        ),
-        Function(
-            name="duration",
-            takes=(_TEXT | {"duration"},),
-            gives=DURATION,
-            how=_duration,
-            about="duration('7d'); text only",
-        ),
-        Function(
-            name="timestamp",
-            takes=(_TEXT | {"int", "timestamp"},),
-            gives=TIMESTAMP,
-            how=_timestamp,
-            about="a time: timestamp('2026-01-31T00:00:00Z'), or from seconds since 1970",
-        ),
-        Function(name="int", takes=(_NUMBER | _TIME,), gives=INT, how=_integer, about="a whole number, cut off"),
-        Function(name="double", takes=(_NUMBER,), gives=DOUBLE, how=_double, about="a number that arithmetic takes"),
-        Function(
-            name="string",
-            takes=(frozenset({"string", "bool", "int", "double", "timestamp", "duration"}),),
-            gives=STRING,
-            how=_string,
-            about="as text",
-        ),
-        Function(
-            name="type", takes=(_EVERY,), gives=TYPE, how=lambda x: x.__class__, about="its type: type(x) == string"
-        ),
-        Function(name="dyn", takes=(_EVERY,), gives=ANY, how=lambda x: x, about="the same value, without type checks"),
-        _getter("getFullYear", "the year", lambda at: at.year),
+        _of_texts("matches", "whether a regular expression (RE2) is found", _matches, _search),
+        _function("duration", _TEXT, DURATION, duration_of, "duration('7d'); text only"),
+        _function("timestamp", _MOMENT, TIMESTAMP, _timestamp, "a time: timestamp('2026-01-31T00:00:00Z')"),
+        _function("int", _NUMBER | _TIME, INT, _integer, "a whole number, cut off; of a time the seconds since 1970"),
+        _function("double", _NUMBER, DOUBLE, _double, "a number that arithmetic takes"),
+        _function("string", _NUMBER | _SPAN | {"bool"}, STRING, _string, "as text"),
+        _function("dyn", _EVERY, ANY, lambda value: value, "the same value, without type checks"),
+        _getter("getFullYear", "the year, in UTC or in a zone as 'Europe/Berlin' or '+02:00'", lambda at: at.year),
         _getter("getMonth", "the month, January is 0", lambda at: at.month - 1),
         _getter("getDate", "the day of the month, from 1", lambda at: at.day),
         _getter("getDayOfMonth", "the day of the month, from 0", lambda at: at.day - 1),
@@ -496,12 +455,7 @@ FUNCTIONS: Mapping[str, Function] = {
         _getter("getHours", "the hour; of a duration all its hours", lambda at: at.hour, timedelta(hours=1)),
         _getter("getMinutes", "the minute; of a duration all its minutes", lambda at: at.minute, timedelta(minutes=1)),
         _getter("getSeconds", "the second; of a duration all its seconds", lambda at: at.second, timedelta(seconds=1)),
-        _getter(
-            "getMilliseconds",
-            "the millisecond within the second",
-            lambda at: at.microsecond // 1000,
-            timedelta(milliseconds=1),
-        ),
+        _getter("getMilliseconds", "the millisecond in its second", lambda at: at.microsecond // 1000, _MILLISECOND),
     )
 }
 

@@ -1,28 +1,30 @@
 """Warnings of `check` about single rules: correct, and probably not meant so.
 
 A warning never keeps a rule from loading. It is for the person who writes rules: a condition that nothing can make
-true, a fact that is read of every event, a rule that no test has ever seen. What rules do to each other is found by
-`worker.engine.checking`, what they cost together by `worker.engine.checking`. Reading the names in the rule tests is
-all it does to the world.
+true, a fact that is read of every event, a rule that no test has ever seen. What rules do to each other, and what they
+cost together, is found by `worker.engine.checking`. Reading the names in the rule tests is all it does to the world.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import inf, nextafter
 from pathlib import Path
+from typing import TypeAlias
 
 from worker.model.actions import ACTIONS
 from worker.model.errors import InputErrors, Problem
-from worker.model.facts import RuleId
+from worker.model.facts import RuleId, parse_time
 from worker.model.findings import Code
+from worker.model.rules import Rule
+from worker.rules.cel import Node, names_of, path_of, walk
 from worker.rules.celtypes import Type
-from worker.rules.conditions import CelCondition
-from worker.rules.constants import constant_truth, only_value
+from worker.rules.evaluate import Expression
 from worker.rules.expressions import names_in
 from worker.rules.files import FILE_BYTES_MAX, TESTS, walked
+from worker.rules.functions import COMPARED, duration_of
 from worker.rules.load import Loaded
-from worker.rules.narrowing import costly_names, narrowed
 from worker.rules.registry import BUILT_IN_REGISTRY, Registry
 from worker.rules.rulefile import Written
-from worker.rules.syntax import path_of, walk
 from worker.rules.yaml import Document, Entries, Items, Scalar, compose
 
 _CONSTANT: Mapping[bool | None, tuple[str, str]] = {
@@ -61,7 +63,7 @@ def _warning(
 
 def _constant(written: Written, registry: Registry) -> Iterator[Problem]:
     when = written.rule.when
-    if not isinstance(when, CelCondition):
+    if not isinstance(when, Expression):
         return
     names: Mapping[str, Type] = names_in(registry, written.rule.on_change)
     truth = constant_truth(when.tree, names)
@@ -75,7 +77,7 @@ def _constant(written: Written, registry: Registry) -> Iterator[Problem]:
 def _percents(written: Written) -> Iterator[Problem]:
     """A share of one that is compared with a number of percent."""
     when = written.rule.when
-    for node in walk(when.tree) if isinstance(when, CelCondition) else ():
+    for node in walk(when.tree) if isinstance(when, Expression) else ():
         paths = [
             path.text for child in node.children if node.kind == "compare" and (path := path_of(child)) is not None
         ]
@@ -91,7 +93,7 @@ def _never_changes(written: Written) -> Iterator[Problem]:
     """A condition that allows the watched value to be one thing only: while it is another, nothing is remembered."""
     when, rule = written.rule.when, written.rule
     compared = [f"{watch.fact}.{field}" for watch in rule.on_change for field in watch.by]
-    if not isinstance(when, CelCondition) or not all(watch.by for watch in rule.on_change):
+    if not isinstance(when, Expression) or not all(watch.by for watch in rule.on_change):
         return
     values = {path: only_value(when.tree, path) for path in compared}
     if values and all(values.values()):
@@ -107,7 +109,7 @@ def _never_changes(written: Written) -> Iterator[Problem]:
 def _own_writes(written: Written) -> Iterator[Problem]:
     """A condition that looks at what its own action changes ends its episode by acting, or never ends it."""
     when, rule = written.rule.when, written.rule
-    if not isinstance(when, CelCondition) or rule.on_change:
+    if not isinstance(when, Expression) or rule.on_change:
         return
     writes = {
         f"{fact}.{field}".rstrip("."): step.action
@@ -197,3 +199,214 @@ def _rules_of_tests(file: Path) -> set[RuleId] | None:
             return None
         named |= {RuleId(rule.text) for rule in rules.items if isinstance(rule, Scalar)}
     return named
+
+
+# --- what a condition can be at all, told from its text: never true, always true, not together with another ---
+# Each value that it names is given every answer that tells its parts apart: the literals it is compared with, a number
+# just below and just above each, something else; where the document lists all values, these. What is not understood
+# may be true or false. So a search finds whether any world makes the condition true, or false; where it takes too long,
+# nothing is claimed.
+
+TRIES_MAX = 1_000
+_Answer: TypeAlias = tuple[str, str | int | float | bool | None]
+"""A kind and a value: Python takes 1, 1.0 and True for equal."""
+_TRUE, _FALSE, _OTHER = ("bool", True), ("bool", False), ("other", None)
+_MIRRORED: Mapping[str, str] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Claim:
+    """A part that combines nothing: a value is among these (or none of them), or lies so to a number."""
+
+    subject: str
+    among: frozenset[_Answer] = frozenset({_TRUE})
+    outside: bool = False
+    operator: str = ""
+    bound: float = 0.0
+
+    def truth(self, answer: _Answer) -> bool | None:
+        """What the part is if its value is this."""
+        kind, value = answer
+        if not self.operator:
+            return (answer in self.among) is not self.outside
+        return COMPARED[self.operator](value, self.bound) if kind == "number" else None
+
+
+def constant_truth(tree: Node, names: Mapping[str, Type]) -> bool | None:
+    """The truth of a condition that is the same whatever the facts say; None where it depends on them."""
+    if not _reachable(tree, names, wanted=True):
+        return False
+    return None if _reachable(tree, names, wanted=False) else True
+
+
+def exclude_each_other(first: Node, second: Node, names: Mapping[str, Type]) -> bool:
+    """Whether the two can certainly not be true at once."""
+    return not _reachable(replace(first, kind="and", children=(first, second)), names, wanted=True)
+
+
+def only_value(tree: Node, subject: str) -> str | None:
+    """The one value that a path must have wherever the condition is true, in words; None where there may be several."""
+    search = _Search(tree, {}, wanted=True)
+    found = [one for one in search.answers.get(subject, ()) if search.from_world({subject: one})]
+    if len(found) != 1 or found[0] == _OTHER:
+        return None
+    kind, value = found[0]
+    return f"'{value}'" if kind == "string" else str(value).lower()
+
+
+def costly_names(rule: Rule, registry: Registry) -> tuple[str, ...]:
+    """The facts that the rule names and that cost a request for each event."""
+    return _costly(rule.names, registry)
+
+
+def narrowed(rule: Rule, registry: Registry) -> bool:
+    """Whether some events are spared that: the rest of the condition can be false before any such fact is read."""
+    if not isinstance(rule.when, Expression):
+        return False
+    return _reachable(rule.when.tree, {}, wanted=False, unknown=lambda part: bool(_costly(names_of(part), registry)))
+
+
+def _costly(names: frozenset[str], registry: Registry) -> tuple[str, ...]:
+    return tuple(sorted(one for one in names if one in registry.facts and registry.facts[one].per_event_request))
+
+
+def _reachable(
+    tree: Node, names: Mapping[str, Type], *, wanted: bool, unknown: Callable[[Node], bool] = lambda _part: False
+) -> bool:
+    return _Search(tree, names, wanted=wanted, unknown=unknown).from_world({})
+
+
+class _Search:
+    """One search for a world in which a condition is what is wanted. ``unknown``: parts that are never known."""
+
+    def __init__(
+        self,
+        tree: Node,
+        names: Mapping[str, Type],
+        *,
+        wanted: bool,
+        unknown: Callable[[Node], bool] = lambda _part: False,
+    ) -> None:
+        self._tree, self._wanted, self._unknown = tree, wanted, unknown
+        self._tries = 0
+        self._claims: dict[int, _Claim | bool | None] = {}
+        self.answers: dict[str, tuple[_Answer, ...]] = {}
+        self._note(tree)
+        claims = [claim for claim in self._claims.values() if isinstance(claim, _Claim)]
+        for subject in dict.fromkeys(claim.subject for claim in claims):
+            self.answers[subject] = _answers([one for one in claims if one.subject == subject], names)
+
+    def from_world(self, world: Mapping[str, _Answer]) -> bool:
+        """Whether the condition can be what is wanted, if what is known of the world is this."""
+        truth = self._truth(self._tree, world)
+        self._tries += 1
+        if truth is not None or self._tries > TRIES_MAX:
+            return truth is None or truth is self._wanted
+        subject = next((one for one in self.answers if one not in world), None)
+        if subject is None:
+            return False
+        return any(self.from_world({**world, subject: answer}) for answer in self.answers[subject])
+
+    def _note(self, node: Node) -> None:
+        if node.kind in ("and", "or", "not", "if"):
+            for child in node.children:
+                self._note(child)
+        else:
+            self._claims[id(node)] = None if self._unknown(node) else _claim(node)
+
+    def _truth(self, node: Node, world: Mapping[str, _Answer]) -> bool | None:
+        """Three-valued; None: it is not known of this world."""
+        if node.kind in ("and", "or"):
+            decides = node.kind == "or"
+            found = [self._truth(child, world) for child in node.children]
+            return decides if decides in found else None if None in found else not decides
+        if node.kind == "not":
+            truth = self._truth(node.children[0], world)
+            return None if truth is None else not truth
+        if node.kind == "if":
+            test, yes, no = (self._truth(child, world) for child in node.children)
+            return None if test is None else yes if test else no
+        claim = self._claims[id(node)]
+        if not isinstance(claim, _Claim):
+            return claim
+        return claim.truth(world[claim.subject]) if claim.subject in world else None
+
+
+def _answers(claims: list[_Claim], names: Mapping[str, Type]) -> tuple[_Answer, ...]:
+    """Everything that a value can be, as far as these parts can tell."""
+    subject = claims[0].subject
+    documented = _documented(subject, names)
+    if documented is not None:
+        return documented
+    if not any(claim.operator or claim.among != frozenset({_TRUE}) for claim in claims):
+        return _TRUE, _FALSE
+    named = [answer for claim in claims if not claim.operator for answer in claim.among]
+    bounds = [claim.bound for claim in claims if claim.operator]
+    bounds += [float(value) for kind, value in named if kind == "number"]  # type: ignore[arg-type] # a number it is
+    around = [("number", near) for one in bounds for near in (one, nextafter(one, -inf), nextafter(one, inf))]
+    if subject.startswith("call size "):
+        around = [one for one in around if one[1] >= 0] or [("number", 0.0)]
+    others = () if any(claim.operator for claim in claims) else (_OTHER,)
+    return tuple(dict.fromkeys((*named, *around, *others)))
+
+
+def _claim(node: Node) -> _Claim | bool | None:
+    """What a part claims; its truth where it is the same always."""
+    if node.kind == "literal":
+        return node.value if isinstance(node.value, bool) else None
+    if node.kind != "compare":
+        return _Claim(subject=_spelled(node))
+    left, right, operator = *node.children, node.text
+    if operator == "in":
+        if right.kind != "list" or any(one.kind != "literal" for one in right.children):
+            return _Claim(subject=_spelled(node))
+        return _Claim(subject=_spelled(left), among=frozenset(map(_answer, right.children)))  # type: ignore[arg-type]
+    first, second = _answer(left), _answer(right)
+    if first is not None and second is None:
+        left, second, operator = right, first, _MIRRORED[operator]
+        first = None
+    if second is None:
+        pair = f"{_spelled(left)} {'==' if operator == '!=' else operator} {_spelled(right)}"
+        return _Claim(subject=pair, outside=operator == "!=")
+    if operator in ("==", "!="):
+        claim = _Claim(subject=_spelled(left), among=frozenset({second}), outside=operator == "!=")
+    elif second[0] == "number" and isinstance(second[1], int | float):
+        claim = _Claim(subject=_spelled(left), operator=operator, bound=float(second[1]))
+    else:
+        return _Claim(subject=_spelled(node))
+    return claim if first is None else claim.truth(first)
+
+
+def _answer(node: Node) -> _Answer | None:
+    """What is written out: a literal, or as a number of seconds a duration or a time."""
+    if node.kind == "literal":
+        return "number" if node.literal in ("int", "double") else node.literal, node.value
+    if node.kind != "call" or node.method or len(node.children) != 1 or node.children[0].literal != "string":
+        return None
+    text = str(node.children[0].value)
+    if node.text == "duration":
+        return "number", duration_of(text).total_seconds()
+    moment = parse_time(text) if node.text == "timestamp" else None
+    return None if moment is None else ("number", moment.timestamp())
+
+
+def _spelled(node: Node) -> str:
+    """The same text for parts that mean the same, however they are spaced: ``event.x`` is ``event['x']``."""
+    path = path_of(node)
+    if path is not None:
+        return path.text
+    parts = ", ".join(_spelled(child) for child in node.children)
+    return f"{node.kind} {node.text} {'.' if node.method else ''}({parts})"
+
+
+def _documented(subject: str, names: Mapping[str, Type]) -> tuple[_Answer, ...] | None:
+    """All values that a field can have; None where the document does not say."""
+    name, *fields = subject.split(".")
+    found: Type | None = names.get(name)
+    for part in fields:
+        found = (found.fields or {}).get(part) if found is not None else None
+    if found is not None and found.kind == "bool":
+        return _TRUE, _FALSE
+    if found is None or found.open_set or found.nullable or not found.values:
+        return None
+    return tuple(("string", value) for value in found.values)

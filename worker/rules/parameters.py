@@ -8,9 +8,8 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 
-from worker.model.facts import FactKey, Json, Known, Observation, Scalar
+from worker.model.facts import FactKey, Json, Known, Observation, Scalar, parse_time
 from worker.model.rules import Rule
-from worker.rules.compiled import parse_time
 from worker.rules.registry import BUILT_IN, FROM_FACTS
 
 DATES: frozenset[str] = frozenset({"start_date", "end_date"})

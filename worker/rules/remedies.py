@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator, Mapping
 
 from worker.model.facts import EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS, Field
+from worker.rules.cel import Node, path_of
 from worker.rules.celtypes import NUMERIC, Type
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
 from worker.rules.nearest import meant, nearest
-from worker.rules.syntax import Node, path_of
 
 _OF_TIME = re.compile(r"day|hour|week|until|left|start|begin")
 _RECORDS: Mapping[str, Mapping[str, Field]] = {"event": EVENT_FIELDS, "partner": PARTNER_FIELDS, "setup": SETUP_FIELDS}
@@ -186,7 +186,10 @@ def pair(node: Node, types: tuple[Type, Type]) -> str:
 
 def usage(function: Function) -> str:
     """How a function is written."""
-    arguments = ["text" if wanted == frozenset({"string"}) else "value" for wanted in function.takes]
+    arguments = [
+        "text" if wanted == frozenset({"string"}) else "value"
+        for wanted in function.takes[: len(function.takes) - function.optional]
+    ]
     if function.plain:
         return f"{function.name}({', '.join(arguments)})"
     return f"{arguments[0]}.{function.name}({', '.join(arguments[1:])})"

@@ -18,14 +18,13 @@ from worker.model.rules import Rule, Surge, Watch
 from worker.model.writes import Mode
 from worker.rules.actions import read_do
 from worker.rules.celtypes import Type
-from worker.rules.conditions import CelCondition
 from worker.rules.cron import CronTimes, cron_error
-from worker.rules.expressions import Expressions
+from worker.rules.evaluate import Expression
+from worker.rules.expressions import Expressions, with_relative
 from worker.rules.fields import Form, present
 from worker.rules.nearest import instead, meant, nearest
 from worker.rules.parameters import DATES, day_of
 from worker.rules.registry import PARAMETERS, RULE_KEYS, WITHOUT_DEFAULT, Registry
-from worker.rules.relative import with_relative
 from worker.rules.yaml import Entries, Items, Scalar, Value
 
 RULES_MAX = 1_000
@@ -147,7 +146,7 @@ class RuleReader:
             self.ids.append(value)
         return found or ""
 
-    def _when(self, keys: Mapping[str, Value], expressions: Expressions) -> CelCondition | None:
+    def _when(self, keys: Mapping[str, Value], expressions: Expressions) -> Expression | None:
         value = keys.get("when")
         if value is None:
             return None

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from worker.model.actions import ACTIONS
-from worker.model.facts import EventId, Json
+from worker.model.facts import EventId, Json, parse_time
 from worker.model.rules import Computed, RuleSet
-from worker.rules.compiled import parse_time
-from worker.rules.conditions import CelCondition, ComputedValue
+from worker.rules.evaluate import Expression
 from worker.rules.fields import Form
 from worker.rules.nearest import instead, meant, nearest
 from worker.rules.registry import LOCAL, Registry
@@ -66,7 +65,7 @@ class Names:
         return documented, frozenset(self._words | self._fields.get(fact, set()))
 
     def _learn(self, source: object) -> None:
-        if isinstance(source, CelCondition | ComputedValue):
+        if isinstance(source, Expression):
             self._words.update(re.findall(r"\w+", source.source))
             for path in source.paths:
                 self._fields.setdefault(path.name, set()).update(path.fields[:1])

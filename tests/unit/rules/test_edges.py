@@ -9,8 +9,8 @@ from tests.builders import a_fact, an_observation
 from worker.model.errors import InputErrors
 from worker.model.facts import FactKey
 from worker.model.rules import Rule
-from worker.rules.conditions import condition
-from worker.rules.evaluate import keys_for
+from worker.rules.evaluate import expression
+from worker.rules.facts import keys_for
 from worker.rules.files import read_files
 from worker.rules.load import read_rules
 
@@ -23,7 +23,7 @@ def rule_of(when: str) -> Rule:
 
 
 def test_a_fact_of_the_config_has_its_own_name_for_a_key() -> None:
-    made = Rule(id=rule_of("event.status == 'a'").id, file="r.yaml", when=condition("ad_spend > 3.0"))
+    made = Rule(id=rule_of("event.status == 'a'").id, file="r.yaml", when=expression("ad_spend > 3.0"))
     assert keys_for(made, an_observation({}), NOW)["ad_spend"] == FactKey(name="ad_spend")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Unknown
 from worker.model.rules import Rule, Watch
-from worker.rules.evaluate import difference, keys_for, normalised, watch_key
+from worker.rules.facts import difference, keys_for, normalised, watch_key
 from worker.rules.load import read_rules
 from worker.rules.registry import CustomFact, with_custom
 

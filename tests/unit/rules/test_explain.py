@@ -6,7 +6,7 @@ import pytest
 
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Unknown
 from worker.model.rules import Scope, Truth
-from worker.rules.conditions import condition
+from worker.rules.evaluate import expression
 from worker.rules.explain import Explained, SeenValue, explained
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -66,7 +66,7 @@ def spelled(part: Explained) -> object:
     ],
 )
 def test_every_part_has_its_own_truth(source: str, facts: dict[str, Fact], expected: object, reason: str) -> None:
-    assert spelled(explained(condition(source), a_scope(facts=facts))) == expected, reason
+    assert spelled(explained(expression(source), a_scope(facts=facts))) == expected, reason
 
 
 @pytest.mark.parametrize(
@@ -122,11 +122,11 @@ def test_every_part_has_its_own_truth(source: str, facts: dict[str, Fact], expec
 def test_the_values_of_a_part_are_those_at_its_paths(
     source: str, scope: Scope, expected: tuple[SeenValue, ...], reason: str
 ) -> None:
-    assert explained(condition(source), scope).values == expected, reason
+    assert explained(expression(source), scope).values == expected, reason
 
 
 def test_a_part_says_where_it_stands_and_what_the_engine_said() -> None:
-    whole = explained(condition("true && event.status == 'x'"), a_scope(facts={"event": known({"status": "x"})}))
+    whole = explained(expression("true && event.status == 'x'"), a_scope(facts={"event": known({"status": "x"})}))
     second = whole.parts[1]
     assert (second.offset, second.truth, second.why) == (8, Truth.TRUE, "event.status is 'x'")
     assert (whole.kind, second.kind) == ("and", "leaf")

@@ -11,9 +11,9 @@ from worker.model.facts import EventId, FactKey, Known, Observation, PartnerId
 from worker.model.rules import Scope, Truth
 from worker.rules import files, load
 from worker.rules.cel import SOURCE_LENGTH_MAX, BadSyntax, parse
-from worker.rules.checks import check_condition
-from worker.rules.conditions import condition
+from worker.rules.check import check_condition
 from worker.rules.durations import duration_text, parse_duration
+from worker.rules.evaluate import expression
 from worker.rules.fields import Form
 from worker.rules.registry import BUILT_IN, CustomFact, with_custom
 from worker.rules.remedies import ONE_KIND
@@ -32,6 +32,7 @@ NAMES = {name: fact.type for name, fact in BUILT_IN.items()}
         ("(" * 200 + "a" + ")" * 200, "nested too deeply"),
         ("'a", "this text is not closed"),
         (r"'\d'", r"\d is no escape that CEL knows"),
+        ("!-event.capacity", "'-' is not expected here"),
         ("1u", "numbers without a sign are not known here"),
         ("b'a'", "bytes are not known here"),
         ("# x", "'#' is not expected here"),
@@ -72,7 +73,7 @@ def test_a_list_where_a_record_was_expected_is_named() -> None:
     scope = Scope(
         observation=Observation(partner=PartnerId("p"), event=EventId("e"), facts=facts), keys={"event": key}, now=now
     )
-    judgement = condition("event.benchmark.prediction == 1.0").judge(scope)
+    judgement = expression("event.benchmark.prediction == 1.0").judge(scope)
     assert judgement.truth is Truth.UNKNOWN
     assert judgement.why == "event.benchmark is a list of 1 and has no field 'prediction'"
 

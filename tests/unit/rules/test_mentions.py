@@ -8,7 +8,7 @@ import pytest
 from tests.looks import a_rule
 from worker.model.facts import Known, Unknown
 from worker.model.rules import Judgement, Scope, Truth, Watch
-from worker.rules.mentions import Fields, decides, looked_at, narrowed, worth_keeping
+from worker.rules.facts import Fields, decides, looked_at, narrowed, worth_keeping
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ from worker.engine.factreads import wanted_keys
 from worker.model.errors import InputErrors
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Scalar
 from worker.model.rules import Rule
-from worker.rules.evaluate import keys_for
+from worker.rules.facts import keys_for
 from worker.rules.load import read_rules
 from worker.rules.parameters import day_of
 

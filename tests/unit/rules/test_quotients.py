@@ -6,9 +6,9 @@ from tests.unit.rules.test_conditions import NOW
 from worker.model.facts import EventId, FactKey, Json, Known, Observation, PartnerId
 from worker.model.rules import Scope, Truth
 from worker.rules.cel import parse
-from worker.rules.conditions import condition, leaves, parts
+from worker.rules.check import by_zero, text_of
+from worker.rules.evaluate import expression, leaves
 from worker.rules.load import read_rules
-from worker.rules.quotients import by_zero, text_of
 
 ZERO: dict[str, Json] = {"a": 1.0, "b": 0.0, "l": [2.0, 0.0], "m": {"x": 0.0}, "tiny": 1e-320, "n": 6.0}
 
@@ -46,7 +46,7 @@ def scope() -> Scope:
     ],
 )
 def test_a_quotient_that_is_not_finite_is_unknown(source: str) -> None:
-    judgement = condition(source).judge(scope())
+    judgement = expression(source).judge(scope())
     assert judgement.truth is Truth.UNKNOWN
     assert "divided by 0" in judgement.why
 
@@ -68,16 +68,16 @@ def test_a_quotient_that_is_not_finite_is_unknown(source: str) -> None:
     ],
 )
 def test_every_other_quotient_is_as_ever(source: str, truth: Truth) -> None:
-    assert condition(source).truth(scope()) is truth
+    assert expression(source).truth(scope()) is truth
 
 
 def test_the_part_with_the_quotient_is_unknown_by_itself_as_explain_shows_it() -> None:
-    whole = parts(condition("f.a == 1.0 && f.a / f.b > 4.0"))
-    assert [one.condition.truth(scope()) for one in leaves(whole)] == [Truth.TRUE, Truth.UNKNOWN]
+    whole = expression("f.a == 1.0 && f.a / f.b > 4.0")
+    assert [one.truth(scope()) for one in leaves(whole)] == [Truth.TRUE, Truth.UNKNOWN]
 
 
 def test_a_field_that_is_missing_is_still_said_to_be() -> None:
-    assert condition("f.m.y / 2.0 > 1.0").judge(scope()).why == "f.m has no field 'y'"
+    assert expression("f.m.y / 2.0 > 1.0").judge(scope()).why == "f.m has no field 'y'"
 
 
 @pytest.mark.parametrize(

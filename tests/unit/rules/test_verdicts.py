@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Unknown
 from worker.model.rules import Rule, Scope, Truth
-from worker.rules.conditions import CelCondition, condition
-from worker.rules.evaluate import keys_for
-from worker.rules.verdicts import Verdict, Verdicts, covers
+from worker.rules.evaluate import Expression, Verdict, Verdicts, covers, expression
+from worker.rules.facts import keys_for
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 QUESTIONS = (
@@ -42,7 +41,7 @@ QUESTIONS = (
     "setup.state == 'DRAFT'",
     "setup.state == event.status",
     "event.flag == true",
-    "type(event.status) == string",
+    "string(event.share) == '0.5'",
     "true",
 )
 VALUES = st.one_of(
@@ -66,7 +65,7 @@ TEXTS = st.recursive(
 
 
 def rules_of(*texts: str) -> list[Rule]:
-    return [Rule(id=f"r{index}", file="r.yaml", when=condition(text)) for index, text in enumerate(texts)]  # type: ignore[arg-type]
+    return [Rule(id=f"r{index}", file="r.yaml", when=expression(text)) for index, text in enumerate(texts)]  # type: ignore[arg-type]
 
 
 def seen(event: Json | Unknown, **others: Json | Unknown) -> Observation:
@@ -80,7 +79,7 @@ def seen(event: Json | Unknown, **others: Json | Unknown) -> Observation:
 def one_by_one(rules: list[Rule], observation: Observation) -> Verdict:
     true = unknown = 0
     for index, rule in enumerate(rules):
-        assert isinstance(rule.when, CelCondition)
+        assert isinstance(rule.when, Expression)
         scope = Scope(observation=observation, keys=keys_for(rule, observation, NOW), now=NOW)
         truth = rule.when.truth(scope)
         true |= (truth is Truth.TRUE) << index

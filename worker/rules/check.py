@@ -5,20 +5,19 @@ and the right name. Only what the API document says is used: what it leaves open
 a value outside a documented set is a warning, because the document can be older than the service.
 """
 
-from collections.abc import Callable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from worker.model.findings import Code
+from worker.rules import remedies
+from worker.rules.cel import Node, path_of, walk
 from worker.rules.celtypes import (
     ANY,
     BOOL,
     DOUBLE,
-    INT,
-    NULL,
     NUMERIC,
-    STRING,
-    TYPE,
     WORDS,
     Kind,
     Type,
@@ -26,33 +25,25 @@ from worker.rules.celtypes import (
     ordered,
 )
 from worker.rules.durations import duration_meant
-from worker.rules.functions import ARITHMETIC, EPOCH, FUNCTIONS, CannotEvaluate, Function, Run, TooCostly, Value
-from worker.rules.remedies import (
-    compared,
-    macro_usage,
-    other_value,
-    pair,
-    presence,
-    remedy,
-    remedy_in,
-    remedy_of,
-    spelled,
-    unknown_field,
-    unknown_function,
-    unknown_name,
-    usage,
+from worker.rules.evaluate import COMPARISONS, item_steps
+from worker.rules.functions import (
+    ARITHMETIC,
+    EPOCH,
+    FUNCTIONS,
+    KIND_OF,
+    STEPS_MAX,
+    CannotEvaluate,
+    Function,
+    Run,
+    TooCostly,
+    Value,
 )
-from worker.rules.syntax import Node, NodeKind, path_of
 
+_FIELDS = frozenset({"ident", "select", "index"})
+_NOTHING: frozenset[str] = frozenset()
+SHORT, LONG = 100, 1_000
+"""How long lists may be: a condition that cannot be evaluated over short ones is refused, over long ones warned of."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
-_LITERAL_TYPES: Mapping[str, Type] = {
-    "int": INT,
-    "double": DOUBLE,
-    "string": STRING,
-    "bool": BOOL,
-    "null": NULL,
-    "type": TYPE,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +62,34 @@ def check_condition(tree: Node, names: Mapping[str, Type], *, boolean: bool = Tr
     check = _Check(names)
     result = check.type_of(tree, {})
     if boolean and result.kind not in ("bool", "any"):
-        check.find(tree.start, f"a condition is true or false, and this is {result.words}", compared(tree, result))
+        check.find(
+            tree.start, f"a condition is true or false, and this is {result.words}", remedies.compared(tree, result)
+        )
+    check.price(tree)
     return tuple(sorted(check.findings, key=lambda finding: finding.offset))
+
+
+def steps(node: Node, items: int) -> int:
+    """What an evaluation takes of its steps at the most, where lists of the service have so many items."""
+    if node.kind != "macro":
+        taken = sum(steps(child, items) for child in node.children)
+        looks_through = node.text == "in" and node.children[1].kind != "list"
+        return taken + (_length(node.children[1], items) if looks_through else 0)
+    target, _, *bodies = node.children
+    each = item_steps(bodies) + sum(steps(body, items) for body in bodies)
+    return steps(target, items) + _length(target, items) * each
+
+
+def _length(node: Node, items: int) -> int:
+    """How long a list is at the most."""
+    if node.kind == "list":
+        return len(node.children)
+    if node.kind == "macro":
+        return _length(node.children[0], items)
+    if node.kind in ("arithmetic", "if"):
+        lengths = [_length(child, items) for child in node.children[-2:]]
+        return sum(lengths) if node.kind == "arithmetic" else max(lengths)
+    return items
 
 
 class _Check:
@@ -81,7 +98,7 @@ class _Check:
     def __init__(self, names: Mapping[str, Type]) -> None:
         self._names = names
         self.findings: list[Finding] = []
-        self._by_kind: Mapping[NodeKind, Callable[[Node, Mapping[str, Type]], Type]] = {
+        self._by_kind: Mapping[str, Callable[[Node, Mapping[str, Type]], Type]] = {
             "literal": self._literal,
             "ident": self._name,
             "select": self._select,
@@ -104,12 +121,24 @@ class _Check:
         severity: Literal["error", "warning"] = "warning" if code == "set" else "error"
         self.findings.append(Finding(offset=offset, message=message, hint=hint, severity=severity, code=code))
 
+    def price(self, tree: Node) -> None:
+        """Notes a condition that is unknown where lists are not even long, or where they are."""
+        if steps(tree, LONG) <= STEPS_MAX:
+            return
+        longest = bisect_right(range(1, LONG), STEPS_MAX, key=lambda items: steps(tree, items))
+        innermost = max((node for node in walk(tree) if node.kind == "macro"), key=lambda node: node.at)
+        severity: Literal["error", "warning"] = "error" if longest < SHORT else "warning"
+        message = f"for lists of more than {longest} items this takes too many steps, and is unknown"
+        hint = "go over fewer lists within lists, or over what filter(…) leaves of them; or split the rule"
+        finding = Finding(offset=innermost.at, message=message, hint=hint, severity=severity, code="steps")
+        self.findings.append(finding)
+
     def type_of(self, node: Node, bound: Mapping[str, Type]) -> Type:
         """The type of a part, after everything wrong in it was noted."""
         return self._by_kind[node.kind](node, bound)
 
     def _literal(self, node: Node, _bound: Mapping[str, Type]) -> Type:
-        return _LITERAL_TYPES[node.literal]
+        return Type(kind=KIND_OF[node.value.__class__])
 
     def _record(self, node: Node, bound: Mapping[str, Type]) -> Type:
         for index, child in enumerate(node.children):
@@ -123,13 +152,13 @@ class _Check:
         known = bound.get(node.text) or self._names.get(node.text)
         if known is not None:
             return known
-        message, hint = unknown_name(node.text, {**self._names, **bound})
+        message, hint = remedies.unknown_name(node.text, {**self._names, **bound})
         self.find(node.at, message, hint, code="fact")
         return ANY
 
     def _select(self, node: Node, bound: Mapping[str, Type]) -> Type:
         target = self.type_of(node.children[0], bound)
-        base = spelled(node.children[0])
+        base = remedies.spelled(node.children[0])
         if target.kind == "any" or (target.kind == "object" and target.fields is None):
             return ANY
         if target.kind != "object" or target.fields is None:
@@ -139,7 +168,7 @@ class _Check:
             return ANY
         if node.text in target.fields:
             return target.fields[node.text]
-        message, hint = unknown_field(base, node.text, target.fields)
+        message, hint = remedies.unknown_field(base, node.text, target.fields)
         self.find(node.at, message, hint, code="field")
         return ANY
 
@@ -153,7 +182,9 @@ class _Check:
             return (target.fields or {}).get(str(index.value), ANY)
         if target.kind != "any":
             hint = "a list has places, [0]; a record has fields, ['name']"
-            self.find(index.start, f"{spelled(node.children[0])} is {target.words} and has no [{by.words}]", hint)
+            self.find(
+                index.start, f"{remedies.spelled(node.children[0])} is {target.words} and has no [{by.words}]", hint
+            )
         return ANY
 
     def _list(self, node: Node, bound: Mapping[str, Type]) -> Type:
@@ -168,7 +199,7 @@ class _Check:
             found = self.type_of(child, bound)
             if found.kind not in ("bool", "any"):
                 message = f"{symbol} takes true or false, and this is {found.words}"
-                self.find(child.start, message, compared(child, found))
+                self.find(child.start, message, remedies.compared(child, found))
         return BOOL
 
     def _negate(self, node: Node, bound: Mapping[str, Type]) -> Type:
@@ -181,7 +212,7 @@ class _Check:
         condition, yes, no = (self.type_of(child, bound) for child in node.children)
         if condition.kind not in ("bool", "any"):
             message = f"'?' takes true or false, and this is {condition.words}"
-            self.find(node.children[0].start, message, compared(node.children[0], condition))
+            self.find(node.children[0].start, message, remedies.compared(node.children[0], condition))
         return replace(yes, values=()) if yes.kind == no.kind else ANY
 
     def _compare(self, node: Node, bound: Mapping[str, Type]) -> Type:
@@ -192,15 +223,15 @@ class _Check:
         elif node.text in ("==", "!="):
             self._equal(node, *types)
         elif not ordered(*types):
-            self.find(node.at, f"{pair(node, types)} have no order", remedy_of(node, types))
+            self.find(node.at, f"{remedies.pair(node, types)} have no order", remedies.remedy_of(node, types))
         return BOOL
 
     def _equal(self, node: Node, left: Type, right: Type) -> None:
         if not comparable(left, right):
-            hint = remedy_of(node, (left, right))
+            hint = remedies.remedy_of(node, (left, right))
             if "null" in (left.kind, right.kind):
                 hint = "the API document allows no null here; where one comes, the field is unknown"
-            self.find(node.at, f"{pair(node, (left, right))} can never be equal", hint)
+            self.find(node.at, f"{remedies.pair(node, (left, right))} can never be equal", hint)
             return
         self._among(node.children[0], left, node.children[1])
         self._among(node.children[1], right, node.children[0])
@@ -213,11 +244,11 @@ class _Check:
                     self._among(item, left, value)
             if right.items is not None and not comparable(left, right.items):
                 message = f"{left.words} is never in a list of {right.items.words}"
-                self.find(node.at, message, remedy_in(left, right.items))
+                self.find(node.at, message, remedies.remedy_in(left, right.items))
         elif right.kind == "object":
             path = path_of(listed)
             if item.literal == "string" and right.fields is not None and str(item.value) in right.fields and path:
-                message, hint = presence(f"{path.text}.{item.value}")
+                message, hint = remedies.presence(f"{path.text}.{item.value}")
                 self.find(item.start, message, hint, code="presence")
         elif right.kind != "any":
             hint = "for texts: text.contains('part')" if right.kind == "string" else "write a list: x in ['a', 'b']"
@@ -226,7 +257,7 @@ class _Check:
     def _among(self, node: Node, known: Type, value: Node) -> None:
         """A literal that a field with a documented set of values is compared with."""
         if known.values and value.literal == "string" and value.value not in known.values:
-            said = other_value(spelled(node), known, str(value.value))
+            said = remedies.other_value(remedies.spelled(node), known, str(value.value))
             if said is not None:
                 self.find(value.start, *said, code="set")
 
@@ -234,7 +265,7 @@ class _Check:
         left, right = (self.type_of(child, bound) for child in node.children)
         divisor = node.children[1]
         if node.text in ("/", "%") and divisor.literal in ("int", "double") and not divisor.value:
-            self.find(divisor.start, "what is divided by 0 is unknown", "divide by another number", code="zero")
+            self.find(divisor.start, "what is divided by 0 is unknown", "divide by another number", code="value")
         if "any" in (left.kind, right.kind):
             self._any_with_integer(node, left, right)
             return ANY
@@ -247,8 +278,8 @@ class _Check:
         if node.text == "%" and left.kind == right.kind == "double":
             self.find(node.at, "'%' takes whole numbers only", "write int(…) around both sides")
         else:
-            told = f"{pair(node, (left, right))} cannot be combined by '{node.text}'"
-            self.find(node.at, told, remedy((left, right)))
+            told = f"{remedies.pair(node, (left, right))} cannot be combined by '{node.text}'"
+            self.find(node.at, told, remedies.remedy((left, right)))
         return ANY
 
     def _any_with_integer(self, node: Node, left: Type, right: Type) -> None:
@@ -263,7 +294,7 @@ class _Check:
         written = (
             f"{whole.text}.0"
             if whole.literal == "int"
-            else f"double({spelled(whole)})"
+            else f"double({remedies.spelled(whole)})"
             if path_of(whole)
             else "double(…) around it"
         )
@@ -282,12 +313,12 @@ class _Check:
         types = tuple(self.type_of(child, bound) for child in node.children)
         function = FUNCTIONS.get(node.text)
         if function is None:
-            message, hint = unknown_function(node.text)
+            message, hint = remedies.unknown_function(node.text)
             self.find(node.at, message, hint, code="function")
             return ANY
         callable_so = function.method if node.method else function.plain
         if not callable_so or not function.takes_so_many(len(types)):
-            self.find(node.at, f"'{node.text}' is not called so", f"write {usage(function)}", code="function")
+            self.find(node.at, f"'{node.text}' is not called so", f"write {remedies.usage(function)}", code="function")
             return function.gives
         before = len(self.findings)
         for child, found, wanted in zip(node.children, types, function.takes, strict=False):
@@ -318,34 +349,87 @@ class _Check:
             function.call(Run({}), values)
         except (CannotEvaluate, TooCostly) as error:
             said, _, told = str(error).partition("; ")
-            self.find(place.start, said, hint or told or f"write {usage(function)}", code="value")
+            self.find(place.start, said, hint or told or f"write {remedies.usage(function)}", code="value")
 
     def _has(self, node: Node, bound: Mapping[str, Type]) -> Type:
-        for child in node.children:
-            path = path_of(child)
-            before = len(self.findings)
-            target = self.type_of(child.children[0], bound) if child.children else ANY
-            known = target.fields is not None and child.text in target.fields
-            if known and path is not None and len(self.findings) == before:
-                message, hint = presence(path.text)
-                self.find(node.at, message, hint, code="presence")
+        field = node.children[0]
+        before = len(self.findings)
+        target = self.type_of(field.children[0], bound)
+        path = path_of(field)
+        if path is not None and field.text in (target.fields or {}) and len(self.findings) == before:
+            message, hint = remedies.presence(path.text)
+            self.find(node.at, message, hint, code="presence")
         return BOOL
 
     def _macro(self, node: Node, bound: Mapping[str, Type]) -> Type:
         target, variable, *bodies = node.children
         over = self.type_of(target, bound)
         if over.kind not in ("list", "any", "object"):
-            message = f"'{node.text}' goes over a list, and {spelled(target)} is {over.words}"
-            self.find(node.at, message, macro_usage(node.text))
+            message = f"'{node.text}' goes over a list, and {remedies.spelled(target)} is {over.words}"
+            self.find(node.at, message, remedies.macro_usage(node.text))
         item = over.items if over.kind == "list" and over.items is not None else ANY
         inner = {**bound, variable.text: item}
         results = [self.type_of(body, inner) for body in bodies]
-        wrong = len(bodies) > (2 if node.text == "map" else 1)
-        if wrong:
-            self.find(node.at, f"'{node.text}' takes a name and a condition", macro_usage(node.text), code="function")
-        if node.text != "map" and not wrong and results[0].kind not in ("bool", "any"):
+        if node.text != "map" and results[0].kind not in ("bool", "any"):
             message = f"'{node.text}' takes a condition, and this is {results[0].words}"
-            self.find(bodies[0].start, message, compared(bodies[0], results[0]))
+            self.find(bodies[0].start, message, remedies.compared(bodies[0], results[0]))
         if node.text == "filter":
             return over
         return Type(kind="list", items=replace(results[-1], values=())) if node.text == "map" else BOOL
+
+
+# --- divisions by what may be 0: unknown, which nobody sees until the field is 0 for the first time ---
+
+
+def by_zero(source: str, node: Node, safe: frozenset[str] = _NOTHING) -> Iterator[Node]:
+    """The divisors of a text that may be 0: fields and sizes of which nothing around them says that they are not.
+    ``safe``: the texts of those that are known not to be."""
+    if node.kind in ("and", "or"):
+        for child in node.children:
+            others = [one for one in node.children if one is not child]
+            beside = (nonzero(source, one, where=node.kind == "and") for one in others)
+            yield from by_zero(source, child, safe.union(*beside))
+    elif node.kind == "if":
+        test, yes, no = node.children
+        yield from by_zero(source, test, safe)
+        yield from by_zero(source, yes, safe | nonzero(source, test, where=True))
+        yield from by_zero(source, no, safe | nonzero(source, test, where=False))
+    else:
+        divisor = bare(node.children[1]) if node.kind == "arithmetic" and node.text == "/" else None
+        if divisor is not None and _may_be(divisor) and text_of(source, divisor) not in safe:
+            yield divisor
+        for child in node.children:
+            yield from by_zero(source, child, safe)
+
+
+def nonzero(source: str, node: Node, *, where: bool = True) -> frozenset[str]:
+    """The texts of what cannot be 0 where a condition is true, or where it is false."""
+    if node.kind == "not":
+        return nonzero(source, node.children[0], where=not where)
+    if node.kind == ("and" if where else "or"):
+        return _NOTHING.union(*(nonzero(source, child, where=where) for child in node.children))
+    if node.kind != "compare" or node.text not in COMPARISONS:
+        return _NOTHING
+    left, right = node.children
+    at_zero, found = COMPARISONS[node.text], set[str]()
+    if isinstance(left.value, int | float) and at_zero(left.value, 0) is not where:
+        found.add(text_of(source, bare(right)))
+    if isinstance(right.value, int | float) and at_zero(0, right.value) is not where:
+        found.add(text_of(source, bare(left)))
+    return frozenset(found)
+
+
+def bare(node: Node) -> Node:
+    """A number without what makes another kind of number of it."""
+    while node.kind == "call" and node.text in ("double", "int") and not node.method:
+        node = node.children[0]
+    return node
+
+
+def text_of(source: str, node: Node) -> str:
+    """A part as it is written."""
+    return source[node.start : node.end]
+
+
+def _may_be(divisor: Node) -> bool:
+    return divisor.kind in _FIELDS or (divisor.kind == "call" and divisor.text == "size")

@@ -1,0 +1,283 @@
+"""The facts that rules name: under which parameters, which of their fields, what stands there, how changes are told.
+
+Parameters of facts come from ``with``, else from other facts. Everything is a function of its arguments; a value that
+cannot be had is absent, never a default.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from worker.model.facts import Fact, FactKey, Json, Known, Observation, Unknown
+from worker.model.rules import Computed, Condition, Rule, Scope, Watch
+from worker.rules.cel import Path
+from worker.rules.parameters import resolved
+from worker.rules.registry import BUILT_IN, LOCAL
+
+SHOWN_LENGTH_MAX = 60
+BY_DEFAULT: Mapping[str, tuple[str, ...]] = {"suggested_tcs": ("tc", "tc_run_id"), "clusters": ("tc",)}
+"""What tells the items of these lists apart. An empty one is "not computed yet": no value."""
+
+
+def keys_for(rule: Rule, observation: Observation, now: datetime) -> Mapping[str, FactKey]:
+    """The key of every fact that the rule names, under its parameters, and of all facts without parameters.
+
+    A fact whose parameters cannot be resolved yet is absent. For rules that name none with parameters it is the same
+    mapping each time, so that their conditions can share one context.
+    """
+    plain, taking = _split(rule.names)
+    if not taking:
+        return plain
+    found = dict(plain)
+    for name in taking:
+        parameters = resolved(rule, BUILT_IN[name].takes, observation, now)
+        if parameters is not None:
+            found[name] = FactKey(name=name, params=parameters)
+    return found
+
+
+def watch_key(key: FactKey, watch: Watch) -> str:
+    """The key of a baseline: the fact, its resolved parameters, and what is compared."""
+    return key.text + (f"#by={','.join(watch.by)}" if watch.by else "")
+
+
+def normalised(fact: Known, watch: Watch) -> Json:
+    """The watched value in the form in which it is compared and remembered; None where there is no value to compare.
+
+    Lists of records become sets of the compared fields in a fixed order; a record without ``by`` that lacks documented
+    fields, and fields asked for that are not there, are no value.
+    """
+    value = fact.value
+    by = watch.by or BY_DEFAULT.get(watch.fact, ())
+    if watch.fact == "clusters" and isinstance(value, dict):
+        value = value.get("clusters")
+    if watch.fact in BY_DEFAULT and not value:
+        return None
+    if isinstance(value, list):
+        return _compared_list(value, by) if by else value
+    if isinstance(value, dict):
+        if not by:
+            return None if fact.gaps else value
+        return _narrowed(value, by)
+    return value
+
+
+def difference(old: list[Json], new: list[Json]) -> tuple[list[Json], list[Json]]:
+    """What a watched list has gained and lost, in the order of the lists."""
+    before, after = {_canonical(item) for item in old}, {_canonical(item) for item in new}
+    added = [item for item in new if _canonical(item) not in before]
+    return added, [item for item in old if _canonical(item) not in after]
+
+
+def _compared_list(items: list[Json], by: tuple[str, ...]) -> Json:
+    found: dict[str, Json] = {}
+    for item in items:
+        narrowed = _narrowed(item, by) if isinstance(item, dict) else None
+        if narrowed is None:
+            return None
+        found[_canonical(narrowed)] = narrowed
+    return [found[text] for text in sorted(found)]
+
+
+def _narrowed(value: Mapping[str, Json], by: tuple[str, ...]) -> dict[str, Json] | None:
+    if any(name not in value for name in by):
+        return None
+    return {name: _run_number(value[name]) if name == "tc_run_id" else value[name] for name in by}
+
+
+def _run_number(value: Json) -> Json:
+    """Lists of suggestions carry the run as text: "12" against 12 is no change."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _canonical(value: Json) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+@lru_cache(maxsize=1024)
+def _split(names: frozenset[str]) -> tuple[Mapping[str, FactKey], tuple[str, ...]]:
+    """Keys of everything without parameters, and the names that take some. Names that are no built-in are custom."""
+    custom = [name for name in sorted(names) if name not in BUILT_IN]
+    if custom:
+        own = {name: FactKey(name=name) for name in custom}
+        return {**_PLAIN, **own}, _taking(names)
+    return _PLAIN, _taking(names)
+
+
+def _taking(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(name for name in names if name in BUILT_IN and BUILT_IN[name].takes))
+
+
+_PLAIN: Mapping[str, FactKey] = {
+    name: FactKey(name=name) for name, fact in BUILT_IN.items() if not fact.takes and fact.level != "local"
+}
+
+
+# --- what stands under a name ---
+
+
+def values_of(scope: Scope, names: Iterable[str]) -> dict[str, Any]:
+    """What these names stand for. Unknown facts are left out: a part that takes hold of one has no value."""
+    values: dict[str, Any] = {"now": scope.now}
+    for name in names:
+        if name in scope.extra:
+            values[name] = scope.extra[name]
+        elif (key := scope.keys.get(name)) is not None:
+            fact = scope.observation.facts.get(key)
+            if isinstance(fact, Known):
+                values[name] = fact.value
+    return values
+
+
+def gaps(names: Iterable[str], scope: Scope) -> Iterator[str]:
+    """Fields missing in the items of a list: no path leads there, but they may be what an error is about."""
+    for name in sorted(names):
+        fact = scope.fact(name)
+        if isinstance(fact, Known):
+            yield from (f"{place} is unknown: {why}" for place, why in sorted(fact.gaps.items()))
+
+
+def missing_words(path: Path, scope: Scope) -> str | None:
+    """Why a path has no value, in words; None where it has one."""
+    if path.name == "now":
+        return None
+    if path.name in LOCAL:
+        return None if path.name in scope.extra else f"{path.name} is unknown: no watched value has changed"
+    key = scope.keys.get(path.name)
+    if key is None:
+        return f"{path.name} is unknown: its parameters are not known yet"
+    fact = scope.observation.get(key)
+    if isinstance(fact, Unknown):
+        return f"{path.name} is unknown: {fact.why}"
+    return _missing_field(path, fact)
+
+
+def _missing_field(path: Path, fact: Known) -> str | None:
+    value: Json = fact.value
+    spelled = path.name
+    for depth, name in enumerate(path.fields):
+        if depth == 0 and name in fact.gaps:
+            return f"{path.name}.{name} is unknown: {fact.gaps[name]}"
+        if not isinstance(value, dict):
+            return f"{spelled} is {short(value)} and has no field '{name}'"
+        if name not in value:
+            return f"{spelled} has no field '{name}'"
+        value = value[name]
+        spelled += f".{name}"
+    return None
+
+
+def shown(path: Path, scope: Scope) -> str:
+    """What stands at a path, in words."""
+    missing = missing_words(path, scope)
+    if missing is not None:
+        return missing
+    if path.name == "now":
+        return f"now is {scope.now:%Y-%m-%dT%H:%M:%SZ}"
+    value: object = scope.extra.get(path.name) if path.name in LOCAL else _known(path, scope)
+    for name in path.fields:
+        value = value[name] if isinstance(value, dict) and name in value else None
+    if isinstance(value, list):
+        return f"{path.text} has {len(value)} {'item' if len(value) == 1 else 'items'}"
+    return f"{path.text} is {short(value)}"
+
+
+def _known(path: Path, scope: Scope) -> object:
+    fact = scope.fact(path.name)
+    return fact.value if isinstance(fact, Known) else None
+
+
+def short(value: object) -> str:
+    """A value in few words."""
+    if isinstance(value, str):
+        text = f"'{value}'"
+    elif isinstance(value, bool | float | int) or value is None:
+        text = json.dumps(value)
+    elif isinstance(value, dict):
+        text = f"a record of {len(value)} fields"
+    elif isinstance(value, list):
+        text = f"a list of {len(value)}"
+    else:
+        text = str(value)
+    return text if len(text) <= SHOWN_LENGTH_MAX else text[: SHOWN_LENGTH_MAX - 1] + "…"
+
+
+# --- which fields are named ---
+
+Fields = frozenset[str] | None
+"""Fields of a record; None for all of it."""
+
+
+def decides(rule: Rule) -> Mapping[str, Fields]:
+    """What the rule's condition and its ``on_change`` look at, by the fact's name."""
+    found: dict[str, Fields] = {}
+    if rule.when is not None:
+        _add(found, _paths(rule.when))
+    for watch in rule.on_change:
+        by = frozenset(watch.by) if watch.by and _is_record(watch.fact) else None
+        found[watch.fact] = _joined(found.get(watch.fact, frozenset()), by)
+    return found
+
+
+def looked_at(rules: Iterable[Rule]) -> Mapping[str, Fields]:
+    """What any of the rules names, in computed values too."""
+    found: dict[str, Fields] = {}
+    for rule in rules:
+        for name, fields in decides(rule).items():
+            found[name] = _joined(found.get(name, frozenset()), fields)
+        for step in rule.do:
+            for value in step.params.values():
+                if isinstance(value, Computed):
+                    _add(found, _paths(value))
+    return found
+
+
+def worth_keeping(rules: Iterable[Rule]) -> Mapping[str, Fields]:
+    """Of every record what rules may be written about: its documented fields, and those that a rule names."""
+    named = looked_at(rules)
+    found: dict[str, Fields] = {}
+    for name, fact in BUILT_IN.items():
+        if fact.type.kind == "object" and fact.type.fields is not None and name not in LOCAL:
+            found[name] = _joined(frozenset(fact.type.fields), named.get(name, frozenset()))
+    return found
+
+
+def narrowed(fact: Fact, fields: Fields) -> Fact:
+    """The fact with these fields only. What is no record, what is unknown, and what has no others stays as it is."""
+    if fields is None or not isinstance(fact, Known) or not isinstance(fact.value, dict):
+        return fact
+    if fields.issuperset(fact.value) and fields.issuperset(fact.gaps):
+        return fact
+    whole = fact.value
+    value: dict[str, Json] = {name: whole[name] for name in _in_order(fields) if name in whole}
+    gaps = {name: why for name, why in fact.gaps.items() if name in fields} if fact.gaps else fact.gaps
+    return Known(value=value, read_at=fact.read_at, gaps=gaps)
+
+
+@lru_cache(maxsize=256)
+def _in_order(fields: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted(fields))
+
+
+def _paths(text: Condition | Computed) -> Iterable[Path]:
+    paths: Iterable[Path] | None = getattr(text, "paths", None)
+    return [Path(name=name, fields=()) for name in text.names] if paths is None else paths
+
+
+def _add(found: dict[str, Fields], paths: Iterable[Path]) -> None:
+    for path in paths:
+        if path.name not in LOCAL:
+            own = frozenset({path.fields[0]}) if path.fields and _is_record(path.name) else None
+            found[path.name] = _joined(found.get(path.name, frozenset()), own)
+
+
+def _joined(one: Fields, other: Fields) -> Fields:
+    return None if one is None or other is None else one | other
+
+
+def _is_record(name: str) -> bool:
+    return name in BUILT_IN and BUILT_IN[name].type.kind == "object"
