@@ -19,9 +19,9 @@ from worker.engine.looks import (
     Glimpse,
     Look,
     Settings,
-    frozen,
     products_off,
     quiet,
+    rested,
     shut,
     silence_before,
     to_note,
@@ -85,7 +85,6 @@ def _begun(rules: RuleSet, look: Look, settings: Settings) -> "_Pass":
     active = [rule for rule in rules.rules if rule.looks_at(look.partner)]
     off = shut(active, _products_off(look))
     run = _Pass(look=look, settings=settings, rules=[rule for rule in active if rule.id not in off])
-    run.freeze()
     for event in look.observations:
         run.unknown(event, [rule for rule in active if rule.id in off], off)
     return run
@@ -116,13 +115,6 @@ class _Pass:
         self._missed: dict[tuple[RuleId, datetime], list[EventId]] = {}
         self._ended: dict[WriteId, Move] = {}
         self._together: AbstractSet[EventId] = frozenset()
-
-    def freeze(self) -> None:
-        """Marks the memory of rules that do not look now."""
-        active = {rule.id for rule in self._rules}
-        for key, memory in self._look.memories.items():
-            if key[1] not in active and frozen(memory) != memory:
-                self._memories[key] = self._stored[key] = frozen(memory)
 
     def unknown(self, event: EventId, rules: Iterable[Rule], off: Mapping[RuleId, str]) -> None:
         """Says of rules whose product is off that nothing can be said."""
@@ -191,12 +183,14 @@ class _Pass:
     def _remember_new(self, glimpse: Glimpse, memory: RuleMemory) -> None:
         """The same of a pair of which nothing is stored: it goes on so while it is quiet. After a silence, one that
         cannot be told yet has to know of the silence later."""
-        key, before = (memory.event, memory.rule), glimpse.memory
+        key = (memory.event, memory.rule)
         if glimpse.after is not None and memory.looked_at != glimpse.now:
             self._memories[key] = self._stored[key] = replace(memory, looked_at=None, forced=glimpse.after)
         elif memory.looked_at is not None:
             self._memories[key] = memory
-            if glimpse.rule.at is not None or replace(memory, looked_at=before.looked_at) != before:
+            if glimpse.rule.at is not None or memory != replace(
+                glimpse.memory, looked_at=memory.looked_at, forced=None
+            ):
                 self._stored[key] = memory
 
     def _decision(self, planner: Planner) -> Decision:
@@ -272,6 +266,7 @@ class _Pass:
         look = self._look
         first = EPISODE_JUMP if look.memory.restored_at is not None else 0
         known = look.memories.get((event, rule.id)) or quiet(look, event, rule, first)
+        known = known and rested(look.memory, known)
         memory = known or RuleMemory(partner=look.partner, event=event, rule=rule.id, episode=first)
         own = tuple(write for write in writes if write.key.rule == rule.id)
         running = [write for write in own if write.key.episode == memory.episode] if memory.open else []

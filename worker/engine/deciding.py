@@ -13,7 +13,7 @@ from datetime import datetime
 from worker.engine.decide import Decision, decide, decide_apart
 from worker.engine.due import Glanced, Screen, horizon, next_due
 from worker.engine.edits import Edited, asked_anew, edits_of, in_one, reopened_by
-from worker.engine.looks import Look, asks_sendings, firings_reach, sendings_reach, shut, silence_before, under
+from worker.engine.looks import Look, asks_sendings, firings_reach, sendings_reach, shut, under
 from worker.engine.observe import Polled
 from worker.engine.parts import Parts
 from worker.engine.recording import Recorder
@@ -22,7 +22,7 @@ from worker.model.commits import Commit, RuleMemory
 from worker.model.errors import LedgerUnwritable
 from worker.model.facts import EventId, Observation, RuleId
 from worker.model.records import Record
-from worker.model.rules import Rule, RuleSet, Truth
+from worker.model.rules import Rule, RuleSet
 from worker.model.writes import Write
 
 Memories = dict[tuple[EventId, RuleId], RuleMemory]
@@ -111,7 +111,6 @@ class Decider:
         decision = replace(decision, commit=commit)
         self._store(state, commit, seen, decision.looked_at)
         _take(state, commit.memory)
-        state.frozen_under = _frozen_under(state, rules)
         state.shut = off
         state.memory = seen.memory if seen.store else replace(seen.memory, listed_at=before.listed_at)
         self._keep_calm(state, begun.look, decision, begun.found)
@@ -202,10 +201,10 @@ class Decider:
 
     def _keep_calm(self, state: PartnerState, look: Look, decision: Decision, found: "_SortedOut") -> None:
         """Marks the events for which this look changed nothing."""
-        commit, screen, rules = decision.commit, found.screen, self._rules.current
+        commit, screen = decision.commit, found.screen
         lively = {
             *found.busy,
-            *(memory.event for memory in commit.memory if not _at_rest(rules.get(memory.rule), memory, look, decision)),
+            *(memory.event for memory in commit.memory),
             *(plan.key.event for plan in commit.plans),
             *(change.after.key.event for change in commit.moves),
         }
@@ -272,15 +271,6 @@ def _take(state: PartnerState, memories: Iterable[RuleMemory]) -> None:
     state.memories.update({(one.event, one.rule): one for one in memories})
 
 
-def _at_rest(rule: Rule | None, memory: RuleMemory, look: Look, decision: Decision) -> bool:
-    """Whether the next look at the same facts would leave this new memory as it is: its condition is false, which says
-    the same however often it is said. Anything else is looked at once more."""
-    judged = decision.judged.get((memory.event, memory.rule))
-    if rule is None or rule.on_change or rule.at is not None or judged is None or judged.truth is not Truth.FALSE:
-        return False
-    return silence_before(look.memory, memory, memory.event) is None
-
-
 def _shut_records(state: PartnerState, off: Mapping[RuleId, str], now: datetime) -> list[Record]:
     """What is said once of each rule that a product keeps from looking."""
     new = {rule: why for rule, why in off.items() if state.shut.get(rule) != why}
@@ -296,20 +286,7 @@ def _circumstances(state: PartnerState, seen: Polled, rules: RuleSet) -> object:
     return rules, memory.after_gap_at, memory.reset_at, memory.restored_at, state.products_off
 
 
-def _frozen_under(state: PartnerState, rules: RuleSet) -> object:
-    return rules, state.products_off
-
-
 def _memories_for(state: PartnerState, rules: RuleSet, found: _SortedOut) -> Memories:
-    """The memories of these events; and all of those that a change of rules or of the product now freezes."""
-    memories: Memories = {}
-    if state.frozen_under != _frozen_under(state, rules):
-        looking = {rule.id for rule in found.screen.rules}
-        memories = {pair: memory for pair, memory in state.memories.items() if pair[1] not in looking}
-    for event in found.looked_at:
-        for rule in found.only.get(event, rules.rules):
-            pair = (event, rule.id)
-            memory = state.memories.get(pair)
-            if memory is not None:
-                memories[pair] = memory
-    return memories
+    """The memories of these events and of the rules that look at each."""
+    pairs = ((event, rule.id) for event in found.looked_at for rule in found.only.get(event, rules.rules))
+    return {pair: state.memories[pair] for pair in pairs if pair in state.memories}

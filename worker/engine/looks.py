@@ -213,12 +213,6 @@ def within(moments: Iterable[datetime], now: datetime, window: timedelta) -> lis
     return sorted(at for at in moments if now - window < at <= now + window)
 
 
-def frozen(memory: RuleMemory) -> RuleMemory:
-    """The memory of a rule that is gone, disabled or not for this partner: all is kept, but its return is as after a
-    gap, because nobody has looked meanwhile."""
-    return replace(memory, looked_at=None, forced=memory.forced or "gap")
-
-
 # Most pairs of a rule and an event are quiet: the condition was false at every look, and nothing is stored of them.
 # That they were looked at, and when, follows from when the event was looked at and since when the rule looks. So a
 # look at an event is noted, once for all rules, after whatever makes it a first look.
@@ -238,6 +232,15 @@ def under(memory: PartnerMemory, rules: Collection[RuleId], now: datetime) -> Pa
         away={**away, **dict.fromkeys(gone, now)},
         back={**memory.back, **dict.fromkeys(back, now)},
     )
+
+
+def rested(memory: PartnerMemory, known: RuleMemory) -> RuleMemory:
+    """The memory of a rule that was gone, disabled or not for this partner, and is back: all is kept, but this look is
+    as after a gap, because nobody has looked meanwhile."""
+    back = memory.back.get(known.rule)
+    if back is None or known.looked_at is None or known.looked_at >= back:
+        return known
+    return replace(known, looked_at=None, forced=known.forced or "gap")
 
 
 def quiet(look: Look, event: EventId, rule: Rule, episode: int) -> RuleMemory | None:
@@ -288,8 +291,7 @@ def silence_before(
         return "gap" if reset_before(memory, event) is None else "reset"
     if memory.after_gap_at is not None and looked < memory.after_gap_at:
         return "gap"
-    back = memory.back.get(known.rule) if known is not None else None
-    return "gap" if back is not None and looked < back else None
+    return None
 
 
 def reset_before(memory: PartnerMemory, event: EventId) -> datetime | None:

@@ -83,8 +83,7 @@ class PartnerState:
     since those are others, so that a field may seem to be missing which nobody has asked for.
     ``calm``: events that need no look. ``wanted``:
     the facts that rules want of an event beside its own record; only events of which any is wanted; ``wanted_under``:
-    by which rules; ``habits``: how often those facts were found changed. ``frozen_under``: for which rules memories
-    were frozen.
+    by which rules; ``habits``: how often those facts were found changed.
     ``shut``: rules that a product of the partner keeps from looking, with why, as it was last said. ``claimed``: events
     whose facts a pre-flight is about to read. ``in_flight``: writes whose attempt is recorded and whose outcome is not.
     ``quiet_until``: monotonic second before which the partner is left in peace. ``listed_at``: when its list, or the
@@ -105,7 +104,6 @@ class PartnerState:
     wanted: dict[EventId, FactsWanted] = field(default_factory=dict)
     habits: Habits = field(default_factory=Habits)
     wanted_under: object = None
-    frozen_under: object = None
     shut: Mapping[RuleId, str] = field(default_factory=dict)
     known: set[EventId] = field(default_factory=set)
     listed_for: object = NOT_LISTED

@@ -8,7 +8,7 @@ Rows stay where they are: columns that lack are added, and filled from what is t
 import os
 from typing import Final
 
-from sqlalchemy import Column, Connection, Table, delete, func, insert, inspect, select, update
+from sqlalchemy import Column, Connection, Table, bindparam, delete, func, insert, inspect, select, update
 from sqlalchemy.schema import CreateColumn, DropIndex, Index
 
 from worker.ledger.places import LedgerPlace, holder
@@ -18,7 +18,9 @@ from worker.ledger.tables import (
     action_log,
     damaged,
     metadata,
+    partner_memory,
     revision_table,
+    rule_memory,
     writes,
 )
 from worker.model.errors import NotSafe
@@ -27,6 +29,7 @@ NOTHING: Final = ""
 """The revision of a file without tables: one whose creation was cut short."""
 GONE = ("evaluations", "conditions")
 """Tables of revisions before, of which nothing is kept."""
+LONG_AGO = "1970-01-01T00:00:00.000Z"
 
 
 def revision_of(connection: Connection, name: str) -> str:
@@ -105,7 +108,8 @@ def _fill(connection: Connection, before: str) -> None:
     """What the new columns of the rows that are there say.
 
     A write counts as held since its last change, which is what the program went by then. The order of writes is had
-    from the log; one whose records the log lacks counts as the oldest, and its times decide.
+    from the log; one whose records the log lacks counts as the oldest, and its times decide. A rule that is remembered
+    has looked; where it has gone meanwhile, its return is to wait for a person.
     """
     if before < "0003":
         connection.execute(update(writes).values(due_since=writes.c.changed_at))
@@ -117,3 +121,9 @@ def _fill(connection: Connection, before: str) -> None:
                 sent_seq=newest.where(action_log.c.kind == "sending").scalar_subquery(),
             )
         )
+    if before < "0006":
+        remembered = select(rule_memory.c.rule).where(rule_memory.c.partner == bindparam("of"))
+        for partner, body in connection.execute(select(partner_memory.c.partner, partner_memory.c.body)).all():
+            rules = dict.fromkeys(connection.execute(remembered, {"of": partner}).scalars(), LONG_AGO)
+            here = update(partner_memory).where(partner_memory.c.partner == partner)
+            connection.execute(here.values(body={**body, "rules": rules}))

@@ -9,7 +9,7 @@ import pytest
 from tests.looks import PARTNER, START, Story, a_rule, a_story
 from worker.engine.decide import Decision, decide, decide_apart
 from worker.engine.looks import Look, Settings
-from worker.model.facts import EventId, Observation, RuleId
+from worker.model.facts import EventId, Observation
 from worker.model.rules import Rule, RuleSet
 from worker.rules.cron import CronTimes
 
@@ -73,19 +73,6 @@ def test_what_fires_is_left_alone_and_both_parts_together_are_the_whole_decision
     assert {event for event, _ in apart.held} == {WAITS}
     assert not any(event == CALLED_OFF for event, _ in [*apart.memories, *apart.judged])
     assert said(apart, decide(rules, only(look, together), settings)) == said(decide(rules, look, settings))
-
-
-def test_a_rule_that_no_longer_looks_is_frozen_for_events_that_fire_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    story = many(PAUSE, FOR_A_WHILE)
-    story.event(CALLED_OFF, status="active", city="x")
-    story.look()
-    story.event(CALLED_OFF, status="cancelled")
-    story.reload(PAUSE, replace(FOR_A_WHILE, enabled=False))
-    rules, look, settings = looked(story, monkeypatch)
-    apart, together = decide_apart(rules, look, settings)
-
-    assert together == {CALLED_OFF}
-    assert {one.event for one in apart.commit.memory if one.rule == RuleId("wait")} == {CALLED_OFF, WAITS}
 
 
 def test_a_time_that_was_missed_is_said_once_for_all_and_so_not_in_a_portion() -> None:
