@@ -263,6 +263,9 @@ def test_a_ledger_of_every_revision_before_is_taken_over_with_all_that_is_open(t
         assert (halt.rule, halt.because, halt.by) == ("hide-archived", "a look first", "ann")
         fired = {(one.event, one.rule): one for one in ledger.rule_memories(PARTNER) if one.fired}
         assert fired[EventId("e6"), RuleId("pause-cancelled")].episode == 1
+        partner = ledger.partner_memory(PARTNER)
+        assert partner is not None
+        assert set(partner.rules) == {one.rule for one in ledger.rule_memories(PARTNER)}, "they have looked"
         sending = ledger.write(WriteId(5))
         assert sending is not None
         assert len(ledger.sending_view(sending, sending.changed_at).sent_last_hour) == 2
