@@ -21,7 +21,7 @@ from worker.cli.app import COMMANDS, MODULES
 ROOT: Final = Path(__file__).resolve().parents[2]
 WORKER: Final = ROOT / "worker"
 
-CODE_LINES_MAX: Final = 29_800
+CODE_LINES_MAX: Final = 29_790
 """Code lines of worker/, without comments, docstrings and blanks. It goes down; a commit that raises it says what for.
 From 34,220: modules that are read together became chapters."""
 FILE_LINES_MAX: Final = 700
