@@ -23,7 +23,7 @@ from tests.reference.pages import ROOT, Page, pages
 from tests.reference.words import EXIT_CODES, LOG_FIELDS, TEST_KEYS
 from worker.api.assumptions import ASSUMPTIONS
 from worker.config import read_config
-from worker.config.schema import SchemaOf, schema
+from worker.config.models import SchemaOf, schema
 from worker.ledger.reading import FIELDS
 from worker.model import errors
 from worker.model.actions import ACTIONS
@@ -33,7 +33,8 @@ from worker.model.records import ALARMS, KINDS, REASONS
 from worker.model.writes import State
 from worker.rules.functions import FUNCTIONS
 from worker.rules.load import load_rules
-from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY, RULE_KEYS
+from worker.rules.models import RuleText
+from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY
 from worker.web.metrics import METRICS
 
 PAGES: Final = pages()
@@ -123,7 +124,7 @@ def unexplained(section: str, names: Iterable[str]) -> list[str]:
         ("Kinds of records", KINDS),
         ("Reasons", REASONS),
         ("Fields of a record", FIELDS),
-        ("Keys of a rule", RULE_KEYS),
+        ("Keys of a rule", RuleText.keys()),
         ("Assumptions", (*ASSUMPTIONS, "safety.settle")),
         ("Rule tests", keys_of_tests()),
         ("What check finds", CODES),
@@ -287,7 +288,7 @@ def known_keys() -> frozenset[str]:
     config = {key.name for key in config_keys()}
     last = {name.rpartition(".")[2].removesuffix("[]") for name in (*config, *keys_of_tests())}
     params = {name for action in ACTIONS.values() for name in action.params}
-    return frozenset({*config, *last, *ASSUMPTIONS, *RULE_KEYS, *ACTIONS, *params, "by", "each", "tests"})
+    return frozenset({*config, *last, *ASSUMPTIONS, *RuleText.keys(), *ACTIONS, *params, "by", "each", "tests"})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

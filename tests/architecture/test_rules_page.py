@@ -13,7 +13,7 @@ from worker.engine.ruletests import run_test
 from worker.rules.lint import lint
 from worker.rules.load import load, read_rules
 from worker.rules.registry import BUILT_IN_REGISTRY
-from worker.rules.testfile import read_tests
+from worker.rules.tests import read_tests
 
 COOKBOOK = ROOT / "rules" / "cookbook"
 

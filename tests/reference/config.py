@@ -7,9 +7,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from tests.reference.spelling import flow
-from worker.config.load import NOT_YET_USED
-from worker.config.schema import schema
-from worker.config.sections import ConfigText
+from worker.config.models import NOT_YET_USED, Config, schema
 from worker.model.facts import Json
 from worker.rules.durations import duration_text
 
@@ -28,13 +26,13 @@ class ConfigKey(BaseModel):
 def config_keys() -> tuple[ConfigKey, ...]:
     """Every key, dotted, in the file's order. ``NAME`` stands for a name of one's own, ``[]`` for an item of a list."""
     whole = schema("config")
-    return tuple(_keys_in(whole, whole["$defs"], "", ConfigText.model_validate({})))
+    return tuple(_keys_in(whole, whole["$defs"], "", Config.model_validate({})))
 
 
 def _keys_in(whole: Section, sections: Section, above: str, values: BaseModel | None) -> Iterator[ConfigKey]:
     """``values``: the defaults; None below a name of one's own, where nothing stands unless it is written."""
     for name, spelled in whole["properties"].items():
-        dotted, value = f"{above}{name}", getattr(values, name, None)
+        dotted, value = f"{above}{name}", _of(values, name)
         about = str(spelled.get("description", ""))
         if dotted in NOT_YET_USED:
             about += f"; has no effect: {NOT_YET_USED[dotted]}"
@@ -49,6 +47,11 @@ def _keys_in(whole: Section, sections: Section, above: str, values: BaseModel | 
         )
         if inner is not None:
             yield from _keys_in(sections[inner], sections, f"{dotted}{suffix}.", nested)
+
+
+def _of(values: BaseModel | None, key: str) -> object:
+    names = {field.alias or name: name for name, field in type(values).model_fields.items()} if values else {}
+    return getattr(values, names[key]) if key in names else None
 
 
 def _left_out(section: Section, name: str) -> object:
@@ -95,6 +98,7 @@ _BOUNDS: Final = {"minimum": "at least", "maximum": "at most", "exclusiveMinimum
 def _default(spelled: Mapping[str, Json], value: object) -> str:
     if value is None and "default" not in spelled:
         return "required"
+    value = spelled["default"] if value is None else value
     if isinstance(value, timedelta):
         return f"`{duration_text(value)}`"
     return f"`{flow(value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value)}`"

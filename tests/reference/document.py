@@ -38,8 +38,9 @@ from worker.rules.calls import HOSTS, METHODS
 from worker.rules.celtypes import WORDS, of_field
 from worker.rules.durations import duration_text
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
-from worker.rules.registry import BUILT_IN, PARAMETERS, RULE_KEYS, FactName
-from worker.rules.testschema import rule_tests_schema
+from worker.rules.models import RuleText, WithText
+from worker.rules.registry import BUILT_IN, FactName
+from worker.rules.tests import Answer, RuleTest, StepOfTest
 from worker.writes.life import MOVES
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -153,8 +154,9 @@ def _actions_leaning_on(key: str, named: Sequence[str]) -> list[str]:
 
 def _rules() -> str:
     about = "For editors: [rules.json](schema/rules.json).\n"
-    rows = [(f"`{key.name}`", key.about, f"`{key.example}`") for key in RULE_KEYS.values()]
-    with_rows = [(f"`{name}`", words) for name, words in PARAMETERS.items()]
+    said = {name: str(key.description).partition(" — ") for name, key in RuleText.keys().items()}
+    rows = [(f"`{name}`", about, f"`{example}`") for name, (about, _, example) in said.items()]
+    with_rows = [(f"`{name}`", str(key.description)) for name, key in WithText.keys().items()]
     return "\n".join(
         (
             "## Rules\n",
@@ -353,10 +355,8 @@ def _codes() -> str:
 
 def keys_of_tests() -> tuple[str, ...]:
     """The keys of a rule test, of its steps, and of an answer."""
-    schema = rule_tests_schema()
-    test = schema["properties"]["tests"]["items"]["properties"]
-    steps, answers = (schema["$defs"][name]["properties"] for name in ("step", "answer"))
-    return (*test, *(f"steps.{name}" for name in steps), *(f"answers.{name}" for name in answers))
+    steps, answers = StepOfTest.keys(), Answer.keys()
+    return (*RuleTest.keys(), *(f"steps.{name}" for name in steps), *(f"answers.{name}" for name in answers))
 
 
 # what is printed

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.rules.test_files import folder_of_somebody, without_rights
-from worker.config import Assumed, Config, Secret, load_config, read_config, resolve
+from worker.config import Assumed, Config, load_config, read_config, resolve
 from worker.config import load as loading
+from worker.config.models import SecretPlace
 from worker.model.errors import InputErrors, UsageError
 from worker.model.facts import Json
 
@@ -42,37 +43,37 @@ def mistakes(text: str) -> list[str]:
         ("safety:\n  gap: {than: ask}", "c.yaml:2:9: unknown key 'than' in safety.gap; did you mean 'then'?"),
         ("facts: {a: {gte: /x}}", "c.yaml:1:13: unknown key 'gte' in facts.a; did you mean 'get'?"),
         ("web: {lisen: x}", "c.yaml:1:7: unknown key 'lisen' in web; did you mean 'listen'?"),
-        ("notify: [{url: {env: A}, onn: [x]}]", "c.yaml:1:26: unknown key 'onn' in notify.0; did you mean 'on'?"),
+        ("notify: [{url: {env: A}, onn: [x]}]", "c.yaml:1:26: unknown key 'onn' in an item of notify; did you mean"),
         ("poll: 3s", "c.yaml:1:7: poll must be a mapping with interval, page_size"),
-        ("poll: {interval: 2s}", "c.yaml:1:18: poll.interval: must be 3s or more; the service asks for no faster"),
-        ("poll: {interval: 3}", "c.yaml:1:18: poll.interval: a duration has a unit; write it as 500ms, 3s, 10m, 2h"),
-        ("stop_within: soon", "c.yaml:1:14: stop_within: 'soon' is not a duration; write it as 500ms, 3s, 10m, 2h, 7d"),
+        ("poll: {interval: 2s}", "c.yaml:1:18: poll.interval: '2s' is too short; the service asks"),
+        ("poll: {interval: 3}", "c.yaml:1:18: poll.interval: '3' is not a duration"),
+        ("stop_within: soon", "c.yaml:1:14: stop_within: 'soon' is not a duration"),
         ("poll: {page_size: 0}", "c.yaml:1:19: poll.page_size must be 1 or more"),
         ("poll: {page_size: 5000}", "c.yaml:1:19: poll.page_size must be 1000 or less"),
         ("requests: {per_minute: 1.5}", "c.yaml:1:24: requests.per_minute must be a whole number"),
-        ('safety: {writes_per_hour: "120"}', "c.yaml:1:27: safety.writes_per_hour is a text: write it without quotes"),
+        ('safety: {writes_per_hour: "120"}', "c.yaml:1:27: safety.writes_per_hour must be a whole number, and this"),
         ("requests: {per_minute: 99999999999999999999999}", "c.yaml:1:24: requests.per_minute is too large a number"),
         ("mode: alive", "c.yaml:1:7: mode is one of shadow, approve, live, not 'alive'; did you mean 'live'?"),
         ("mode: zzz", "c.yaml:1:7: mode is one of shadow, approve, live, not 'zzz'"),
         ("partners: discovr", "c.yaml:1:11: partners: write `discover` or a list of partner ids"),
         ("partners: []", "c.yaml:1:11: partners: write `discover` or a list of partner ids"),
-        ("partners: [[a]]", "c.yaml:1:12: partners.0 must be a text"),
-        ("partners: [a, 12]", "c.yaml:1:15: partners.1: must be a text, as in partner-id-the-hall; a number"),
-        ("partners: [1.5]", "c.yaml:1:12: partners.0: must be a text"),
-        ("partners: [true]", "c.yaml:1:12: partners.0: must be a text"),
-        ("partners: [discover]", "c.yaml:1:12: partners.0: discover stands alone"),
-        ("partners: [a, b, a]", "c.yaml:1:18: partners.2: a is listed already"),
-        ("partners: ['a b']", "c.yaml:1:12: partners.0: 'a b' is no partner id"),
-        ("partners: [ä]", "c.yaml:1:12: partners.0: 'ä' is no partner id"),
-        ("safety: {spend: {per_day: -1}}", "c.yaml:1:27: safety.spend.per_day must be more than 0"),
+        ("partners: [[a]]", "c.yaml:1:12: an item of partners must be a text"),
+        ("partners: [a, 12]", "c.yaml:1:15: an item of partners must be a text, as in partner-id-the-hall; a number"),
+        ("partners: [1.5]", "c.yaml:1:12: an item of partners must be a text"),
+        ("partners: [true]", "c.yaml:1:12: an item of partners must be a text"),
+        ("partners: [discover]", "c.yaml:1:12: an item of partners: discover stands alone"),
+        ("partners: [a, b, a]", "c.yaml:1:18: the partner 'a' is listed already"),
+        ("partners: ['a b']", "c.yaml:1:12: an item of partners: 'a b' is no partner id"),
+        ("partners: [ä]", "c.yaml:1:12: an item of partners: 'ä' is no partner id"),
+        ("safety: {spend: {per_day: -1}}", "c.yaml:1:27: safety.spend.per_day must be a number above 0, not -1"),
         ("safety: {spend: {per_day: x}}", "c.yaml:1:27: safety.spend.per_day must be a number"),
-        ("safety: {settle: 0s}", "c.yaml:1:18: safety.settle must be longer than 0s"),
+        ("safety: {settle: 0s}", "c.yaml:1:18: safety.settle: '0s' is too short"),
         ("rules: ''", "c.yaml:1:8: rules must not be empty"),
         ("assumptions: [a]", "c.yaml:1:14: assumptions must be a mapping"),
         ("notify: {}", "c.yaml:1:9: notify must be a list"),
-        ("notify: [{url: {env: A}}]", "c.yaml:1:10: notify.0 lacks 'on'"),
-        ("notify: [{url: 'tel://1', on: [surge]}]", "c.yaml:1:16: notify.0.url must not stand in the file itself"),
-        ("web: {listen: 8080}", "c.yaml:1:15: web.listen must be a text"),
+        ("notify: [{url: {env: A}}]", "c.yaml:1:10: an item of notify lacks 'on'"),
+        ("notify: [{url: 'tel://1', on: [surge]}]", "c.yaml:1:16: notify.url must not stand in the file itself"),
+        ("web: {listen: 8080}", "c.yaml:1:15: web.listen must be HOST:PORT, such as 127.0.0.1:8080"),
         ("web: {listen: here}", "c.yaml:1:15: web.listen must be HOST:PORT, such as 127.0.0.1:8080"),
         ("facts: {a: {}}", "c.yaml:1:12: facts.a lacks 'get'"),
         ("facts: {event: {get: /x}}", "c.yaml:1:9: the fact's name 'event' is taken"),
@@ -128,7 +129,7 @@ def test_each_mistake_is_told_with_line_and_column(text: str, message: str) -> N
 
 def test_the_shipped_config_is_the_defaults() -> None:
     shipped, plain = load_config(SHIPPED), read("")
-    for key in ("api", "username", "password", "partners", "mode", "poll", "requests", "safety", "stop_within", "web"):
+    for key in ("api", "credentials", "partners", "mode", "poll", "requests", "safety", "stop_within", "web"):
         assert getattr(shipped, key) == getattr(plain, key), key
     assert shipped.unused_keys() == {}
     assert shipped.vouched == frozenset()
@@ -143,7 +144,10 @@ def test_what_is_left_out_has_the_documented_default() -> None:
     assert (config.rules, config.folder) == (Path("folder/rules"), Path("folder"))
     assert config.ledger == "sqlite:///worker.db"
     assert config.partners is None
-    assert config.username == Secret(key="credentials.username", env="CAMPAIGN_WORKER_USERNAME")
+    assert (config.credentials.username.key, config.credentials.username.env) == (
+        "credentials.username",
+        "CAMPAIGN_WORKER_USERNAME",
+    )
 
 
 def test_a_partner_id_that_looks_like_a_number_stands_in_quotes() -> None:
@@ -168,8 +172,8 @@ def test_what_follows_from_the_address(base_url: str, local: bool, media: str | 
 
 def test_a_literal_is_allowed_for_the_sandbox_and_never_shown() -> None:
     config = read("credentials: {username: bob, password: hunter2}")
-    assert resolve(config.password, {}).reveal() == "hunter2"
-    assert "hunter2" not in repr(config) + str(resolve(config.password, {})) + repr(config.password)
+    assert resolve(config.credentials.password, {}).reveal() == "hunter2"
+    assert "hunter2" not in repr(config) + str(resolve(config.credentials.password, {})) + repr(config.credentials)
 
 
 def test_a_mistake_beside_a_secret_does_not_show_it() -> None:
@@ -182,14 +186,13 @@ def test_a_secret_is_resolved_only_when_it_is_needed(tmp_path: Path) -> None:
     (tmp_path / "pw").write_text("s3cret\n")
     (tmp_path / "empty").write_text("\n")
     (tmp_path / "bad").write_bytes(b"\xff")
-    assert resolve(Secret(key="k", env="A"), {"A": "x"}).reveal() == "x"
-    assert resolve(Secret(key="k", file=tmp_path / "pw"), {}).reveal() == "s3cret"
-    wrong: Mapping[str, Secret] = {
-        "k: the environment variable A is not set": Secret(key="k", env="A"),
-        "is empty": Secret(key="k", file=tmp_path / "empty"),
-        "cannot be read: No such file or directory": Secret(key="k", file=tmp_path / "none"),
-        "cannot be read: it is not UTF-8": Secret(key="k", file=tmp_path / "bad"),
-        "names neither a variable nor a file": Secret(key="k"),
+    assert resolve(SecretPlace.model_construct(env="A"), {"A": "x"}).reveal() == "x"
+    assert resolve(SecretPlace.model_construct(file=str(tmp_path / "pw")), {}).reveal() == "s3cret"
+    wrong: Mapping[str, SecretPlace] = {
+        "a secret: the environment variable A is not set": SecretPlace.model_construct(env="A"),
+        "is empty": SecretPlace.model_construct(file=str(tmp_path / "empty")),
+        "cannot be read: No such file or directory": SecretPlace.model_construct(file=str(tmp_path / "none")),
+        "cannot be read: it is not UTF-8": SecretPlace.model_construct(file=str(tmp_path / "bad")),
     }
     for message, secret in wrong.items():
         with pytest.raises(UsageError, match=message):
@@ -197,7 +200,7 @@ def test_a_secret_is_resolved_only_when_it_is_needed(tmp_path: Path) -> None:
 
 
 def test_a_secret_file_counts_from_the_folder_of_the_config() -> None:
-    assert read("credentials: {password: {file: pw}}").password.file == Path("folder/pw")
+    assert read("credentials: {password: {file: pw}}").credentials.password.path == Path("folder/pw")
 
 
 def test_assumptions_are_checked_by_whoever_knows_them_and_told_at_their_key() -> None:
@@ -309,12 +312,12 @@ def test_a_page_for_others_says_where_its_secrets_are(tmp_path: Path) -> None:
       ann: {password: {env: A}}, ben: {password: {file: b}, may: [view, approve], up_to: 500}}}"""
     web = read(text).web
     assert web is not None
-    assert (web.host, web.hosts) == ("0.0.0.0", frozenset({"w.example"}))  # noqa: S104 - what is tested
+    assert (web.host, web.hosts) == ("0.0.0.0", ("w.example",))  # noqa: S104 - what is tested
     assert {name: (one.secret.env, one.secret.key, set(one.may), one.up_to) for name, one in web.users.items()} == {
         "ann": ("A", "web.users.ann.password", {"view"}, None),
         "ben": (None, "web.users.ben.password", {"view", "approve"}, 500.0),
     }
-    assert web.tokens["prometheus"].may == {"view"}, "a token reads"
+    assert web.tokens["prometheus"].may == ("view",), "a token reads"
 
 
 def test_topics_of_messages_are_checked_with_the_nearest_name() -> None:

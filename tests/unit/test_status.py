@@ -14,7 +14,7 @@ from worker.ledger.places import place_of, said_by_holder
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import DaemonStatus
 from worker.model.facts import Json
-from worker.rules.files import files_hash
+from worker.rules.load import files_hash
 from worker.system import utc_now
 
 RULE = "rules: [{id: a, when: event.status == 'cancelled', do: [pause]}]\n"

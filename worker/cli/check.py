@@ -11,7 +11,7 @@ from worker.cli.common import config_file, config_for, engine_settings, exposed_
 from worker.cli.output import Format, counted, print_json, say
 from worker.config import Config
 from worker.config.load import repaired
-from worker.config.schema import schema as schema_of
+from worker.config.models import schema as schema_of
 from worker.engine.checking import EVENTS, Estimate, estimate, ping_pongs, quarrels
 from worker.engine.looks import EngineSettings
 from worker.model.errors import InputErrors, Problem

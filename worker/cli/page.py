@@ -117,7 +117,7 @@ def key_of(sign_in: SignIn) -> Key:
             f"{sign_in.secret.key} is shorter than {SECRET_LENGTH_MIN} characters",
             hint="whoever reaches the page may guess: make it long and random",
         )
-    return Key(secret=digest(text), may=sign_in.may, up_to=sign_in.up_to)
+    return Key(secret=digest(text), may=frozenset(sign_in.may), up_to=sign_in.up_to)
 
 
 class KeyRing:
@@ -135,7 +135,7 @@ class KeyRing:
         users, tokens = (
             {name: self._key(one) for name, one in given.items()} for given in (self._web.users, self._web.tokens)
         )
-        return Keys(users=users, tokens=tokens, hosts=self._web.hosts)
+        return Keys(users=users, tokens=tokens, hosts=frozenset(self._web.hosts))
 
     def _key(self, sign_in: SignIn) -> Key:
         name = sign_in.secret.key

@@ -121,7 +121,8 @@ class Beside:
             self._page = ServedPage(config, config.web)
         channels = ((one, resolve(one.url, os.environ).reveal()) for one in config.notify)
         self._subscribers = [
-            Subscriber(key=one.url.key, send=AppriseChannel(url, one.url.key).send, on=one.on) for one, url in channels
+            Subscriber(key=one.url.key, send=AppriseChannel(url, one.url.key).send, on=frozenset(one.on))
+            for one, url in channels
         ]
         self._outbox: Outbox | None = None
         self._log: LedgerReader | None = None

@@ -16,7 +16,7 @@ from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.errors import NotSafe
 from worker.model.facts import Json, spelled
 from worker.rules.durations import duration_text
-from worker.rules.files import UNREADABLE, files_hash
+from worker.rules.load import UNREADABLE, files_hash
 from worker.system import utc_now
 
 app = typer.Typer()

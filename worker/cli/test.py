@@ -27,9 +27,8 @@ from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.rules import RuleSet
 from worker.model.writes import Intent
 from worker.rules.durations import duration_text
-from worker.rules.files import TESTS, read_files
-from worker.rules.load import load_rules
-from worker.rules.testfile import RuleTest, read_tests
+from worker.rules.load import TESTS, load_rules, read_files
+from worker.rules.tests import RuleTest, read_tests
 from worker.system import SystemClock
 
 app = typer.Typer()

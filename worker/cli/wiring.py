@@ -41,8 +41,7 @@ from worker.reading.gate import Gate
 from worker.reading.pacer import Pacer, Patience
 from worker.reading.pacing import LONGEST_RETRY_AFTER
 from worker.rules.durations import duration_text
-from worker.rules.files import files_hash
-from worker.rules.load import load_rules
+from worker.rules.load import files_hash, load_rules
 from worker.rules.registry import Registry
 from worker.system import SystemClock, new_random, utc_now
 
@@ -82,7 +81,7 @@ class FolderSource:
         self._registry = registry
 
     def files_hash(self) -> str:
-        """See `worker.rules.files.files_hash`."""
+        """See `worker.rules.load.files_hash`."""
         return files_hash(self._path)
 
     def load(self) -> RuleSet:
@@ -248,7 +247,10 @@ async def _client(
 def _credentials(config: Config, *, sandbox: bool) -> Account:
     if sandbox:
         return Account(username=SecretValue(SANDBOX_USER), password=SecretValue(SANDBOX_USER))
-    return Account(username=resolve(config.username, os.environ), password=resolve(config.password, os.environ))
+    return Account(
+        username=resolve(config.credentials.username, os.environ),
+        password=resolve(config.credentials.password, os.environ),
+    )
 
 
 def _api_settings(config: Config, address: "Address | None", transports: Transports | None = None) -> ApiSettings:
@@ -263,7 +265,7 @@ def _api_settings(config: Config, address: "Address | None", transports: Transpo
         partners=config.partners,
         operator_prefix=config.operator_prefix,
         assumptions=assumptions_of(config),
-        facts=config.facts,
+        facts=config.own_facts,
         transports=transports or Transports(),
     )
 

@@ -1,47 +1,28 @@
 """From config.yaml to a `Config`, or to every mistake in it at once, each with line, column and the nearest right key.
 
-The file is walked with places first and given to pydantic as plain values; what pydantic finds is put back at its place
-and in our words. What spans several keys (literals only for the sandbox, floors, addresses) is checked as well. Reading
-the one file is all it does to the world.
+Reading the one file is all it does to the world; secrets are resolved in a step of their own, when somebody needs them:
+commands that need none run without. A value never shows itself: not in a repr, not in an error.
 """
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from hashlib import sha256
 from pathlib import Path
 
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
-
-from worker.config.addresses import embedded, host_and_port, is_local, ledger_error, media_of
-from worker.config.crosschecks import Wrong, crosscheck
-from worker.config.places import Places, given, pydantic_problem
-from worker.config.secrets import Secret
-from worker.config.sections import (
-    Api,
-    ConfigText,
-    Observations,
-    Poll,
-    Requests,
-    Safety,
-    SecretText,
-    Web,
-    WebToken,
-    WebUser,
-)
-from worker.model.errors import InputErrors, Problem
+from worker.config.addresses import is_local, listen_error
+from worker.config.models import Config, FactText, SecretPlace
+from worker.model.endpoints import ENDPOINTS, row_of
+from worker.model.errors import InputErrors, Problem, UsageError
 from worker.model.exchange import SecretValue
-from worker.model.facts import Json, PartnerId
-from worker.model.writes import Mode
-from worker.rules.registry import CustomFact, Registry, with_custom
-from worker.rules.yaml import Document, Entries, Scalar, compose
+from worker.model.facts import Json
+from worker.rules.binding import WHAT, Loc, Mistake, Slip, bind, mistake_at
+from worker.rules.nearest import nearest
+from worker.rules.yaml import Document, Entries, Scalar, Value, compose
 
 FILE_BYTES_MAX = 1_000_000
-NOT_YET_USED: Mapping[str, str] = {
-    "api.media_url": "nothing in this version uploads media",
-}
+SECRET_BYTES_MAX = 100_000
+SECRET_SECTIONS = frozenset({"api", "credentials", "notify", "ledger"})
+"""Sections whose values are never shown: sign-ins, and addresses that may hold some."""
+_READABLE = tuple(row.path for row in ENDPOINTS if row.method == "GET" and row.host == "api" and row.opened)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,96 +37,39 @@ class Assumed:
 AssumptionCheck = Callable[[Mapping[str, Json]], Iterable[Assumed]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """Who is told of what: an Apprise address, and topics."""
-
-    url: Secret
-    on: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignIn:
-    """Who may come in: where the secret is found, what it opens, and the most that one approved write may spend."""
-
-    secret: Secret
-    may: frozenset[str]
-    up_to: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebPage:
-    """The page's address, who may come in, and the names under which it is reached."""
-
-    host: str
-    port: int
-    users: Mapping[str, SignIn]
-    tokens: Mapping[str, SignIn]
-    hosts: frozenset[str]
+def crosscheck(text: Config) -> Iterator[tuple[Loc, Slip]]:
+    """What is wrong where several keys are seen together."""
+    local = is_local(text.api.base_url)
+    for loc, secret in text.secrets:
+        if secret.literal is not None and not (local and loc[0] == "credentials"):
+            hint = "write {env: NAME} or {file: PATH}; a value may stand here only for the sandbox and this machine"
+            yield loc, Slip(f"{WHAT} must not stand in the file itself", hint)
+    web = text.web
+    if web is not None and (wrong := listen_error(web.listen, locked=bool(web.users or web.tokens))) is not None:
+        yield ("web", "listen"), Slip(f"{WHAT} {wrong[0]}", wrong[1])
+    names = text.partners or ()
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            yield ("partners", number), Slip(f"the partner '{name}' is listed already", "list each partner once")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
-    """A checked config. ``folder`` is the config's own, from which paths count; ``rules`` is a path that can be opened.
-
-    ``ledger`` is the address as written. ``written`` holds the dotted keys that the file gives. ``hash`` is the same
-    for all files that say the same, whatever their order, comments and defaults.
-    """
-
-    file: Path
-    folder: Path
-    api: Api
-    username: Secret
-    password: Secret
-    partners: tuple[PartnerId, ...] | None
-    operator_prefix: str | None
-    mode: Mode
-    poll: Poll
-    requests: Requests
-    rules: Path
-    ledger: str
-    stop_within: timedelta
-    safety: Safety
-    observations: Observations
-    assumptions: Mapping[str, Json]
-    facts: Mapping[str, CustomFact]
-    web: WebPage | None
-    notify: tuple[Told, ...]
-    written: frozenset[str]
-    hash: str
-    warnings: tuple[Problem, ...] = ()
-
-    @property
-    def embedded(self) -> bool:
-        """The service is the embedded twin."""
-        return embedded(self.api.base_url)
-
-    @property
-    def local(self) -> bool:
-        """The service is the twin or on this machine: defaults nobody vouched for are enough."""
-        return is_local(self.api.base_url)
-
-    @property
-    def media_url(self) -> str | None:
-        """Where media is uploaded; None for the embedded twin."""
-        return self.api.media_url or media_of(self.api.base_url)
-
-    @property
-    def vouched(self) -> frozenset[str]:
-        """The assumptions that the operator vouches for; ``safety.settle`` is one where it is written."""
-        return frozenset(self.assumptions) | ({"safety.settle"} & self.written)
-
-    @property
-    def registry(self) -> Registry:
-        """The names that rules can use here."""
-        return with_custom(self.facts, self.assumptions)
-
-    def unused_keys(self) -> Mapping[str, str]:
-        """Keys that the file sets and this version does not use yet, with why; for `run` and `check` to say. Not of the
-        addresses that the sandbox prints for every client: whoever copies them has done nothing that is in vain."""
-        if self.api.media_url is not None and is_local(self.api.media_url):
-            return {}
-        return {key: why for key, why in NOT_YET_USED.items() if key in self.written}
+def doubts(text: Config) -> Iterator[tuple[Loc, Slip]]:
+    """What is allowed, and probably not meant so."""
+    safety = text.safety
+    if safety.evidence_within < safety.settle:
+        hint = "nothing unknown could be proved absent in time, and each would go to a person"
+        yield ("safety", "evidence_within"), Slip(f"{WHAT} is shorter than safety.settle", hint)
+    for key in ("users", "tokens"):
+        for name, one in getattr(text.web, key, {}).items():
+            if one.up_to is not None and "approve" not in one.may:
+                said = Slip(f"{WHAT} is of no use: {name} may not approve", "add approve to `may`, or leave it out")
+                yield ("web", key, name, "up_to"), said
+    for name, fact in text.facts.items():
+        path = fact.get.partition("?")[0]
+        if row_of("GET", path) is None:
+            close = nearest(path, _READABLE)
+            hint = f"did you mean {close}?" if close else "it is asked for all the same; a 404 makes it unknown"
+            yield ("facts", name, "get"), Slip(f"{WHAT}: the service's document has no GET {path}", hint)
 
 
 def load_config(path: Path, check_assumptions: AssumptionCheck = lambda _given: ()) -> Config:
@@ -155,25 +79,19 @@ def load_config(path: Path, check_assumptions: AssumptionCheck = lambda _given: 
 
 def read_config(path: Path, text: str, check_assumptions: AssumptionCheck = lambda _given: ()) -> Config:
     """The config of a text that stands, or would stand, in a file. Raises `InputErrors` with every mistake."""
-    document = Document(file=str(path), text=text, quoted=False)
-    value = compose(document)
-    if isinstance(value, Scalar) and value.is_null:
-        value = None
-    if value is not None and not isinstance(value, Entries):
-        raise InputErrors(
-            (document.problem(value.start, "a config is a mapping, such as `mode: live`", code="config"),)
+    root = _root(path, text)
+    checked, mistakes = bind(Config, root)
+    warnings: list[Mistake] = []
+    if checked is not None:
+        wrong = {one.loc[0] for one in mistakes}
+        assumed = (
+            (("assumptions", one.key), Slip(one.message, one.hint)) for one in check_assumptions(checked.assumptions)
         )
-    places = Places(document, value)
-    checked, found = _validated({} if value is None else given(value))
-    wrong_sections = {str(one["loc"][0]) for one in found}
-    wrong = [pydantic_problem(places, one) for one in found] + [
-        replace(places.problem(one.loc, one.message, one.hint, key=one.key), severity=one.severity)
-        for one in (*crosscheck(checked), *_assumed(checked, check_assumptions))
-        if one.loc[0] not in wrong_sections
-    ]
-    if any(one.severity == "error" for one in wrong):
-        raise InputErrors(_in_order(wrong))
-    return replace(_config(path, checked, places.written()), warnings=_in_order(wrong))
+        mistakes += _further(root, crosscheck(checked), wrong) + _further(root, assumed, wrong, key=True)
+        warnings = [replace(one, severity="warning") for one in _further(root, doubts(checked), wrong)]
+    if checked is None or mistakes:
+        raise InputErrors(_in_order([*mistakes, *warnings]))
+    return checked.stand_in(path, _in_order(warnings))
 
 
 def repaired(path: Path) -> Config | None:
@@ -181,11 +99,15 @@ def repaired(path: Path) -> Config | None:
     fact of its own keeps its name. None where the file cannot be read at all. For looking at rules, never for running.
     """
     try:
-        values = _given_in(path) or {}
+        root = _root(path, _text_of(path))
     except InputErrors:
         return None
-    values.pop("assumptions", None)
-    return _config(path, _validated(values)[0], frozenset())
+    config = bind(Config, root)[0] or Config()
+    facts = root.get("facts") if isinstance(root, Entries) else None
+    named = {
+        name: FactText.model_construct(get="/{eid}") for name in (facts.named if isinstance(facts, Entries) else ())
+    }
+    return config.model_copy(update={"facts": {**named, **config.facts}, "assumptions": {}}).stand_in(path)
 
 
 def ledger_alone(path: Path) -> Config | None:
@@ -193,114 +115,49 @@ def ledger_alone(path: Path) -> Config | None:
     doubt: it cannot be read, `ledger` is wrong, or is not written beside a key that nobody knows and that may be it.
     """
     try:
-        values = _given_in(path)
+        root = _root(path, _text_of(path))
     except InputErrors:
         return None
-    if values is None:
+    config, mistakes = bind(Config, root)
+    if config is None or any(one.loc[0] == "ledger" for one in mistakes):
         return None
-    checked, found = _validated(values)
-    wrong = {str(one["loc"][0]) for one in found}
-    unknown = set(values) - set(ConfigText.model_fields)
-    if "ledger" in wrong or ledger_error(checked.ledger) is not None or ("ledger" not in values and unknown):
-        return None
-    return _config(path, checked, frozenset())
+    unknown = {one.loc[0] for one in mistakes} - set(Config.keys())
+    return None if unknown and "ledger" not in config.model_fields_set else config.stand_in(path)
 
 
-def _given_in(path: Path) -> dict[str, Json] | None:
-    """What the file gives, unchecked; None where it is no mapping. Raises `InputErrors` where it cannot be read."""
-    root = compose(Document(file=str(path), text=_text_of(path), quoted=False))
-    return given(root) if isinstance(root, Entries) else None
+def _root(path: Path, text: str) -> Value:
+    document = Document(file=str(path), text=text, quoted=False)
+    value = compose(document)
+    nothing = value is None or (isinstance(value, Scalar) and value.is_null)
+    return Entries(document=document, named={}, start=0) if value is None or nothing else value
 
 
-def _validated(values: dict[str, Json]) -> tuple[ConfigText, list[ErrorDetails]]:
-    """The config of these values without the sections that are wrong, and what is wrong with them."""
-    first: list[ErrorDetails] = []
-    while True:
-        try:
-            return ConfigText.model_validate(values), first
-        except ValidationError as error:
-            found = error.errors(include_url=False, include_input=False)
-        first = first or found
-        wrong = {str(one["loc"][0]) for one in found}
-        facts = values.get("facts")
-        if "facts" in wrong and isinstance(facts, dict) and facts != _named_only(facts):
-            values = {**values, "facts": _named_only(facts)}
-            wrong.remove("facts")
-        values = {name: value for name, value in values.items() if name not in wrong}
+def _further(
+    root: Value, slips: Iterable[tuple[Loc, Slip]], wrong: Container[str | int], *, key: bool = False
+) -> list[Mistake]:
+    """More that is wrong, but not in sections that are told of already."""
+    return [mistake_at(Config, root, loc, slip, key=key) for loc, slip in slips if loc[0] not in wrong]
 
 
-def _named_only(facts: Mapping[str, Json]) -> dict[str, Json]:
-    return {name: {"get": "/{eid}"} for name in facts}
-
-
-def _config(path: Path, text: ConfigText, written: frozenset[str]) -> Config:
-    folder = path.parent
-    partners = None if text.partners == "discover" else tuple(PartnerId(name) for name in text.partners)
-    return Config(
-        file=path,
-        folder=folder,
-        api=text.api,
-        username=_secret("credentials.username", text.credentials.username, folder),
-        password=_secret("credentials.password", text.credentials.password, folder),
-        partners=partners,
-        operator_prefix=text.operator_prefix,
-        mode=text.mode,
-        poll=text.poll,
-        requests=text.requests,
-        rules=folder / text.rules,
-        ledger=text.ledger,
-        stop_within=text.stop_within,
-        safety=text.safety,
-        observations=text.observations,
-        assumptions=text.assumptions,
-        facts={name: CustomFact(name=name, get=fact.get, value=fact.value) for name, fact in text.facts.items()},
-        web=None if text.web is None else _web(text.web, folder),
-        notify=tuple(
-            Told(url=_secret(f"notify[{place}].url", one.url, folder), on=frozenset(one.on))
-            for place, one in enumerate(text.notify)
-        ),
-        written=written,
-        hash=_hash(text, written),
-    )
-
-
-def _hash(text: ConfigText, written: frozenset[str]) -> str:
-    """Vouched for is what is written, also where it is the default."""
-    said = {"config": text.model_dump(mode="json"), "vouched": sorted({"safety.settle"} & written)}
-    return sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _web(text: Web, folder: Path) -> WebPage:
-    host, port = host_and_port(text.listen)
-
-    def signs_in(key: str, source: SecretText | str, one: WebUser | WebToken) -> SignIn:
-        return SignIn(secret=_secret(key, source, folder), may=frozenset(one.may), up_to=one.up_to)
-
-    return WebPage(
-        host=host,
-        port=port,
-        users={name: signs_in(f"web.users.{name}.password", one.password, one) for name, one in text.users.items()},
-        tokens={name: signs_in(f"web.tokens.{name}.token", one.token, one) for name, one in text.tokens.items()},
-        hosts=frozenset(name.lower() for name in text.hosts),
-    )
-
-
-def _secret(key: str, source: SecretText | str, folder: Path) -> Secret:
-    if isinstance(source, str):
-        return Secret(key=key, literal=SecretValue(source))
-    return Secret(key=key, env=source.env, file=None if source.file is None else folder / source.file)
-
-
-def _assumed(text: ConfigText, check: AssumptionCheck) -> list[Wrong]:
-    """Findings of the register of assumptions, which this layer does not know, at the keys they are about."""
-    return [
-        Wrong(loc=("assumptions", one.key), message=one.message, hint=one.hint, key=True)
-        for one in check(text.assumptions)
-    ]
-
-
-def _in_order(problems: list[Problem]) -> tuple[Problem, ...]:
+def _in_order(mistakes: Iterable[Mistake]) -> tuple[Problem, ...]:
+    problems = [replace(one.problem, code="config", source=_shown(one)) for one in mistakes]
     return tuple(sorted(dict.fromkeys(problems), key=lambda one: (one.line, one.column)))
+
+
+def _shown(mistake: Mistake) -> str:
+    """The line up to the value, or the key, that a finding is about; nothing where a secret could stand in it.
+
+    Values are shown only outside of the sections that hold secrets, and only behind their own key: a line of a config
+    may hold anything.
+    """
+    found, text = mistake.place, mistake.place.document.text
+    before = text[text.rfind("\n", 0, found.start) + 1 : found.start]
+    if not isinstance(found, Scalar) or not found.plain or "\n" in found.text:
+        return ""
+    if not before.strip():
+        return f"{before}{found.text}: …"
+    behind_its_key = bool(mistake.loc) and before.strip() == f"{mistake.loc[-1]}:"
+    return before + found.text if behind_its_key and mistake.loc[0] not in SECRET_SECTIONS else ""
 
 
 def _text_of(path: Path) -> str:
@@ -310,14 +167,43 @@ def _text_of(path: Path) -> str:
         hint = "name it with --config, or in CAMPAIGN_WORKER_CONFIG"
         if isinstance(error, PermissionError):
             hint = "let this user read it, or call the command as the user who runs the worker"
-        message = f"the config cannot be read: {error.strerror}"
-        raise InputErrors((Problem(file=str(path), message=message, hint=hint, code="file"),)) from None
+        raise _unreadable(path, f"the config cannot be read: {error.strerror}", hint) from None
     if len(raw) > FILE_BYTES_MAX:
-        raise InputErrors((Problem(file=str(path), message=f"larger than {FILE_BYTES_MAX} bytes", code="file"),))
+        raise _unreadable(path, f"larger than {FILE_BYTES_MAX} bytes", "take out what is no config")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         message = f"is not UTF-8: byte {error.start + 1}, on line {line}, cannot be read"
-        hint = "save it as UTF-8, which editors offer under `encoding`"
-        raise InputErrors((Problem(file=str(path), message=message, hint=hint, code="file"),)) from None
+        raise _unreadable(path, message, "save it as UTF-8, which editors offer under `encoding`") from None
+
+
+def _unreadable(path: Path, message: str, hint: str) -> InputErrors:
+    return InputErrors((Problem(file=str(path), message=message, hint=hint, code="file"),))
+
+
+# secrets
+
+
+def resolve(secret: SecretPlace, environment: Mapping[str, str]) -> SecretValue:
+    """The value of a secret. Raises `UsageError` that says what is missing, never what was found."""
+    if secret.literal is not None:
+        return SecretValue(secret.literal)
+    if secret.env is not None:
+        text = environment.get(secret.env, "")
+        if not text:
+            message = f"{secret.key}: the environment variable {secret.env} is not set"
+            raise UsageError(message, hint=f"export {secret.env}=…, or name another one in the config")
+        return SecretValue(text)
+    return SecretValue(_read(secret.key, secret.path))
+
+
+def _read(key: str, file: Path) -> str:
+    try:
+        text = file.read_bytes()[:SECRET_BYTES_MAX].decode("utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        words = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UsageError(f"{key}: the file {file} cannot be read: {words}") from None
+    if not text:
+        raise UsageError(f"{key}: the file {file} is empty")
+    return text

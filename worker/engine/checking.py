@@ -26,10 +26,9 @@ from worker.rules.evaluate import Expression
 from worker.rules.expressions import names_in
 from worker.rules.facts import decides
 from worker.rules.lint import exclude_each_other, narrowed
-from worker.rules.load import Loaded
+from worker.rules.load import Loaded, Written
 from worker.rules.parameters import lacks_defaults
 from worker.rules.registry import Registry
-from worker.rules.rulefile import Written
 from worker.writes.evidence import Wish
 from worker.writes.intents import wishes_of
 

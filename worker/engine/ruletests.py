@@ -38,7 +38,7 @@ from worker.model.rules import Judgement, Rule, RuleSet, Truth
 from worker.model.writes import Write, WriteKey
 from worker.rules.durations import duration_text
 from worker.rules.registry import Registry
-from worker.rules.testfile import Expected, Held, RuleTest, Stands, Step
+from worker.rules.tests import Expected, Held, RuleTest, Stands, StepOfTest
 from worker.writes.evidence import fact_key, judge, target_value
 from worker.writes.intents import wanted
 
@@ -121,7 +121,7 @@ class Failure:
         )
 
 
-def failures_of(step: Step, happened: Happened) -> list[Failure]:
+def failures_of(step: StepOfTest, happened: Happened) -> list[Failure]:
     """The claims of a step that do not hold."""
     found = [_of_expect(step, happened), _of_held(step, happened), _of_states(step, happened)]
     if step.sent not in (None, happened.sent):
@@ -129,7 +129,7 @@ def failures_of(step: Step, happened: Happened) -> list[Failure]:
     return [one for one in found if one is not None]
 
 
-def _of_expect(step: Step, happened: Happened) -> Failure | None:
+def _of_expect(step: StepOfTest, happened: Happened) -> Failure | None:
     """Exactly what fired. A claim without ``params`` stands for all the writes of an action with ``each``."""
     if step.expect is None:
         return None
@@ -142,7 +142,7 @@ def _of_expect(step: Step, happened: Happened) -> Failure | None:
     return _failure(step, "expect", (step.expect, missing), (happened.fired, surplus), because)
 
 
-def _of_held(step: Step, happened: Happened) -> Failure | None:
+def _of_held(step: StepOfTest, happened: Happened) -> Failure | None:
     """At least these; with an empty list, nothing now."""
     if step.held is None:
         return None
@@ -154,7 +154,7 @@ def _of_held(step: Step, happened: Happened) -> Failure | None:
     return _failure(step, "held", (step.held, missing), (happened.holding, surplus), because)
 
 
-def _of_states(step: Step, happened: Happened) -> Failure | None:
+def _of_states(step: StepOfTest, happened: Happened) -> Failure | None:
     """At least these; with an empty list, no writes at all."""
     if step.states is None:
         return None
@@ -165,7 +165,7 @@ def _of_states(step: Step, happened: Happened) -> Failure | None:
 
 
 def _failure(
-    step: Step,
+    step: StepOfTest,
     claim: str,
     expected: tuple[Sequence[object], Sequence[object]],
     happened: tuple[Sequence[object], Sequence[object]],
@@ -370,7 +370,7 @@ class _Run:
         self._settings = tested_settings(bench.settings)
         self._ledger = bench.ledger
         self._ledger.clear()
-        self._start = test.now or START
+        self._start = test.given.now or START
         clock = VirtualClock(loop, self._start)
         self._world = World(test.given, self._rules.rules, bench.registry)
         self._service = Scripted(self._world, clock, bench.request_for, bench.outcome_of)
@@ -417,7 +417,7 @@ class _Run:
             looks=self._looks,
         )
 
-    async def _step(self, step: Step) -> list[Failure]:
+    async def _step(self, step: StepOfTest) -> list[Failure]:
         changes = step.change is not None or bool(step.unknown or step.approve or step.reject)
         await self._poll(step.at, including=not changes)
         self._service.answer(step.answers)
@@ -431,7 +431,7 @@ class _Run:
         self._seq = self._ledger.last_seq() if self._claims_holds else 0
         return failures
 
-    def _change(self, step: Step) -> None:
+    def _change(self, step: StepOfTest) -> None:
         """What a step sets is seen by the look that follows: what was read before is too old, and no write rests."""
         interval, state = self._settings.interval, self._state
         self._jumped(((step.at - RESOLUTION) // interval) * interval)
@@ -444,7 +444,7 @@ class _Run:
             facts.update({key: replace(fact, trace=None) for key, fact in facts.items() if key.name in changed})
         state.rests.clear()
 
-    def _hear(self, step: Step) -> None:
+    def _hear(self, step: StepOfTest) -> None:
         """What somebody says of writes that wait for approval."""
         at = self._start + step.at
         moves: list[Move] = []
@@ -589,7 +589,7 @@ class _Run:
                     rule=rule.id, action=step.action, event=record.event, at=self._at, params=params, each=step.each
                 )
 
-    def _happened(self, step: Step) -> Happened:
+    def _happened(self, step: StepOfTest) -> Happened:
         return Happened(
             fired=tuple(self._since),
             holding=tuple(self._holding()) if step.held is not None else (),
@@ -625,7 +625,7 @@ class _Run:
                     note(rule, write.key.event, reason, write.why)
         yield from found.values()
 
-    def _holding_back(self, step: Step) -> Iterator[RuleId]:
+    def _holding_back(self, step: StepOfTest) -> Iterator[RuleId]:
         """Rules that were looked at and did not fire since the step before, for another reason than that they have
         fired already or that the test does not give their facts."""
         fired = {one.rule for one in self._since}

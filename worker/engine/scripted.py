@@ -50,8 +50,7 @@ from worker.model.rules import Rule
 from worker.model.writes import Intent, Write
 from worker.rules.facts import BY_DEFAULT, looked_at
 from worker.rules.registry import Registry
-from worker.rules.testfile import LOST_ANSWERS, Answer
-from worker.rules.testfile_facts import FIRST_EVENT, Facts
+from worker.rules.tests import FIRST_EVENT, LOST_ANSWERS, Answer, Facts
 from worker.writes.evidence import CONFIRM, SERIES, fact_key
 
 OutcomeOf = Callable[[int], Outcome]

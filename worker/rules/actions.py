@@ -1,170 +1,377 @@
-"""The ``do`` of a rule: actions in order, with parameters checked against the table of actions.
+"""The actions of ``do``: models made from the table of actions, so that a rule can ask for nothing that guards and
+evidence do not know.
 
-It knows no action by itself: the table is in the model, so that a rule can ask for nothing that guards and evidence do
-not know. What a single parameter may be is said in `worker.rules.params`.
+A value that begins with ``=``, at any depth, is computed when the rule fires, except where it decides what the write is
+about. Here such a text stays as it is: `worker.rules.load` compiles it, with the names that its rule has.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
-from worker.model.actions import ACTIONS, EXTRA, Action, Param
-from worker.model.rules import RuleStep
-from worker.rules.calls import check_call
-from worker.rules.expressions import Expressions
-from worker.rules.fields import Form
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+    create_model,
+)
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import JsonSchemaValue, models_json_schema
+
+from worker.model.actions import ACTIONS, EXTRA, WORDS, Action, ParamType
+from worker.model.facts import Json
+from worker.rules import calls
+from worker.rules.binding import (
+    NAMED,
+    SPELLED,
+    WHAT,
+    WHOLE,
+    Cel,
+    Flag,
+    Id,
+    Money,
+    SchemaOfFile,
+    Section,
+    Slip,
+    Text,
+    Tree,
+)
 from worker.rules.nearest import instead, meant, nearest
-from worker.rules.params import ParamReader
-from worker.rules.registry import EACH
-from worker.rules.yaml import Entries, Items, Scalar, Value
+from worker.rules.registry import CHANGE, EACH, ITEM, Registry
+from worker.rules.yaml import Document, Entries, Scalar, Value, compose
 
-STEPS_MAX = 20
 ADDED = "added"
+EVENT = "eid"
+_OWN: Final = frozenset({EVENT, EACH, EXTRA})
+"""What is no parameter: the event is sent by itself, and the others say how parameters are meant."""
+_FIXED: Final[frozenset[ParamType]] = frozenset({"host", "method", "path", "flag", "confirm"})
+"""Parameters that are never computed."""
+_TAKE_NO_PATH: Final[frozenset[ParamType]] = frozenset({"number", "integer", *WORDS})
+"""Parameters of which no value looks like a field of a fact."""
+_PATH: Final = re.compile(r"[a-z_]+(\.[a-z_]+)+\b")
+_COMPUTED: Final = {"type": "string", "pattern": "^=", "description": "CEL, computed when the rule fires"}
 
 
-def read_do(value: Value, form: Form, expressions: Expressions) -> tuple[RuleStep, ...]:
-    """The steps of ``do``; what is wrong is noted in the form."""
-    if not isinstance(value, Items):
-        name = value.text if isinstance(value, Scalar) else "pause"
-        form.note(value, "do must be a list of actions", hint=f"write do: [{name}]")
-        return ()
-    if not 0 < len(value.items) <= STEPS_MAX:
-        form.note(value, f"do must have 1 to {STEPS_MAX} actions", hint="write do: [pause], or split the rule")
-        return ()
-    steps = [_step(item, form, expressions) for item in value.items]
-    return tuple(step for step in steps if step is not None)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepText:
+    """One action as it is written. ``params`` are checked, but for what is computed in them; ``places``: where each
+    stands. ``each``: its place, where one write is made for each item."""
+
+    action: Action
+    place: Value
+    params: Mapping[str, Tree] = field(default_factory=dict)
+    places: Mapping[str, Value] = field(default_factory=dict)
+    each: Value | None = None
+    noun: ClassVar[str] = "an action"
+
+    @classmethod
+    def keys(cls) -> Mapping[str, FieldInfo]:
+        """It may be a word, and has the keys of its action."""
+        return {}
+
+    @classmethod
+    def inside(cls, part: str | int) -> Any:  # noqa: ANN401 - annotations have no common type
+        """How what stands under an action's name is annotated."""
+        return _models(str(part), frozenset(), each=False).inside(part) if part in ACTIONS else None
 
 
-def _step(item: Value, form: Form, expressions: Expressions) -> RuleStep | None:
-    if isinstance(item, Scalar):
-        action = _action(item, form)
-        if action is None:
-            return None
-        if action.shape != "word":
-            form.note(item, f"'{action.name}' needs a value", hint=f"write {action.example}")
-            return None
-        return RuleStep(action=action.name)
-    if not isinstance(item, Entries) or not item.entries:
-        form.note(item, _NO_ACTION, hint=_ONE_EACH)
-        return None
-    named = next((pair for pair in item.entries if pair[0].text in ACTIONS), item.entries[0])
-    action = _action(named[0], form)
-    if action is None:
-        return None
-    beside = tuple(pair for pair in item.entries if pair is not named)
-    if any(key.text not in action.beside for key, _ in beside):
-        form.note(item, _NO_ACTION, hint=_ONE_EACH)
-        return None
-    return _with_values(action, named[1], beside, form, expressions)
+# one parameter
 
 
-_NO_ACTION = "an action is a word, or one key with its value"
-_ONE_EACH = "write each action as an item of its own"
+def is_computed(value: Tree) -> bool:
+    """Whether a value is CEL."""
+    return isinstance(value, Scalar) and value.text.startswith("=")
 
 
-def _with_values(
-    action: Action, value: Value, beside: tuple[tuple[Scalar, Value], ...], form: Form, expressions: Expressions
-) -> RuleStep | None:
-    if action.shape == "word":
-        form.note(value, f"'{action.name}' takes nothing", hint=f"write {action.example}")
-        return None
-    if action.bare is not None:
-        given = {action.bare: (action.params[action.bare], value)}
-        return RuleStep(action=action.name, params=ParamReader(action, form, expressions).values(given))
+def _or_computed(value: Tree, judge: ValidatorFunctionWrapHandler) -> Tree:
+    return value if is_computed(value) else judge(value)
+
+
+def _not_computed(value: Tree) -> Tree:
+    if is_computed(value):
+        hint = "it decides what the write is about, which must be known when the rule is read"
+        raise Slip(f"{WHAT} cannot be computed", hint)
+    return value
+
+
+def _no_path(value: Tree, asked: ValidationInfo) -> Tree:
+    """A path to a fact that stands there as words."""
+    text = value.text if isinstance(value, Scalar) else ""
+    if _PATH.match(text) and is_fact(text.partition(".")[0], registry_of(asked)):
+        message = f"{WHAT} is given the words '{text}', and not the value of that fact"
+        raise Slip(message, f'write "={text}": what begins with = is computed')
+    return value
+
+
+def registry_of(asked: ValidationInfo) -> Registry:
+    """The names of the installation, which every file of rules is read with."""
+    return cast("Registry", asked.context)
+
+
+def is_fact(name: str, registry: Registry) -> bool:
+    """Whether a condition could name it."""
+    return name in registry.facts or name in CHANGE or name == ITEM
+
+
+class ConfirmText(Section):
+    """What to GET, and the condition on its answer."""
+
+    get: Annotated[Text, AfterValidator(calls.check_get)] = Field(
+        description="what to GET of the main API", examples=["/events/{eid}"], json_schema_extra={"pattern": "^/"}
+    )
+    when: Cel = Field(
+        description="CEL on its answer, which is called response", examples=["response.status == 'archived'"]
+    )
+
+
+def _query(value: Tree) -> Tree:
     if not isinstance(value, Entries):
-        form.note(value, f"'{action.name}' takes a mapping", hint=f"write {action.example}")
-        return None
-    return _mapping_step(action, value, beside, form, expressions)
+        raise Slip(f"{WHAT} must be a mapping of names to values", f"write {WHAT}: {{name: value}}")
+    return calls.check_filled_in(value)
 
 
-def _action(name: Scalar, form: Form) -> Action | None:
-    action = ACTIONS.get(name.text)
-    if action is None:
-        message = f"unknown action '{name.text}'{meant(name.text, ACTIONS)}"
-        form.note(name, message, hint=instead(name.text, ACTIONS), code="action")
-    return action
+_IDS: Final = Annotated[tuple[Annotated[Id, WrapValidator(_or_computed)], ...], Field(min_length=1)]
+_TYPES: Final[Mapping[ParamType, tuple[Any, object]]] = {
+    "string": (Text, "…"),
+    "number": (Money, 500),
+    "integer": (Annotated[int, WHOLE], 12),
+    "goal": (Annotated[Literal[WORDS["goal"]], SPELLED], "ROAS"),
+    # YAML 1.1 reads a bare OFF as false; editors may, the loader does not. So a schema must let both pass.
+    "on_off": (
+        Annotated[Literal[WORDS["on_off"]], SPELLED, WithJsonSchema({"enum": ["ON", "OFF", True, False]})],
+        "OFF",
+    ),
+    "frontend_status": (Annotated[Literal[WORDS["frontend_status"]], SPELLED], "HIDDEN"),
+    "eids": (_IDS, ["e2"]),
+    "texts": (_IDS, ["rock"]),
+    "any": (Any, None),
+    "host": (Annotated[Literal[tuple(calls.HOSTS)], SPELLED], "api"),
+    "method": (Annotated[Literal[calls.METHODS], BeforeValidator(calls.check_method)], "PUT"),
+    "path": (
+        Annotated[Text, AfterValidator(calls.check_path), WithJsonSchema({"type": "string", "pattern": "^/"})],
+        "/events/{eid}",
+    ),
+    "query": (Annotated[Any, BeforeValidator(_query), WithJsonSchema({"type": "object"})], {"status": "archived"}),
+    "body": (Annotated[Any, BeforeValidator(calls.check_filled_in)], {}),
+    "flag": (Flag, False),
+    "confirm": (ConfirmText, {"get": "/events/{eid}", "when": "response.status == 'archived'"}),
+}
+"""What each type of parameter takes, and an example of it."""
 
 
-def _mapping_step(
-    action: Action, value: Entries, beside: tuple[tuple[Scalar, Value], ...], form: Form, expressions: Expressions
-) -> RuleStep:
-    given: dict[str, tuple[Param, Value]] = {}
-    each, wrong = False, len(form.problems)
-    for key, part, extra in _flat(action, (*value.entries, *beside), form):
-        param = action.params.get(key.text)
-        if action.each and key.text == EACH and not extra:
-            each = _each(key, part, form, expressions)
-        elif key.text in given:
-            form.note(key, f"'{key.text}' is given twice", hint="once, among the parameters or beside the action")
-        elif param is not None and not extra:
-            given[key.text] = (param, part)
-        elif extra or key.text in expressions.assumed.get(action.name, ()):
-            given[key.text] = (_UNNAMED, part)
-        else:
-            _unknown(action, key, form)
-    if given or len(form.problems) == wrong:
-        _complete(action, value, given, form, each=each)
-    params = ParamReader(action, form, expressions, item=each).values(given)
+_Computed = Annotated[str, WithJsonSchema(_COMPUTED)]
+
+
+def _annotation(kind: ParamType) -> Any:  # noqa: ANN401 - annotations have no common type
+    base = _TYPES[kind][0]
+    if kind in _FIXED:
+        return Annotated[base, BeforeValidator(_not_computed)]
+    if kind in _TAKE_NO_PATH:
+        base = Annotated[base, BeforeValidator(_no_path)]
+    return Annotated[base, WrapValidator(_or_computed, json_schema_input_type=base | _Computed)]
+
+
+# the parameters of one action
+
+
+class GivenText(Section):
+    """Keys that a table gives, which may have any name."""
+
+    keeps_nulls: ClassVar[bool] = True
+
+    def written(self) -> dict[str, Tree]:
+        """What is given, by name."""
+        names = {name: field.alias or name for name, field in type(self).model_fields.items()}
+        return {alias: getattr(self, name) for name, alias in names.items() if name in self.model_fields_set}
+
+
+class ParamsText(GivenText):
+    """The parameters of one action."""
+
+    action: ClassVar[Action]
+
+    @classmethod
+    def about_unknown(cls, name: str) -> tuple[str, str]:
+        """A parameter that neither the document nor an assumption names could be money under another name."""
+        known = (*cls.action.params, EACH) if cls.action.each else tuple(cls.action.params)
+        if not cls.action.extra_params:
+            return meant(name, known), instead(name, known)
+        if name == EVENT:
+            return meant(name, known), "leave it out: the event is sent by itself"
+        near = nearest(name, known)
+        hint = f"put it under {EXTRA}, and it is sent as it is: {EXTRA}: {{{name}: …}}"
+        if near is not None:
+            hint = f"write {near}; or, where the service knows {name}, {hint}"
+        return meant(name, known), hint
+
+    @classmethod
+    def about_missing(cls, name: str) -> tuple[str, str]:
+        """What is said where a parameter is missing."""
+        return f"'{cls.action.name}' lacks '{name}'", f"as in {cls.action.example}"
+
+
+@cache
+def _models(name: str, assumed: frozenset[str], *, each: bool) -> type[GivenText]:
+    """The model of an action with its parameters. ``each``: what an item gives by itself need not be written."""
+    action = ACTIONS[name]
+    shown = example_of_action(action)
+    own = shown[name]
+    fields: dict[str, tuple[Any, Any]] = {}
+    for key, param in action.params.items():
+        example = own[key] if isinstance(own, dict) and key in own else _TYPES[param.type][1]
+        default = ... if param.required and not (each and param.of_item) else None
+        said = Field(alias=key, default=default, description=param.about, examples=[example])
+        fields[key] = _annotation(param.type), said
+    beside = {key: _EACH if key == EACH else fields[key] for key in action.beside}
+    value: Any = fields[action.bare][0] if action.bare is not None else _params(action, fields | beside, assumed)
+    whole = {name: (value, Field(alias=name, description=action.about, examples=[own])), **beside}
+    model: type[GivenText] = create_model(name, __base__=GivenText, **_numbered(whole))
+    model.model_config["json_schema_extra"] = {
+        "description": f"{action.about} — {action.example}",
+        "examples": [dict(shown)],
+    }
+    return model
+
+
+def _params(action: Action, fields: dict[str, tuple[Any, Any]], assumed: frozenset[str]) -> type[ParamsText]:
+    about = "an assumption of the config names it"
+    for key in sorted(assumed - {*fields}):
+        fields[key] = Any, Field(alias=key, default=None, description=about, examples=[1])
+    if action.extra_params:
+
+        def extra(key: str) -> str:
+            if key in action.params or key in _OWN:
+                hint = "write it beside extra" if key in action.params else "leave it out"
+                raise Slip(f"'{key}' does not stand under {EXTRA}", hint, code="key")
+            return key
+
+        fields[EXTRA] = Annotated[dict[Annotated[str, AfterValidator(extra)], Any], NAMED], _EXTRA
+    model: type[ParamsText] = create_model(f"{action.name}_params", __base__=ParamsText, **_numbered(fields))
+    model.action = action
+    return model
+
+
+def _numbered(fields: Mapping[str, tuple[Any, Any]]) -> Any:  # noqa: ANN401 - as pydantic takes them
+    """Fields by names that no attribute of a model has; what is written has their aliases."""
+    return {f"key{number}": one for number, one in enumerate(fields.values())}
+
+
+_EACH: Final[tuple[Any, Any]] = (
+    Annotated[Literal["added"] | None, SPELLED],
+    Field(
+        alias=EACH,
+        default=None,
+        description="one write for each item that the watched list has gained",
+        examples=["added"],
+    ),
+)
+_EXTRA: Final[Any] = Field(
+    alias=EXTRA,
+    default_factory=dict,
+    description="parameters that neither the document nor an assumption names; they are sent beside the others",
+    examples=[{"daily_budget": 50}],
+)
+
+
+# one step
+
+
+def step_of(value: Tree, asked: ValidationInfo) -> StepText:
+    """One action of ``do``."""
+    if isinstance(value, Scalar):
+        action = _action(value.text, value)
+        if action.shape != "word":
+            raise Slip(f"'{action.name}' needs a value", f"write {action.example}")
+        return StepText(action=action, place=value)
+    if not isinstance(value, Entries) or not value.named:
+        raise Slip(_NO_ACTION, _ONE_EACH)
+    name = next((one for one in value.named if one in ACTIONS), next(iter(value.named)))
+    key, inner = value.named[name]
+    action = _action(name, key)
+    if any(one != name and one not in action.beside for one in value.named):
+        raise Slip(_NO_ACTION, _ONE_EACH)
+    if action.shape == "word":
+        raise Slip(f"'{name}' takes nothing", f"write {action.example}", at=inner)
+    if action.bare is not None:
+        given: Mapping[str, tuple[Scalar, Value]] = {action.bare: (key, inner)}
+    elif not isinstance(inner, Entries):
+        raise Slip(f"'{name}' takes a mapping", f"write {action.example}", at=inner)
+    else:
+        given = _flat(action, inner, value)
+    each = given.get(EACH)
+    model = _models(name, registry_of(asked).assumed.get(name, frozenset()), each=each is not None)
+    found = model.model_validate(value, context=asked.context)
+    if action.extra_params and each is None and not given:
+        raise Slip(f"'{name}' changes nothing", f"as in {action.example}", code="missing", at=inner)
+    written = found.written()
+    own = written.pop(name)
+    params = {action.bare: own} if action.bare is not None else {**own.written(), **written}
+    params = {**{one: part for one, part in params.items() if one not in (EACH, EXTRA)}, **params.get(EXTRA, {})}
     if action.shown == "confirm":
         params = {"host": "api", **params}
-        said = check_call(value, params, form)
-        if said is not None:
-            hint = "the service may answer 404; nothing but the paths of its document is known"
-            expressions.warn(value, f"'{action.name}': {said}", hint=hint, code="path")
-    return RuleStep(action=action.name, params=params, each=each)
+        calls.check_call(params["method"], params["path"], params["host"], given["path"][1])
+    places = {one: part for one, (_, part) in given.items()}
+    return StepText(action=action, place=inner, params=params, places=places, each=None if each is None else each[0])
 
 
-_UNNAMED = Param(type="any", about="what the document does not name")
-EVENT = "eid"
-_OWN = frozenset({EVENT, EACH, EXTRA})
-"""What is no parameter: the event is sent by itself, and the others say how parameters are meant."""
+_NO_ACTION: Final = "an action is a word, or one key with its value"
+_ONE_EACH: Final = "write each action as an item of its own"
 
 
-def _flat(action: Action, pairs: tuple[tuple[Scalar, Value], ...], form: Form) -> Iterator[tuple[Scalar, Value, bool]]:
-    """The parameters, with those that stand under ``extra`` beside the others, as they are sent."""
-    for key, part in pairs:
-        if key.text != EXTRA or not action.extra_params:
-            yield key, part, False
-        elif not isinstance(part, Entries):
-            form.note(part, f"{EXTRA} must be a mapping of names to values", hint=f"write {EXTRA}: {{name: value}}")
-        else:
-            for name, one in part.entries:
-                if name.text in action.params or name.text in _OWN:
-                    hint = "write it beside extra" if name.text in action.params else "leave it out"
-                    form.note(name, f"'{name.text}' does not stand under {EXTRA}", hint=hint, code="key")
-                else:
-                    yield name, one, True
+def _action(name: str, place: Scalar) -> Action:
+    if name not in ACTIONS:
+        raise Slip(f"unknown action '{name}'{meant(name, ACTIONS)}", instead(name, ACTIONS), code="action", at=place)
+    return ACTIONS[name]
 
 
-def _unknown(action: Action, key: Scalar, form: Form) -> None:
-    """A parameter that neither the document nor an assumption names. It could be money under another name."""
-    name = key.text
-    known = (*action.params, EACH) if action.each else tuple(action.params)
-    message = f"unknown key '{name}' in {action.name}{meant(name, known)}"
-    hint = instead(name, known)
-    if action.extra_params and name == EVENT:
-        hint = "leave it out: the event is sent by itself"
-    elif action.extra_params:
-        near = nearest(name, known)
-        as_it_is = f"put it under {EXTRA}, and it is sent as it is: {EXTRA}: {{{name}: …}}"
-        hint = as_it_is if near is None else f"write {near}; or, where the service knows {name}, {as_it_is}"
-    form.note(key, message, hint=hint, code="key")
+def _flat(action: Action, inner: Entries, whole: Entries) -> Mapping[str, tuple[Scalar, Value]]:
+    """Every parameter with its place: those beside the action's name, and those under ``extra``."""
+    found = {key: pair for key, pair in inner.named.items() if key != EXTRA}
+    extra = inner.get(EXTRA)
+    for key, pair in whole.named.items():
+        if key in found:
+            raise Slip(f"'{key}' is given twice", "once, among the parameters or beside the action", at=pair[0])
+        if key != action.name:
+            found[key] = pair
+    return found | (dict(extra.named) if isinstance(extra, Entries) else {})
 
 
-def _complete(action: Action, value: Entries, given: Mapping[str, object], form: Form, *, each: bool) -> None:
-    """Every parameter that must be there is; what an item gives by itself need not be written."""
-    for name, param in action.params.items():
-        if param.required and name not in given and not (each and param.of_item):
-            form.note(value, f"'{action.name}' lacks '{name}'", hint=f"as in {action.example}", code="missing")
-    if action.extra_params and not given and not each:
-        form.note(value, f"'{action.name}' changes nothing", hint=f"as in {action.example}", code="missing")
+# the schema
 
 
-def _each(key: Scalar, value: Value, form: Form, expressions: Expressions) -> bool:
-    """Whether one write is made for each item; only the items that a watched list has gained can be gone through."""
-    if not isinstance(value, Scalar) or value.text != ADDED:
-        form.note(
-            value, f"each is {ADDED}: one write for each item that the watched list has gained", hint="each: added"
-        )
-    elif not expressions.list_watched:
-        hint = "add on_change: suggested_tcs, or name tc and tc_run_id"
-        form.note(key, f"'each: {ADDED}' goes with on_change of a list", hint=hint)
-    return True
+def example_of(example: str, key: str) -> Json:
+    """The value of a key in an example that stands in a table as a person would write it."""
+    value = compose(Document(file=key, text=example))
+    found = value.get(key) if isinstance(value, Entries) else None
+    if found is None:
+        raise ValueError(f"the example of {key} has no {key}: {example}")
+    return found.json
+
+
+def example_of_action(action: Action) -> Mapping[str, Json]:
+    """The action of its own example, with what stands beside it."""
+    do = example_of(action.example, "do")
+    mine = [one for one in do if isinstance(one, dict) and action.name in one] if isinstance(do, list) else []
+    if not mine:
+        raise ValueError(f"the example of {action.name} does not show it: {action.example}")
+    return mine[0]
+
+
+def schemas_of_actions(registry: Registry) -> dict[str, JsonSchemaValue]:
+    """The definitions of one action, `action`, and of what it refers to."""
+    words = [name for name, action in ACTIONS.items() if action.shape == "word"]
+    about = "; ".join(f"{name}: {ACTIONS[name].about}" for name in words)
+    models = [
+        _models(name, registry.assumed.get(name, frozenset()), each=action.each)
+        for name, action in ACTIONS.items()
+        if action.shape != "word"
+    ]
+    refs, found = models_json_schema([(model, "validation") for model in models], schema_generator=SchemaOfFile)
+    one = {"anyOf": [{"enum": words, "description": about}, *refs.values()], "description": "one action"}
+    return {"action": one, **found["$defs"]}

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from urllib.parse import unquote
 
 from worker.model.actions import ACTIONS
-from worker.model.endpoints import Endpoint, Host, row_called, row_of
-from worker.model.rules import Template
-from worker.rules.fields import Form
+from worker.model.endpoints import Host, row_called, row_of
+from worker.rules.binding import WHAT, Slip, Tree
 from worker.rules.nearest import instead, meant
 from worker.rules.yaml import Entries, Items, Scalar, Value
 
@@ -29,91 +28,77 @@ HIDDEN_HINT = "a proxy on the way could make another path of it; write the path 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]+)\}")
 
 
-def read_method(value: Value, what: str, form: Form) -> str | None:
+def check_method(value: Tree) -> Tree:
     """One of the methods that write."""
     if isinstance(value, Scalar) and value.text == "GET":
-        form.note(value, "a GET writes nothing", hint="name the fact that it reads in `when`, or add one under facts:")
-        return None
-    return form.word(value, what, METHODS)
+        raise Slip("a GET writes nothing", "name the fact that it reads in `when`, or add one under facts:")
+    return value.text if isinstance(value, Scalar) else value
 
 
-def read_path(value: Value, what: str, form: Form) -> str | None:
+def check_path(text: str) -> str:
     """A path below the host's base, each part of it one segment."""
-    found = form.text(value, what)
-    if found is None or not isinstance(value, Scalar):
-        return None
-    if "?" in found:
-        form.note(value, f"{what} has a query", hint="write it under query:", offset=found.index("?"))
-        return None
-    if _resolved_elsewhere(value, what, found, form):
-        return None
-    return found if _well_formed(value, what, found, form) and _filled_in(value, what, form) else None
+    if "?" in text:
+        raise Slip(f"{WHAT} has a query", "write it under query:", offset=text.index("?"))
+    _resolved_here(text)
+    _well_formed(text)
+    return filled_in(text)
 
 
-def _well_formed(value: Scalar, what: str, path: str, form: Form) -> bool:
-    """Notes what keeps a path from being one, at its place."""
+def _well_formed(path: str) -> None:
+    """Refuses what is no path, at the place where it ceases to be one."""
     begun = _PATH.match(path)
     offset, message = begun.end() if begun is not None else 0, ""
     if not path.startswith("/"):
-        offset, message = 0, f"{what} is a path that begins with /"
+        offset, message = 0, f"{WHAT} is a path that begins with /"
     elif "//" in path:
-        offset, message = path.index("//"), f"{what} is a path without an empty part"
+        offset, message = path.index("//"), f"{WHAT} is a path without an empty part"
     elif offset < len(path):
         sign = path[offset]
-        message = f"{what} has {sign!r} in it, which is written {''.join(f'%{byte:02X}' for byte in sign.encode())}"
+        message = f"{WHAT} has {sign!r} in it, which is written {''.join(f'%{byte:02X}' for byte in sign.encode())}"
     if message:
-        form.note(value, message, hint="as in /events/{eid}/attribution_model", offset=offset)
-    return not message
+        raise Slip(message, "as in /events/{eid}/attribution_model", offset=offset)
 
 
-def read_text_tree(value: Value, what: str, form: Form) -> bool:
-    """Notes what nothing would fill in, anywhere in a query or a body."""
-    if isinstance(value, Scalar):
-        return _filled_in(value, what, form)
-    parts = value.items if isinstance(value, Items) else tuple(part for _, part in value.entries)
-    return min((read_text_tree(part, what, form) for part in parts), default=True)
-
-
-def read_get(value: Value, what: str, form: Form) -> str | None:
+def check_get(text: str) -> str:
     """What ``confirm`` reads: a path of the main API, perhaps with a query."""
-    found = form.text(value, what)
-    if found is None or not isinstance(value, Scalar):
-        return None
-    if _resolved_elsewhere(value, what, found.partition("?")[0], form):
-        return None
-    path = unquote(found.partition("?")[0])
-    if not _well_formed(value, what, found.partition("?")[0], form):
-        return None
+    _resolved_here(text.partition("?")[0])
+    path = unquote(text.partition("?")[0])
+    _well_formed(text.partition("?")[0])
     row = row_of("GET", path)
     if _is_auth(path) or (row is not None and not row.opened):
-        form.note(value, f"{what}: the service does not let a partner read that", hint="GET what shows the effect")
-        return None
+        raise Slip(f"{WHAT}: the service does not let a partner read that", "GET what shows the effect")
     if row is not None and row.path == TASK:
         hint = "the task's state is read by `pause` and `run` themselves, and only after their PUT"
-        form.note(value, f"{what} must not be a task", hint=hint)
-        return None
-    return found if _filled_in(value, what, form) else None
+        raise Slip(f"{WHAT} must not be a task", hint)
+    return filled_in(text)
 
 
-def check_call(entries: Entries, given: Mapping[str, Template], form: Form) -> str | None:
-    """Notes why a request that is well written must not be made by hand; gives a warning where the document knows no
-    such request."""
-    method, path, host = given.get("method"), given.get("path"), HOSTS[str(given.get("host") or "api")]
-    place = entries.get("path")
-    if not isinstance(method, str) or not isinstance(path, str) or place is None:
-        return None
+def filled_in(text: str, at: Scalar | None = None) -> str:
+    """A text in whose braces stands only what is filled in."""
+    for found in _PLACEHOLDER.finditer(text):
+        if found[1] not in PLACEHOLDERS:
+            message = f"{WHAT}: nothing fills in {{{found[1]}}}{meant(found[1], PLACEHOLDERS)}"
+            raise Slip(message, instead(found[1], PLACEHOLDERS), offset=found.start(), at=at)
+    return text
+
+
+def check_filled_in(value: Tree) -> Tree:
+    """The same of each text in a query or a body."""
+    if isinstance(value, Scalar):
+        filled_in(value.text, value)
+    for part in value if isinstance(value, list) else value.parts if isinstance(value, Items | Entries) else ():
+        check_filled_in(part)
+    return value
+
+
+def check_call(method: str, path: str, host: Host, at: Value) -> None:
+    """Refuses a request that is well written and must not be made by hand."""
     plain = unquote(path)
     if _is_auth(plain):
-        form.note(place, "a rule does not sign in or out", hint="paths below /auth are the worker's own", code="path")
-        return None
+        raise Slip("a rule does not sign in or out", "paths below /auth are the worker's own", code="path", at=at)
     row = row_called(method, plain, host)
     if row is None:
-        return _unknown_call(method, plain, host)
-    _refused(row, place, form)
-    return None
-
-
-def _refused(row: Endpoint, place: Value, form: Form) -> None:
+        return
     owners = [
         action
         for action in ACTIONS.values()
@@ -123,15 +108,19 @@ def _refused(row: Endpoint, place: Value, form: Form) -> None:
     if owners:
         names = " or ".join(f"'{action.name}'" for action in owners)
         message = f"{row.method} {row.path} has an action of its own: {names}"
-        form.note(place, message, hint=f"write {owners[0].example}", code="path")
-    elif not row.opened:
+        raise Slip(message, f"write {owners[0].example}", code="path", at=at)
+    if not row.opened:
         hint = f"leave it to them: a partner's account is told {row.refused[0]}"
-        form.note(place, f"{row.method or 'this'} {row.path} is for administrators", hint=hint, code="path")
-    elif row.input == "multipart":
-        form.note(place, f"{row.path} takes a file, which a rule cannot send", hint="send it by hand", code="path")
+        raise Slip(f"{row.method or 'this'} {row.path} is for administrators", hint, code="path", at=at)
+    if row.input == "multipart":
+        raise Slip(f"{row.path} takes a file, which a rule cannot send", "send it by hand", code="path", at=at)
 
 
-def _unknown_call(method: str, path: str, host: Host) -> str:
+def undocumented(method: str, path: str, host: Host) -> str:
+    """A warning where the document knows no such request; empty where it does."""
+    path = unquote(path)
+    if row_called(method, path, host) is not None:
+        return ""
     others = [other for other in ("GET", *METHODS) if other != method and row_of(other, path, host) is not None]
     if others:
         said = f"the service's document has {' and '.join(others)} for {path}, and no {method}"
@@ -152,17 +141,7 @@ def hidden_in(path: str) -> str | None:
     return None if found is None else found[0]
 
 
-def _resolved_elsewhere(value: Scalar, what: str, path: str, form: Form) -> bool:
+def _resolved_here(path: str) -> None:
     found = hidden_in(path)
     if found is not None:
-        form.note(value, f"{what} has '{found}' in it", hint=HIDDEN_HINT, offset=value.text.find(found))
-    return found is not None
-
-
-def _filled_in(value: Scalar, what: str, form: Form) -> bool:
-    for found in _PLACEHOLDER.finditer(value.text):
-        if found[1] not in PLACEHOLDERS:
-            message = f"{what}: nothing fills in {{{found[1]}}}{meant(found[1], PLACEHOLDERS)}"
-            form.note(value, message, hint=instead(found[1], PLACEHOLDERS), offset=found.start())
-            return False
-    return True
+        raise Slip(f"{WHAT} has '{found}' in it", HIDDEN_HINT, offset=path.index(found))

@@ -11,12 +11,12 @@ from worker.model.actions import ACTIONS
 from worker.model.errors import Problem
 from worker.model.findings import Code
 from worker.model.rules import Rule, RuleStep, Watch
+from worker.rules.binding import Form
 from worker.rules.cel import BadSyntax, Node, Path, names_of, parse, walk
 from worker.rules.celtypes import ANY, DOUBLE, Type
 from worker.rules.check import by_zero, check_condition, nonzero, text_of
 from worker.rules.evaluate import Expression, expression_of
 from worker.rules.facts import BY_DEFAULT
-from worker.rules.fields import Form
 from worker.rules.registry import BUILT_IN, CHANGE, ITEM, Registry
 from worker.rules.yaml import Scalar, Value
 
@@ -32,7 +32,6 @@ class Expressions:
         self._form = form
         self._watches = watches
         self._names = names_in(registry, watches)
-        self.assumed = registry.assumed
         self._nonzero: frozenset[str] = frozenset()
         self.warnings: list[Problem] = []
         self._places: list[tuple[Expression, Scalar]] = []
@@ -52,10 +51,6 @@ class Expressions:
     def list_watched(self) -> bool:
         """Whether ``added`` has items: a watched fact is a list, or may be one."""
         return any(self._names[watch.fact].kind in ("list", "any") for watch in self._watches)
-
-    def knows(self, name: str) -> bool:
-        """Whether there is a fact of that name."""
-        return name in self._names
 
     def computed(self, value: Scalar, *, item: bool = False) -> Expression | None:
         """A value that begins with ``=``. ``item``: it stands in an action with ``each``."""

@@ -20,11 +20,9 @@ from worker.rules.cel import Node, names_of, path_of, walk
 from worker.rules.celtypes import Type
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import names_in
-from worker.rules.files import FILE_BYTES_MAX, TESTS, walked
 from worker.rules.functions import COMPARED, duration_of
-from worker.rules.load import Loaded
+from worker.rules.load import FILE_BYTES_MAX, TESTS, Loaded, Written, walked
 from worker.rules.registry import BUILT_IN_REGISTRY, Registry
-from worker.rules.rulefile import Written
 from worker.rules.yaml import Document, Entries, Items, Scalar, compose
 
 _CONSTANT: Mapping[bool | None, tuple[str, str]] = {

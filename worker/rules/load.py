@@ -1,19 +1,57 @@
 """From a folder of YAML files to a rule set, or to every mistake in it at once.
 
 A set is loaded whole or not at all: with half a folder, a rule that was to hold another back could be the missing half.
-What lies in the folder is found and read by `worker.rules.files`; `read_rules` does the same from texts.
+So nothing that could be a rule is passed over in silence: a link that leads nowhere, a folder that may not be read, one
+that leads back into itself. Links are followed inside of the folder (as a ConfigMap has them); one that leads out of it
+is an error: who writes a rule could have any file shown. What single keys say is judged by their models; here is what
+spans several, and the conditions.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
+from worker.model.actions import Param, ParamType
 from worker.model.errors import InputErrors, Problem
-from worker.model.rules import RuleSet
-from worker.rules.files import hash_of, texts_of
-from worker.rules.registry import BUILT_IN_REGISTRY, Registry
-from worker.rules.rulefile import RuleReader, Written
-from worker.rules.yaml import Document, Scalar, compose
+from worker.model.facts import Json, PartnerId, RuleId
+from worker.model.rules import Rule, RuleSet, RuleStep, Surge, Template, Watch, computed_in
+from worker.model.values import fault_of, uncounted
+from worker.rules import calls
+from worker.rules.actions import ADDED, ConfirmText, StepText, is_computed, is_fact
+from worker.rules.binding import Form, Tree, bind, is_null, place_of
+from worker.rules.cron import CronTimes
+from worker.rules.expressions import Expressions, with_relative
+from worker.rules.models import OF_OTHER_TOOLS, RulesText, RuleText, WithText
+from worker.rules.nearest import nearest
+from worker.rules.registry import BUILT_IN_REGISTRY, WITHOUT_DEFAULT, Registry
+from worker.rules.yaml import Document, Entries, Items, Scalar, Value, compose
+
+ENFORCE_COOLDOWN_MIN = timedelta(minutes=1)
+_IN_BRACES = re.compile(r"\{+\s*([a-z_]+(?:\.[a-z_]+)+)\s*\}+")
+TESTS = "tests"
+"""The name of the folders, among rules, in which their tests lie."""
+ENDING = ".yaml"
+FILES_MAX = 1_000
+FILE_BYTES_MAX = 5_000_000
+EMPTY_HINT = "remove it, or write it anew: a file that was cut off (a full disk) must not take its rules out of force"
+UNREADABLE = "unreadable "
+"""What the hash of files begins with that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A rule with the text it was read from, for findings that need both."""
+
+    rule: Rule
+    entries: Entries = field(repr=False, compare=False)
+    warnings: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,25 +94,22 @@ def _without_errors(found: Loaded) -> Loaded:
 
 
 def _examined(texts: Mapping[str, str], registry: Registry) -> Loaded:
-    reader = RuleReader(registry)
-    problems: list[Problem] = []
-    written: list[Written] = []
+    reader = _RulesReader(registry)
     for file, text in sorted(texts.items()):
         try:
             value = compose(Document(file=file, text=text))
         except InputErrors as errors:
-            problems.extend(errors.problems)
+            reader.problems.extend(errors.problems)
             continue
         if value is not None:
-            written.extend(reader.file(value))
-    problems.extend(reader.form.problems)
-    problems.extend(_duplicates(reader.ids))
-    rules = sorted((one.rule for one in written), key=lambda rule: rule.id)
+            reader.file(value)
+    problems = [*reader.problems, *_duplicates(reader.ids)]
+    rules = sorted((one.rule for one in reader.written), key=lambda rule: rule.id)
     return Loaded(
         rules=RuleSet(rules=tuple(rules), hash=hash_of(texts)),
-        written=tuple(written),
+        written=tuple(reader.written),
         errors=tuple(sorted(problems, key=lambda one: (one.file, one.line, one.column))),
-        warnings=tuple(warning for one in written for warning in one.warnings),
+        warnings=tuple(warning for one in reader.written for warning in one.warnings),
     )
 
 
@@ -83,10 +118,381 @@ def _duplicates(ids: Iterable[Scalar]) -> list[Problem]:
     first: dict[str, Scalar] = {}
     found: list[Problem] = []
     for one in ids:
-        earlier = first.setdefault(one.text, one)
-        if earlier is not one:
+        earlier = first.get(one.text)
+        first.setdefault(one.text, one)
+        if earlier is not None:
             there = earlier.document.problem(earlier.start, "")
             message = f"the id '{one.text}' is used already, in {there.file}:{there.line}:{there.column}"
             hint = "give one of the two another id; a new id is a new rule with a memory of its own"
             found.append(one.document.problem(one.start, message, hint=hint, code="duplicate"))
     return found
+
+
+class _RulesReader:
+    """Reads the rules of files. ``ids``: every id met, also of rules with mistakes."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.problems: list[Problem] = []
+        self.written: list[Written] = []
+        self.ids: list[Scalar] = []
+        self._registry = registry
+
+    def file(self, value: Value) -> None:
+        """Takes up the rules of one file."""
+        found, mistakes = bind(RulesText, value)
+        self.problems.extend(one.problem for one in mistakes)
+        for item in (found.rules if found is not None else None) or ():
+            text, mistakes = bind(RuleText, item, self._registry)
+            form = Form()
+            form.problems.extend(one.problem for one in mistakes)
+            if text is not None and isinstance(item, Entries):
+                written = _RuleReader(text, item, form, self._registry).read()
+                if isinstance(given := item.get("id"), Scalar):
+                    self.ids.append(given)
+                self.written.extend((written,) if not form.problems else ())
+            self.problems.extend(form.problems)
+
+
+class _RuleReader:
+    """From one rule's text to the rule. ``item``: the rule as it is written; in the text, what is wrong is left out."""
+
+    def __init__(self, text: RuleText, item: Entries, form: Form, registry: Registry) -> None:
+        self.form = form
+        self._text = text
+        self._item = item
+        self._registry = registry
+        self._watches = self._watched()
+        self._expressions = Expressions(form, registry, self._watches)
+
+    def read(self) -> Written:
+        """The rule; what is wrong is noted in the form."""
+        text, item = self._text, self._item
+        self._complete()
+        when = self._expressions.condition(text.when) if text.when is not None else None
+        rule = Rule(
+            id=RuleId(text.id or ""),
+            file=item.document.file,
+            line=item.document.line_of(item.start),
+            description=text.description or "",
+            when=when,
+            on_change=self._watches,
+            hold_for=text.hold_for,
+            at=CronTimes(source=text.at, timezone=text.timezone or "UTC") if text.at is not None else None,
+            repeat=text.repeat or "once",
+            cooldown=text.cooldown,
+            per_event_per_day=text.limit.per_event_per_day if text.limit is not None else None,
+            priority=text.priority or 0,
+            partners=frozenset(map(PartnerId, text.partners)) if text.partners is not None else None,
+            enabled=text.enabled is not False,
+            mode=text.mode,
+            surge=Surge(events=text.surge.events, within=text.surge.within) if text.surge is not None else None,
+            parameters=text.asked_with,
+            do=self._steps(),
+            on_unknown=text.on_unknown or "settle",
+            when_hash=_digest("" if when is None else when.source),
+            do_hash=_digest(*(_canonical(item.get(name)) for name in ("do", "with"))),
+        )
+        self._asked(rule)
+        self._paced(rule)
+        rule = with_relative(rule, self.form, self._expressions, self._registry)
+        return Written(rule=rule, entries=item, warnings=tuple(self._expressions.warnings))
+
+    def _complete(self) -> None:
+        """What a rule must have. What is misspelt is not missing as well."""
+        keys = {name for name, (_, value) in self._item.named.items() if not is_null(value)}
+        wrong = self._item.named.keys() - RuleText.keys().keys()
+        keys |= {OF_OTHER_TOOLS.get(name) or nearest(name, RuleText.keys()) or "" for name in wrong}
+        for needed, message, hint in _NEEDED:
+            if not needed & keys:
+                self.form.note(self._item, message, hint=hint, code="missing")
+
+    def _watched(self) -> tuple[Watch, ...]:
+        found: dict[str, Watch] = {}
+        for number, one in enumerate(self._text.on_change or ()):
+            if one.fact in found:
+                place = place_of(self._item, ("on_change", number))
+                self.form.note(place, f"'{one.fact}' is watched twice", hint="remove one of the two")
+            found[one.fact] = Watch(fact=one.fact, by=one.by or ())
+        return tuple(found.values())
+
+    def _asked(self, rule: Rule) -> None:
+        """Parameters that no fact can tell must stand in the rule."""
+        for name in sorted(rule.names):
+            takes = self._registry.facts[name].takes if name in self._registry.facts else ()
+            for lacking in sorted(WITHOUT_DEFAULT.intersection(takes) - rule.parameters.keys()):
+                said = f"{name} is asked with {lacking}, which the rule must give"
+                hint = f"with: {{{lacking}: …}}; {WithText.keys()[lacking].description}"
+                self.form.note(self._item, said, hint=hint, code="missing")
+
+    def _paced(self, rule: Rule) -> None:
+        """When a rule may fire: which keys go with which."""
+        enforced = rule.repeat == "enforce"
+        if enforced and rule.on_change:
+            hint = "leave `repeat` out: each change is a firing of its own"
+            self._note("repeat", "enforce goes with a condition, not with on_change", hint)
+        if enforced and rule.at is not None:
+            hint = "leave `repeat` out: each time is a firing of its own"
+            self._note("repeat", "enforce looks all the time, and `at` only at its times", hint)
+        if enforced and rule.cooldown is not None and rule.cooldown < ENFORCE_COOLDOWN_MIN:
+            self._note("cooldown", "with repeat: enforce the cooldown is 1m or more", "write cooldown: 1m")
+        if self._text.timezone is not None and self._item.get("at") is None:
+            self._note("timezone", "timezone goes with `at`", "remove it, or add at: '0 8 * * *'")
+
+    def _note(self, key: str, message: str, hint: str) -> None:
+        self.form.note(place_of(self._item, (key,)), message, hint=hint)
+
+    # actions
+
+    def _steps(self) -> tuple[RuleStep, ...]:
+        """The actions. Of those with mistakes, what is computed is looked at all the same."""
+        kept = {step.place.start for step in self._text.do or ()}
+        whole = self._item.get("do")
+        for one in whole.items if isinstance(whole, Items) else ():
+            if isinstance(one, Entries) and kept.isdisjoint(part.start for part in one.parts):
+                for value in filter(is_computed, _scalars_in(one)):
+                    self._expressions.computed(value, item=True)
+        return tuple(self._step(step) for step in self._text.do or ())
+
+    def _step(self, step: StepText) -> RuleStep:
+        """One action, with what is computed in it compiled."""
+        if step.each is not None and not self._expressions.list_watched:
+            hint = "add on_change: suggested_tcs, or name tc and tc_run_id"
+            self.form.note(step.each, f"'each: {ADDED}' goes with on_change of a list", hint=hint)
+        params = {name: self._param(step, name, value) for name, value in step.params.items()}
+        if step.action.shown == "confirm":
+            said = calls.undocumented(str(params["method"]), str(params["path"]), step.params["host"])
+            hint = "the service may answer 404; nothing but the paths of its document is known"
+            if said:
+                self._expressions.warn(step.place, f"'{step.action.name}': {said}", hint=hint, code="path")
+        return RuleStep(action=step.action.name, params=params, each=step.each is not None)
+
+    def _param(self, step: StepText, name: str, value: Tree) -> Template:
+        what = step.action.name if step.action.bare is not None else f"{step.action.name}.{name}"
+        place, param = step.places.get(name, step.place), step.action.params.get(name)
+        found = self._template(value, item=step.each is not None)
+        if param is not None and param.type == "string":
+            self._warn_of_braces(place, what)
+        if (text := uncounted({name: found})) is not None:
+            message = f"{what}: {text!r} is money, and cannot be counted"
+            hint = "write the number without separators and currency, as in 1500 or 1500.5"
+            self.form.note(_place_of_text(text, place), message, hint=hint)
+        elif (param is None or param.type in _OF_ANY) and not any(computed_in(found)):
+            fault = fault_of(name, param or _UNNAMED, cast("Json", found))
+            if fault:
+                self.form.note(place, f"{what} {fault}", hint="write a number that a request can carry")
+        return found
+
+    def _template(self, value: Tree, *, item: bool) -> Template:
+        if isinstance(value, ConfirmText):
+            when = self._expressions.of_response(value.when)
+            found: dict[str, Template] = {"get": value.get, "when": "" if when is None else when.source}
+            return found
+        if is_computed(value):
+            return self._expressions.computed(value, item=item)
+        if isinstance(value, Entries):
+            return {key: self._template(part, item=item) for key, (_, part) in value.named.items()}
+        if isinstance(value, Items | list | tuple):
+            return [self._template(part, item=item) for part in (value.items if isinstance(value, Items) else value)]
+        plain: Json = value.json if isinstance(value, Scalar) else value
+        return plain
+
+    def _warn_of_braces(self, value: Value, what: str) -> None:
+        """Other tools fill in what stands in braces."""
+        found = _IN_BRACES.search(value.text) if isinstance(value, Scalar) and not is_computed(value) else None
+        if found is not None and is_fact(found[1].partition(".")[0], self._registry):
+            message = f"{what}: {found[0]} stays as it stands; nothing is filled in"
+            hint = f"compute the text, as in \"='Now: ' + string({found[1]})\""
+            self._expressions.warn(value, message, hint=hint, code="value")
+
+
+_NEEDED = (
+    ({"id"}, "a rule needs `id`", "give it a name of its own: id: pause-cancelled"),
+    (
+        {"when", "on_change"},
+        "a rule needs `when`, `on_change` or both",
+        "say for which events it is meant: when: event.status == 'cancelled'",
+    ),
+    ({"do"}, "a rule needs `do`", "say what to do: do: [pause]"),
+)
+_UNNAMED = Param(type="any", about="what the document does not name")
+_OF_ANY: frozenset[ParamType] = frozenset({"any", "body", "query"})
+"""Parameters of any form, which are judged as a whole."""
+
+
+def _scalars_in(value: Value) -> Iterator[Scalar]:
+    if isinstance(value, Scalar):
+        yield value
+    for part in () if isinstance(value, Scalar) else value.parts:
+        yield from _scalars_in(part)
+
+
+def _place_of_text(text: str, value: Value) -> Value:
+    """Where in a value a text stands; the value itself where it is not found."""
+    return next((one for one in _scalars_in(value) if one.text == text), value)
+
+
+def _canonical(value: Value | None) -> str:
+    return "" if value is None else json.dumps(value.json, sort_keys=True, ensure_ascii=False)
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+# the files of a folder
+
+
+def read_files(path: Path) -> Mapping[str, str]:
+    """The text of each rule file by its name. Raises `InputErrors` for what cannot be read."""
+    texts, unreadable = texts_of(path)
+    if unreadable:
+        raise InputErrors(unreadable)
+    return texts
+
+
+def files_hash(path: Path) -> str:
+    """The hash that a rule set of what is on disk now would have; where it cannot be read, one of the trouble, so that
+    whoever compares hashes sees a change and asks for the whole."""
+    texts, unreadable = texts_of(path)
+    if unreadable:
+        return UNREADABLE + hashlib.sha256("\n".join(map(str, unreadable)).encode()).hexdigest()
+    return hash_of(texts)
+
+
+def texts_of(path: Path) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
+    """The texts that can be read, and why others cannot."""
+    found = walked(path)
+    problems = list(found.problems)
+    texts: dict[str, str] = {}
+    for file in found.files:
+        try:
+            with file.open("rb") as opened:
+                raw = opened.read(FILE_BYTES_MAX + 1)
+            if len(raw) > FILE_BYTES_MAX:
+                message = f"larger than {FILE_BYTES_MAX} bytes"
+                problems.append(Problem(file=str(file), message=message, hint="split it", code="file"))
+            elif not raw.strip():
+                problems.append(Problem(file=str(file), message="is empty", hint=EMPTY_HINT, code="empty"))
+            else:
+                texts[str(file)] = raw.decode("utf-8-sig")
+        except OSError as error:
+            problems.append(_cannot_be_read(file, error))
+        except UnicodeDecodeError as error:
+            problems.append(_not_utf8(file, error))
+    return texts, tuple(problems)
+
+
+@dataclass(slots=True)
+class Walk:
+    """What lies under ``root``: the files, and what could not be looked at. Names that begin with a dot do not count,
+    nor does what stands in a folder ``tests`` below the path."""
+
+    root: Path
+    ending: str = ENDING
+    files: list[Path] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    def enter(self, folder: Path, above: tuple[os.stat_result, ...]) -> None:
+        """Takes up a folder and what is below it. ``above``: the folders that it stands in."""
+        try:
+            names = sorted(os.listdir(folder))  # noqa: PTH208 - an iteration of paths is not sorted
+        except OSError as error:
+            self.problems.append(_cannot_be_read(folder, error))
+            return
+        for name in names:
+            if not name.startswith("."):
+                self._take(folder / name, above)
+
+    def _take(self, path: Path, above: tuple[os.stat_result, ...]) -> None:
+        try:
+            found = path.stat()
+        except OSError as error:
+            if path.suffix in ("", self.ending):  # what has another ending is no rule file, wherever it leads
+                self.problems.append(_leads_nowhere(path) if path.is_symlink() else _cannot_be_read(path, error))
+            return
+        if path.is_symlink() and not path.resolve().is_relative_to(self.root.resolve()):
+            if stat.S_ISDIR(found.st_mode) or path.suffix == self.ending:
+                hint = "put the file itself here; a link may lead to what stands in this folder, and nowhere else"
+                self.problems.append(_problem(path, "is a link that leads out of the folder", hint))
+        elif stat.S_ISDIR(found.st_mode):
+            if any(os.path.samestat(found, one) for one in above):
+                hint = "remove the link: what it leads to is read already"
+                self.problems.append(_problem(path, "leads back to a folder that it stands in", hint))
+            elif path.name != TESTS:
+                self.enter(path, (*above, found))
+        elif path.suffix == self.ending:
+            if stat.S_ISREG(found.st_mode):
+                self.files.append(path)
+            else:
+                self.problems.append(_problem(path, "is no file that can be read", "put a file of rules in its place"))
+
+
+def walked(path: Path, ending: str = ENDING) -> Walk:
+    """What lies under a path, which may be a single file of any name. Raises nothing."""
+    walk = Walk(root=path, ending=ending)
+    try:
+        found = path.stat()
+    except OSError as error:
+        walk.problems.append(_missing(path, error))
+        return walk
+    if not stat.S_ISDIR(found.st_mode):
+        walk.files.append(path)
+        return walk
+    walk.enter(path, (found,))
+    if len(walk.files) > FILES_MAX:
+        hint = "join some of them, or name a folder below it"
+        walk.problems.append(_problem(path, f"more than {FILES_MAX} rule files", hint))
+        walk.files.clear()
+    return walk
+
+
+def _missing(path: Path, error: OSError) -> Problem:
+    if os.path.islink(path):  # noqa: PTH114 - Path.is_symlink raises for a name that is too long
+        return _leads_nowhere(path)
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        hint = "name the folder of the rules under `rules` in the config, or on the command line"
+        return _problem(path, "there is no such file or folder", hint)
+    return _cannot_be_read(path, error)
+
+
+def _leads_nowhere(path: Path) -> Problem:
+    return _problem(path, "is a link that leads nowhere", "put back what it leads to, or remove it")
+
+
+def _problem(path: Path, message: str, hint: str) -> Problem:
+    return Problem(file=str(path), message=message, hint=hint, code="file")
+
+
+def _cannot_be_read(path: Path, error: OSError) -> Problem:
+    hint = "let the user who runs the worker read it"
+    return Problem(file=str(path), message=f"cannot be read: {error.strerror}", hint=hint, code="file")
+
+
+def _not_utf8(file: Path, error: UnicodeDecodeError) -> Problem:
+    """Where in the file the first byte stands that is no UTF-8."""
+    before = bytes(error.object[: error.start])
+    return Problem(
+        file=str(file),
+        line=before.count(b"\n") + 1,
+        column=len(before[before.rfind(b"\n") + 1 :].decode("utf-8", errors="replace")) + 1,
+        message=f"is not UTF-8: the byte 0x{error.object[error.start]:02x} cannot be read",
+        hint="save the file as UTF-8; most editors ask for the encoding under `Save as`",
+        code="file",
+        source=(before[before.rfind(b"\n") + 1 :] + error.object[error.start :].partition(b"\n")[0]).decode(
+            "utf-8", "replace"
+        ),
+    )
+
+
+def hash_of(texts: Mapping[str, str]) -> str:
+    """A hash of names and texts; the folder they share is no part of it, so that a copy elsewhere has the same."""
+    names = sorted(texts)
+    shared = len(str(Path(names[0]).parent)) if names else 0
+    while shared and any(name[:shared] != names[0][:shared] for name in names):
+        shared -= 1
+    digest = hashlib.sha256()
+    for name in names:
+        for part in (name[shared:], texts[name]):
+            raw = part.encode("utf-8", "surrogatepass")
+            digest.update(len(raw).to_bytes(8, "big") + raw)
+    return digest.hexdigest()

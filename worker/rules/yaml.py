@@ -6,7 +6,7 @@ OFF. What the parser complains of is put into the words of somebody who has neve
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -128,6 +128,11 @@ class Items:
     start: int
 
     @property
+    def parts(self) -> "tuple[Value, ...]":
+        """What stands in it."""
+        return self.items
+
+    @property
     def json(self) -> Json:
         """The values as JSON."""
         return [item.json for item in self.items]
@@ -135,24 +140,34 @@ class Items:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entries:
-    """A mapping, in the order written; keys are unique."""
+    """A mapping, in the order written; keys are unique. ``named``: each key with its value, by its text."""
 
     document: Document = field(repr=False)
-    entries: "tuple[tuple[Scalar, Value], ...]"
+    named: "Mapping[str, tuple[Scalar, Value]]"
     start: int
+
+    @property
+    def entries(self) -> "Iterable[tuple[Scalar, Value]]":
+        """Each key with its value."""
+        return self.named.values()
+
+    @property
+    def parts(self) -> "tuple[Value, ...]":
+        """What stands in it."""
+        return tuple(value for _, value in self.named.values())
 
     def get(self, name: str) -> "Value | None":
         """The value under a key, or None."""
-        return next((value for key, value in self.entries if key.text == name), None)
+        return self.named[name][1] if name in self.named else None
 
     def key(self, name: str) -> Scalar | None:
         """The key itself, for its place."""
-        return next((key for key, _ in self.entries if key.text == name), None)
+        return self.named[name][0] if name in self.named else None
 
     @property
     def json(self) -> Json:
         """The values as JSON."""
-        return {key.text: value.json for key, value in self.entries}
+        return {name: value.json for name, (_, value) in self.named.items()}
 
 
 Value: TypeAlias = Scalar | Items | Entries
@@ -173,7 +188,7 @@ def compose(document: Document) -> Value | None:
         message = f"not valid YAML: the character U+{int(error.character):04X} is not allowed"
         hint = "remove it; it is invisible, and often comes along when text is copied"
         raise InputErrors((document.problem(int(error.position), message, hint=hint, code="yaml"),)) from None
-    reader = _Reader(document)
+    reader = _ValueReader(document)
     value = None if node is None else reader.value(node)
     if reader.problems:
         raise InputErrors(tuple(reader.problems))
@@ -211,7 +226,7 @@ class _Nodes(yaml.BaseLoader):
         raise InputErrors((self._document.problem(index, message, hint=hint, code="yaml"),))
 
 
-class _Reader:
+class _ValueReader:
     """From nodes to values, with the limit that keeps aliases from growing without end."""
 
     def __init__(self, document: Document) -> None:
@@ -243,27 +258,25 @@ class _Reader:
         if isinstance(node, yaml.SequenceNode):
             items = tuple(self.value(one) for one in node.value)
             return Items(document=self._document, items=items, start=start)
-        return Entries(document=self._document, entries=tuple(self._entries(node.value)), start=start)
+        return Entries(document=self._document, named=self._entries(node.value), start=start)
 
-    def _entries(self, pairs: list[tuple[yaml.Node, yaml.Node]]) -> Iterator[tuple[Scalar, Value]]:
-        seen: dict[str, Scalar] = {}
+    def _entries(self, pairs: list[tuple[yaml.Node, yaml.Node]]) -> Mapping[str, tuple[Scalar, Value]]:
+        found: dict[str, tuple[Scalar, Value]] = {}
         merged: list[tuple[Scalar, Value]] = []
         for key, value in ((self.value(key), self.value(value)) for key, value in pairs):
             if not isinstance(key, Scalar):
                 self._complain(key.start, "a key must be a word", "quote it, if it begins with a bracket")
             elif key.plain and key.text == "<<":
                 merged.extend(self._merged(value))
-            elif key.text in seen:
-                first = self._document.line_of(seen[key.text].start)
+            elif key.text in found:
+                first = self._document.line_of(found[key.text][0].start)
                 what = f"'{key.text}' is given twice; first on line {first}"
                 self._complain(key.start, what, "remove one of the two")
             else:
-                seen[key.text] = key
-                yield key, value
+                found[key.text] = key, value
         for key, value in merged:
-            if key.text not in seen:
-                seen[key.text] = key
-                yield key, value
+            found.setdefault(key.text, (key, value))
+        return found
 
     def _merged(self, value: Value) -> Iterator[tuple[Scalar, Value]]:
         for source in value.items if isinstance(value, Items) else (value,):

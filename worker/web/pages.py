@@ -18,7 +18,7 @@ from worker.model.facts import EventId, Json, PartnerId, WriteId
 from worker.model.rules import RuleSet
 from worker.model.writes import RecordFilter, State, Write, WriteFilter
 from worker.rules.explain import Explained
-from worker.rules.files import files_hash, read_files
+from worker.rules.load import files_hash, read_files
 from worker.web.charts import time_to_confirmed, writes_a_day
 from worker.web.door import Keys, Visitor
 from worker.web.timeline import timeline

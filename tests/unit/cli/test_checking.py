@@ -7,10 +7,9 @@ import pytest
 
 from tests.calling import PAUSE, call, settle_in
 from worker.cli.wiring import FolderSource
-from worker.config.schema import schema
+from worker.config.models import schema
 from worker.model.errors import InputErrors
-from worker.rules.files import files_hash
-from worker.rules.load import load_rules
+from worker.rules.load import files_hash, load_rules
 from worker.rules.registry import BUILT_IN_REGISTRY
 
 

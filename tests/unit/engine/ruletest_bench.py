@@ -17,7 +17,7 @@ from worker.model.rules import RuleSet
 from worker.model.writes import Intent
 from worker.rules.load import read_rules
 from worker.rules.registry import BUILT_IN_REGISTRY
-from worker.rules.testfile import read_tests
+from worker.rules.tests import read_tests
 
 SETTINGS = EngineSettings(
     deciding=Settings(),

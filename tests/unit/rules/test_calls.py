@@ -139,7 +139,7 @@ def test_confirm_stands_in_one_place() -> None:
         (call("DELETE", "/events/{eid}/series"), "has an action of its own: 'series_remove'"),
         ("write: {method: POST, path: [/x], spends: false}", "write.path must be a text"),
         ("notify", "'notify' needs a value"),
-        ("notify: ''", "notify must be a text"),
+        ("notify: ''", "notify must not be empty"),
         ("notify: {text: x}", "notify must be a text"),
     ],
 )

@@ -11,8 +11,7 @@ from worker.model.facts import FactKey
 from worker.model.rules import Rule
 from worker.rules.evaluate import expression
 from worker.rules.facts import keys_for
-from worker.rules.files import read_files
-from worker.rules.load import read_rules
+from worker.rules.load import read_files, read_rules
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 ALWAYS_A_FILE_THAT_FAILS = Path("/proc/self/mem")

@@ -9,8 +9,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from worker.model.errors import InputErrors
-from worker.rules.files import files_hash
-from worker.rules.load import load_rules
+from worker.rules.load import files_hash, load_rules
 
 NOBODY = 65534
 RULE = "rules: [{{id: {0}, when: event.status == 'cancelled', do: [pause]}}]\n"

@@ -9,15 +9,15 @@ import pytest
 from worker.model.errors import InputErrors
 from worker.model.facts import EventId, FactKey, Known, Observation, PartnerId
 from worker.model.rules import Scope, Truth
-from worker.rules import files, load
+from worker.rules import load
+from worker.rules.binding import Form
 from worker.rules.cel import SOURCE_LENGTH_MAX, BadSyntax, parse
 from worker.rules.check import check_condition
 from worker.rules.durations import duration_text, parse_duration
 from worker.rules.evaluate import expression
-from worker.rules.fields import Form
+from worker.rules.models import RULES_MAX
 from worker.rules.registry import BUILT_IN, CustomFact, with_custom
 from worker.rules.remedies import ONE_KIND
-from worker.rules.rulefile import RULES_MAX
 from worker.rules.yaml import NODES_MAX, TEXT_MAX_BYTES, Document, Scalar, Value, compose, offsets_of
 
 NAMES = {name: fact.type for name, fact in BUILT_IN.items()}
@@ -99,7 +99,7 @@ def test_a_place_is_never_invented() -> None:
 def test_long_texts_and_many_rules_are_refused() -> None:
     with pytest.raises(InputErrors, match="longer than"):
         compose(Document(file="f", text=" " * (TEXT_MAX_BYTES + 1)))
-    with pytest.raises(InputErrors, match=f"more than {RULES_MAX} rules in a file"):
+    with pytest.raises(InputErrors, match=f"rules has more than {RULES_MAX} items"):
         load.read_rules({"f": "rules: [" + "a," * (RULES_MAX + 1) + "]"})
 
 
@@ -111,9 +111,9 @@ def test_a_rule_may_have_times_in_a_zone() -> None:
 
 
 def test_folders_beyond_reach_or_limit_are_told(tmp_path: Path) -> None:
-    for number in range(files.FILES_MAX + 1):
+    for number in range(load.FILES_MAX + 1):
         (tmp_path / f"{number}.yaml").touch()
-    with pytest.raises(InputErrors, match=f"more than {files.FILES_MAX} rule files"):
+    with pytest.raises(InputErrors, match=f"more than {load.FILES_MAX} rule files"):
         load.load(tmp_path)
     with pytest.raises(InputErrors, match="cannot be read: File name too long"):
         load.load(Path("x" * 5000))

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from worker.config.schema import SchemaOf, schema
+from worker.config.models import SchemaOf, schema
 from worker.model.actions import ACTIONS
+from worker.rules.actions import example_of, example_of_action
 from worker.rules.functions import FUNCTIONS
-from worker.rules.registry import BUILT_IN, RULE_KEYS, CustomFact, with_custom
-from worker.rules.schema import example_of, example_of_action, rules_schema
-from worker.rules.testschema import rule_tests_schema
+from worker.rules.models import RuleText, rules_schema
+from worker.rules.registry import BUILT_IN, CustomFact, with_custom
+from worker.rules.tests import rule_tests_schema
 
 
 @pytest.mark.parametrize("of", ["config", "rules", "tests"])
@@ -22,12 +23,12 @@ def test_a_schema_is_json_of_the_named_dialect(of: SchemaOf) -> None:
 
 def test_every_key_of_a_rule_is_described() -> None:
     properties = rules_schema()["$defs"]["rule"]["properties"]
-    assert set(properties) == set(RULE_KEYS)
+    assert set(properties) == set(RuleText.keys())
     assert all(one["description"] for one in properties.values())
 
 
 def test_every_action_can_be_written() -> None:
-    text = json.dumps(rules_schema()["$defs"]["action"])
+    text = json.dumps(rules_schema()["$defs"])
     assert all(f'"{name}"' in text for name in ACTIONS)
 
 

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 import yaml
 
-from worker.config.schema import SchemaOf, schema
+from worker.config.models import SchemaOf, schema
 
 ROOT = Path(__file__).parents[3]
 NAMED = re.compile(r"# yaml-language-server: \$schema=(\S+)")

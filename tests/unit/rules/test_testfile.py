@@ -6,12 +6,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from worker.model.errors import InputErrors
-from worker.model.facts import EventId, Json, RuleId
+from worker.model.facts import EventId, Json
 from worker.model.rules import Rule, RuleSet, RuleStep, Scope
 from worker.rules.load import read_rules
 from worker.rules.registry import BUILT_IN_REGISTRY, CustomFact, with_custom
-from worker.rules.testfile import Answer, Expected, Held, RuleTest, Stands, read_tests
-from worker.rules.testfile_facts import Facts
+from worker.rules.tests import Answer, Facts, RuleTest, read_tests
 
 RULES = """
 rules:
@@ -45,6 +44,10 @@ def problems(text: str) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
+def met(answers: tuple[Answer, ...]) -> list[tuple[str, int | str, timedelta | None]]:
+    return [(one.action, one.answer, one.effect_after) for one in answers]
+
+
 def test_everything_that_a_test_can_say_is_read() -> None:
     test = one(
         """\
@@ -62,7 +65,8 @@ steps:
       - {action: pause, answer: 200}
       - {action: pause, answer: 429, effect: none}
       - {action: create_draft, answer: 503, effect: hidden}
-    expect: [{rule: make, action: create_draft, event: "7", params: {total_budget: 500, extra: {shape: wide}}}]
+    expect: [{rule: make, action: create_draft, event: "7", params: {total_budget: 500, extra: {shape: wide}}},
+             {rule: make, action: optimisation, params: {value: [ON]}}]
     held: [{rule: make, reason: cooldown, event: e1}]
     states: [{action: pause, state: unknown}, {action: boost, state: confirmed, rule: make, event: e1}]
     sent: 3
@@ -70,31 +74,33 @@ steps:
     )
     assert (test.name, test.file, test.line) == ("a", "t.yaml", 2)
     assert test.rules == ("make", "pause-cancelled")
-    assert test.now == datetime(2026, 5, 1, 10, tzinfo=UTC)
+    assert test.given.now == datetime(2026, 5, 1, 10, tzinfo=UTC)
     assert test.given.events == {"e1": {"id": "e1", "status": "active"}, "7": {"id": "7", "city": "Ulm"}}
     assert test.given.others == {"setup": {"state": "DRAFT"}}
-    assert test.answers == (Answer(action="create_draft", answer=429, effect_after=timedelta(seconds=40)),)
+    assert met(test.answers) == [("create_draft", 429, timedelta(seconds=40))]
     first, second = test.steps
+    assert (first.line, second.line) == (7, 9)
     assert (first.at, first.expect, first.held, first.states, first.sent) == (timedelta(), (), None, None, None)
     assert second.at == timedelta(hours=1, minutes=30)
-    e1, e7, make = EventId("e1"), EventId("7"), RuleId("make")
+    e1 = EventId("e1")
     record: Mapping[str, Json] = {"id": "e1", "mood": "bad"}
     assert second.change == Facts(events={e1: record}, others={"ad_spend": {"any": "thing"}})
     assert second.unknown == ("clusters",)
-    assert second.answers == (
-        Answer(action="pause", answer="timeout", effect_after=None),
-        Answer(action="pause", answer=200, effect_after=timedelta()),
-        Answer(action="pause", answer=429, effect_after=None),
-        Answer(action="create_draft", answer=503, effect_after=timedelta()),
-    )
-    assert second.expect == (
-        Expected(rule=make, action="create_draft", event=e7, params={"total_budget": 500, "shape": "wide"}),
-    )
-    assert second.held == (Held(rule=make, reason="cooldown", event=e1),)
-    assert second.states == (
-        Stands(action="pause", state="unknown"),
-        Stands(action="boost", state="confirmed", rule=make, event=e1),
-    )
+    assert met(second.answers) == [
+        ("pause", "timeout", None),
+        ("pause", 200, timedelta()),
+        ("pause", 429, None),
+        ("create_draft", 503, timedelta()),
+    ]
+    assert [(one.rule, one.action, one.event, one.params) for one in second.expect or ()] == [
+        ("make", "create_draft", "7", {"total_budget": 500, "shape": "wide"}),
+        ("make", "optimisation", None, {"value": ["ON"]}),
+    ]
+    assert [(one.rule, one.reason, one.event) for one in second.held or ()] == [("make", "cooldown", "e1")]
+    assert [(one.action, one.state, one.rule, one.event) for one in second.states or ()] == [
+        ("pause", "unknown", None, None),
+        ("boost", "confirmed", "make", "e1"),
+    ]
     assert second.sent == 3
 
 
@@ -116,9 +122,9 @@ STEP = "steps: [{at: 0s}]"
     ("body", "expected"),
     [
         (f"rules: [pause-canceled]\n{STEP}", "13: unknown rule 'pause-canceled'; did you mean 'pause-cancelled'?"),
-        (f"rules: []\n{STEP}", "12: rules names at least one rule"),
+        (f"rules: []\n{STEP}", "12: rules must not be empty"),
         (f"rules: make\n{STEP}", "12: rules must be a list"),
-        ("steps: []", "12: a test has at least one step"),
+        ("steps: []", "12: steps must not be empty"),
         (
             "steps: [3]",
             "13: a step must be a mapping with at, set, unknown, answers, approve, reject, expect, held, states, sent",
@@ -207,6 +213,9 @@ STEP = "steps: [{at: 0s}]"
         (f"given: {{event: 3}}\n{STEP}", "20: event is a record"),
         (f"given: {{event: [{{city: Ulm}}]}}\n{STEP}", "21: each event of a list has an id"),
         (f"given: {{event: {{id: []}}}}\n{STEP}", "25: event.id must be a text"),
+        (f"given: {{event: {{id: ''}}}}\n{STEP}", "25: event.id must be a text"),
+        (f"given: {{event: {{id: null}}}}\n{STEP}", "25: event.id must be a text"),
+        ("steps: [{at: 0s, expect: [{rule: , action: run}]}]", "31: an item of expect lacks 'rule'"),
         (f"given: {{suggested_tcs: {{}}}}\n{STEP}", "28: suggested_tcs is a list"),
         (
             f"given: {{suggested_tcs: [{{tcc: jazz}}]}}\n{STEP}",
@@ -258,7 +267,7 @@ def test_a_field_that_some_rule_names_is_known(given: str) -> None:
         ("tests: [3]\n", "t.yaml:1:9: a test must be a mapping with name, rules, given, answers, steps"),
         ("tests: [{steps: [{at: 0s}]}]\n", "t.yaml:1:9: a test lacks 'name'"),
         ("tests: [{name: a}]\n", "t.yaml:1:9: a test lacks 'steps'"),
-        ("tests: [{name: '', steps: [{at: 0s}]}]\n", "t.yaml:1:16: name must be a text"),
+        ("tests: [{name: '', steps: [{at: 0s}]}]\n", "t.yaml:1:16: name must not be empty"),
         ("tests: [\n", "t.yaml:2:1: not valid YAML"),
     ],
 )

@@ -1,0 +1,343 @@
+"""The keys of a rule file: what each may be, checked one by one, and what it is for.
+
+What spans several keys, and the conditions, whose names depend on the rest of a rule, are `worker.rules.load`'s.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, Literal, Self
+from zoneinfo import available_timezones
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    ValidationInfo,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from worker.model.facts import DISTANCE_UNITS, GOALS, PREDICTION_TYPES
+from worker.rules.actions import StepText, example_of, registry_of, schemas_of_actions, step_of
+from worker.rules.binding import (
+    SPELLED,
+    WHAT,
+    WHOLE,
+    Cel,
+    Count,
+    Duration,
+    Flag,
+    Id,
+    Money,
+    SchemaOfFile,
+    Section,
+    Slip,
+    Text,
+    Texts,
+    Tree,
+    later,
+    list_of,
+    place_of,
+    with_later,
+)
+from worker.rules.celtypes import Type
+from worker.rules.cron import cron_error
+from worker.rules.nearest import instead, meant, nearest
+from worker.rules.parameters import day_of
+from worker.rules.registry import BUILT_IN_REGISTRY, FactName, Registry
+from worker.rules.yaml import Scalar
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+RULES_MAX = 1_000
+STEPS_MAX = 20
+ID_LENGTH_MAX = 100
+_ANY_DAY = datetime(2026, 1, 1, tzinfo=UTC)
+_ID = re.compile(r"[^\s\x00-\x1f\x7f]+")
+_ID_GAP = re.compile(r"[\s\x00-\x1f\x7f]+")
+OF_OTHER_TOOLS: Mapping[str, str] = {
+    **dict.fromkeys(("if", "condition", "conditions", "trigger", "triggers", "match", "where", "filter"), "when"),
+    **dict.fromkeys(("action", "actions", "then", "run", "steps", "effect"), "do"),
+    **dict.fromkeys(("name", "rule", "key"), "id"),
+    **dict.fromkeys(("comment", "notes", "title"), "description"),
+    **dict.fromkeys(("schedule", "cron"), "at"),
+    **dict.fromkeys(("wait", "delay", "debounce", "duration", "hold"), "for"),
+    "throttle": "cooldown",
+    **dict.fromkeys(("dry_run", "approval"), "mode"),
+    **dict.fromkeys(("watch", "changed", "on", "changes"), "on_change"),
+    **dict.fromkeys(("params", "parameters", "args"), "with"),
+}
+"""Keys that people know from other tools, and the key of a rule that does the same."""
+
+
+# what a single key is checked for
+
+
+def _id(text: str) -> str:
+    if len(text) > ID_LENGTH_MAX or not _ID.fullmatch(text):
+        hint = f"write {_ID_GAP.sub('-', text.strip())[:ID_LENGTH_MAX]}"
+        raise Slip(f"an id has no spaces and at most {ID_LENGTH_MAX} characters", hint)
+    return text
+
+
+def _cron(text: str) -> str:
+    wrong = cron_error(text)
+    if wrong:
+        raise Slip(wrong, "minute, hour, day, month, weekday: '0 8 * * 1-5' is eight o'clock on weekdays")
+    return text
+
+
+def _zone(text: str) -> str:
+    if text not in available_timezones():
+        raise Slip(f"{WHAT} must be the name of a time zone, such as Europe/Berlin", "as in timezone: Europe/Berlin")
+    return text
+
+
+def _day(text: str) -> str:
+    if day_of(text, _ANY_DAY) is None:
+        raise Slip(f"{WHAT} is a day, such as 2026-03-01, today or today-30d", "write today-30d, or a date")
+    return text
+
+
+Day = Annotated[
+    Text,
+    AfterValidator(_day),
+    WithJsonSchema({"type": "string", "pattern": r"^(\d{4}-\d{2}-\d{2}|today([+-]\d{1,4}d)?)$"}),
+]
+
+
+def _one_of(words: tuple[str, ...]) -> Any:  # noqa: ANN401 - annotations have no common type
+    return Annotated[Literal[words], SPELLED]
+
+
+def _one_or_more(value: Tree) -> Tree:
+    return value if isinstance(value, list) else [value]
+
+
+def _watchable(text: str, asked: ValidationInfo) -> str:
+    known = registry_of(asked).watchable()
+    if text in known:
+        return text
+    head, _, tail = text.partition(".")
+    name = f"'{text}' is no fact that can be watched"
+    if tail and head in known:
+        raise Slip(name, f"write {{fact: {head}, by: [{tail}]}}", code="fact")
+    raise Slip(name + meant(text, known), instead(text, known), code="fact")
+
+
+class WatchText(Section):
+    """A fact whose change fires."""
+
+    fact: Annotated[Text, AfterValidator(_watchable), WithJsonSchema(later("fact"))] = Field(
+        description="the fact whose change counts", examples=["suggested_tcs"]
+    )
+    by: Texts | None = Field(
+        default=None, description="the fields that are compared; others may change", examples=[["tc"]]
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Tree) -> Tree:
+        return {"fact": value} if isinstance(value, Scalar) else value
+
+    @model_validator(mode="after")
+    def _compared(self, asked: ValidationInfo) -> Self:
+        """A compared field that resembles a documented one is misspelt; any other may be one that is not documented."""
+        watched: Type = registry_of(asked).facts[self.fact].type
+        record = watched.items if watched.kind == "list" else watched
+        fields = (record.fields if record is not None else None) or {}
+        for number, name in enumerate(self.by or ()):
+            if fields and name not in fields and nearest(name, fields) is not None:
+                place = place_of(self.entries, ("by", number))
+                message = f"no documented field '{name}'{meant(name, fields)}"
+                raise Slip(message, instead(name, fields), code="field", at=place)
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, inner: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [later("fact"), inner(schema)]}
+
+
+_ONE_OR_MORE = BeforeValidator(_one_or_more, json_schema_input_type=WatchText | tuple[WatchText, ...])
+
+
+class LimitText(Section):
+    """The most firings."""
+
+    per_event_per_day: Count = Field(description="firings in 24 rolling hours", examples=[3])
+
+
+class SurgeText(Section):
+    """More events than these wait for a person."""
+
+    events: Count = Field(description="distinct events", examples=[5])
+    within: Duration = Field(description="the window they are counted in")
+
+
+_FLAGS = WithJsonSchema({"enum": [True, False, "true", "false"]})
+_PARAMETERS: Mapping[str, tuple[Any, str, object]] = {
+    "budget": (Money, "a number in the partner's currency; default: the event's default total_budget", 500),
+    "goal": (_one_of(GOALS), f"one of {', '.join(GOALS)}; default: the event's default goal", GOALS[0]),
+    "runtime_in_days": (Count, "whole days, 1 or more; default: from now to the event's start", 14),
+    "type": (
+        _one_of(PREDICTION_TYPES),
+        f"one of {', '.join(PREDICTION_TYPES)}: percentages or absolute values; default: capacity",
+        PREDICTION_TYPES[0],
+    ),
+    "currency": (Text, "a currency code; default: the partner's currency", "EUR"),
+    "start_date": (Day, "a day: 2026-03-01, today, or today-30d; UTC; default: today-30d", "today-30d"),
+    "end_date": (Day, "a day, as start_date; default: today", "today"),
+    "has_pixel": (
+        Annotated[_one_of(("true", "false")), _FLAGS],
+        "true or false; must be given where call_to_action is named, because no fact can tell it",
+        True,
+    ),
+    "lead_form_id": (
+        Annotated[str, SPELLED],
+        "a lead form's id; default: the event's default lead_form_id, empty where it has none",
+        "form-1",
+    ),
+    "location": (Text, "a place in words; default: the event's city", "Leipzig"),
+    "distance_unit": (_one_of(DISTANCE_UNITS), f"one of {', '.join(DISTANCE_UNITS)}; default: kilometer", "mile"),
+}
+"""The parameters with which facts are asked for: what each may be, what it is, and an example."""
+_FIELDS: Any = {
+    name: (kind | None, Field(default=None, description=about, examples=[example]))
+    for name, (kind, about, example) in _PARAMETERS.items()
+}
+WithText: Any = create_model("WithText", __base__=Section, **_FIELDS)
+
+
+def _key(name: str, about: str, example: str) -> Any:  # noqa: ANN401 - as pydantic's Field
+    """A key of a rule, with what it is for and how one writes it."""
+    return Field(alias=name, default=None, description=f"{about} — {example}", examples=[example_of(example, name)])
+
+
+class RuleText(Section):
+    """One rule as it is written."""
+
+    noun: ClassVar[str] = "a rule"
+    otherwise: ClassVar[tuple[str, str]] = (
+        "a rule is a mapping that begins with `id:`",
+        "write - id: … and its other keys",
+    )
+    model_config = ConfigDict(
+        json_schema_extra={
+            "description": "one rule",
+            "required": ["id", "do"],
+            "anyOf": [{"required": ["when"]}, {"required": ["on_change"]}],
+        }
+    )
+
+    id: Annotated[Id, AfterValidator(_id)] | None = _key(
+        "id", "unique over all files; a new id is a new rule", "id: pause-cancelled"
+    )
+    description: Text | None = _key("description", "what the rule is for, for people", "description: Stop spending.")
+    when: Cel = _key("when", "a condition in CEL", "when: event.status == 'cancelled'")
+    on_change: Annotated[tuple[WatchText, ...], Field(min_length=1), _ONE_OR_MORE] | None = _key(
+        "on_change",
+        "a fact, or a list of facts, whose change fires; {fact, by} compares only these fields",
+        "on_change: {fact: suggested_tcs, by: [tc]}",
+    )
+    hold_for: Duration | None = _key(
+        "for", "how long the condition, or the new value, must have held before it fires", "for: 10m"
+    )
+    at: Annotated[Text, AfterValidator(_cron)] | None = _key(
+        "at",
+        "cron expression: looked at only then; each time is its own episode, and one missed by more than "
+        "5 minutes is logged and left",
+        'at: "0 8 * * *"',
+    )
+    timezone: Annotated[Text, AfterValidator(_zone)] | None = _key(
+        "timezone", "time zone of `at`; UTC unless given", "timezone: Europe/Berlin"
+    )
+    repeat: Annotated[Literal["once", "enforce"], SPELLED] | None = _key(
+        "repeat", "once: one firing an episode; enforce: again whenever the target drifts", "repeat: once"
+    )
+    cooldown: Duration | None = _key(
+        "cooldown", "least time between two firings for the same event, from sending", "cooldown: 1h"
+    )
+    limit: LimitText | None = _key("limit", "most firings for an event in 24 hours", "limit: {per_event_per_day: 3}")
+    priority: Annotated[int, WHOLE] | None = _key(
+        "priority", "the higher wins where two rules want opposite things", "priority: 10"
+    )
+    partners: Annotated[tuple[Id, ...], Field(min_length=1)] | None = _key(
+        "partners", "only these partner ids", "partners: [partner-id-acme]"
+    )
+    enabled: Flag | None = _key("enabled", "false: the rule rests and its memory is frozen", "enabled: false")
+    mode: Annotated[Literal["shadow", "approve", "live"], SPELLED] | None = _key(
+        "mode", "shadow, approve or live; can only be stricter than the config", "mode: approve"
+    )
+    surge: SurgeText | None = _key(
+        "surge", "more events than this within that time wait for a person", "surge: {events: 5, within: 10m}"
+    )
+    parameters: WithText | None = _key("with", "parameters of the facts named", "with: {budget: 500, goal: ROAS}")
+    do: (
+        Annotated[
+            tuple[Annotated[StepText, PlainValidator(step_of), WithJsonSchema(later("action"))], ...],
+            Field(min_length=1, max_length=STEPS_MAX),
+        ]
+        | None
+    ) = _key("do", "the actions, in order; the next starts when the one before is confirmed", "do: [pause]")
+    on_unknown: Annotated[Literal["settle", "ask"], SPELLED] | None = _key(
+        "on_unknown", "ask: a write of unknown outcome goes to a person at once", "on_unknown: ask"
+    )
+
+    @classmethod
+    def about_unknown(cls, name: str) -> tuple[str, str]:
+        """What people know from other tools has another name here."""
+        known = OF_OTHER_TOOLS.get(name)
+        if known is None:
+            return super().about_unknown(name)
+        example = str(cls.keys()[known].description).partition(" — ")[2]
+        return f"; here it is '{known}'", f"write {example}"
+
+    @property
+    def asked_with(self) -> Mapping[str, str | float | int]:
+        """The parameters that it gives."""
+        given = self.parameters
+        return (
+            {}
+            if given is None
+            else {name: getattr(given, name) for name in _PARAMETERS if name in given.model_fields_set}
+        )
+
+
+_RuleLater = Annotated[Any, WithJsonSchema(later("rule"))]
+
+
+class RulesText(Section):
+    """A file of rules, each of which is bound by itself."""
+
+    noun: ClassVar[str] = "a rule file"
+    otherwise: ClassVar[tuple[str, str]] = (
+        "a rule file begins with `rules:`",
+        "write `rules:` above it, and indent what follows by two spaces",
+    )
+    rules: Annotated[tuple[_RuleLater, ...], Field(max_length=RULES_MAX), list_of("id")] | None = Field(
+        default=None,
+        description="the rules of this file",
+        examples=[[{"id": "pause-cancelled", "when": "event.status == 'cancelled'", "do": ["pause"]}]],
+    )
+
+
+def rules_schema(registry: Registry = BUILT_IN_REGISTRY) -> dict[str, Any]:
+    """The JSON Schema of a rule file. It cannot say everything (conditions, ids over files, which key goes with which):
+    it is a help while typing, and `check` is the judge."""
+    whole, rule = (model.model_json_schema(schema_generator=SchemaOfFile) for model in (RulesText, RuleText))
+    names = sorted(registry.watchable())
+    facts = [{"const": name, "description": about_fact(registry.facts[name])} for name in names]
+    parts = rule.pop("$defs") | {"rule": rule, "fact": {"anyOf": facts}}
+    found = {"$schema": DIALECT, **whole, "title": "Rules of campaign-worker", "required": ["rules"]}
+    return with_later({**found, "$defs": parts | schemas_of_actions(registry)})
+
+
+def about_fact(fact: FactName) -> str:
+    """What a fact is, and what it costs where that is not nothing."""
+    return f"{fact.about}. One request for each event." if fact.per_event_request else fact.about
