@@ -161,7 +161,7 @@ _UNITS = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ChangeAnswer:
     """Whose doing a field's present value is. ``write`` and ``rule`` are empty where it was not the worker; ``rule`` is
     empty for an undo too, which ``asked_by`` wanted. ``let_go``: who approved the write, and why; empty if nobody had
     to."""
@@ -209,9 +209,9 @@ def bursts(writes: Iterable[WriteShown]) -> tuple[Burst, ...]:
     )
 
 
-def answers(records: Sequence[Record]) -> tuple[Answer, ...]:
+def answers(records: Sequence[Record]) -> tuple[ChangeAnswer, ...]:
     """For each observed field of an event whose doing its last change was. ``records``: oldest first."""
-    last: dict[str, Answer] = {}
+    last: dict[str, ChangeAnswer] = {}
     for place, record in enumerate(records):
         change = changed_field(record)
         if change is not None:
@@ -219,13 +219,13 @@ def answers(records: Sequence[Record]) -> tuple[Answer, ...]:
     return tuple(sorted(last.values(), key=lambda one: one.at, reverse=True))
 
 
-def _answer(earlier: Sequence[Record], record: Record, change: tuple[str, Json, Json, Json]) -> Answer:
+def _answer(earlier: Sequence[Record], record: Record, change: tuple[str, Json, Json, Json]) -> ChangeAnswer:
     field, before, value, maker = change
     cause = _sending_of(earlier, maker)
     asked = _of_write(earlier, cause, "planned", "undo")
     approved = _of_write(earlier, cause, "approved", "person")
     because = _text(asked.get("why")) or _because(earlier, cause)
-    return Answer(
+    return ChangeAnswer(
         field=field,
         value=_value(value),
         before=_value(before),
