@@ -9,9 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Commit, Move
+from worker.model.commits import Commit, Move, Record, of_write
 from worker.model.facts import EventId, Json, PartnerId, RuleId
-from worker.model.records import Record, of_write
 from worker.model.writes import Intent, Plan, State, Write, WriteKey
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

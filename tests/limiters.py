@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 from tests.virtual import VirtualClock, VirtualLoop, run_virtually
 from worker.model.exchange import Urgency
 from worker.model.facts import PartnerId
-from worker.reading.pacer import Pacer
+from worker.reading.gate import Pacer
 
 PARTNER = PartnerId("partner-id-hall")
 INTERVAL_S = 3.0

@@ -30,16 +30,14 @@ from worker.engine.ports import CycleReport, Ledger
 from worker.engine.remembered import ToldLedger
 from worker.engine.state import PartnerState
 from worker.engine.whose import told
-from worker.guards.situation import Limits
+from worker.guards.checks import Limits
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import LogFilter
+from worker.model.commits import LogFilter, Record
 from worker.model.exchange import Message, SecretValue
 from worker.model.facts import CustomFact, PartnerId
-from worker.model.records import Record
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
-from worker.reading.gate import Gate
-from worker.reading.pacer import Pacer
+from worker.reading.gate import Gate, Pacer
 from worker.rules.load import read_rules
 from worker.rules.registry import CustomFact as Named
 from worker.rules.registry import with_custom

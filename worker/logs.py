@@ -18,7 +18,7 @@ import structlog
 from structlog import ReturnLogger, wrap_logger
 from structlog.typing import FilteringBoundLogger, Processor
 
-from worker.model.records import Record
+from worker.model.commits import Record
 
 QUIET_KINDS = frozenset({"evidence", "observed", "held"})
 """Kinds told at debug level on a terminal: the action log has them all."""

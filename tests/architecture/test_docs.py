@@ -27,9 +27,8 @@ from worker.config.models import SchemaOf, schema
 from worker.ledger.reading import FIELDS
 from worker.model import errors
 from worker.model.actions import ACTIONS
-from worker.model.errors import InputErrors, WorkerError
-from worker.model.findings import CODES
-from worker.model.records import ALARMS, KINDS, REASONS
+from worker.model.commits import ALARMS, KINDS, REASONS
+from worker.model.errors import CODES, InputErrors, WorkerError
 from worker.model.writes import State
 from worker.rules.functions import FUNCTIONS
 from worker.rules.load import load_rules

@@ -36,8 +36,7 @@ from worker.api.transport import PAGE_BYTES_MAX, VALUES_MAX, Transports
 from worker.model.errors import NotSafe, Unreachable
 from worker.model.exchange import Clock, SecretValue, Urgency, WriteRequest
 from worker.model.facts import EventId, Json, PartnerId
-from worker.reading.gate import Gate
-from worker.reading.pacer import Pacer
+from worker.reading.gate import Gate, Pacer
 from worker.system import SystemClock
 
 HALL = PartnerId("partner-id-hall")

@@ -22,8 +22,7 @@ from worker.engine.ports import Service as Port
 from worker.model.exchange import Accepted, Listing, NotSent, Outcome, SecretValue, TaskState, Uncertain, Urgency
 from worker.model.facts import CustomFact, EventId, Fact, FactKey, Known, PartnerId, Scalar, Unknown
 from worker.model.writes import Intent
-from worker.reading.gate import Gate
-from worker.reading.pacer import Pacer
+from worker.reading.gate import Gate, Pacer
 from worker.sandbox.faults import Fault, Kind, Match
 from worker.sandbox.service import Twin
 from worker.sandbox.settings import TwinSettings

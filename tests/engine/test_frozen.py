@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.worlds import Town, draft, town, world
-from worker.model.records import Record
+from worker.model.commits import Record
 
 BOOST = """
 rules:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.worlds import PARTNER, Town, draft, happening, town, world
 from worker.engine.operators import resolved
-from worker.guards.situation import Limits
+from worker.guards.checks import Limits
 from worker.model.commits import Commit
 from worker.sandbox.changes import EventChange
 

@@ -32,10 +32,9 @@ from tests.unit.ledger.examples import (
 )
 from worker.ledger import database as connections
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Commit, LogFilter, Move, PartnerMemory, Sending
+from worker.model.commits import Commit, LogFilter, Move, PartnerMemory, Sending, of_write
 from worker.model.errors import NotSafe, WorkerError
 from worker.model.facts import Json
-from worker.model.records import of_write
 from worker.model.writes import State, Write
 
 Part = Literal["", "-wal", "-shm", ".mark"]

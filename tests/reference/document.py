@@ -18,6 +18,8 @@ from worker.api.assumptions import ASSUMPTIONS, SETTLE
 from worker.engine.observe import PARTNER_FACTS_EVERY
 from worker.ledger.reading import FIELDS
 from worker.model.actions import ACTIONS, Action, Call, Param
+from worker.model.commits import KINDS, REASONS
+from worker.model.errors import CODES
 from worker.model.facts import (
     BUDGET_RANGE_FIELDS,
     CLUSTER_FIELDS,
@@ -31,15 +33,12 @@ from worker.model.facts import (
     SUGGESTED_TC_FIELDS,
     Field,
 )
-from worker.model.findings import CODES
-from worker.model.records import KINDS, REASONS
 from worker.model.writes import FINAL, UNSETTLED
 from worker.rules.calls import HOSTS, METHODS
-from worker.rules.celtypes import WORDS, of_field
 from worker.rules.durations import duration_text
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
 from worker.rules.models import RuleText, WithText
-from worker.rules.registry import BUILT_IN, FactName
+from worker.rules.registry import BUILT_IN, WORDS, FactName, of_field
 from worker.rules.tests import Answer, RuleTest, StepOfTest
 from worker.writes.life import MOVES
 

@@ -1,7 +1,7 @@
 """The parts of docs/reference.md about figures and alarms, from the tables that make them."""
 
 from tests.reference.spelling import table
-from worker.model.records import ALARMS
+from worker.model.commits import ALARMS
 from worker.web.metrics import METRICS, PREFIX
 
 

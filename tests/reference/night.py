@@ -12,8 +12,8 @@ from typing import Final
 from tests.builders import NOW, RULE, a_policy, a_write
 from tests.reference.pages import ROOT
 from tests.unit.engine.ruletest_bench import SETTINGS
-from worker.engine.edits import edits_of
 from worker.engine.operators import approved, rejected, resolved
+from worker.engine.planning import edits_of
 from worker.model.rules import RuleSet
 from worker.model.writes import FINAL, State, Write
 from worker.writes.evidence import Evidence

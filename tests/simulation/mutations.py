@@ -421,9 +421,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="Retry-After ends with its process",
         why="a process that is started anew asks at once, whatever the one before was asked for",
-        applied=flaw(
-            "worker.reading.pacer:Patience.take_over", ("timedelta(0) < left <= LONGEST_RETRY_AFTER", "False")
-        ),
+        applied=flaw("worker.reading.gate:Patience.take_over", ("timedelta(0) < left <= LONGEST_RETRY_AFTER", "False")),
         shown_by=(at("started anew", "read", "429, Retry-After ten years", 4),),
     ),
     Mutant(
@@ -884,7 +882,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="one rule's halt is everybody's",
         why="a halt of one rule holds the writes of all others",
-        applied=flaw("worker.guards.situation:_of_rule", ("halt.rule in (None, rule)", "True")),
+        applied=flaw("worker.guards.checks:_of_rule", ("halt.rule in (None, rule)", "True")),
         shown_by=(plain("one rule halted"),),
     ),
     Mutant(
@@ -1001,13 +999,15 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="any value will do",
         why="what a rule computes is sent, whatever it is",
-        applied=flaw("worker.model.values:fault_of", ("if not _finite(value)", "return ''\n    if not _finite(value)")),
+        applied=flaw(
+            "worker.model.actions:fault_of", ("if not _finite(value)", "return ''\n    if not _finite(value)")
+        ),
         shown_by=(plain("a text"),),
     ),
     Mutant(
         name="a text is no money",
         why="money that is written as a text counts for nothing",
-        applied=flaw("worker.model.values:_number", ("int | float | str)", "int | float)")),
+        applied=flaw("worker.model.actions:_number", ("int | float | str)", "int | float)")),
         shown_by=(plain("money in words"),),
     ),
 )

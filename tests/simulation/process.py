@@ -35,8 +35,7 @@ from worker.model.exchange import Message, SecretValue
 from worker.model.facts import Json, PartnerId
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
-from worker.reading.gate import Gate
-from worker.reading.pacer import Pacer, Patience
+from worker.reading.gate import Gate, Pacer, Patience
 from worker.sandbox.transport import BASE_URLS
 
 CLOCK: ContextVar["SimClock"] = ContextVar("CLOCK")

@@ -37,7 +37,7 @@ from tests.worlds import PARTNER, QUICK, happening, rule_set, world
 from worker.api.assumptions import Assumptions, assumptions_from
 from worker.engine import daemon
 from worker.engine.looks import EngineSettings
-from worker.guards.situation import Limits
+from worker.guards.checks import Limits
 from worker.model.rules import RuleSet, Surge
 from worker.sandbox.changes import EventChange, ResetChange, SettingsChange, SignOutChange
 from worker.sandbox.exchange import TwinRequest

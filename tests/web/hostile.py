@@ -15,7 +15,7 @@ from urllib.parse import quote_from_bytes
 from hypothesis import strategies as st
 
 from tests.web.scene import HOSTILE_ID
-from worker.model.records import KINDS, REASONS
+from worker.model.commits import KINDS, REASONS
 from worker.web.app import NEEDED
 from worker.web.pages import PAGES
 from worker.writes.life import MOVES

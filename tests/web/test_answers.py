@@ -26,10 +26,9 @@ from worker.engine.ports import CycleReport
 from worker.ledger.log import Head, read_export, verified
 from worker.ledger.places import place_of
 from worker.ledger.sql import in_memory_ledger
-from worker.model.commits import Commit, Move
+from worker.model.commits import Commit, Move, Record
 from worker.model.errors import LedgerUnwritable, UsageError
 from worker.model.facts import EventId, PartnerId, RuleId
-from worker.model.records import Record
 from worker.model.rules import Truth
 from worker.web.app import WAITING_MAX, TooBusy, Turns
 from worker.web.metrics import METRICS, PREFIX, Meter

@@ -78,7 +78,7 @@ class ReadGate(Protocol):
 
 
 class Pacing(Protocol):
-    """The budget and the back-off of each partner; see `worker.reading.pacer`."""
+    """The budget and the back-off of each partner; see `worker.reading.gate`."""
 
     async def turn(self, partner: PartnerId, urgency: Urgency) -> None: ...
     async def keep(self, partner: PartnerId, urgency: Urgency, places: int) -> Places: ...

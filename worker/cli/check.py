@@ -14,9 +14,8 @@ from worker.config.load import repaired
 from worker.config.models import schema as schema_of
 from worker.engine.checking import EVENTS, Estimate, estimate, ping_pongs, quarrels
 from worker.engine.looks import EngineSettings
-from worker.model.errors import InputErrors, Problem
+from worker.model.errors import Code, InputErrors, Problem
 from worker.model.facts import Json
-from worker.model.findings import Code
 from worker.model.rules import Rule
 from worker.rules.lint import lint
 from worker.rules.load import examine

@@ -17,13 +17,13 @@ from worker.cli.output import counted, say
 from worker.config import Assumed, Config, load_config, read_config
 from worker.engine.looks import EngineSettings, Settings, unvouched_for
 from worker.engine.operators import Word
-from worker.guards.situation import Limits
+from worker.guards.checks import Limits
 from worker.ledger.places import FOLDER_HINT, LedgerPlace, exchanged, exposed, no_folder, place_of, unread
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.actions import ACTIONS
+from worker.model.commits import WORKER
 from worker.model.errors import NotFound, NotSafe, Problem, UsageError
 from worker.model.facts import Json
-from worker.model.records import WORKER
 from worker.model.rules import Rule, Surge
 from worker.rules.durations import duration_text, parse_duration
 from worker.rules.nearest import meant

@@ -25,7 +25,7 @@ from worker.model.errors import InputErrors, NotFound
 from worker.model.facts import EventId, Json, PartnerId, RuleId, spelled
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
-from worker.rules.explain import Explained, SeenValue
+from worker.rules.evaluate import Explained, SeenValue
 from worker.rules.load import load_rules
 from worker.system import utc_now
 

@@ -15,15 +15,14 @@ from worker.cli.common import config_of, ledger_url, moment, no_ledger, reader_o
 from worker.cli.output import Format, LogFormat, counted, moment_shown, print_json, print_line, print_table, say
 from worker.engine.explaining import wanted_of
 from worker.engine.whose import told
-from worker.guards.situation import as_of_now
+from worker.guards.checks import as_of_now
 from worker.ledger.log import GENESIS, Head, Verified, csv_head, csv_lines, json_lines, read_export, verified
 from worker.ledger.places import place_of
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.ledger.rows import writes_json
-from worker.model.commits import LogFilter
+from worker.model.commits import WORKER, LogFilter
 from worker.model.errors import UsageError, printable
 from worker.model.facts import Json, WriteId
-from worker.model.records import WORKER
 from worker.model.writes import State
 from worker.rules.nearest import meant
 from worker.system import pause, utc_now

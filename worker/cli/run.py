@@ -27,9 +27,9 @@ from worker.ledger.reading import LedgerReader, open_reading
 from worker.logs import configure, logger, tell
 from worker.messages.digest import Notice
 from worker.messages.outbox import AppriseChannel, Outbox, Subscriber
+from worker.model.commits import Record
 from worker.model.errors import WorkerError
 from worker.model.exchange import Clock
-from worker.model.records import Record
 from worker.rules.load import examine
 from worker.system import SystemClock, utc_now
 from worker.web.metrics import Meter

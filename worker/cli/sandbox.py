@@ -21,10 +21,9 @@ from worker.config import Config
 from worker.engine.ports import CycleReport
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.logs import configure
-from worker.model.commits import LogFilter
+from worker.model.commits import LogFilter, Record
 from worker.model.errors import UsageError, WorkerError
 from worker.model.facts import Json
-from worker.model.records import Record
 from worker.rules.durations import duration_text
 from worker.sandbox.app import DEFAULT_PORT, SandboxError, serve
 from worker.sandbox.changes import MAX_EVENTS

@@ -37,8 +37,7 @@ from worker.model.errors import NotFound, NotSafe
 from worker.model.exchange import Message, SecretValue
 from worker.model.facts import Json, PartnerId
 from worker.model.rules import RuleSet
-from worker.reading.gate import Gate
-from worker.reading.pacer import Pacer, Patience
+from worker.reading.gate import Gate, Pacer, Patience
 from worker.reading.pacing import LONGEST_RETRY_AFTER
 from worker.rules.durations import duration_text
 from worker.rules.load import files_hash, load_rules

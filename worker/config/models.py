@@ -25,10 +25,10 @@ from worker.config.addresses import (
     ledger_error,
     media_of,
 )
+from worker.model.commits import TOPICS
 from worker.model.endpoints import row_of
 from worker.model.errors import Problem
 from worker.model.facts import QUERY_VALUES, CustomFact, PartnerId
-from worker.model.records import TOPICS
 from worker.rules.binding import (
     DURATION,
     NAMED,

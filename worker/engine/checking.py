@@ -16,18 +16,16 @@ from worker.engine.looks import EngineSettings
 from worker.engine.observe import PARTNER_FACTS_EVERY
 from worker.engine.planning import Standing, loses
 from worker.model.actions import ACTIONS
-from worker.model.errors import Problem
+from worker.model.errors import Code, Problem
 from worker.model.facts import Json, RuleId
-from worker.model.findings import Code
 from worker.model.rules import Rule, RuleStep
 from worker.reading.plan import facts_per_look, look_s
 from worker.rules.durations import duration_text
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import names_in
-from worker.rules.facts import decides
+from worker.rules.facts import decides, lacks_defaults
 from worker.rules.lint import exclude_each_other, narrowed
 from worker.rules.load import Loaded, Written
-from worker.rules.parameters import lacks_defaults
 from worker.rules.registry import Registry
 from worker.writes.evidence import Wish
 from worker.writes.intents import wishes_of

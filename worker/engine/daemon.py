@@ -22,10 +22,9 @@ from worker.engine.partners import Identities, Partners, Renewed, held_while_gon
 from worker.engine.parts import Parts
 from worker.engine.ports import RELOAD_EVERY, CycleReport
 from worker.engine.state import PartnerState
-from worker.model.commits import Commit, DaemonStatus
+from worker.model.commits import Commit, DaemonStatus, Record
 from worker.model.errors import LedgerUnwritable, NotSafe, StateConflict, WorkerError
 from worker.model.facts import Json, PartnerId, spelled
-from worker.model.records import Record
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
 

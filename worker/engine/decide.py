@@ -37,9 +37,8 @@ from worker.engine.planning import (
     standing_wishes,
     wishes_in_force,
 )
-from worker.model.commits import EPISODE_JUMP, Brake, Commit, Move, RuleMemory
+from worker.model.commits import EPISODE_JUMP, Brake, Commit, Move, Record, RuleMemory
 from worker.model.facts import EventId, FactKey, RuleId, WriteId
-from worker.model.records import Record
 from worker.model.rules import Judgement, Rule, RuleSet, Scope, Truth
 from worker.model.writes import UNSENT, Write
 from worker.rules.facts import keys_for

@@ -12,16 +12,15 @@ from datetime import datetime
 
 from worker.engine.decide import Decision, decide, decide_apart
 from worker.engine.due import Glanced, Screen, horizon, next_due
-from worker.engine.edits import Edited, asked_anew, edits_of, in_one, reopened_by
 from worker.engine.looks import Look, asks_sendings, firings_reach, sendings_reach, shut, under
 from worker.engine.observe import Polled
 from worker.engine.parts import Parts
+from worker.engine.planning import Edited, asked_anew, edits_of, in_one, reopened_by
 from worker.engine.recording import Recorder
 from worker.engine.state import PartnerState
-from worker.model.commits import Commit, RuleMemory
+from worker.model.commits import Commit, Record, RuleMemory
 from worker.model.errors import LedgerUnwritable
 from worker.model.facts import EventId, Observation, RuleId
-from worker.model.records import Record
 from worker.model.rules import Rule, RuleSet
 from worker.model.writes import Write
 

@@ -31,8 +31,7 @@ from worker.model.facts import EventId, FactKey, Known, Observation, RuleId, par
 from worker.model.rules import Rule, Scope, Truth
 from worker.rules.cel import Node, walk
 from worker.rules.evaluate import Expression, Verdict, Verdicts, covers, leaves
-from worker.rules.facts import keys_for
-from worker.rules.parameters import DATES
+from worker.rules.facts import DATES, keys_for
 from worker.rules.registry import BUILT_IN, CHANGE
 
 _HOURLY = frozenset({"getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfYear", "getDayOfWeek", "getHours"})

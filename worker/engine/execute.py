@@ -10,11 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from worker.engine.edits import let_go, reset_objection
 from worker.engine.episodes import momentary
 from worker.engine.looks import policy_for, unvouched_for
 from worker.engine.operators import touched_meanwhile
 from worker.engine.parts import Outward, Parts
+from worker.engine.planning import let_go, reset_objection
 from worker.engine.ports import Places
 from worker.engine.preflight import Fresh, Memories, Preflight, WhoAsks, earlier_in_do, sending
 from worker.engine.settle import Settler
@@ -22,6 +22,8 @@ from worker.engine.state import PartnerState
 from worker.guards.checks import (
     AFTER_READING,
     BEFORE_READING,
+    No,
+    Situation,
     brake_in_transaction,
     braked,
     budget_of,
@@ -29,12 +31,10 @@ from worker.guards.checks import (
     first_no,
     too_old,
 )
-from worker.guards.situation import No, Situation
-from worker.model.commits import Commit, LogFilter, Move, Sending
+from worker.model.commits import Commit, LogFilter, Move, Record, Sending
 from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.exchange import Accepted, Answered, NotSent, Outcome, WriteRequest
 from worker.model.facts import Json
-from worker.model.records import Record
 from worker.model.rules import Rule
 from worker.model.writes import State, Write
 from worker.writes.evidence import Unwanted, fact_name

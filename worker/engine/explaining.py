@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from worker.engine.decide import Decision, decide
 from worker.engine.looks import Look, Settings, sendings_reach
-from worker.guards.situation import as_of_now
+from worker.guards.checks import as_of_now
 from worker.model.commits import (
     OF_PARTNER,
     Baseline,
@@ -25,8 +25,7 @@ from worker.model.commits import (
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId
 from worker.model.rules import Rule, RuleSet, Truth
 from worker.model.writes import Write
-from worker.rules.evaluate import Expression
-from worker.rules.explain import Explained, explained
+from worker.rules.evaluate import Explained, Expression, explained
 from worker.writes.evidence import fact_key, target_value
 from worker.writes.intents import Wanted, wanted
 

@@ -18,8 +18,7 @@ from worker.model.actions import ACTIONS
 from worker.model.facts import EventId, FactKey, Known, Observation
 from worker.model.rules import Rule, Scope, Truth
 from worker.reading.plan import Want, choose
-from worker.rules.facts import keys_for
-from worker.rules.parameters import lacks_defaults, runtime_in_days
+from worker.rules.facts import keys_for, lacks_defaults, runtime_in_days
 from worker.rules.registry import LOCAL
 
 # Which facts a rule wants of an event, given what is already known. Pure.

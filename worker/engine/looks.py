@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from worker.guards.situation import Limits
-from worker.model.commits import Brake, PartnerMemory, RuleMemory
+from worker.guards.checks import Limits
+from worker.model.commits import REASONS, Brake, PartnerMemory, RuleMemory
 from worker.model.facts import EventId, Fact, Json, Known, Observation, PartnerId, RuleId, Unknown
-from worker.model.records import REASONS
 from worker.model.rules import Judgement, Rule, Scope, Surge
 from worker.model.writes import Mode, Write
 from worker.rules.durations import duration_text

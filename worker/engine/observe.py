@@ -17,7 +17,7 @@ from worker.engine.looks import shut
 from worker.engine.parts import Parts
 from worker.engine.ports import Listing, Urgency
 from worker.engine.state import EVENT, PARTNER, PartnerState
-from worker.model.commits import PartnerMemory
+from worker.model.commits import PartnerMemory, Record
 from worker.model.exchange import PartOfList
 from worker.model.facts import (
     EventId,
@@ -26,7 +26,6 @@ from worker.model.facts import (
     Known,
     Unknown,
 )
-from worker.model.records import Record
 from worker.model.rules import Rule
 from worker.reading.plan import Want, choose, delays, facts_per_look, requests_in
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
-from worker.engine.edits import reopened, with_remembered
 from worker.engine.looks import EngineSettings, policy_for
+from worker.engine.planning import reopened, with_remembered
 from worker.engine.whose import attributed
-from worker.model.commits import Commit, MemoryChange, Move, RuleMemory
+from worker.model.commits import Commit, Doing, MemoryChange, Move, Record, RuleMemory, of_write
 from worker.model.errors import WorkerError
 from worker.model.facts import EventId, Json, Observation, PartnerId, RuleId
-from worker.model.records import Doing, Record, of_write
 from worker.model.rules import Rule, Scope
 from worker.model.writes import NO_RULE, Plan, State, Write, WriteKey
 from worker.writes.intents import plan_steps

@@ -11,10 +11,10 @@ from worker.engine.decide import Decision
 from worker.engine.looks import EngineSettings
 from worker.engine.ports import Clock, Ledger, Notifier, Service
 from worker.model.actions import ACTIONS
+from worker.model.commits import HANDED_OVER
 from worker.model.errors import UsageError
 from worker.model.exchange import Accepted, Answered, Message, NotSent, Outcome, Uncertain, WriteRequest
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Unknown
-from worker.model.records import HANDED_OVER
 from worker.model.rules import Condition, RuleSet, Scope, Truth
 from worker.model.writes import Write
 from worker.rules.evaluate import expression

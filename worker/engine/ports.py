@@ -12,6 +12,7 @@ from worker.model.commits import (
     Brake,
     Commit,
     DaemonStatus,
+    Doing,
     Halt,
     LogFilter,
     Observed,
@@ -33,7 +34,6 @@ from worker.model.exchange import (
     told_nobody,
 )
 from worker.model.facts import EventId, Fact, FactKey, Json, PartnerId, RuleId, WriteId
-from worker.model.records import Doing
 from worker.model.rules import Truth
 from worker.model.writes import Intent, Write
 

@@ -15,22 +15,20 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from worker.engine.changes import fields_of, with_fields
-from worker.engine.edits import reset_objection, wanted_by
 from worker.engine.factreads import scope_of
 from worker.engine.looks import mode_of, off_fact
 from worker.engine.parts import Parts, as_judged
-from worker.engine.planning import Standing, overruled, standing_wishes, wishes_in_force
+from worker.engine.planning import Standing, overruled, reset_objection, standing_wishes, wanted_by, wishes_in_force
 from worker.engine.ports import Places, Urgency
 from worker.engine.state import EVENT, PARTNER, PartnerState
-from worker.guards.situation import No
+from worker.guards.checks import No
 from worker.model.actions import ACTIONS
 from worker.model.commits import Move, RuleMemory
 from worker.model.facts import EventId, Fact, FactKey, Known, Observation, RuleId, Unknown
 from worker.model.rules import Judgement, Rule, Truth
 from worker.model.writes import Write
 from worker.reading.pacing import SENT_WITHIN
-from worker.rules.facts import normalised, watch_key
-from worker.rules.parameters import runtime_in_days
+from worker.rules.facts import normalised, runtime_in_days, watch_key
 from worker.rules.registry import LOCAL
 from worker.writes.evidence import fact_key, target_value, wish_of
 from worker.writes.intents import asks_always, budgets_of, reads_back

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from worker.engine.parts import Parts
 from worker.model.actions import ACTIONS
-from worker.model.commits import MEMORY, OF_PARTNER, SILENCE, Change, Changes, Commit, Observed, PartnerMemory
+from worker.model.commits import MEMORY, OF_PARTNER, SILENCE, Change, Changes, Commit, Observed, PartnerMemory, Record
 from worker.model.errors import StateConflict
 from worker.model.facts import (
     EVENT_FIELDS,
@@ -26,7 +26,6 @@ from worker.model.facts import (
     Place,
     spelled,
 )
-from worker.model.records import Record
 from worker.model.rules import Rule, RuleSet
 from worker.model.writes import Write
 from worker.rules.facts import Fields, looked_at, narrowed, worth_keeping

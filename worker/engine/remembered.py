@@ -17,17 +17,19 @@ from worker.model.commits import (
     Brake,
     Commit,
     DaemonStatus,
+    Doing,
     Halt,
     LogFilter,
     Observed,
     PartnerMemory,
+    Record,
     RuleMemory,
     Sending,
     SendingView,
+    of_write,
 )
 from worker.model.exchange import NotSent, Outcome, TaskState, TellPart, WriteRequest, told_nobody
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, PartnerId, RuleId, Trace, Unknown, WriteId
-from worker.model.records import Doing, Record, of_write
 from worker.model.writes import Intent, Write
 
 NOT_READ = "the running daemon has not read it"

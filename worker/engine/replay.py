@@ -20,8 +20,7 @@ from worker.engine.factreads import names_read, unread_keys
 from worker.engine.looks import EngineSettings, Look, firings_reach, sendings_reach
 from worker.engine.recording import memory_of
 from worker.engine.whose import effect_of
-from worker.guards.checks import first_no, setup_state, target_says
-from worker.guards.situation import Situation
+from worker.guards.checks import Situation, first_no, setup_state, target_says
 from worker.model.actions import ACTIONS
 from worker.model.commits import MEMORY, OF_PARTNER, SILENCE, Commit, History, Observed, PartnerMemory, RuleMemory
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId, Unknown, WriteId

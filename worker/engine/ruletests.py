@@ -28,12 +28,10 @@ from worker.engine.looks import EngineSettings, asks_sendings, policy_for, sendi
 from worker.engine.operators import approved, rejected
 from worker.engine.parts import Parts, RulesInUse
 from worker.engine.ports import Ledger
-from worker.engine.scripted import OutcomeOf, RequestFor, Scripted, World
-from worker.engine.virtual import VirtualClock, VirtualLoop
-from worker.model.commits import Commit, LogFilter, Move, RuleMemory
+from worker.engine.scripted import OutcomeOf, RequestFor, Scripted, VirtualClock, VirtualLoop, World
+from worker.model.commits import Commit, LogFilter, Move, Record, RuleMemory
 from worker.model.errors import UsageError
 from worker.model.facts import GOALS, UNREAD, EventId, Json, PartnerId, RuleId
-from worker.model.records import Record
 from worker.model.rules import Judgement, Rule, RuleSet, Truth
 from worker.model.writes import Write, WriteKey
 from worker.rules.durations import duration_text

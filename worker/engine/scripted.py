@@ -11,8 +11,10 @@ A write that meets no named answer is accepted and takes effect. Tasks of the se
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from selectors import SelectorKey, SelectSelector
 
 from worker.api.answers import ill_typed, number_from, run_id_from
 from worker.engine.ports import Clock, Listing, Places, Urgency
@@ -52,6 +54,65 @@ from worker.rules.facts import BY_DEFAULT, looked_at
 from worker.rules.registry import Registry
 from worker.rules.tests import FIRST_EVENT, LOST_ANSWERS, Answer, Facts
 from worker.writes.evidence import CONFIRM, SERIES, fact_key
+
+# Virtual time: an event loop whose clock jumps to the next timer, so that hours of the worker pass in no time.
+#
+# Real code runs on real asyncio, and nothing sleeps: where no callback is ready, "waiting" moves the loop's time. One
+# that waits for what nobody will do is a defect of the caller, and raises.
+
+
+class _Jumping(SelectSelector):
+    """Waits for no file: it moves the time of its loop by the time that it was asked to wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
+        """Nothing is ever ready."""
+        if timeout is None:
+            raise RuntimeError("every task waits for something that nobody will do")
+        self.now += max(0.0, timeout)
+        return []
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop under virtual time."""
+
+    def __init__(self) -> None:
+        self._jumping = _Jumping()
+        super().__init__(self._jumping)
+
+    def time(self) -> float:
+        """Seconds of virtual time."""
+        return self._jumping.now
+
+    def move_to(self, second: float) -> None:
+        """It is that second now, to the last digit; for who has seen to it that nobody waits for one before."""
+        self._jumping.now = max(self._jumping.now, second)
+
+
+class VirtualClock:
+    """The `Clock` port on a virtual loop: it shows ``start`` now."""
+
+    def __init__(self, loop: VirtualLoop, start: datetime) -> None:
+        self._loop = loop
+        self._start = start
+        self._began = loop.time()
+
+    def now(self) -> datetime:
+        """The time of day."""
+        return self._start + timedelta(seconds=self._loop.time() - self._began)
+
+    def monotonic(self) -> float:
+        """See `Clock`."""
+        return self._loop.time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Moves time, where nobody else has anything to do before."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.get_running_loop().create_future(), max(0.0, seconds))
+
 
 OutcomeOf = Callable[[int], Outcome]
 """What an answer of this status tells of a write: the daemon's own classification, handed in by the wiring."""

@@ -17,10 +17,9 @@ from worker.engine.ports import Urgency
 from worker.engine.recording import Recorder
 from worker.engine.state import EVENT, PartnerState, TaskWatch
 from worker.model.actions import ACTIONS
-from worker.model.commits import Commit, LogFilter
+from worker.model.commits import Commit, LogFilter, Record, of_write
 from worker.model.errors import LedgerUnwritable, StateConflict
 from worker.model.facts import Fact, Json, Known, spelled
-from worker.model.records import Record, of_write
 from worker.model.writes import Write
 from worker.writes.evidence import Evidence, fact_key, judge, looked, needs_event
 from worker.writes.life import FoundSending, Input, Next, Policy, Settling, TaskFailed, Then, advance

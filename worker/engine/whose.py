@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from worker.model.actions import ACTIONS
+from worker.model.commits import Doing
 from worker.model.facts import EventId, Json, PartnerId, WriteId
-from worker.model.records import Doing
 from worker.model.writes import Intent, Write
 from worker.writes.evidence import SERIES, members
 

@@ -21,9 +21,8 @@ from typing import Self, cast
 from sqlalchemy import Connection, Row, insert, select
 
 from worker.ledger.tables import action_log, millis_text
-from worker.model.commits import ChainBreak
+from worker.model.commits import ChainBreak, Record
 from worker.model.facts import Json
-from worker.model.records import Record
 
 # The hash chain of the action log, pure: each record's hash covers the record and the hash before it.
 #

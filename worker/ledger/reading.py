@@ -58,10 +58,12 @@ from worker.ledger.tables import (
     writes,
 )
 from worker.model.commits import (
+    DOINGS,
     OF_PARTNER,
     Booking,
     ChainBreak,
     DaemonStatus,
+    Doing,
     Halt,
     History,
     LogFilter,
@@ -72,7 +74,6 @@ from worker.model.commits import (
 )
 from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, WorkerError
 from worker.model.facts import EventId, Json, PartnerId, RuleId, WriteId
-from worker.model.records import DOINGS, Doing
 from worker.model.writes import UNSETTLED, State, Write
 
 # What a guard may look at before a write is recorded as sending. Everything is read in the caller's transaction, and

@@ -53,10 +53,20 @@ from worker.ledger.tables import (
     rule_memory,
     writes,
 )
-from worker.model.commits import Brake, Commit, DaemonStatus, Halt, MemoryChange, Sending, SendingView
+from worker.model.commits import (
+    WORKER,
+    Brake,
+    Commit,
+    DaemonStatus,
+    Halt,
+    MemoryChange,
+    Record,
+    Sending,
+    SendingView,
+    of_write,
+)
 from worker.model.errors import LedgerUnwritable, NotSafe, SendingUnmarked, StateConflict
 from worker.model.facts import PartnerId, RuleId
-from worker.model.records import WORKER, Record, of_write
 from worker.model.writes import FINAL, Write
 
 NowClock = Callable[[], datetime]

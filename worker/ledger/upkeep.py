@@ -35,10 +35,9 @@ from worker.ledger.tables import (
     rule_memory,
     writes,
 )
-from worker.model.commits import EPISODE_JUMP, Move, RuleMemory
+from worker.model.commits import EPISODE_JUMP, Move, Record, RuleMemory
 from worker.model.errors import LedgerUnwritable, NotFound, NotSafe
 from worker.model.facts import WriteId
-from worker.model.records import Record
 from worker.model.writes import FINAL, Write
 
 Restored = Callable[[Write], Move]

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
+from worker.model.commits import ALARMS, HANDED_OVER, KINDS, MESSAGE, REASONS, WORKER
 from worker.model.facts import Json
-from worker.model.records import ALARMS, HANDED_OVER, KINDS, MESSAGE, REASONS, WORKER
 from worker.writes.intents import Wanted
 
 # Each topic that somebody is likely to ask for has words for a title and the command that comes next; for any other

@@ -18,10 +18,9 @@ from typing import Self
 from worker.engine.explaining import wanted_of
 from worker.ledger.reading import LedgerReader
 from worker.messages.digest import Digest, Note, Notice, alarm_note, note_of
-from worker.model.commits import LogFilter
+from worker.model.commits import TOPICS, LogFilter
 from worker.model.errors import UsageError, WorkerError
 from worker.model.facts import Json, WriteId
-from worker.model.records import TOPICS
 from worker.writes.intents import Wanted
 
 LOOK_EVERY_S = 2.0

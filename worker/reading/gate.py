@@ -9,14 +9,379 @@ again the moment it has managed to reply. A resource that fails waits longer, up
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from datetime import timedelta
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from heapq import heappop, heappush
+from itertools import count
 from typing import Generic, Literal, Protocol, TypeVar
 
+from worker.model.commits import DaemonStatus
 from worker.model.exchange import Clock, Places, Urgency
-from worker.model.facts import PartnerId
-from worker.reading.pacer import Pacer, Waiter
+from worker.model.facts import Json, PartnerId, spelled
+from worker.reading.pacing import (
+    LONGEST_RETRY_AFTER,
+    SENT_WITHIN,
+    SHORTEST_SLEEP_S,
+    Pace,
+    eased,
+    fresh,
+    given_back,
+    shrunken,
+    struck,
+    taken,
+    wait_s,
+)
+
+# Lets the requests of each partner leave one by one, none before its time, and keeps places for a write's last look.
+#
+# Two lines stand before one door. What serves a write (evidence, pre-flights, the writes themselves) goes first, but
+# after every third request of that line one of the other leaves, if one waits: a worker that only settles is blind,
+# and a cancelled event that nobody sees costs more than a confirmation that comes a second later.
+#
+# A pre-flight is worth nothing in parts: all its facts must be young when its write leaves. So it asks for its places
+# at once and they are saved up. Then its requests leave closer together than the pace, the write last and as long
+# after the others as its facts stay young. Where a 429 has taught a lower pace, nobody else leaves meanwhile: what the
+# service counts has been let rest, and of all requests the write is the least likely to meet a 429. Saving never lets
+# more requests leave in any minute than the config allows, because what has left is counted over a sliding minute as
+# well.
+#
+# One partner never slows another: no two lines share anything. Clock and chance are handed in.
+
+MINUTE_S = 60.0
+LOOK_AFTER = 3
+"""So many requests may serve writes before one that looks leaves, where both wait."""
+CROWDED_WAIT_S = 0.25
+"""How soon it is tried again where kept places alone fill the minute: they are used or given back within seconds."""
+ALONE_WAIT_S = 0.05
+"""The same where others wait for a pre-flight to be over."""
+AT_ONCE = 3
+"""So few requests need not be spread, while no 429 has taught a lower pace: a pause must not wait."""
+ANSWERS_TAKEN = 0.2
+"""How much the newest answer counts in how long answers take."""
+
+Line = list[tuple[Urgency, int, "Waiter"]]
+
+
+@dataclass(slots=True)
+class Waiter:
+    """One asker in the line. ``saved``: how many requests of the ``needed`` ones it has by now. ``keeps``: granted, its
+    ``places`` are kept until they are used or given back; else the request leaves at once."""
+
+    granted: "asyncio.Future[None]"
+    urgency: Urgency
+    places: int = 1
+    needed: int = 1
+    keeps: bool = False
+    saved: int = 0
+
+
+@dataclass(slots=True)
+class PartnerPace:
+    """What is known of one partner. ``left``: when requests left, in monotonic seconds, over the last minute. ``kept``:
+    places that were granted and not used yet; until ``alone_until`` nobody else leaves while there are any.
+    ``close_since``: since then requests have left closer together than the pace.
+    ``served``: requests for writes since one that looks left. ``answer_s``: how long answers take of late."""
+
+    pace: Pace
+    writing: Line = field(default_factory=list)
+    looking: Line = field(default_factory=list)
+    left: deque[float] = field(default_factory=deque)
+    kept: int = 0
+    alone_until: float = float("-inf")
+    close_since: float = float("inf")
+    served: int = 0
+    answer_s: float = 0.0
+    walker: "asyncio.Task[None] | None" = None
+
+    def line_of(self, urgency: Urgency) -> Line:
+        """The line in which such an asker stands."""
+        return self.looking if urgency >= Urgency.LISTING else self.writing
+
+    def next_line(self, now: float) -> Line | None:
+        """Whose turn it is; None where nobody waits. Who has gone away gives back what was saved for it."""
+        for line in (self.writing, self.looking):
+            while line and line[0][2].granted.done():
+                gone = heappop(line)[2]
+                if gone.granted.cancelled():
+                    self.pace = given_back(self.pace, gone.saved, now)
+                    gone.saved = 0
+        if not self.writing or (self.looking and self.served >= LOOK_AFTER):
+            return self.looking or None
+        return self.writing
+
+    def crowded_for_s(self, turn: Waiter, now: float) -> float:
+        """Seconds until the last minute has room for all that the turn asks; 0.0 for now."""
+        while self.left and self.left[0] <= now - MINUTE_S:
+            self.left.popleft()
+        beyond = len(self.left) + self.kept + turn.places - max(turn.places, int(self.pace.nominal))
+        if beyond <= 0:
+            return 0.0
+        return self.left[beyond - 1] + MINUTE_S - now if beyond <= len(self.left) else CROWDED_WAIT_S
+
+    def within_s(self, interval_s: float) -> float:
+        """Over how many seconds a pre-flight and its write can be spread: its last answers are waited for."""
+        return max(0.0, SENT_WITHIN * interval_s - 2.0 * self.answer_s)
+
+    def needed_for(self, places: int, interval_s: float) -> int:
+        """How many requests are saved up for so many places: all; but of what a shrunken pace gives while they leave
+        alone, all but one."""
+        if not shrunken(self.pace):
+            return places
+        meanwhile = int(self.pace.budget / 60.0 * self.within_s(interval_s)) - 1
+        return max(1, places - max(0, meanwhile))
+
+
+class KeptPlaces:
+    """Places of one partner, kept for a pre-flight and its write."""
+
+    def __init__(self, door: PartnerPace, places: int, clock: Clock, interval_s: float) -> None:
+        self._door = door
+        self._places = places
+        self._clock = clock
+        at_once = places <= AT_ONCE and not shrunken(door.pace)
+        self._spacing_s = 0.0 if at_once else 60.0 / door.pace.budget
+        self._gap_s = min(self._spacing_s, door.within_s(interval_s) / max(1, places - 1))
+        self._last_at = float("-inf")
+
+    async def take(self, *, by: float | None = None) -> bool:
+        """Waits until a request may leave on one of these places, a little after the one before it, and counts it.
+        False where none is left or a 429 forbids it.
+
+        ``by``: for the write; it leaves as long after the last read as the pace wants, but no later than this
+        monotonic second.
+        """
+        if self._places == 0 or self._blocked():
+            return False
+        self._places -= 1
+        door = self._door
+        due = self._last_at + self._gap_s
+        if by is not None:
+            due = max(due, min(by, self._last_at + self._spacing_s))
+        self._last_at = max(due, self._clock.monotonic())
+        try:
+            while (left := due - self._clock.monotonic()) > 0.0:
+                await self._clock.sleep(max(left, SHORTEST_SLEEP_S))
+        finally:
+            door.kept -= 1
+        if self._blocked():
+            return False
+        now = self._clock.monotonic()
+        door.left.append(now)
+        if shrunken(door.pace):
+            door.pace = replace(door.pace, room=0.0, room_at=now)
+            if self._gap_s < self._spacing_s:
+                door.close_since = min(door.close_since, now)
+        return True
+
+    def give_back(self) -> None:
+        """What was not needed is there for others again."""
+        self._door.kept -= self._places
+        self._door.pace = given_back(self._door.pace, self._places, self._clock.monotonic())
+        self._places = 0
+
+    def _blocked(self) -> bool:
+        return self._clock.monotonic() < self._door.pace.blocked_until
+
+
+class Pacer:
+    """The doors of all partners. ``interval_s``: how old the facts of a write may become."""
+
+    def __init__(
+        self, *, per_minute: float, clock: Clock, chance: Callable[[], float], interval_s: float = 3.0
+    ) -> None:
+        self._interval_s = interval_s
+        self._per_minute = per_minute
+        self._clock = clock
+        self._chance = chance
+        self._doors: dict[PartnerId, PartnerPace] = {}
+        self._number = count()
+
+    async def turn(self, partner: PartnerId, urgency: Urgency) -> None:
+        """Waits until a request of this urgency may leave, and counts it."""
+        await self.granted(self.queue(partner, urgency))
+
+    async def keep(self, partner: PartnerId, urgency: Urgency, places: int) -> KeptPlaces:
+        """Waits until so many requests may leave together. What is not used must be given back."""
+        await self.granted(self._stand(partner, urgency, places, keeps=True))
+        return KeptPlaces(self._door(partner), places, self._clock, self._interval_s)
+
+    def queue(self, partner: PartnerId, urgency: Urgency) -> Waiter:
+        """A place in the line, for those who may have to move forward later: see ``hurry``."""
+        return self._stand(partner, urgency, 1)
+
+    async def granted(self, turn: Waiter) -> None:
+        """Waits for the turn. A cancelled wait gives its place back."""
+        try:
+            await turn.granted
+        except asyncio.CancelledError:
+            turn.granted.cancel()
+            raise
+
+    def hurry(self, partner: PartnerId, turn: Waiter, urgency: Urgency) -> None:
+        """Somebody more urgent waits for the same answer."""
+        if not turn.granted.done() and urgency < turn.urgency:
+            turn.urgency = urgency
+            heappush(self._door(partner).line_of(urgency), (urgency, next(self._number), turn))
+
+    def serve(self, turn: Waiter) -> None:
+        """Lets a waiting turn leave: somebody has taken a kept place for the same answer."""
+        if not turn.granted.done():
+            turn.granted.set_result(None)
+
+    def throttled(self, partner: PartnerId, *, began: float, retry_after: timedelta | None) -> None:
+        """A 429 came back, on a read or a write."""
+        now, door = self._clock.monotonic(), self._door(partner)
+        close = began >= door.close_since
+        door.pace = struck(door.pace, began=began, now=now, retry_after=retry_after, chance=self._chance(), close=close)
+
+    def answered(self, partner: PartnerId, *, began: float) -> None:
+        """An answer that was no 429 came back."""
+        door = self._door(partner)
+        door.pace = eased(door.pace, began=began)
+        door.answer_s += ANSWERS_TAKEN * (self._clock.monotonic() - began - door.answer_s)
+
+    def pace(self, partner: PartnerId) -> Pace:
+        """The partner's pace as last counted."""
+        return self._door(partner).pace
+
+    def blocked_until(self, partner: PartnerId) -> float:
+        """Monotonic second until which a 429 forbids every request of the partner."""
+        return self.pace(partner).blocked_until
+
+    def blocked(self) -> dict[PartnerId, float]:
+        """The same of every partner that was ever asked for anything, or is waited for."""
+        return {partner: door.pace.blocked_until for partner, door in self._doors.items()}
+
+    def wait(self, partner: PartnerId, wait: timedelta) -> None:
+        """No request of the partner leaves for so long: a process before this one was asked for patience."""
+        door, until = self._door(partner), self._clock.monotonic() + wait.total_seconds()
+        door.pace = replace(door.pace, blocked_until=max(door.pace.blocked_until, until))
+
+    def budget(self, partner: PartnerId) -> float:
+        """Requests per minute that the partner is allowed now; for `status`."""
+        return self.pace(partner).budget
+
+    def last_minute(self, partner: PartnerId) -> int:
+        """Requests of the partner that left in the last 60 seconds; for `status`."""
+        since = self._clock.monotonic() - MINUTE_S
+        return sum(at > since for at in self._door(partner).left)
+
+    async def aclose(self) -> None:
+        """Ends all waiting; whoever still waits is cancelled."""
+        doors, self._doors = list(self._doors.values()), {}
+        walkers = [door.walker for door in doors if door.walker is not None]
+        for door in doors:
+            for _, _, turn in (*door.writing, *door.looking):
+                turn.granted.cancel()
+        for walker in walkers:
+            walker.cancel()
+        await asyncio.gather(*walkers, return_exceptions=True)
+
+    def _door(self, partner: PartnerId) -> PartnerPace:
+        if partner not in self._doors:
+            self._doors[partner] = PartnerPace(pace=fresh(self._per_minute, self._clock.monotonic()))
+        return self._doors[partner]
+
+    def _stand(self, partner: PartnerId, urgency: Urgency, places: int, *, keeps: bool = False) -> Waiter:
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        door = self._door(partner)
+        needed = door.needed_for(places, self._interval_s)
+        turn = Waiter(granted=granted, urgency=urgency, places=places, needed=needed, keeps=keeps)
+        nobody = door.next_line(self._clock.monotonic()) is None
+        heappush(door.line_of(urgency), (urgency, next(self._number), turn))
+        if nobody:
+            self._serve_now(door)
+        if not turn.granted.done() and door.walker is None:
+            door.walker = asyncio.ensure_future(self._walk(door))
+        return turn
+
+    def _serve_now(self, door: PartnerPace) -> float:
+        """Lets leave whoever may leave now; the seconds until the next may, 0.0 where nobody waits any more."""
+        while (line := door.next_line(now := self._clock.monotonic())) is not None:
+            if door.kept > 0 and now < door.alone_until:
+                return max(SHORTEST_SLEEP_S, min(door.alone_until - now, ALONE_WAIT_S))
+            turn = line[0][2]
+            if turn.saved < turn.needed:
+                wait = wait_s(door.pace, now)
+                if wait > 0.0:
+                    return wait
+                self._save(door, line, turn, now)
+            if turn.saved < turn.needed:
+                continue
+            crowded = max(door.crowded_for_s(turn, now), door.pace.blocked_until - now)
+            if crowded > 0.0:
+                return crowded
+            heappop(line)
+            self._grant(door, turn, now)
+        return 0.0
+
+    def _save(self, door: PartnerPace, line: Line, turn: Waiter, now: float) -> None:
+        """One request of the budget goes to this turn."""
+        door.pace = taken(door.pace, now)
+        turn.saved += 1
+        if line is door.looking:
+            door.served = 0
+        else:
+            door.served += 1
+
+    def _grant(self, door: PartnerPace, turn: Waiter, now: float) -> None:
+        if turn.keeps:
+            door.kept += turn.places
+            if shrunken(door.pace):
+                door.alone_until = now + self._interval_s
+        else:
+            door.left.append(now)
+            door.close_since = float("inf")
+        turn.granted.set_result(None)
+
+    async def _walk(self, door: PartnerPace) -> None:
+        """Serves one partner's lines until both are empty."""
+        try:
+            while (wait := self._serve_now(door)) > 0.0:
+                await self._clock.sleep(wait)
+        finally:
+            door.walker = None
+
+
+# What the service has asked for outlives the process that heard it: ``Retry-After`` is kept across a restart.
+#
+# The daemon saves with its status until when each partner is to be left alone, and whoever starts next begins with
+# that. Times are of the wall clock there, because no other one goes on; a wait that is longer than the longest there
+# can be was stamped by a clock that was wrong, and is none.
+
+KEY = "asked_to_wait"
+"""In the body of the daemon's status: partners, and until when."""
+
+
+class Patience:
+    """The waits of one process's pacer, to be said and to be taken over."""
+
+    def __init__(self, pacer: Pacer, clock: Clock) -> None:
+        self._pacer = pacer
+        self._clock = clock
+
+    def said(self) -> dict[str, Json]:
+        """For the status: until when each partner is to be left alone; of who need not wait nothing."""
+        now, since = self._clock.now(), self._clock.monotonic()
+        waits = {partner: until - since for partner, until in self._pacer.blocked().items()}
+        return {KEY: {partner: spelled(now + timedelta(seconds=s)) for partner, s in waits.items() if s > 0.0}}
+
+    def take_over(self, status: DaemonStatus | None) -> None:
+        """Begins with what the process before had been asked for."""
+        waits = status.body.get(KEY) if status is not None else None
+        for partner, until in waits.items() if isinstance(waits, Mapping) else ():
+            left = self._left(until)
+            if timedelta(0) < left <= LONGEST_RETRY_AFTER:
+                self._pacer.wait(PartnerId(partner), left)
+
+    def _left(self, until: Json) -> timedelta:
+        try:
+            return datetime.fromisoformat(str(until)) - self._clock.now()
+        except (ValueError, TypeError):  # nothing that this program has written
+            return timedelta(0)
+
 
 LONGEST_FAILURE_WAIT_S = 10.0
 """A resource that keeps failing is asked at least this often, unless the floor is longer."""

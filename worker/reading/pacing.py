@@ -9,7 +9,7 @@ service counts. docs/decisions/0012 has the reasons and the figures.
 
 A 429 on anything stops everything of that partner until its wait is over: what was refused once would be refused again.
 
-Policy and waiting are apart: `Pace` with its functions is pure and takes ``now``; `worker.reading.pacer` waits. It has
+Policy and waiting are apart: `Pace` with its functions is pure and takes ``now``; `worker.reading.gate` waits. It has
 no clock and no randomness of its own: both are handed in.
 """
 

@@ -25,9 +25,8 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from worker.model.errors import Problem
+from worker.model.errors import Code, Problem
 from worker.model.facts import Json
-from worker.model.findings import Code
 from worker.rules.durations import EXAMPLES, duration_meant, duration_text, parse_duration
 from worker.rules.nearest import instead, meant, nearest
 from worker.rules.yaml import Entries, Items, Scalar, Value

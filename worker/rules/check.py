@@ -10,20 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from worker.model.findings import Code
+from worker.model.errors import Code
 from worker.rules import remedies
 from worker.rules.cel import Node, path_of, walk
-from worker.rules.celtypes import (
-    ANY,
-    BOOL,
-    DOUBLE,
-    NUMERIC,
-    WORDS,
-    Kind,
-    Type,
-    comparable,
-    ordered,
-)
 from worker.rules.durations import duration_meant
 from worker.rules.evaluate import COMPARISONS, item_steps
 from worker.rules.functions import (
@@ -37,6 +26,17 @@ from worker.rules.functions import (
     Run,
     TooCostly,
     Value,
+)
+from worker.rules.registry import (
+    ANY,
+    BOOL,
+    DOUBLE,
+    NUMERIC,
+    WORDS,
+    Kind,
+    Type,
+    comparable,
+    ordered,
 )
 
 _FIELDS = frozenset({"ident", "select", "index"})

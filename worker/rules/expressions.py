@@ -8,16 +8,14 @@ from typing import cast
 from urllib.parse import unquote
 
 from worker.model.actions import ACTIONS
-from worker.model.errors import Problem
-from worker.model.findings import Code
+from worker.model.errors import Code, Problem
 from worker.model.rules import Rule, RuleStep, Watch
 from worker.rules.binding import Form
 from worker.rules.cel import BadSyntax, Node, Path, names_of, parse, walk
-from worker.rules.celtypes import ANY, DOUBLE, Type
 from worker.rules.check import by_zero, check_condition, nonzero, text_of
 from worker.rules.evaluate import Expression, expression_of
 from worker.rules.facts import BY_DEFAULT
-from worker.rules.registry import BUILT_IN, CHANGE, ITEM, Registry
+from worker.rules.registry import ANY, BUILT_IN, CHANGE, DOUBLE, ITEM, Registry, Type
 from worker.rules.yaml import Scalar, Value
 
 _RESPONSE: Mapping[str, Type] = {"response": ANY}

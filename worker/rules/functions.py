@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from worker.rules.cel import INT_MAX, INT_MIN
-from worker.rules.celtypes import (
+from worker.rules.durations import parse_duration
+from worker.rules.registry import (
     ANY,
     BOOL,
     DOUBLE,
@@ -30,7 +31,6 @@ from worker.rules.celtypes import (
     Kind,
     Type,
 )
-from worker.rules.durations import parse_duration
 
 if TYPE_CHECKING:
     pass

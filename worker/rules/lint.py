@@ -12,17 +12,15 @@ from pathlib import Path
 from typing import TypeAlias
 
 from worker.model.actions import ACTIONS
-from worker.model.errors import InputErrors, Problem
+from worker.model.errors import Code, InputErrors, Problem
 from worker.model.facts import RuleId, parse_time
-from worker.model.findings import Code
 from worker.model.rules import Rule
 from worker.rules.cel import Node, names_of, path_of, walk
-from worker.rules.celtypes import Type
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import names_in
 from worker.rules.functions import COMPARED, duration_of
 from worker.rules.load import FILE_BYTES_MAX, TESTS, Loaded, Written, walked
-from worker.rules.registry import BUILT_IN_REGISTRY, Registry
+from worker.rules.registry import BUILT_IN_REGISTRY, Registry, Type
 from worker.rules.yaml import Document, Entries, Items, Scalar, compose
 
 _CONSTANT: Mapping[bool | None, tuple[str, str]] = {

@@ -18,11 +18,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import cast
 
-from worker.model.actions import Param, ParamType
+from worker.model.actions import Param, ParamType, fault_of, uncounted
 from worker.model.errors import InputErrors, Problem
 from worker.model.facts import Json, PartnerId, RuleId
 from worker.model.rules import Rule, RuleSet, RuleStep, Surge, Template, Watch, computed_in
-from worker.model.values import fault_of, uncounted
 from worker.rules import calls
 from worker.rules.actions import ADDED, ConfirmText, StepText, is_computed, is_fact
 from worker.rules.binding import Form, Tree, bind, is_null, place_of

@@ -47,11 +47,10 @@ from worker.rules.binding import (
     place_of,
     with_later,
 )
-from worker.rules.celtypes import Type
 from worker.rules.cron import cron_error
+from worker.rules.facts import day_of
 from worker.rules.nearest import instead, meant, nearest
-from worker.rules.parameters import day_of
-from worker.rules.registry import BUILT_IN_REGISTRY, FactName, Registry
+from worker.rules.registry import BUILT_IN_REGISTRY, FactName, Registry, Type
 from worker.rules.yaml import Scalar
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -6,12 +6,474 @@ here so that nobody looks in two places. Custom facts of a config are added with
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from worker.model.actions import ACTIONS
-from worker.model.facts import CustomFact, Json
-from worker.rules.celtypes import ANY
-from worker.rules.factnames import BUILT_IN, CHANGE, ITEM, LOCAL, FactName, Level
+from worker.model.facts import (
+    BUDGET_RANGE_FIELDS,
+    CLUSTER_FIELDS,
+    DEFAULTS_FIELDS,
+    EVENT_FIELDS,
+    PARTNER_FIELDS,
+    PREDICTION_FIELDS,
+    RADIUS_FIELDS,
+    SETUP_FIELDS,
+    SUGGESTED_TC_FIELDS,
+    CustomFact,
+    Field,
+    Json,
+)
+
+# What a condition's parts can be, as far as the API document says: the types that static checks compare.
+#
+# A type is a claim about values that reach a condition: ill-typed documented fields are taken out before, so a
+# documented field has its documented type or is unknown. What the document does not describe is ``any`` and is never
+# complained of.
+
+Kind = Literal["any", "bool", "int", "double", "string", "timestamp", "duration", "null", "list", "object"]
+
+WORDS: Mapping[Kind, str] = {
+    "any": "anything",
+    "bool": "true or false",
+    "int": "a whole number",
+    "double": "a number",
+    "string": "a text",
+    "timestamp": "a time",
+    "duration": "a duration",
+    "null": "null",
+    "list": "a list",
+    "object": "a record",
+}
+NUMERIC: frozenset[Kind] = frozenset({"int", "double"})
+ORDERED: frozenset[Kind] = frozenset({"int", "double", "string", "timestamp", "duration", "bool"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Type:
+    """One type. ``values``: the documented values of a text, all of them unless ``open_set``.
+
+    ``fields``: the documented fields of a record, None where none is documented. ``items``: the type of a list's items.
+    """
+
+    kind: Kind
+    nullable: bool = False
+    values: tuple[str, ...] = ()
+    open_set: bool = False
+    fields: "Mapping[str, Type] | None" = None
+    items: "Type | None" = None
+
+    @property
+    def words(self) -> str:
+        """The type in words, for a message."""
+        return WORDS[self.kind]
+
+
+ANY = Type(kind="any")
+BOOL = Type(kind="bool")
+INT = Type(kind="int")
+DOUBLE = Type(kind="double")
+STRING = Type(kind="string")
+TIMESTAMP = Type(kind="timestamp")
+DURATION = Type(kind="duration")
+NULL = Type(kind="null")
+LIST = Type(kind="list", items=ANY)
+OBJECT = Type(kind="object")
+
+_OF_FIELD: Mapping[str, Kind] = {
+    "string": "string",
+    "integer": "double",
+    "number": "double",
+    "boolean": "bool",
+    "timestamp": "timestamp",
+    "list": "list",
+    "object": "object",
+}
+
+
+def of_field(field: Field) -> Type:
+    """The type of a documented field. Every number from the service is a double in conditions."""
+    return Type(
+        kind=_OF_FIELD[field.type],
+        nullable=field.nullable,
+        values=field.values,
+        open_set=field.open_set,
+        items=ANY if field.type == "list" else None,
+    )
+
+
+def of_record(fields: Mapping[str, Field]) -> Type:
+    """The type of a record with these documented fields; others may be there, reached with ``['name']``."""
+    return Type(kind="object", fields={name: of_field(field) for name, field in fields.items()})
+
+
+def comparable(left: Type, right: Type) -> bool:
+    """Whether ``==`` between the two can ever be true."""
+    if "any" in (left.kind, right.kind):
+        return True
+    if "null" in (left.kind, right.kind):
+        other = right if left.kind == "null" else left
+        return other.nullable or other.kind == "null"
+    return left.kind == right.kind or {left.kind, right.kind} <= NUMERIC
+
+
+def ordered(left: Type, right: Type) -> bool:
+    """Whether ``<`` between the two can mean anything."""
+    if "any" in (left.kind, right.kind):
+        return {left.kind, right.kind} <= ORDERED | {"any"}
+    return comparable(left, right) and left.kind in ORDERED
+
+
+# The facts that a rule can name: what each is, where it is read, what it costs, which product it belongs to.
+#
+# One table for `check`, the schemas, the docs and the reading planner. How an answer becomes a fact is the client's
+# business (`worker.api.facts`); here is what a rule may say of it. It never reads anything.
+
+Level = Literal["event", "partner", "local"]
+"""Whose the fact is: one event's, the whole partner's, or made by the worker itself."""
+Product = Literal["", "campaign_recommendations", "demand_prediction"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactName:
+    """One fact. ``per_event_request``: reading it costs a request for each event; ``takes``: keys of ``with``.
+
+    ``product``: the partner's flag that must be on for it (API section 2.2); empty where it is always there.
+    """
+
+    name: str
+    level: Level
+    type: Type
+    about: str
+    get: str = ""
+    section: str = ""
+    takes: tuple[str, ...] = ()
+    per_event_request: bool = False
+    product: Product = ""
+    example: str = ""
+
+
+_EVENT_READ: Literal["event"] = "event"
+# A cluster gets the run of the answer it came in, which is what an action on it needs.
+_CLUSTERS = Type(kind="list", items=of_record({**CLUSTER_FIELDS, "tc_run_id": SUGGESTED_TC_FIELDS["tc_run_id"]}))
+_SUGGESTED = Type(kind="list", items=of_record(SUGGESTED_TC_FIELDS))
+_CAMPAIGN = Type(kind="object", fields=dict.fromkeys(("tc", "tc_run_id"), ANY))
+
+_FACTS: tuple[FactName, ...] = (
+    FactName(
+        name="event",
+        level="event",
+        type=of_record(EVENT_FIELDS),
+        about="the event's record; read with the list of events, so it costs nothing extra",
+        get="GET /events/",
+        section="2.3",
+        example="event.status == 'cancelled'",
+    ),
+    FactName(
+        name="partner",
+        level="partner",
+        type=of_record(PARTNER_FIELDS),
+        about="the partner's record",
+        get="GET /partners/",
+        section="2.2",
+        example="partner.currency == 'EUR'",
+    ),
+    FactName(
+        name="setup",
+        level=_EVENT_READ,
+        type=of_record(SETUP_FIELDS),
+        about="the event's setup process; setup.state is NONE without one",
+        get="GET /setup_processes/{eid}",
+        section="2.6",
+        per_event_request=True,
+        product="campaign_recommendations",
+        example="setup.state == 'DRAFT'",
+    ),
+    FactName(
+        name="suggested_tcs",
+        level=_EVENT_READ,
+        type=_SUGGESTED,
+        about="recommended taste clusters for a budget and goal; unknown while the list is empty (not computed yet)",
+        get="GET /events/{eid}/suggested_tcs",
+        section="2.5",
+        takes=("budget", "goal"),
+        per_event_request=True,
+        product="campaign_recommendations",
+        example="suggested_tcs.exists(t, t.tc == 'rock')",
+    ),
+    FactName(
+        name="clusters",
+        level=_EVENT_READ,
+        type=_CLUSTERS,
+        about="the event's taste clusters; unknown while the list is empty (not computed yet)",
+        get="GET /events/{eid}/clusters",
+        section="2.5",
+        per_event_request=True,
+        product="campaign_recommendations",
+        example="clusters.exists(c, c.metric_pred > 4.0)",
+    ),
+    FactName(
+        name="expected_value",
+        level=_EVENT_READ,
+        type=DOUBLE,
+        about="expected value of the campaigns for a budget and goal, as a number",
+        get="GET /events/{eid}/campaigns_expected_value",
+        section="2.5",
+        takes=("budget", "goal"),
+        per_event_request=True,
+        product="campaign_recommendations",
+        example="expected_value > 1000.0",
+    ),
+    FactName(
+        name="defaults",
+        level=_EVENT_READ,
+        type=of_record(DEFAULTS_FIELDS),
+        about="the event's default campaign parameters; budget and goal of other facts default to these",
+        get="GET /events/{eid}/default_campaigns_parameters",
+        section="2.5",
+        per_event_request=True,
+        product="campaign_recommendations",
+        example="defaults.total_budget * 1.2",
+    ),
+    FactName(
+        name="budget_range",
+        level=_EVENT_READ,
+        type=of_record(BUDGET_RANGE_FIELDS),
+        about="lowest and highest budget for a runtime",
+        get="GET /events/{eid}/budget_min_max",
+        section="2.5",
+        takes=("runtime_in_days",),
+        per_event_request=True,
+        product="campaign_recommendations",
+        example="budget_range.lower_limit <= 500.0",
+    ),
+    FactName(
+        name="campaigns",
+        level=_EVENT_READ,
+        type=Type(kind="list", items=_CAMPAIGN),
+        about="the event's campaigns; where their tc and tc_run_id stand is the assumption campaigns.items",
+        get="GET /events/{eid}/campaigns",
+        section="4.5",
+        per_event_request=True,
+        product="campaign_recommendations",
+        example="size(campaigns) > 0",
+    ),
+    FactName(
+        name="permissions",
+        level="partner",
+        type=LIST,
+        about="the user's permissions for the partner; the form of an item is not documented",
+        get="GET /permissions",
+        section="2.7",
+        example="'campaigns' in permissions",
+    ),
+    FactName(
+        name="features",
+        level="partner",
+        type=LIST,
+        about="the partner's feature flags; the form of an item is not documented",
+        get="GET /features",
+        section="2.7",
+        example="'boost' in features",
+    ),
+    FactName(
+        name="adplatform",
+        level="partner",
+        type=Type(kind="object", fields={"connected": BOOL}),
+        about="whether the ad platform is connected; where the answer says so is the assumption adplatform.connected",
+        get="GET /integrations/connect/adplatform/status",
+        section="4.5",
+        example="adplatform.connected",
+    ),
+    FactName(
+        name="now",
+        level="local",
+        type=TIMESTAMP,
+        about="the moment of this look, UTC",
+        example="event.start_date_time - now < duration('7d')",
+    ),
+    FactName(
+        name="previous",
+        level="local",
+        type=Type(kind="object"),
+        about="in a rule with on_change: the remembered values of the watched facts, by the fact's name",
+        example="size(previous.suggested_tcs) > 2",
+    ),
+    FactName(
+        name="added",
+        level="local",
+        type=Type(kind="list", items=ANY),
+        about="in a rule with on_change: the items that the watched list has gained",
+        example="size(added) > 0",
+    ),
+    FactName(
+        name="removed",
+        level="local",
+        type=Type(kind="list", items=ANY),
+        about="in a rule with on_change: the items that the watched list has lost",
+        example="size(removed) == 0",
+    ),
+    FactName(
+        name="item",
+        level="local",
+        type=ANY,
+        about="in an action with each: the item of the list that the write is for",
+        example="item.tc",
+    ),
+)
+
+
+_RADII = Type(kind="list", items=of_record(RADIUS_FIELDS))
+
+
+def _per_event(name: str, path: str, about: str, example: str, **more: Any) -> FactName:  # noqa: ANN401  # fields of FactName
+    """A fact of one event that costs a request of its own."""
+    fact = FactName(name=name, level="event", type=ANY, about=about, get=f"GET {path}", per_event_request=True)
+    return replace(fact, example=example, **more)
+
+
+def _of_partner(name: str, path: str, about: str, example: str, **more: Any) -> FactName:  # noqa: ANN401  # as above
+    """A fact of the whole partner."""
+    fact = FactName(name=name, level="partner", type=ANY, about=about, get=f"GET {path}")
+    return replace(fact, example=example, **more)
+
+
+_OPEN = "the form of the answer is not documented"
+_MORE: tuple[FactName, ...] = (
+    _per_event(
+        "statistics",
+        "/events/{eid}/statistics",
+        f"the event's statistics; {_OPEN}",
+        "statistics.tickets > 100.0",
+        section="4.5",
+        product="campaign_recommendations",
+    ),
+    _of_partner(
+        "tenant_statistics",
+        "/events/statistics",
+        f"statistics over all of the partner's events; {_OPEN}",
+        "tenant_statistics.active > 10.0",
+        section="4.2",
+        product="demand_prediction",
+    ),
+    _per_event(
+        "lookout_prediction",
+        "/events/{eid}/lookout_prediction",
+        f"the demand prediction curve; {_OPEN}",
+        "size(lookout_prediction.curve) > 0",
+        section="4.2",
+        takes=("type",),
+        product="demand_prediction",
+    ),
+    _per_event(
+        "lookout_prediction_benchmark",
+        "/events/{eid}/lookout_prediction_benchmark",
+        "the prediction beside its benchmark; the service gives fractions or percents, here they are fractions always "
+        "(assumptions lookout_benchmark.at and lookout_benchmark.unit)",
+        "lookout_prediction_benchmark.value < lookout_prediction_benchmark.benchmark",
+        section="4.2",
+        type=of_record(PREDICTION_FIELDS),
+        takes=("type",),
+        product="demand_prediction",
+    ),
+    _per_event(
+        "daily_revenue_summary",
+        "/daily_revenue_summary/",
+        f"revenue and tickets by day, in the partner's currency; {_OPEN}",
+        "daily_revenue_summary.days.exists(d, d.tickets > 0.0)",
+        section="4.2",
+        takes=("currency", "start_date", "end_date"),
+        product="demand_prediction",
+    ),
+    _per_event(
+        "tickets",
+        "/events/{eid}/tickets",
+        f"the event's ticket categories; {_OPEN}",
+        "tickets.exists(t, t.available > 0.0)",
+        section="4.2",
+        product="demand_prediction",
+    ),
+    _per_event(
+        "series",
+        "/events/{eid}/series",
+        f"sibling events; their ids alone are in event.campaign_event_series, at no cost; {_OPEN}",
+        "size(series) > 1",
+        section="4.2",
+    ),
+    _per_event(
+        "available_events_for_series",
+        "/events/{eid}/available_events_for_series",
+        f"events that can join the series; {_OPEN}",
+        "size(available_events_for_series) > 0",
+        section="4.2",
+    ),
+    _of_partner(
+        "flagged_events",
+        "/events/flagged/",
+        f"the partner's flagged events; event.frontend_status says it of each, at no cost; {_OPEN}",
+        "size(flagged_events) < 10",
+        section="4.2",
+    ),
+    _of_partner("venues", "/events/venues", f"the partner's venues; {_OPEN}", "size(venues) > 1", section="4.2"),
+    _per_event(
+        "call_to_action",
+        "/setup_processes/call_to_action/",
+        "the calls to action that a goal allows; the form of an item is not documented",
+        "'BUY_TICKETS' in call_to_action",
+        section="4.4",
+        type=LIST,
+        takes=("goal", "has_pixel", "lead_form_id"),
+        product="campaign_recommendations",
+    ),
+    _per_event(
+        "suggested_radius",
+        "/adplatform_targeting/suggested_radius",
+        "radius suggestions around a place",
+        "suggested_radius.exists(r, r.suggested_radius > 20.0)",
+        section="2.5",
+        type=_RADII,
+        takes=("location", "distance_unit"),
+        product="campaign_recommendations",
+    ),
+    _of_partner(
+        "event_types",
+        "/setup_processes/event_types",
+        f"event types of the ad platform; {_OPEN}",
+        "'Purchase' in event_types",
+        section="4.5",
+        product="campaign_recommendations",
+    ),
+    _per_event(
+        "campaign_results",
+        "/integrations/adplatform/events/{eid}/campaign_results",
+        f"results of the event's campaigns; {_OPEN}",
+        "size(campaign_results.results) > 0",
+        section="4.5",
+        product="campaign_recommendations",
+    ),
+    _per_event(
+        "adplatform_insights",
+        "/integrations/adplatform/events/{eid}/adplatform_insights",
+        f"impressions, clicks and ad spend; {_OPEN}",
+        "adplatform_insights.spend > 100.0",
+        section="4.5",
+        product="campaign_recommendations",
+    ),
+    _per_event(
+        "attribution_model",
+        "/events/{eid}/attribution_model",
+        f"the event's attribution model; {_OPEN}, and the path may change",
+        "attribution_model.attribution_model == 'last_click'",
+        section="4.5",
+        product="campaign_recommendations",
+    ),
+)
+
+LOCAL: frozenset[str] = frozenset(fact.name for fact in _FACTS if fact.level == "local")
+ITEM = "item"
+CHANGE: frozenset[str] = frozenset({"previous", "added", "removed"})
+"""Names that exist only where ``on_change`` does."""
+BUILT_IN: Mapping[str, FactName] = {fact.name: fact for fact in (*_FACTS, *_MORE)}
 
 EACH = "each"
 """The key of an action that makes one write for each item of a list."""

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 
 from worker.model.facts import EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS, Field
 from worker.rules.cel import Node, path_of
-from worker.rules.celtypes import NUMERIC, Type
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
 from worker.rules.nearest import meant, nearest
+from worker.rules.registry import NUMERIC, Type
 
 _OF_TIME = re.compile(r"day|hour|week|until|left|start|begin")
 _RECORDS: Mapping[str, Mapping[str, Field]] = {"event": EVENT_FIELDS, "partner": PARTNER_FIELDS, "setup": SETUP_FIELDS}

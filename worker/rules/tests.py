@@ -22,7 +22,8 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from worker.model.actions import ACTIONS, EXTRA
-from worker.model.errors import InputErrors, Problem
+from worker.model.commits import REASONS
+from worker.model.errors import Code, InputErrors, Problem
 from worker.model.facts import (
     BUDGET_RANGE_FIELDS,
     CLUSTER_FIELDS,
@@ -37,8 +38,6 @@ from worker.model.facts import (
     parse_time,
 )
 from worker.model.facts import Field as DocumentedField
-from worker.model.findings import Code
-from worker.model.records import REASONS
 from worker.model.rules import Computed, RuleSet
 from worker.model.writes import State
 from worker.rules.binding import (

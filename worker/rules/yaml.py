@@ -12,9 +12,8 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from worker.model.errors import InputErrors, Problem
+from worker.model.errors import Code, InputErrors, Problem
 from worker.model.facts import Json
-from worker.model.findings import Code
 
 NODES_MAX = 500_000
 DEPTH_MAX = 50

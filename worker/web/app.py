@@ -25,11 +25,10 @@ from starlette.types import ASGIApp
 from worker import __version__
 from worker.engine.ports import unhealthy
 from worker.ledger.log import csv_head, csv_lines, json_lines
-from worker.model.commits import LogFilter
+from worker.model.commits import KINDS, REASONS, LogFilter
 from worker.model.errors import NotAllowed, UsageError, WorkerError, printable
 from worker.model.exchange import Clock
 from worker.model.facts import Json
-from worker.model.records import KINDS, REASONS
 from worker.rules.durations import parse_duration
 from worker.web.door import FORM_COOKIE, Door, Forms, Visitor, cookie_of
 from worker.web.pages import PAGES, Act, NoSuchPage, PageParts, PageRequest, Shown, link

@@ -16,10 +16,9 @@ from prometheus_client.registry import Collector
 
 from worker.engine.ports import CycleReport, Ledger
 from worker.ledger.browsing import LedgerBrowser
-from worker.model.commits import Brake, Commit, Move, Sending
+from worker.model.commits import Brake, Commit, Move, Record, Sending
 from worker.model.errors import LedgerUnwritable
 from worker.model.facts import Json
-from worker.model.records import Record
 from worker.model.writes import State, Write
 from worker.writes.life import MOVES
 

@@ -10,14 +10,14 @@ from urllib.parse import urlencode
 from worker.engine.explaining import STANDINGS, LogWord, Question, RuleExplained, explain, wanted_of
 from worker.engine.looks import Settings
 from worker.engine.whose import told
-from worker.guards.situation import as_of_now
+from worker.guards.checks import as_of_now
 from worker.ledger.browsing import LedgerBrowser
 from worker.model.errors import InputErrors
 from worker.model.exchange import Clock
 from worker.model.facts import EventId, Json, PartnerId, WriteId
 from worker.model.rules import RuleSet
 from worker.model.writes import RecordFilter, State, Write, WriteFilter
-from worker.rules.explain import Explained
+from worker.rules.evaluate import Explained
 from worker.rules.load import files_hash, read_files
 from worker.web.charts import time_to_confirmed, writes_a_day
 from worker.web.door import Keys, Visitor

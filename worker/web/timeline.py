@@ -13,8 +13,8 @@ from itertools import accumulate, pairwise
 from math import log1p
 from typing import Literal
 
+from worker.model.commits import KINDS
 from worker.model.facts import Json
-from worker.model.records import KINDS
 from worker.model.writes import FINAL
 from worker.web.views import Record, changed_field, day_and_time, iso, tone_of
 

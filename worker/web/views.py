@@ -15,8 +15,8 @@ from typing import Generic, TypeVar
 from urllib.parse import urlencode
 
 from worker.engine.whose import field_change
+from worker.model.commits import KINDS, REASONS
 from worker.model.facts import Json
-from worker.model.records import KINDS, REASONS
 from worker.model.writes import RecordFilter, Write, WriteFilter
 from worker.rules.durations import parse_duration
 from worker.writes.intents import Wanted, in_all

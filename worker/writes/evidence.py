@@ -15,12 +15,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias, assert_never
 
-from worker.model.actions import ACTIONS, BUDGETS, Action
-from worker.model.commits import Move
+from worker.model.actions import ACTIONS, BUDGETS, Action, cents
+from worker.model.commits import Move, Says
 from worker.model.exchange import Outcome
 from worker.model.facts import SETUP_FIELDS, Fact, FactKey, Json, Known, Unknown
-from worker.model.records import Says
-from worker.model.values import cents
 from worker.model.writes import UNSETTLED, Intent, Write
 
 # When two values are one, and when they could not be told apart. Pure.

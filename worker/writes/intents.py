@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Final, assert_never, cast
 from urllib.parse import unquote
 
-from worker.model.actions import ACTIONS, Action, Param
+from worker.model.actions import ACTIONS, Action, Param, budgets_in, fault_of, in_cents, money_in
 from worker.model.endpoints import Host, row_called
 from worker.model.facts import Json, Known
 from worker.model.rules import Computed, Rule, RuleStep, Scope, Template, computed_in
-from worker.model.values import budgets_in, fault_of, in_cents, money_in
 from worker.model.writes import UNSETTLED, Intent, Write
 from worker.writes.evidence import CONFIRM, EXACT_MAX, Wish, members, own_values, wish_of
 

@@ -11,9 +11,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
-from worker.model.commits import Move, PartnerMemory
+from worker.model.commits import Move, PartnerMemory, Record, of_write
 from worker.model.exchange import Accepted, NotSent, Outcome, Refused, Uncertain
-from worker.model.records import Record, of_write
 from worker.model.writes import State, Write
 from worker.writes.evidence import (
     Attempted,

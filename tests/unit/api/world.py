@@ -17,8 +17,7 @@ from worker.api.transport import Transports
 from worker.engine.ports import Service
 from worker.model.exchange import SecretValue, Urgency
 from worker.model.facts import EventId, Fact, FactKey, Json, PartnerId, Scalar
-from worker.reading.gate import Gate
-from worker.reading.pacer import Pacer
+from worker.reading.gate import Gate, Pacer
 
 API = "https://api.example/api/v3"
 CR = "https://ingest.example/v1"

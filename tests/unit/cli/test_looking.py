@@ -14,9 +14,8 @@ from tests.calling import call, settle_in
 from tests.unit.ledger.examples import ACME, NOW, open_ledger
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import LedgerPlace
-from worker.model.commits import Commit, DaemonStatus
+from worker.model.commits import Commit, DaemonStatus, of_write
 from worker.model.facts import Json
-from worker.model.records import of_write
 from worker.system import utc_now
 
 READING = (("log",), ("log", "--verify"), ("writes",), ("status",))

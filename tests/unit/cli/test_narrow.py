@@ -9,8 +9,7 @@ import pytest
 from tests.builders import an_intent
 from tests.calling import call, settle_in
 from tests.unit.ledger.examples import ACME, key, open_ledger, plan, planned
-from worker.model.commits import Commit
-from worker.model.records import of_write
+from worker.model.commits import Commit, of_write
 
 OTHER = "partner-id-harbour-hall"
 WHY = "3 reads in a row say that it is not there, and its condition no longer holds: event.status is 'active' by now"

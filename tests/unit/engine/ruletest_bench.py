@@ -9,7 +9,7 @@ from worker.api.classify import outcome_of_answer
 from worker.api.requests import write_request
 from worker.engine.looks import EngineSettings, Settings
 from worker.engine.ruletests import Bench, Ran, run_test
-from worker.guards.situation import Limits
+from worker.guards.checks import Limits
 from worker.ledger.sql import ScratchLedger
 from worker.model.exchange import Answered, Outcome, WriteRequest
 from worker.model.facts import EventId, PartnerId

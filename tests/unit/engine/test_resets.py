@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.builders import NOW, a_write
-from worker.engine.edits import Edited, asked_anew, decided_before, reset_objection
+from worker.engine.planning import Edited, asked_anew, decided_before, reset_objection
 from worker.model.commits import PartnerMemory
 from worker.model.facts import EventId, PartnerId, RuleId
 from worker.model.writes import State, Write

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.engine.ruletest_bench import a_bench, passes
-from worker.guards.situation import Limits
+from worker.guards.checks import Limits
 
 
 def test_a_return_on_nothing_spent_raises_no_budget() -> None:

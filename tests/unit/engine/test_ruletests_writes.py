@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.unit.engine.ruletest_bench import BOOST, PAUSE, a_bench, failing, passes
-from worker.guards.situation import Limits
+from worker.guards.checks import Limits
 
 CANCELLED = "given: {event: {id: e1, status: cancelled, client_campaign_status: RUNNING}}"
 MAKE = (

@@ -5,8 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.builders import EVENT, NOW, PARTNER, RULE, a_write
-from worker.guards.checks import HOUR, brake_in_transaction
-from worker.guards.situation import Limits
+from worker.guards.checks import HOUR, Limits, brake_in_transaction
 from worker.model.commits import Booking, Halt, SendingView
 from worker.model.facts import EventId, RuleId, WriteId
 from worker.model.writes import Write

@@ -26,7 +26,10 @@ from tests.builders import (
 from worker.guards.checks import (
     AFTER_READING,
     BEFORE_READING,
+    No,
+    Situation,
     as_approved,
+    as_of_now,
     braked,
     budget_in_range,
     budget_of,
@@ -45,10 +48,8 @@ from worker.guards.checks import (
     target_says,
     vouched,
 )
-from worker.guards.situation import No, Situation, as_of_now
-from worker.model.commits import Brake, Halt
+from worker.model.commits import REASONS, Brake, Halt
 from worker.model.facts import Fact, Json, PartnerId, RuleId, UnknownCode, WriteId
-from worker.model.records import REASONS
 from worker.model.rules import Judgement, Truth
 from worker.model.writes import UNSETTLED, State, Write
 from worker.writes.intents import wanted

@@ -5,8 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.builders import EVENT, NOW
-from worker.guards.checks import spend_brake, spent
-from worker.guards.situation import Limits
+from worker.guards.checks import Limits, spend_brake, spent
 from worker.model.commits import Booking
 from worker.model.facts import EventId, WriteId
 

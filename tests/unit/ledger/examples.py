@@ -15,9 +15,8 @@ from worker.engine.ports import Ledger
 from worker.ledger.mark import Mark, read_mark, write_mark
 from worker.ledger.places import LedgerPlace
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Brake, Commit, Move, RuleMemory, Sending, SendingView
+from worker.model.commits import Brake, Commit, Move, Record, RuleMemory, Sending, SendingView, of_write
 from worker.model.facts import EventId, Json, PartnerId, RuleId
-from worker.model.records import Record, of_write
 from worker.model.writes import Intent, Plan, State, Write, WriteKey
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)

@@ -10,10 +10,9 @@ import pytest
 from tests.unit.ledger.examples import ACME, NOW, URL, after, become, fired, key, memory, plan, planned, sent
 from worker.ledger.browsing import LedgerBrowser, open_browser
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Change, Changes, Commit, Observed
+from worker.model.commits import Change, Changes, Commit, Observed, Record
 from worker.model.errors import NotSafe
 from worker.model.facts import EventId, FactKey, Known, PartnerId
-from worker.model.records import Record
 from worker.model.writes import Outcomes, RecordFilter, Settled, WriteFilter
 
 OTHER = PartnerId("partner-id-other")

@@ -12,9 +12,8 @@ import pytest
 from tests.unit.ledger.examples import ACME, NOW, fired
 from worker.ledger.log import GENESIS, Head, csv_head, csv_lines, json_lines, read_export, verified
 from worker.ledger.sql import in_memory_ledger
-from worker.model.commits import Commit, LogFilter
+from worker.model.commits import Commit, LogFilter, Record
 from worker.model.facts import EventId, Json
-from worker.model.records import Record
 
 NASTY: tuple[Json, ...] = (
     None,

@@ -25,10 +25,9 @@ from tests.unit.ledger.examples import (
 from worker.ledger.log import hash_of, verify
 from worker.ledger.reading import FIELDS, PAGE_RECORDS
 from worker.ledger.sql import SqlLedger, in_memory_ledger
-from worker.model.commits import ChainBreak, Commit, LogFilter
+from worker.model.commits import ChainBreak, Commit, LogFilter, Record
 from worker.model.errors import NotSafe
 from worker.model.facts import EventId, Json, PartnerId, RuleId
-from worker.model.records import Record
 
 CONTRACT_FIELDS = [
     *("seq", "at", "partner", "event", "rule", "episode", "write", "attempt", "action", "kind", "reason", "why"),

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.ledger.examples import ACME, NOW, RULE, after, memory, open_ledger, plan, planned
-from worker.model.commits import Commit, LogFilter, MemoryChange
+from worker.model.commits import Commit, LogFilter, MemoryChange, Record
 from worker.model.errors import StateConflict
 from worker.model.facts import PartnerId
-from worker.model.records import Record
 
 AGAIN = Record(at=after(2), kind="again", reason="person", why="mended", partner=ACME, rule=RULE, by="ann")
 

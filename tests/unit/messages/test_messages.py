@@ -28,10 +28,9 @@ from worker.messages.digest import (
     words_of,
 )
 from worker.messages.outbox import AppriseChannel, Outbox, Subscriber
-from worker.model.commits import Commit
+from worker.model.commits import ALARMS, HANDED_OVER, MESSAGE, TOPICS, Commit, Record
 from worker.model.errors import LedgerUnwritable, UsageError
 from worker.model.facts import EventId, PartnerId, RuleId
-from worker.model.records import ALARMS, HANDED_OVER, MESSAGE, TOPICS, Record
 from worker.writes.intents import Wanted
 
 ASKED = frozenset({"needs_human", "surge", "halted", "cycle_failed", "notify"})

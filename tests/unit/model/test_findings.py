@@ -2,8 +2,7 @@
 
 import pytest
 
-from worker.model.errors import SOURCE_SHOWN_MAX, Problem
-from worker.model.findings import CODES
+from worker.model.errors import CODES, SOURCE_SHOWN_MAX, Problem
 
 
 def shown(source: str, column: int) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.builders import EVENT, NOW, PARTNER, RULE, a_fact, a_rule, a_step, a_write, an_observation, event_fact
 from worker.model.actions import ACTIONS, Spends
-from worker.model.commits import Commit, PartnerMemory, RuleMemory
+from worker.model.commits import KINDS, REASONS, Commit, PartnerMemory, Record, RuleMemory, of_write
 from worker.model.endpoints import endpoint
 from worker.model.errors import (
     InputErrors,
@@ -34,7 +34,6 @@ from worker.model.facts import (
     RuleId,
     WriteId,
 )
-from worker.model.records import KINDS, REASONS, Record, of_write
 from worker.model.rules import Judgement, RuleSet, RuleStep, Scope, Truth, Watch
 from worker.model.writes import FINAL, State
 

@@ -4,9 +4,8 @@ from math import inf, nan
 
 import pytest
 
-from worker.model.actions import Param, ParamType
+from worker.model.actions import Param, ParamType, budgets_in, cents, fault_of, in_cents, money_in, uncounted, words_in
 from worker.model.facts import Json
-from worker.model.values import budgets_in, cents, fault_of, in_cents, money_in, uncounted, words_in
 
 
 @pytest.mark.parametrize(

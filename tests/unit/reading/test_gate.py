@@ -11,8 +11,7 @@ from tests.unit.reading.virtual import VirtualClock, no_chance
 from worker.model.exchange import Places, Urgency
 from worker.model.facts import PartnerId
 from worker.reading import gate as gates
-from worker.reading.gate import Gate, LastRequest, Verdict, floor_until
-from worker.reading.pacer import Pacer
+from worker.reading.gate import Gate, LastRequest, Pacer, Verdict, floor_until
 
 HALL = PartnerId("partner-id-hall")
 CLUB = PartnerId("partner-id-club")

@@ -12,7 +12,7 @@ from tests.unit.reading.virtual import VirtualClock, no_chance
 from worker.model.exchange import Urgency
 from worker.model.facts import PartnerId
 from worker.reading import pacing
-from worker.reading.pacer import LOOK_AFTER, Pacer
+from worker.reading.gate import LOOK_AFTER, Pacer
 from worker.reading.pacing import Pace
 
 HALL = PartnerId("partner-id-hall")

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.reading.virtual import BEGIN, VirtualClock, no_chance
 from worker.model.commits import DaemonStatus
 from worker.model.facts import Json, PartnerId
-from worker.reading.pacer import Pacer, Patience
+from worker.reading.gate import Pacer, Patience
 
 HALL = PartnerId("partner-id-hall")
 CLUB = PartnerId("partner-id-club")

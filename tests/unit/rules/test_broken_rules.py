@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.broken_rules.__main__ import cases, found_in, golden, said
-from worker.model.findings import CODES
+from worker.model.errors import CODES
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.stem)

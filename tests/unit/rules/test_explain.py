@@ -6,8 +6,7 @@ import pytest
 
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Unknown
 from worker.model.rules import Scope, Truth
-from worker.rules.evaluate import expression
-from worker.rules.explain import Explained, SeenValue, explained
+from worker.rules.evaluate import Explained, SeenValue, explained, expression
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 READ = NOW - timedelta(seconds=2)

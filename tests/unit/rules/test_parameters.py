@@ -8,9 +8,8 @@ from worker.engine.factreads import wanted_keys
 from worker.model.errors import InputErrors
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Scalar
 from worker.model.rules import Rule
-from worker.rules.facts import keys_for
+from worker.rules.facts import day_of, keys_for
 from worker.rules.load import read_rules
-from worker.rules.parameters import day_of
 
 NOW = datetime(2026, 3, 1, 23, 59, tzinfo=UTC)
 EVENT: Json = {"id": "e1", "city": "Gent", "start_date_time": "2026-03-11T20:00:00Z"}

@@ -10,9 +10,9 @@ from tests.unit.rules.test_conditions import NOW
 from worker.model.facts import EventId, FactKey, Known, Observation, PartnerId
 from worker.model.rules import Scope, Truth
 from worker.rules.cel import parse
-from worker.rules.celtypes import ANY
 from worker.rules.check import check_condition
 from worker.rules.evaluate import expression
+from worker.rules.registry import ANY
 
 LARGE: dict[str, Any] = {
     "numbers": [float(number) for number in range(10_000)],

@@ -5,8 +5,8 @@ from datetime import timedelta
 from typing import Final
 
 from tests.builders import NOW, a_policy
+from worker.model.commits import Says
 from worker.model.exchange import Accepted, Answered, NotSent, Outcome, Refused, Uncertain
-from worker.model.records import Says
 from worker.model.writes import State, Write
 from worker.writes.evidence import Evidence
 from worker.writes.life import (

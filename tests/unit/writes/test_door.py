@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import a_policy, a_write
 from tests.unit.writes.course import ACCEPTED, DENIED, LOST, REFUSED, Course, seen
-from worker.model.records import Says
+from worker.model.commits import Says
 from worker.model.writes import State
 from worker.writes.life import Attempted, FoundSending, IllegalMove, Input, Looked, Policy, Verdict
 

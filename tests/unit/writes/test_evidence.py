@@ -13,8 +13,8 @@ from tests.builders import (
     setup_fact,
     unreadable,
 )
+from worker.model.commits import Says
 from worker.model.facts import Fact, Json
-from worker.model.records import Says
 from worker.writes.evidence import already_so, fact_name, judge, target_value
 
 TOGGLES = [

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from tests.builders import MISSING_GAP, a_fact, a_write, event_fact, setup_fact, unreadable
+from worker.model.commits import Says
 from worker.model.facts import Fact, Json, Known, Trace, Unknown
-from worker.model.records import Says
 from worker.writes.evidence import already_so, fact_key, judge, target_value, there, unclear
 
 DRAFT: Mapping[str, Json] = {"state": "DRAFT", "goal": "ROAS", "total_budget": 500.0}

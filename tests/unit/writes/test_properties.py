@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.builders import a_policy, a_write
 from tests.unit.writes.course import ACCEPTED, BROKEN, DENIED, LOST, NO_CONNECTION, REFUSED, STALE, Course
+from worker.model.commits import REASONS, Says
 from worker.model.exchange import Outcome
-from worker.model.records import REASONS, Says
 from worker.writes.life import MOVES, Policy, TaskFailed, Unwanted, attempts_left
 
 pytestmark = pytest.mark.timeout(60)  # hundreds of lives each

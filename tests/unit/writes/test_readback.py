@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from tests.builders import NOW, a_fact, a_write, event_fact, setup_fact, unreadable
+from worker.model.commits import Says
 from worker.model.facts import Fact, WriteId
-from worker.model.records import Says
 from worker.model.writes import Write
 from worker.writes.evidence import COVERED, RUNNING, SILENT, looked, needs_event
 from worker.writes.life import Looked

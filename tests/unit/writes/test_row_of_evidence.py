@@ -7,7 +7,7 @@ import pytest
 
 from tests.builders import NOW, a_policy, a_write
 from tests.unit.writes.course import ACCEPTED, LOST, Course, after_lost_attempt
-from worker.model.records import Says
+from worker.model.commits import Says
 from worker.model.writes import State
 from worker.writes.life import Settling, TaskFailed, attempts_left, may_resend
 

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from tests.builders import NOW, a_write
-from worker.model.records import KINDS
+from worker.model.commits import KINDS
 from worker.model.writes import FINAL, UNSENT, UNSETTLED, State
 from worker.writes.life import MOVES, IllegalMove, and_then, hold, move, note, restored
 
