@@ -25,8 +25,8 @@ CORE_TESTS := tests/unit/model tests/unit/rules tests/unit/guards tests/unit/wri
 	tests/conformance/test_conformance.py
 # Cases by the thousand and whole worlds, which take twice as long under the measurement and add no branch to it.
 UNMEASURED := tests/unit/writes/test_properties.py tests/unit/rules/test_schemas_hold.py tests/unit/engine/test_decide_properties.py \
-	tests/unit/engine/test_memories.py tests/unit/engine/test_ruletests.py tests/unit/engine/test_ruletests_actions.py \
-	tests/unit/engine/test_ruletests_quiet.py tests/unit/engine/test_ruletests_writes.py tests/unit/engine/test_together.py
+	tests/unit/engine/test_ruletests.py tests/unit/engine/test_ruletests_actions.py \
+	tests/unit/engine/test_ruletests_quiet.py tests/unit/engine/test_ruletests_writes.py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

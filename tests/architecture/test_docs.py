@@ -353,6 +353,23 @@ def test_every_test_that_a_page_names_exists() -> None:
     assert missing == [], "name the test as it is called by now"
 
 
+def test_where_things_are_is_where_they_are() -> None:
+    """A row of CONTRIBUTING.md names files, and after a file the functions and classes that stand in it."""
+    missing = []
+    for line in (ROOT / "CONTRIBUTING.md").read_text("utf-8").splitlines():
+        if not line.startswith("|"):
+            continue
+        file = ""
+        for named in re.findall(r"`([\w/.]+)`", line):
+            if named.startswith("worker/"):
+                file = named
+            elif not re.search(
+                rf"^ *(?:async def|def|class)? ?{named.split('.')[-1]}\b", (ROOT / file).read_text("utf-8"), re.M
+            ):
+                missing.append(f"{file}: {named}")
+    assert missing == [], "say where it is by now"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_make_target_that_a_page_names_exists(page: Page) -> None:
     known = set(re.findall(r"^([.a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))

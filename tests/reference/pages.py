@@ -79,8 +79,11 @@ class Page:
 
 
 def pages() -> tuple[Page, ...]:
-    """README.md, SECURITY.md and everything under docs/."""
-    files = (ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md")))
+    """README.md, CONTRIBUTING.md, SECURITY.md and everything under docs/."""
+    files = (
+        *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
+        *sorted((ROOT / "docs").rglob("*.md")),
+    )
     return tuple(Page(path=file, text=file.read_text("utf-8")) for file in files)
 
 
