@@ -21,7 +21,7 @@ from worker.model.errors import (
     UsageError,
     WorkerError,
 )
-from worker.model.exchange import Urgency, WriteRequest
+from worker.model.exchange import SecretValue, Urgency, WriteRequest
 from worker.model.facts import (
     EVENT_FIELDS,
     GOALS,
@@ -322,3 +322,9 @@ def test_all_mistakes_of_a_text_are_said_at_once() -> None:
     problems = (Problem(file="a", message="one"), Problem(file="b", message="two"))
     assert str(InputErrors(problems)) == "a: one\nb: two"
     assert InputErrors(problems).problems == problems
+
+
+def test_a_secret_shows_itself_only_where_it_is_asked_for() -> None:
+    secret = SecretValue("hunter2 and more")
+    assert secret.reveal() == "hunter2 and more"
+    assert "hunter2" not in f"{secret} {secret!r}"
