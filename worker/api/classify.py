@@ -1,9 +1,9 @@
 """What an answer tells of a write: one of four outcomes. Pure.
 
-The question is always the same: is it proven that nothing happened? Only a connection that was never made proves it
-(`worker.api.classify`), and the service's own refusal. Everything else, from a 429 to a body that breaks off, may hide
-an effect (API section 8) and is `Uncertain`; so is whatever is not foreseen here. A wrong "uncertain" costs a read, a
-wrong "not sent" costs money twice.
+The question is always the same: is it proven that nothing happened? Only a connection that was never made proves it,
+and the service's own refusal. Everything else, from a 429 to a body that breaks off, may hide an effect (API section 8)
+and is `Uncertain`; so is whatever is not foreseen here. A wrong "uncertain" costs a read, a wrong "not sent" costs
+money twice.
 """
 
 import re
@@ -111,9 +111,6 @@ def retry_after(header: str | None, now: datetime) -> timedelta | None:
 
 
 # What a failure without a whole answer tells of a write: nothing was sent, or nobody knows. Pure.
-#
-# Apart from what answers tell (`worker.api.classify`), because that is all that rule tests need, and they start sooner
-# without the HTTP library.
 
 
 class Unreadable(Exception):

@@ -190,8 +190,7 @@ def _next_multiple(now: datetime, period: timedelta) -> datetime:
 # the list, another rule set. To look at a calm event costs time and finds nothing; to pass over one that is not loses
 # a decision: where in doubt, there is no calm.
 #
-# Of an event that was calm until a fact said something else it is still known what its conditions were; see
-# `worker.engine.due` for what that is good for.
+# Of an event that was calm until a fact said something else it is still known what its conditions were: see below.
 
 LOOKED_AT_AGAIN = timedelta(minutes=30)
 """A calm event is looked at again after this time, and at the latest after twice as long, not all at once."""

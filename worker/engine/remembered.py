@@ -60,7 +60,31 @@ class EveryPlace:
         """Nothing was kept."""
 
 
-class Remembered:
+class Offline:
+    """What a `Service` says of places and pace where nobody is asked over a network: nothing is waited for."""
+
+    async def keep_places(
+        self,
+        partner: PartnerId,  # noqa: ARG002 - nothing is waited for
+        event: EventId,  # noqa: ARG002 - as above
+        keys: Iterable[FactKey],  # noqa: ARG002 - as above
+        *,
+        urgency: Urgency,  # noqa: ARG002 - as above
+    ) -> Places:
+        """At once."""
+        return EveryPlace()
+
+    def budget(self, partner: PartnerId) -> float:  # noqa: ARG002 - nothing is waited for
+        """Without end."""
+        return float(1_000_000)
+
+    async def ready_to_write(
+        self, partner: PartnerId, places: Places | None = None, *, by: float | None = None
+    ) -> None:
+        """At once."""
+
+
+class Remembered(Offline):
     """A `Service` made of a ledger. ``shared``: the facts of the whole partner."""
 
     def __init__(self, memories: Memories, spelling: Spelling, clock: Clock, shared: frozenset[str]) -> None:
@@ -99,17 +123,6 @@ class Remembered:
         """The fact as the daemon saw it last."""
         return self._fact(partner, OF_PARTNER if event is None or key.name in self._shared else event, key)
 
-    async def keep_places(
-        self,
-        partner: PartnerId,  # noqa: ARG002 - nothing is waited for
-        event: EventId,  # noqa: ARG002 - as above
-        keys: Iterable[FactKey],  # noqa: ARG002 - as above
-        *,
-        urgency: Urgency,  # noqa: ARG002 - as above
-    ) -> Places:
-        """At once."""
-        return EveryPlace()
-
     async def task_state(self, partner: PartnerId, event: EventId) -> TaskState:  # noqa: ARG002
         """Never asked."""
         return TaskState(state=NOT_READ, verdict="unreadable")
@@ -125,15 +138,6 @@ class Remembered:
     async def send(self, partner: PartnerId, request: WriteRequest, *, not_after: float) -> Outcome:  # noqa: ARG002
         """Never."""
         return NotSent(cause="connect", why="a ledger cannot send")
-
-    def budget(self, partner: PartnerId) -> float:  # noqa: ARG002
-        """Without end."""
-        return float(1_000_000)
-
-    async def ready_to_write(
-        self, partner: PartnerId, places: Places | None = None, *, by: float | None = None
-    ) -> None:
-        """At once."""
 
     def _of(self, partner: PartnerId) -> dict[tuple[EventId, FactKey], Fact]:
         if partner not in self._facts:

@@ -2,7 +2,7 @@
 
 A look happens where something was observed to change, and where the clock alone can change a decision; the looks
 between could decide nothing else. A write that would have been sent is taken to succeed at once, and what the writes
-that were really made have changed is left out (`worker.engine.replay`), so that a rule is replayed against a world in
+that were really made have changed is left out, so that a rule is replayed against a world in
 which it acted, and no other did. Approvals, halts, the budget of requests and the brakes of the sending are not
 replayed: what waits for a person goes on waiting.
 """

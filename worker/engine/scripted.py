@@ -18,7 +18,7 @@ from selectors import SelectorKey, SelectSelector
 
 from worker.api.answers import ill_typed, number_from, run_id_from
 from worker.engine.ports import Clock, Listing, Places, Urgency
-from worker.engine.remembered import EveryPlace
+from worker.engine.remembered import Offline
 from worker.engine.state import EVENT
 from worker.engine.whose import NO_SETUP, effect_of
 from worker.model.actions import ACTIONS
@@ -234,7 +234,7 @@ class World:
         one.made.clear()
 
 
-class Scripted:
+class Scripted(Offline):
     """A `Service` over a world, which takes the attempts itself. ``sent``: those whose bytes left; ``accepted``: writes
     that met no named answer in this look, and are to be read back at once."""
 
@@ -301,17 +301,6 @@ class Scripted:
         trace = Trace(get=f"{partner} {event} {key.name}", began=self._clock.monotonic())
         return replace(fact, read_at=self._clock.now(), trace=trace)
 
-    async def keep_places(
-        self,
-        partner: PartnerId,  # noqa: ARG002 - nothing is waited for
-        event: EventId,  # noqa: ARG002 - as above
-        keys: Iterable[FactKey],  # noqa: ARG002 - as above
-        *,
-        urgency: Urgency,  # noqa: ARG002 - as above
-    ) -> Places:
-        """At once."""
-        return EveryPlace()
-
     async def task_state(self, partner: PartnerId, event: EventId) -> TaskState:
         """Tasks are not played."""
         return TaskState(state=f"the task of {event} of {partner} is over", verdict="succeeded")
@@ -358,15 +347,6 @@ class Scripted:
             return None
         why = LOST_ANSWERS[answer.answer]
         return NotSent(cause="connect", why=why) if answer.answer == "no_connection" else Uncertain(why=why)
-
-    def budget(self, partner: PartnerId) -> float:  # noqa: ARG002 - nothing is waited for
-        """Without end."""
-        return float(1_000_000)
-
-    async def ready_to_write(
-        self, partner: PartnerId, places: Places | None = None, *, by: float | None = None
-    ) -> None:
-        """At once."""
 
 
 def _open_way(rules: Sequence[Rule]) -> dict[str, Json]:

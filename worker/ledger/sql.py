@@ -76,7 +76,7 @@ _SAVE_STATUS = upsert(daemon_status, "id")
 
 
 class SqlLedger(LedgerReader):
-    """The `Ledger` port on a database. Made by `open`, or in memory by `worker.ledger.sql`."""
+    """The `Ledger` port on a database. Made by `open`, or in memory by `in_memory_ledger`."""
 
     def __init__(self, store: Store, *, mark: Mark) -> None:
         super().__init__(store)

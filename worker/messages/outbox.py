@@ -66,7 +66,6 @@ class Outbox:
         self._thread = threading.Thread(target=self._run, name="messages", daemon=True)
         self._read_up_to = 0
         self._saved = -1
-        self._head = ""
 
     def alarm(self, name: str, keys: Mapping[str, object]) -> None:
         """The daemon cries out. From any thread; never waits."""
@@ -92,13 +91,12 @@ class Outbox:
         now = self._seconds()
         try:
             self._read(now)
+            due = [(one, notice) for one in self._subscribers if (notice := one.digest.due(now)) is not None]
+            head = self._ledger.head() if due else None
         except WorkerError:
             return
-        for one in self._subscribers:
-            notice = one.digest.due(now)
-            if notice is None:
-                continue
-            if one.send(replace(notice, body=f"{notice.body}\n\nThe log ends with {self._head}.")):
+        for one, notice in due:
+            if one.send(replace(notice, body=f"{notice.body}\n\nThe log ends with {head}.")):
                 one.digest.sent(now)
             else:
                 one.digest.failed(now)
@@ -124,8 +122,6 @@ class Outbox:
                     one.digest.add(found, now)
             seq = record["seq"]
             self._read_up_to = seq if isinstance(seq, int) else self._read_up_to
-
-        self._head = str(self._ledger.head())
 
     def _wanted(self, record: Mapping[str, Json]) -> Wanted | None:
         """What the write does and spends about which a record asks a person."""

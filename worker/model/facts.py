@@ -29,9 +29,6 @@ WriteId = NewType("WriteId", int)
 
 # How a moment is spelled wherever people and programs read it, as ISO 8601 with a Z for UTC.
 
-BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
-"""Earlier than any other."""
-
 
 @overload
 def spelled(at: datetime) -> str: ...

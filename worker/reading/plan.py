@@ -6,7 +6,7 @@ the list leaves of the budget, and a third of it where the list alone would take
 What was never read comes first. Of the rest, each has an urgency: its age times the square root of how much a change
 of it matters and how often it changes. Reading the most urgent first visits each at a rate proportional to that root,
 which is the sharing that makes the mean delay from a change to its reading the smallest for a budget. An age grows
-without end and no root is zero, so nothing starves. How often a fact changes is learnt (`worker.reading.plan`).
+without end and no root is zero, so nothing starves. How often a fact changes is learnt (`Habits`).
 """
 
 from collections.abc import Collection, Iterable
@@ -26,7 +26,7 @@ RATE_AT_FIRST = 1.0 / 3600.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Want:
     """A fact that some rule needs. ``read_at``: when it was last asked, in monotonic seconds; None for never.
-    ``weight``: how much a change of it matters, against 1; ``rate``: how often it changes (`worker.reading.plan`)."""
+    ``weight``: how much a change of it matters, against 1; ``rate``: how often it changes (`Habits`)."""
 
     event: EventId
     key: FactKey

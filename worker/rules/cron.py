@@ -14,7 +14,6 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 KEPT_MAX = 4_096
-MINUTE = timedelta(minutes=1)
 _JUST_AFTER = timedelta(microseconds=1)
 _FIELDS: tuple[tuple[str, int, int], ...] = (
     ("minute", 0, 59),

@@ -78,7 +78,6 @@ TIMESTAMP = Type(kind="timestamp")
 DURATION = Type(kind="duration")
 NULL = Type(kind="null")
 LIST = Type(kind="list", items=ANY)
-OBJECT = Type(kind="object")
 
 _OF_FIELD: Mapping[str, Kind] = {
     "string": "string",

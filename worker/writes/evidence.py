@@ -505,7 +505,7 @@ class Attempted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """One read of the target, begun at monotonic ``began``, said this; `worker.writes.evidence` makes it from a fact.
+    """One read of the target, begun at monotonic ``began``, said this; `looked` makes it from a fact.
 
     ``overtook``: the write went ahead of an opposite one that was not settled then; it is still ``unsettled``, or it
     has ``landed`` meanwhile. None where it overtook nothing, or nothing that came to anything.
