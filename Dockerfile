@@ -13,7 +13,8 @@ RUN python -m venv --without-pip /opt/campaign-worker \
     && pip --python /opt/campaign-worker/bin/python install --require-hashes -r requirements.lock \
     && pip install --require-hashes -r requirements-build.lock
 
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE config.yaml ./
+COPY rules ./rules
 COPY worker ./worker
 RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
     && pip --python /opt/campaign-worker/bin/python install --no-deps --no-index /wheels/*.whl

@@ -327,3 +327,63 @@ def test_topics_of_messages_are_checked_with_the_nearest_name() -> None:
     ]
     with pytest.raises(InputErrors, match="there is no 'need_human'; did you mean 'needs_human'"):
         read("notify: [{url: {env: A}, on: [need_human]}]")
+
+
+# settings from the environment
+
+
+def test_any_key_is_set_from_the_environment_above_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {
+        "API__BASE_URL": "https://host/api/v3",
+        "PARTNERS": "[p1, p2]",
+        "POLL__INTERVAL": "7s",
+        "SAFETY__SPEND": "{per_day: 500}",
+        "WEB__LISTEN": "127.0.0.1:8081",
+        "ASSUMPTIONS__SETUP__DRAFT": "[DRAFT, NEW]",
+    }
+    for name, text in given.items():
+        monkeypatch.setenv(f"CAMPAIGN_WORKER__{name}", text)
+    file = tmp_path / "config.yaml"
+    file.write_text("poll: {interval: 5s, page_size: 50}\nmode: shadow\nweb: null\n", "utf-8")
+
+    config = load_config(file)
+
+    assert config.api.base_url == "https://host/api/v3"
+    assert config.partners == ("p1", "p2")
+    assert (config.poll.interval, config.poll.page_size) == (timedelta(seconds=7), 50)
+    assert (config.mode, config.safety.spend.per_day) == ("shadow", 500)
+    assert config.web is not None
+    assert config.web.listen == "127.0.0.1:8081"
+    assert config.assumptions == {"setup.draft": ["DRAFT", "NEW"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("POLL__INTERVAL", "1s", "POLL__INTERVAL:1:1: poll.interval: '1s' is too short; the service asks"),
+        ("POLL__INTERVALL", "5s", "POLL__INTERVALL:1:1: unknown key 'intervall' in poll; did you mean 'interval'?"),
+        ("SAFETY", "{gap: {then: now}}", "SAFETY:1:14: safety.gap.then is one of ask, act, reobserve, not 'now'"),
+        ("NOTIFY", "[{", "NOTIFY:1:3: not valid YAML: the file ends inside of a bracket"),
+        ("NOTIFY__0__URL", "x", "NOTIFY__0__URL:1:1: notify must be a list"),
+        ("", "x", ":1:1: unknown key '' in the config"),
+    ],
+)
+def test_a_mistake_in_a_variable_is_told_at_its_name(
+    name: str, text: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"CAMPAIGN_WORKER__{name}", text)
+
+    assert mistakes("mode: live")[0].startswith(f"CAMPAIGN_WORKER__{message}")
+
+
+def test_no_mistake_shows_what_a_variable_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAMPAIGN_WORKER__CREDENTIALS__PASSWORD", "hush-hush")
+    monkeypatch.setenv("CAMPAIGN_WORKER__PASSWORD", "hush-hush")
+
+    with pytest.raises(InputErrors) as stop:
+        read(REMOTE)
+
+    said = "\n".join(line for one in stop.value.problems for line in one.lines)
+    assert "CAMPAIGN_WORKER__CREDENTIALS__PASSWORD:1:1: credentials.password must not stand in" in said
+    assert "CAMPAIGN_WORKER__PASSWORD:1:1: unknown key 'password' in the config" in said
+    assert "hush" not in said

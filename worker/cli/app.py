@@ -28,6 +28,8 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     "Start here": {
         "demo": "Show the whole story on the embedded sandbox: events change, rules fire, answers get lost, nothing is "
         "repeated.",
+        "init": "Write what one starts from: a config, two rules with their tests, and the schemas that an editor "
+        "completes by.",
         "run": "Run the worker: poll every poll.interval, decide by the rules, write with guards, and log it all.",
         "sandbox": "Serve a simulator of the service on loopback, which keeps its own record of what took effect.",
     },
@@ -133,7 +135,8 @@ app = typer.Typer(
     help=(
         "Watches events and their ad campaigns and acts by rules: pauses what is cancelled, boosts what has a new "
         "audience, and never lets an effect happen twice.\n\n"
-        "Start with [bold]campaign-worker demo[/bold]. Then write rules, [bold]check[/bold] them, and [bold]run[/bold]."
+        "Start with [bold]demo[/bold]. Then [bold]init[/bold] a folder, write rules, [bold]check[/bold] and "
+        "[bold]test[/bold] them, and [bold]run[/bold]."
     ),
     no_args_is_help=True,
     rich_markup_mode="rich",

@@ -1,10 +1,12 @@
 """From config.yaml to a `Config`, or to every mistake in it at once, each with line, column and the nearest right key.
 
-Reading the one file is all it does to the world; secrets are resolved in a step of their own, when somebody needs them:
-commands that need none run without. A value never shows itself: not in a repr, not in an error.
+Reading the one file, and the variables above it, is all it does to the world. Secrets are resolved in a step of their
+own, when somebody needs them: commands that need none run without. A value never shows itself: not in a repr, not in
+an error.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+import os
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +24,8 @@ FILE_BYTES_MAX = 1_000_000
 SECRET_BYTES_MAX = 100_000
 SECRET_SECTIONS = frozenset({"api", "credentials", "notify", "ledger"})
 """Sections whose values are never shown: sign-ins, and addresses that may hold some."""
+SETTING = "CAMPAIGN_WORKER__"
+"""How a variable begins that sets a key: ``CAMPAIGN_WORKER__API__BASE_URL`` is ``api.base_url``."""
 _READABLE = tuple(row.path for row in ENDPOINTS if row.method == "GET" and row.host == "api" and row.opened)
 
 
@@ -127,9 +131,32 @@ def ledger_alone(path: Path) -> Config | None:
 
 def _root(path: Path, text: str) -> Value:
     document = Document(file=str(path), text=text, quoted=False)
-    value = compose(document)
-    nothing = value is None or (isinstance(value, Scalar) and value.is_null)
-    return Entries(document=document, named={}, start=0) if value is None or nothing else value
+    root = compose(document)
+    if root is None or (isinstance(root, Scalar) and root.is_null):
+        root = Entries(document=document, named={}, start=0)
+    for name in sorted(name for name in os.environ if name.startswith(SETTING)):
+        root = _with_setting(root, name, os.environ[name])
+    return root
+
+
+def _with_setting(root: Value, name: str, text: str) -> Value:
+    """The config with what a variable of the environment sets, written as it would be in the file. What is wrong with
+    it is told at the variable."""
+    document = Document(file=name, text=text, quoted=False)
+    keys = name.removeprefix(SETTING).lower().split("__")
+    if keys[0] == "assumptions" and keys[1:]:
+        keys = [keys[0], ".".join(keys[1:])]
+    nothing = Scalar(document=document, text="", plain=True, start=0, end=0)
+    return _put(root, keys, compose(document) or nothing)
+
+
+def _put(around: Value | None, keys: Sequence[str], value: Value) -> Value:
+    if not keys:
+        return value
+    if not isinstance(around, Entries):
+        around = Entries(document=value.document, named={}, start=0)
+    key = around.key(keys[0]) or Scalar(document=value.document, text=keys[0], plain=True, start=0, end=0)
+    return replace(around, named={**around.named, keys[0]: (key, _put(around.get(keys[0]), keys[1:], value))})
 
 
 def _further(
@@ -141,11 +168,12 @@ def _further(
 
 def _in_order(mistakes: Iterable[Mistake]) -> tuple[Problem, ...]:
     problems = [replace(one.problem, code="config", source=_shown(one)) for one in mistakes]
-    return tuple(sorted(dict.fromkeys(problems), key=lambda one: (one.line, one.column)))
+    return tuple(sorted(dict.fromkeys(problems), key=lambda one: (one.file, one.line, one.column)))
 
 
 def _shown(mistake: Mistake) -> str:
-    """The line up to the value, or the key, that a finding is about; nothing where a secret could stand in it.
+    """The line up to the value, or the key, that a finding is about; nothing where a secret could stand in it, as in
+    any variable.
 
     Values are shown only outside of the sections that hold secrets, and only behind their own key: a line of a config
     may hold anything.
@@ -153,6 +181,8 @@ def _shown(mistake: Mistake) -> str:
     found, text = mistake.place, mistake.place.document.text
     before = text[text.rfind("\n", 0, found.start) + 1 : found.start]
     if not isinstance(found, Scalar) or not found.plain or "\n" in found.text:
+        return ""
+    if found.document.file.startswith(SETTING):
         return ""
     if not before.strip():
         return f"{before}{found.text}: …"
@@ -165,7 +195,9 @@ def _text_of(path: Path) -> str:
         raw = path.read_bytes()[: FILE_BYTES_MAX + 1]
     except OSError as error:
         hint = "name it with --config, or in CAMPAIGN_WORKER_CONFIG"
-        if isinstance(error, PermissionError):
+        if isinstance(error, FileNotFoundError):
+            hint = "`campaign-worker init` writes one to start from; another one is named with --config"
+        elif isinstance(error, PermissionError):
             hint = "let this user read it, or call the command as the user who runs the worker"
         raise _unreadable(path, f"the config cannot be read: {error.strerror}", hint) from None
     if len(raw) > FILE_BYTES_MAX:

@@ -1,0 +1,106 @@
+"""What an install from the wheel can do, with no file of the checkout in reach.
+
+The wheel is built as a release is. By default it is put into an environment of its own that borrows the libraries of
+this one; `make prove` installs it as a stranger would, from the package registry, and weighs what came along.
+"""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MEGABYTES_MAX = 80
+"""What an install without extras may weigh, the interpreter aside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """An environment with the wheel in it, and an empty folder to work in."""
+
+    home: Path
+    folder: Path
+
+    def call(self, *arguments: str, below: str = "") -> "subprocess.CompletedProcess[str]":
+        """The installed command, which knows nothing of this checkout."""
+        return subprocess.run(
+            [str(self.home / "bin" / "campaign-worker"), *arguments],
+            cwd=self.folder / below,
+            env={"PATH": os.defpath, "HOME": str(self.folder)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+
+def ran(*words: str | Path) -> None:
+    """A tool of the environment of these tests."""
+    done = subprocess.run(
+        [sys.executable, "-m", *map(str, words)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+ALONE = pytest.param("alone", marks=pytest.mark.prove)
+
+
+@pytest.fixture(scope="module", params=["borrowing", ALONE])
+def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The wheel, built and installed."""
+    folder = tmp_path_factory.mktemp("wheel")
+    ran("pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, ROOT)
+    (wheel,) = folder.glob("*.whl")
+    home = folder / "venv"
+    venv.create(home, symlinks=True, with_pip=False)
+    python = home / "bin" / "python"
+    if request.param == "alone":
+        ran("uv", "pip", "install", "--quiet", "--python", python, wheel)
+    else:
+        ran("uv", "pip", "install", "--quiet", "--offline", "--no-deps", "--python", python, wheel)
+        libraries = sysconfig.get_path("purelib")
+        (site,) = home.glob("lib/python*/site-packages")
+        (site / "borrowed.pth").write_text(f"{libraries}\n", "utf-8")
+    empty = folder / "empty"
+    empty.mkdir()
+    return Installed(home, empty)
+
+
+def test_from_the_wheel_one_starts_checks_tests_and_runs(installed: Installed) -> None:
+    lost, began = installed.call("status"), installed.call("init", "here")
+    assert (lost.returncode, began.returncode) == (2, 0), lost.stderr + began.stderr
+    assert "`campaign-worker init` writes one" in lost.stderr
+
+    checked, tested = installed.call("check", below="here"), installed.call("test", below="here")
+    watched = installed.call("run", "--for", "8s", below="here")
+    told = installed.call("log", below="here")
+
+    assert [one.returncode for one in (checked, tested, watched, told)] == [0, 0, 0, 0], watched.stderr
+    assert "2 rules, 0 errors, 0 warnings" in checked.stderr
+    assert "0 failed" in tested.stderr
+    assert "pause-cancelled" in told.stdout
+    assert "Traceback" not in checked.stderr + tested.stderr + watched.stderr
+
+
+def test_the_checkout_is_not_in_reach(installed: Installed) -> None:
+    asked = [str(installed.home / "bin" / "python"), "-c", "import sys, worker; print(worker.__file__, sys.path)"]
+
+    found = subprocess.run(asked, cwd=installed.folder, env={}, capture_output=True, text=True, check=True).stdout
+
+    assert found.startswith(str(installed.home))
+    assert str(ROOT / "worker") not in found
+    assert f"'{ROOT}'" not in found
+
+
+@pytest.mark.parametrize("installed", [ALONE], indirect=True)
+def test_an_install_is_light(installed: Installed) -> None:
+    (site,) = installed.home.glob("lib/python*/site-packages")
+
+    weight = sum(file.stat().st_size for file in site.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+
+    assert weight < MEGABYTES_MAX * 1_000_000, f"{weight / 1_000_000:.0f} MB"
