@@ -16,7 +16,7 @@ from typing import Any
 
 from sqlalchemy import Connection, event
 
-from worker.ledger.database import make_durable
+from worker.ledger.database import WRITING, make_durable
 from worker.ledger.mark import SLOT_BYTES
 from worker.ledger.places import LedgerPlace
 from worker.ledger.sql import SqlLedger
@@ -48,8 +48,8 @@ def noting(ledger: SqlLedger) -> Iterator[Noted]:
     noted = Noted()
     engine = ledger._store.engine  # noqa: SLF001 - a measurement looks beneath the surface
 
-    def begun(connection: Connection) -> None:
-        noted.add(connection.get_execution_options()["begin"], ())
+    def begun(_connection: Connection) -> None:
+        noted.add(WRITING, ())
 
     def asked(_connection: Connection, _cursor: Any, text: str, values: Any, _context: Any, many: bool) -> None:  # noqa: ANN401, FBT001 - as SQLAlchemy tells it
         noted.add(text, list(values) if many else values, many=many)

@@ -16,7 +16,7 @@ from typing import Any
 from unittest.mock import patch
 
 from sqlalchemy import Connection, Engine, create_engine
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import NullPool
 
 from tests.simulation.loop import OWNER, Killed
 from tests.simulation.points import Harm
@@ -385,7 +385,7 @@ def _dialect_of() -> Engine:
 def shared_engine(connect: Callable[[], Any]) -> Engine:
     """An engine as the ledger makes it; compiling its statements anew for every world would take longer than most."""
     first = _dialect_of()
-    engine = Engine(QueuePool(connect, pool_size=1, max_overflow=-1), first.dialect, first.url)
+    engine = Engine(NullPool(connect), first.dialect, first.url)
     engine._compiled_cache = first._compiled_cache
     return engine
 

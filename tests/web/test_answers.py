@@ -2,17 +2,17 @@
 
 import asyncio
 import re
-import sqlite3
 import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from sqlalchemy import event
+from sqlalchemy import Connection, event
 
 from tests.builders import NOW, a_write
 from tests.crowded import crowded, last_moment
@@ -223,15 +223,16 @@ def steps(folder: Path, records: int) -> dict[str, int]:
     def tick() -> None:
         taken[0] += 10
 
-    def counting(connection: sqlite3.Connection, *_: object) -> None:
-        connection.set_progress_handler(tick, 10)
+    def counting(connection: Connection, *_: object) -> None:
+        raw: Any = connection.connection.driver_connection
+        raw.set_progress_handler(tick, 10)
 
     found = {}
     with (
         scene(folder, clock=FixedClock(last_moment(records))) as page,
         httpx.Client(base_url=page.address, trust_env=False) as client,
     ):
-        event.listen(page.ledger._source.engine, "checkout", counting)
+        event.listen(page.ledger._store.engine, "before_cursor_execute", counting)
         for path in EVERY_PAGE:
             taken[0] = 0
             assert client.get(path).status_code == 200

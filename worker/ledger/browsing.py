@@ -12,7 +12,7 @@ from typing import cast
 
 from sqlalchemy import Select, Text, and_, case, func, or_, select, union
 
-from worker.ledger.database import Store, reading_store
+from worker.ledger.database import reading_store
 from worker.ledger.log import ALL_RECORDS, printed
 from worker.ledger.migrations import require_current, revision_of
 from worker.ledger.places import place_of
@@ -42,10 +42,6 @@ _EQUAL = ("partner", "event", "rule", "write", "kind", "reason")
 class LedgerBrowser(LedgerReader):
     """The reading side with the questions that a page asks."""
 
-    def __init__(self, store: Store) -> None:
-        super().__init__(store)
-        self._source = store
-
     def newest(self, wanted: RecordFilter, limit: int) -> list[dict[str, Json]]:
         """Records as they are printed, newest first, at most ``limit``. Raises `NotSafe` where one cannot be read."""
         a = action_log.c
@@ -60,7 +56,7 @@ class LedgerBrowser(LedgerReader):
             query = query.where(a.at < millis_text(wanted.until))
         if wanted.before_seq is not None:
             query = query.where(a.seq < wanted.before_seq)
-        with self._source.reading() as connection:
+        with self._store.reading() as connection:
             rows = connection.execute(query.limit(limit)).all()
         try:
             return [printed(row) for row in rows]
@@ -77,25 +73,25 @@ class LedgerBrowser(LedgerReader):
                 query = query.where(writes.c[name] == value)
         if wanted.before_id is not None:
             query = query.where(writes.c.id < wanted.before_id)
-        with self._source.reading() as connection:
+        with self._store.reading() as connection:
             return tuple(map(write_of, connection.execute(query.limit(limit)).mappings()))
 
     def writes_in(self, states: Sequence[State], limit: int) -> tuple[Write, ...]:
         """The oldest writes that are in one of these states: who has waited longest comes first."""
         query = ALL_WRITES.where(writes.c.state.in_(sorted(states))).limit(limit)
-        with self._source.reading() as connection:
+        with self._store.reading() as connection:
             return tuple(map(write_of, connection.execute(query).mappings()))
 
     def partners(self) -> tuple[PartnerId, ...]:
         """Every partner that the ledger remembers or that a write was ever planned for."""
         query = union(select(partner_memory.c.partner), select(rule_memory.c.partner), select(writes.c.partner))
-        with self._source.reading() as connection:
+        with self._store.reading() as connection:
             return tuple(sorted(PartnerId(one) for one in connection.execute(query).scalars()))
 
     def rule_ids(self) -> tuple[RuleId, ...]:
         """Every rule that is remembered or has planned a write, whether it is still in force or not."""
         query = union(select(rule_memory.c.rule), select(writes.c.rule))
-        with self._source.reading() as connection:
+        with self._store.reading() as connection:
             found = {*connection.execute(query).scalars(), *rules_that_looked(connection)}
         return tuple(sorted(map(RuleId, found)))
 
@@ -106,7 +102,7 @@ class LedgerBrowser(LedgerReader):
         named = select(o.partner, o.event).where(
             o.fact == EVENT_FACT, or_(o.event.contains(text, autoescape=True), _TITLE.contains(text, autoescape=True))
         )
-        with self._source.reading() as connection:
+        with self._store.reading() as connection:
             found.extend((PartnerId(one), EventId(event)) for one, event in connection.execute(named.limit(limit)))
             for column, partner in (
                 (rule_memory.c.event, rule_memory.c.partner),
@@ -126,7 +122,7 @@ class LedgerBrowser(LedgerReader):
         query = select(o.partner, o.event, _TITLE).where(
             o.fact == EVENT_FACT, o.event.in_([event for _, event in pairs]), o.partner.in_([one for one, _ in pairs])
         )
-        with self._source.reading() as connection:
+        with self._store.reading() as connection:
             found = connection.execute(query).all()
         return {(partner, event): title for partner, event, title in found if isinstance(title, str)}
 
@@ -134,13 +130,13 @@ class LedgerBrowser(LedgerReader):
         """What is remembered of a rule, event by event."""
         m = rule_memory.c
         query = select(m.body).where(m.rule == rule).order_by(m.partner, m.event).limit(limit)
-        with self._source.reading() as connection:
+        with self._store.reading() as connection:
             return tuple(rule_memory_of(body) for body in connection.execute(query).scalars())
 
     def counts_of(self, rule: str) -> dict[State, int]:
         """How many writes of a rule are in each state that occurs."""
         query = select(writes.c.state, func.count()).where(writes.c.rule == rule).group_by(writes.c.state)
-        with self._source.reading() as connection:
+        with self._store.reading() as connection:
             return {cast(State, state): count for state, count in connection.execute(query)}
 
     def daily(self, since: datetime) -> tuple[Outcomes, ...]:
@@ -152,7 +148,7 @@ class LedgerBrowser(LedgerReader):
             .group_by(day, writes.c.state)
             .order_by(day)
         )
-        with self._source.reading() as connection:
+        with self._store.reading() as connection:
             return tuple(
                 Outcomes(day=at, state=cast(State, state), count=count)
                 for at, state, count in connection.execute(query)
@@ -185,7 +181,7 @@ class LedgerBrowser(LedgerReader):
             .group_by(r.day)
             .order_by(r.day)
         )
-        with self._source.reading() as connection:
+        with self._store.reading() as connection:
             return tuple(
                 Settled(day=at, count=count, middle_s=round(max(0.0, half), 3), slow_s=round(max(0.0, most), 3))
                 for at, count, half, most in connection.execute(query)
@@ -197,7 +193,7 @@ class LedgerBrowser(LedgerReader):
             func.coalesce(writes.c.unknown_since, writes.c.changed_at) if state == "unknown" else writes.c.changed_at
         )
         query = select(func.min(since)).where(writes.c.state == state)
-        with self._source.reading() as connection:
+        with self._store.reading() as connection:
             return connection.execute(query).scalar_one_or_none()
 
     def _of_any_partner(self, query: Select[tuple[object, ...]], wanted: RecordFilter) -> Select[tuple[object, ...]]:

@@ -15,9 +15,9 @@ from tempfile import TemporaryDirectory
 from threading import RLock
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Executable, Row, create_engine, event
+from sqlalchemy import Connection, Engine, Executable, Row, create_engine
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import QueuePool, StaticPool
+from sqlalchemy.pool import NullPool, StaticPool
 
 from worker.ledger.places import LedgerPlace, identity, torn
 from worker.ledger.tables import DAMAGED_HINT, damaged
@@ -72,7 +72,9 @@ class Store:
         self._files = {str(one): identity(str(one)) for one in watched}
         self._in_vain = 0
         self._turn: AbstractContextManager[object] = RLock() if place is None else nullcontext()
-        event.listen(engine, "begin", self._begin)
+        self._at_rest: list[Connection] = []
+        """The connection that the next transaction takes: to take one from SQLAlchemy's pool costs more than most
+        statements."""
 
     def reading(self) -> AbstractContextManager[Connection]:
         """A transaction that sees one state of the ledger and changes nothing."""
@@ -95,8 +97,9 @@ class Store:
         connection = None
         with self._turn:
             try:
-                connection = self.engine.connect().execution_options(begin=begin)
+                connection = self._taken()
                 with connection.begin():
+                    self._begin(connection, begin)
                     yield connection
             except BaseException as error:
                 found = error.orig if isinstance(error, DBAPIError) else error
@@ -108,15 +111,23 @@ class Store:
                 raise
             finally:
                 if connection is not None:
-                    connection.close()
+                    self._give_back(connection)
 
-    def _begin(self, connection: Connection) -> None:
+    def _taken(self) -> Connection:
+        return self._at_rest.pop() if self._at_rest else self.engine.connect()
+
+    def _give_back(self, connection: Connection) -> None:
+        if self._at_rest or connection.invalidated:
+            connection.close()
+        else:
+            self._at_rest.append(connection)
+
+    def _begin(self, connection: Connection, begin: str) -> None:
         """Begins a transaction; one that writes, once no other process is in one. SQLite's own wait soon asks ten times
         a second only, and seldom meets the moment in which a process that writes without a pause lets go: an operator's
         command would fail beside a busy worker. So a connection that writes waits for a millisecond, again and again.
         """
         raw: Any = connection.connection.driver_connection
-        begin = connection.get_execution_options().get("begin", READING)
         if begin != WRITING:
             raw.execute(begin)
             return
@@ -153,11 +164,12 @@ class Store:
     def run_alone(self, statement: str, *values: str) -> None:
         """Runs one statement outside a transaction, for what SQLite allows nowhere else."""
         try:
-            raw = self.engine.raw_connection()
+            connection = self._taken()
             try:
-                raw.driver_connection.execute(statement, values)  # type: ignore[union-attr] # it was just taken
+                raw: Any = connection.connection.driver_connection
+                raw.execute(statement, values)
             finally:
-                raw.close()
+                self._give_back(connection)
         except (sqlite3.Error, DBAPIError) as error:
             found = error.orig if isinstance(error, DBAPIError) else error
             if not isinstance(found, sqlite3.Error):
@@ -166,7 +178,8 @@ class Store:
 
     def close(self) -> None:
         """Closes every connection; a later transaction opens one again."""
-        self.engine.dispose()
+        while self._at_rest:
+            self._at_rest.pop().close()
         if self._anchor is not None:
             self._anchor.close()
 
@@ -191,8 +204,9 @@ def code_of(error: BaseException | None) -> int:
 
 
 def engine_of(connect: Callable[[], sqlite3.Connection]) -> Engine:
-    """An engine that keeps one connection; who finds it taken gets another, which is closed after its use."""
-    return create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=1, max_overflow=-1)
+    """An engine on what this makes. A `Store` keeps one connection of it; who finds that taken gets another, which is
+    closed after its use."""
+    return create_engine("sqlite://", creator=connect, poolclass=NullPool)
 
 
 def writing_store(place: LedgerPlace) -> Store:

@@ -90,6 +90,8 @@ _NEW = insert_of(observed)
 _SAVE_OBSERVED = _NEW.on_conflict_do_update(
     index_elements=["partner", "event", "fact"], set_={name: _NEW.excluded[name] for name in ("params", "at", "body")}
 )
+_ADD_CHANGE = insert(observations)
+_LAST_CHANGE = select(func.coalesce(func.max(_C.id), 0)).where(_C.partner == bindparam("of_partner"))
 _LOOKED_AT = (
     update(observed)
     .where(_O.partner == bindparam("of_partner"), _O.event == bindparam("of_event"), _O.fact == "event")
@@ -100,7 +102,7 @@ _LOOKED_AT = (
 def save_changes(connection: Connection, seen: Changes, at: datetime) -> None:
     """Stores what was seen, within the caller's transaction."""
     if seen.changes:
-        connection.execute(insert(observations), [_change_row(seen.partner, one) for one in seen.changes])
+        connection.execute(_ADD_CHANGE, [_change_row(seen.partner, one) for one in seen.changes])
         connection.execute(_SAVE_OBSERVED, [_observed_row(seen.partner, one.now) for one in seen.changes])
     if seen.looked_at:
         rows = [{"of_partner": seen.partner, "of_event": event, "looked": at} for event in seen.looked_at]
@@ -112,8 +114,7 @@ def save_changes(connection: Connection, seen: Changes, at: datetime) -> None:
 
 def last_change(connection: Connection, partner: PartnerId) -> int:
     """The number of the partner's newest change."""
-    query = select(func.coalesce(func.max(_C.id), 0)).where(_C.partner == partner)
-    return int(connection.execute(query).scalar_one())
+    return int(connection.execute(_LAST_CHANGE, {"of_partner": partner}).scalar_one())
 
 
 def load_observed(connection: Connection, partner: PartnerId, event: EventId | None) -> tuple[Observed, ...]:

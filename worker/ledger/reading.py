@@ -50,6 +50,7 @@ from worker.ledger.tables import (
     meta,
     metadata,
     millis_text,
+    none_of,
     observed,
     partner_memory,
     readable,
@@ -87,17 +88,23 @@ _A, _H, _L, _M, _W = attempts.c, halts.c, action_log.c, rule_memory.c, writes.c
 # Statements that every look or every write asks are made once: SQLAlchemy then knows them without looking at them anew.
 _PARTNER: BindParameter[str] = bindparam("of_partner")
 _EVENT: BindParameter[str] = bindparam("of_event")
+_PARTNER_MEMORY = select(partner_memory.c.body).where(partner_memory.c.partner == _PARTNER)
 _OF_EVENT = ALL_WRITES.where(_W.partner == _PARTNER, _W.event == _EVENT)
 _WRITE = ALL_WRITES.where(_W.id == bindparam("this"))
 _PARTNERS_OPEN = OPEN_WRITES.where(_W.partner == _PARTNER)
 _EPISODE = _OF_EVENT.where(_W.rule == bindparam("of_rule"), _W.episode == bindparam("of_episode"))
 _TARGET = _OF_EVENT.where(_W.target == bindparam("of_target"))
-_HOLDING = _TARGET.where(_W.state.not_in(sorted(HOLDS_NOTHING)), _W.id != bindparam("but"))
+_HOLDING = _TARGET.where(none_of(_W.state, HOLDS_NOTHING), _W.id != bindparam("but"))
 _LAST_SEQ = select(func.coalesce(func.max(_L.seq), 0))
 _REOPENED = select(_L.partner).where(_L.seq > bindparam("after"), _L.kind == "again")
 _FIRINGS = (
     select(_L.rule, _L.event, _L.at)
     .where(_L.partner == _PARTNER, _L.kind == literal_column("'fired'"), _L.at >= bindparam("since"))
+    .order_by(_L.seq)
+)
+_DOINGS = (
+    select(_L.seq, _L.at, _L.kind, _L.write, _L.reason, _L.facts)
+    .where(_L.partner == _PARTNER, _L.event == _EVENT, or_(*(_L.kind == kind for kind in DOINGS)))
     .order_by(_L.seq)
 )
 _HALTS = (
@@ -114,7 +121,7 @@ _SENT = (
 _MONEY = (
     select(_A.write, _A.event, _W.action, _W.target, _A.at, _A.amount)
     .join(writes, _W.id == _A.write)
-    .where(_A.partner == _PARTNER, _A.amount.is_not(None), _A.outcome.not_in(WITHOUT_EFFECT))
+    .where(_A.partner == _PARTNER, _A.amount.is_not(None), none_of(_A.outcome, WITHOUT_EFFECT))
     .where(_A.write != bindparam("but"))
     .order_by(_A.at, _A.write, _A.attempt)
 )
@@ -191,7 +198,7 @@ class LedgerReader:
 
     def partner_memory(self, partner: PartnerId) -> PartnerMemory | None:
         """Memory of a partner. After a restored ledger was accepted, even an unknown partner's says so."""
-        found = self._store.rows(select(partner_memory.c.body).where(partner_memory.c.partner == partner))
+        found = self._store.rows(_PARTNER_MEMORY, {"of_partner": partner})
         if found:
             return partner_memory_of(found[0].body)
         restored = self._store.rows(select(meta.c.restored_at).where(meta.c.restored_at.is_not(None)))
@@ -335,8 +342,7 @@ class LedgerReader:
     @readable
     def doings(self, partner: PartnerId, event: EventId) -> Sequence[Doing]:
         """What tells who changed a field of the event, oldest first; see `worker.engine.whose`."""
-        query = select(_L.seq, _L.at, _L.kind, _L.write, _L.reason, _L.facts).order_by(_L.seq)
-        found = self._store.rows(query.where(_L.partner == partner, _L.event == event, _L.kind.in_(DOINGS)))
+        found = self._store.rows(_DOINGS, {"of_partner": partner, "of_event": event})
         return [Doing(row.seq, time_of(row.at), row.kind, row.write, row.reason, _facts(row.facts)) for row in found]
 
     def refused_for(self, service: str) -> NotSafe | None:

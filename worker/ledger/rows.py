@@ -21,9 +21,11 @@ from sqlalchemy import (
     Table,
     bindparam,
     exists,
+    false,
     func,
     insert,
     select,
+    true,
     update,
 )
 from sqlalchemy.dialects.sqlite import Insert
@@ -35,6 +37,7 @@ from worker.ledger.tables import (
     attempts,
     halts,
     millis_text,
+    none_of,
     partner_memory,
     readable,
     rule_memory,
@@ -172,7 +175,7 @@ def _states_that_are_not_final() -> Select[tuple[str]]:
     found = select(func.min(writes.c.state).label("state")).cte("found", recursive=True)
     following = select(func.min(writes.c.state)).where(writes.c.state > found.c.state).scalar_subquery()
     found = found.union_all(select(following).where(found.c.state.is_not(None)))
-    return select(found.c.state).where(found.c.state.not_in(sorted(FINAL)))
+    return select(found.c.state).where(none_of(found.c.state, FINAL))
 
 
 ALL_WRITES = select(writes).order_by(writes.c.id)
@@ -190,6 +193,7 @@ LIFE: tuple[str, ...] = (
 """The columns that a move may change."""
 _OWN = ("planned_at", "changed_seq", "sent_seq")
 _IN_ORDER = ("changed_seq", "sent_seq")
+_ADD_WRITE = insert(writes)
 _IF_UNMOVED = (
     update(writes)
     .where(
@@ -269,7 +273,7 @@ def insert_plan(connection: Connection, plan: Plan, at: datetime, seq: int) -> W
     """Stores a new write and gives it its number. ``seq``: of the record that is to tell of it."""
     write = replace(replace(plan, why=text_safe(plan.why)).write(0, at), changed_seq=seq)
     try:
-        made = cast("CursorResult[Any]", connection.execute(insert(writes), write_row(write)))
+        made = cast("CursorResult[Any]", connection.execute(_ADD_WRITE, write_row(write)))
     except IntegrityError as error:
         key = plan.key
         raise StateConflict(
@@ -333,6 +337,27 @@ PROVE_ABSENCE: frozenset[tuple[State, State]] = frozenset(
 )
 """Moves that a write makes only where its unknown attempts are proved, or said by a person, to have done nothing."""
 _A, _EARLIER = attempts.c, attempts.alias("earlier").c
+_OUTCOME = update(attempts).where(_A.write == bindparam("of_write")).values(outcome=bindparam("comes_to"))
+_OF_ONE = _OUTCOME.where(_A.attempt == bindparam("of_attempt"))
+_OF_UNKNOWN = _OUTCOME.where(_A.outcome == UNKNOWN)
+_ADD_ATTEMPT = insert(attempts)
+_TASK_READS = select(_A.task_reads).where(_A.write == bindparam("of_write"), _A.attempt == bindparam("of_attempt"))
+_BEGUN_BEFORE = exists().where(
+    writes.c.partner == _A.partner,
+    writes.c.event == _A.event,
+    writes.c.rule == _A.rule,
+    writes.c.episode == _A.episode,
+    _EARLIER.write == writes.c.id,
+    _EARLIER.at < bindparam("since"),
+    _EARLIER.outcome != NOT_SENT,
+)
+_FIRST_SENDINGS = (
+    select(_A.event, _A.rule, func.min(_A.at))
+    .where(_A.partner == bindparam("of_partner"), _A.stops.in_([false(), true()]), _A.at >= bindparam("since"))
+    .where(_A.outcome != NOT_SENT, ~_BEGUN_BEFORE)
+    .group_by(_A.event, _A.rule, _A.episode)
+    .order_by(func.min(_A.at))
+)
 
 
 def record_attempt(connection: Connection, write: Write, at: datetime, amount: float | None) -> None:
@@ -350,18 +375,17 @@ def record_attempt(connection: Connection, write: Write, at: datetime, amount: f
         "amount": amount,
         "outcome": OPEN,
     }
-    connection.execute(insert(attempts), row)
+    connection.execute(_ADD_ATTEMPT, row)
 
 
 def settle_attempt(connection: Connection, move: Move) -> None:
     """Notes what came of an attempt: when its write leaves ``sending``, and when it is known to have done nothing."""
     before, after = move.before, move.after
-    of_write = update(attempts).where(_A.write == before.id)
     if before.state == "sending" and after.state != "sending":
         outcome = OUTCOMES.get(after.state, UNKNOWN)
-        connection.execute(of_write.where(_A.attempt == before.attempt).values(outcome=outcome))
+        connection.execute(_OF_ONE, {"of_write": before.id, "of_attempt": before.attempt, "comes_to": outcome})
     if (before.state, after.state) in PROVE_ABSENCE:
-        connection.execute(of_write.where(_A.outcome == UNKNOWN).values(outcome=ABSENT))
+        connection.execute(_OF_UNKNOWN, {"of_write": before.id, "comes_to": ABSENT})
 
 
 def note_task_read(connection: Connection, write: Write) -> None:
@@ -372,7 +396,7 @@ def note_task_read(connection: Connection, write: Write) -> None:
 
 def task_reads(store: Store, write: Write) -> int:
     """How often the task behind the write's last attempt was read."""
-    found = store.rows(select(_A.task_reads).where(_A.write == write.id, _A.attempt == write.attempt))
+    found = store.rows(_TASK_READS, {"of_write": write.id, "of_attempt": write.attempt})
     return int(found[0][0]) if found else 0
 
 
@@ -380,24 +404,8 @@ def first_sendings(
     store: Store, partner: PartnerId, since: datetime
 ) -> Mapping[tuple[EventId, RuleId], Sequence[datetime]]:
     """When each episode's first attempt was recorded, unsent ones left out, by (event, rule)."""
-    begun_before = exists().where(
-        writes.c.partner == _A.partner,
-        writes.c.event == _A.event,
-        writes.c.rule == _A.rule,
-        writes.c.episode == _A.episode,
-        _EARLIER.write == writes.c.id,
-        _EARLIER.at < since,
-        _EARLIER.outcome != NOT_SENT,
-    )
-    query = (
-        select(_A.event, _A.rule, func.min(_A.at))
-        .where(_A.partner == partner, _A.stops.in_([False, True]), _A.at >= since)
-        .where(_A.outcome != NOT_SENT, ~begun_before)
-        .group_by(_A.event, _A.rule, _A.episode)
-        .order_by(func.min(_A.at))
-    )
     found: dict[tuple[EventId, RuleId], list[datetime]] = defaultdict(list)
-    for event, rule, at in store.rows(query):
+    for event, rule, at in store.rows(_FIRST_SENDINGS, {"of_partner": partner, "since": since}):
         found[event, rule].append(at)
     return dict(found)
 

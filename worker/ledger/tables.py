@@ -6,7 +6,7 @@ floats stay apart, and what was hashed is what is stored. Nothing changes the ta
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import lru_cache, wraps
 from typing import Any, Final, ParamSpec, TypeVar, cast
@@ -15,6 +15,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    ColumnElement,
     Dialect,
     Float,
     Index,
@@ -25,6 +26,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    and_,
     text,
 )
 
@@ -126,6 +128,11 @@ class Jsons(TypeDecorator[Json]):
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Json:  # noqa: ANN401, ARG002 - as it is stored
         return None if value is None else json_of(value)
+
+
+def none_of(column: ColumnElement[str], words: Iterable[str]) -> ColumnElement[bool]:
+    """The column is none of these. As comparisons: a list of values SQLAlchemy would spell anew at each use."""
+    return and_(*(column != word for word in sorted(words)))
 
 
 REVISIONS: tuple[str, ...] = ("0001", "0002", "0003", "0004", "0005", "0006")
