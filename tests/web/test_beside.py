@@ -24,7 +24,7 @@ def test_a_page_that_stands_still_in_mid_read_holds_up_no_look_and_no_write(tmp_
     reading, read_on = threading.Event(), threading.Event()
 
     def standing(ledger: LedgerBrowser) -> bytes:
-        with ledger._source.reading() as connection:
+        with ledger._store.reading() as connection:
             seen = end_of_chain(connection)
             reading.set()
             assert read_on.wait(SOON_S)
