@@ -154,7 +154,7 @@ def test_files_folders_and_rules_beside_the_tests_can_be_named(home: Path, tmp_p
 def test_without_tests_all_rules_are_unseen(home: Path) -> None:
     (home / "my-rules" / "tests" / "t.yaml").unlink()
     done = call(home)
-    assert done.code == 0
+    assert done.code == 1, "nothing was tested"
     assert "no test saw these rules fire: pause-cancelled, run-again" in done.out
     assert "there are no rule tests" in done.err
 

@@ -102,6 +102,24 @@ def test_an_interrupt_while_everything_is_loaded_ends_it_without_a_word(
     assert process.returncode in (0, 128 + number)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_in_the_middle_of_the_demo_ends_it_in_one_line(tmp_path: Path, number: signal.Signals) -> None:
+    lines = tmp_path / "stderr"
+    with lines.open("w") as told:
+        process = subprocess.Popen([*WORKER, "demo"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=told, text=True)
+        until(lambda: "confirmed" in lines.read_text("utf-8"), "a first write is confirmed, and others are open")
+
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=60)
+
+    said = lines.read_text("utf-8")
+    assert (process.returncode, out) == (128 + number, "")
+    assert said.endswith("stopped before the end of the story; nothing is left of it\n")
+    assert "Traceback" not in said
+    assert "ERROR" not in said
+    assert said.index("a service is simulated") < said.index("fired"), "the story is told first"
+
+
 def test_a_terminal_that_is_closed_stops_the_daemon_as_sigterm_does(tmp_path: Path) -> None:
     (tmp_path / "rules").mkdir()
     (tmp_path / "config.yaml").write_text("", "utf-8")

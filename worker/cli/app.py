@@ -35,7 +35,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     },
     "Rules": {
         "check": "Check config and rules without the network. Every mistake at once; errors exit 2, warnings alone 0.",
-        "test": "Run rule tests, without the network. Exits 1 if one fails, 2 for a mistake in a test or a rule.",
+        "test": "Run rule tests, without the network. Exits 1 if one fails or there is none, 2 for a mistake.",
         "plan": "Show what each rule would do now: every write before and after, what would hold it, what it costs.",
         "backtest": "Run a rule folder over what was observed, and show which writes would be new, gone, earlier or "
         "later.",

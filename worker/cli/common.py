@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 import typer
 
@@ -263,27 +263,45 @@ def operator() -> str:
 FIELDS: Final[tuple[Literal["partner", "event", "rule"], ...]] = ("partner", "event", "rule")
 
 
-def say_nothing_found(ledger: LedgerReader, asked: Mapping[str, object], what: str) -> None:
-    """Says on stderr that no record, or no write, is as asked for, and which of the names the worker has never met: an
-    empty table looks like an answer, and mostly it is a misspelt name.
+def say_nothing_found(ledger: LedgerReader, config: Config, asked: Mapping[str, object], what: str) -> bool:
+    """Says on stderr that no record, or no write, is as asked for, and which of the names there never were: an empty
+    table looks like an answer, and mostly it is a misspelt name. Whether all of them are known.
 
     ``asked``: what was typed for each of `FIELDS` and other filters, None where nothing was. ``what``: ``record`` or
     ``write``.
     """
     nothing = f"no {what} is as asked for" if any(asked.values()) else f"there is no {what} yet"
-    for line in strangers(ledger, asked) or (nothing,):
+    strange = strangers(ledger, config, asked)
+    for line in strange or (nothing,):
         say(line)
+    return not strange
 
 
-def strangers(ledger: LedgerReader, asked: Mapping[str, object]) -> tuple[str, ...]:
-    """A sentence for each name, of those typed for `FIELDS`, that the worker has never met."""
+def strangers(ledger: LedgerReader, config: Config, asked: Mapping[str, object]) -> tuple[str, ...]:
+    """A sentence for each name, of those typed for `FIELDS`, that neither the ledger nor config and rules know."""
     found: list[str] = []
     for field in FIELDS:
         name = asked.get(field)
-        known = ledger.known(field) if name is not None else ()
+        known = known_names(field, ledger, config) if name is not None else ()
         if isinstance(name, str) and name not in known:
             some = f"no {field} yet"
             if known:
                 some = f"{counted(len(known), field)}, such as {', '.join(known[:SHOWN_MAX])}"
-            found.append(f"nothing is known of {field} '{name}'{meant(name, known) or f'; the ledger knows {some}'}")
+            found.append(f"nothing is known of {field} '{name}'{meant(name, known) or f'; there is {some}'}")
     return tuple(found)
+
+
+def known_names(field: Literal["partner", "event", "rule"], ledger: LedgerReader, config: Config) -> tuple[str, ...]:
+    """Every partner, event or rule that there is or was: in the ledger, by the daemon's last word, in config and rules.
+    Files that do not load are no reason not to know the others."""
+    found = set(ledger.known(field))
+    status = ledger.status()
+    said = status.body if status is not None else {}
+    if field == "partner":
+        found.update(config.partners or (), cast("Mapping[str, Json]", said.get("partners") or {}))
+    if field == "rule":
+        from worker.rules.load import examine  # noqa: PLC0415 - conditions, for those who ask for a rule
+
+        rules = cast("Mapping[str, list[str]]", said.get("rules") or {})
+        found.update(rules.get("ids") or (), (rule.id for rule in examine(config.rules, config.registry).rules.rules))
+    return tuple(sorted(found))

@@ -5,15 +5,23 @@ were meant are decided, or none: an unknown number or a write in another state c
 the same functions.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from worker.cli.common import config_file, config_from, config_of, duration, engine_settings, moment, word_of
+from worker.cli.common import (
+    config_file,
+    config_from,
+    config_of,
+    duration,
+    engine_settings,
+    known_names,
+    moment,
+    word_of,
+)
 from worker.cli.output import Format, print_json, print_table, say
 from worker.cli.wiring import operators_ledger
 from worker.config import Config
@@ -38,7 +46,6 @@ from worker.model.commits import Commit, Halt, Move
 from worker.model.errors import InputErrors, NotAllowed, NotFound, UsageError
 from worker.model.facts import Json, PartnerId, RuleId, WriteId
 from worker.model.writes import UNSENT, UNSETTLED, State, Write
-from worker.rules.load import load_rules
 from worker.rules.nearest import instead, meant
 from worker.system import utc_now
 from worker.writes.intents import in_all
@@ -405,9 +412,9 @@ def halt_writes(config: Config, word: Word, partner: str | None, rule: str | Non
     until = None if ends is None else word.at + ends
     with operators_ledger(config) as ledger:
         if partner is not None:
-            _must_be_known("partner", partner, _known_partners(config, ledger))
+            _must_be_known("partner", partner, known_names("partner", ledger, config))
         if rule is not None:
-            _must_be_known("rule", rule, _known_rules(config, ledger))
+            _must_be_known("rule", rule, known_names("rule", ledger, config))
         made = ledger.append_halt(
             partner=None if partner is None else PartnerId(partner),
             rule=None if rule is None else RuleId(rule),
@@ -473,25 +480,3 @@ def _must_be_known(kind: str, name: str, known: Collection[str]) -> None:
             f"there is no {kind} '{name}'{meant(name, known)}; nothing was changed",
             hint=f"{instead(name, known)}; without --{kind} everything is halted",
         )
-
-
-def _known_rules(config: Config, ledger: LedgerReader) -> set[str]:
-    """Every rule that there is or was. Files that do not load are no reason not to know the others."""
-    rules = _said(ledger, "rules")
-    ids = rules.get("ids")
-    found = set(ledger.known("rule")) | {str(one) for one in (ids if isinstance(ids, list) else ())}
-    with suppress(InputErrors):
-        found.update(rule.id for rule in load_rules(config.rules, config.registry).rules)
-    return found
-
-
-def _known_partners(config: Config, ledger: LedgerReader) -> set[str]:
-    """Every partner that the worker watches or watched, or is to watch."""
-    return {*ledger.known("partner"), *(str(one) for one in config.partners or ()), *_said(ledger, "partners")}
-
-
-def _said(ledger: LedgerReader, what: str) -> Mapping[str, Json]:
-    """What the daemon said of itself last."""
-    status = ledger.status()
-    found = status.body.get(what) if status is not None else None
-    return found if isinstance(found, dict) else {}

@@ -254,7 +254,7 @@ def explain_command(
             if partner in (None, name)
         ]
         if not any(one.rules for one in answers):
-            raise _nothing(ledger, event, rule, partner)
+            raise _nothing(ledger, config, event, rule, partner)
     if output is Format.json:
         print_json([_json(one) for one in answers])
         return
@@ -275,9 +275,9 @@ def _reached(ledger: LedgerReader, partner: PartnerId, then: datetime | None) ->
     return then
 
 
-def _nothing(ledger: LedgerReader, event: str, rule: str | None, partner: str | None) -> NotFound:
+def _nothing(ledger: LedgerReader, config: Config, event: str, rule: str | None, partner: str | None) -> NotFound:
     """Names what the worker has never met, and nothing that it has; where it has met each, that they never met."""
-    strange = strangers(ledger, {"event": event, "rule": rule, "partner": partner})
+    strange = strangers(ledger, config, {"event": event, "rule": rule, "partner": partner})
     pair = [f"event {event}", *([f"rule {rule}"] if rule else []), *([f"partner {partner}"] if partner else [])]
     return NotFound(
         "; ".join(strange) or f"nothing is known of {' and '.join(pair)} together",

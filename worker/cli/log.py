@@ -13,6 +13,7 @@ import typer
 
 from worker.cli.common import config_of, ledger_url, moment, no_ledger, reader_of, say_nothing_found
 from worker.cli.output import Format, LogFormat, counted, moment_shown, print_json, print_line, print_table, say
+from worker.config import Config
 from worker.engine.explaining import wanted_of
 from worker.engine.whose import told
 from worker.guards.checks import as_of_now
@@ -57,8 +58,7 @@ def writes(
     with reader_of(context) as ledger:
         halts = ledger.halts(utc_now())
         found = ledger.writes(state=cast("State | None", state), event=event, partner=partner, rule=rule)
-        if not found:
-            say_nothing_found(ledger, asked, "write")
+        known = bool(found) or say_nothing_found(ledger, config_of(context), asked, "write")
         shown = [(writes_json(as_of_now(write, halts)), wanted_of(ledger, write)) for write in found]
     if output is Format.json:
         print_json(
@@ -76,6 +76,8 @@ def writes(
     elif shown:
         rows = ({**row, "wanted": wanted.line, "changed_at": moment_shown(row["changed_at"])} for row, wanted in shown)
         print_table("writes", WRITES_TABLE, ([row[name] for name in WRITES_TABLE] for row in rows))
+    if not known:
+        raise typer.Exit(1)
 
 
 @app.command("log")
@@ -135,16 +137,19 @@ def log(
         verify_ledger(ledger_url(config_of(context)), head_of(against))
     else:
         with reader_of(context) as ledger:
-            (_follow if follow else _print)(ledger, wanted, output)
+            if follow:
+                _follow(ledger, wanted, output)
+            elif not _print(ledger, config_of(context), wanted, output):
+                raise typer.Exit(1)
 
 
-def _print(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
+def _print(ledger: LedgerReader, config: Config, wanted: LogFilter, output: LogFormat) -> bool:
+    """Whether what was asked about is known."""
     found = ledger.log(wanted)
     first = next(found, None)
     records: Iterable[dict[str, Json]] = () if first is None else chain((first,), found)
     whole = wanted == LogFilter()
-    if first is None:
-        _say_nothing(ledger, wanted)
+    known = first is not None or _say_nothing(ledger, config, wanted)
     if output in (LogFormat.jsonl, LogFormat.csv):
         _export(records, output, whole=whole)
     elif output is LogFormat.json:
@@ -155,6 +160,7 @@ def _print(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
     elif first is not None:
         life = wanted.write is not None
         print_table(_title(ledger, wanted), TABLE, (_row(record, whole=life) for record in told(ledger, records)))
+    return known
 
 
 def _export(records: Iterable[dict[str, Json]], output: LogFormat, *, whole: bool) -> None:
@@ -176,12 +182,12 @@ def _say_head(last: dict[str, Json] | None) -> None:
     say(f"head {head}")
 
 
-def _say_nothing(ledger: LedgerReader, wanted: LogFilter) -> None:
+def _say_nothing(ledger: LedgerReader, config: Config, wanted: LogFilter) -> bool:
     if wanted.write is not None and ledger.write(WriteId(wanted.write)) is None:
         say(f"there is no write {wanted.write}; campaign-worker writes lists them")
-        return
+        return False
     asked: dict[str, object] = {"partner": wanted.partner, "event": wanted.event, "rule": wanted.rule}
-    say_nothing_found(ledger, {**asked, "write": wanted.write, "since": wanted.since}, "record")
+    return say_nothing_found(ledger, config, {**asked, "write": wanted.write, "since": wanted.since}, "record")
 
 
 def _title(ledger: LedgerReader, wanted: LogFilter) -> str:

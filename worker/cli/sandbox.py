@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import signal
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -16,6 +15,7 @@ from rich.console import Console
 
 from worker.cli.common import config_from, ledger_url
 from worker.cli.output import print_table, say
+from worker.cli.signals import stopping
 from worker.cli.wiring import FIRST_EVENT_IN, embedded_sandbox, running_daemon
 from worker.config import Config
 from worker.engine.ports import CycleReport
@@ -108,6 +108,15 @@ COLOURS: Mapping[str, str] = {
 }
 """The kinds of records that are shown."""
 LOG_NAMES = ("at", "kind", "event", "write", "action", "why")
+STORY = """\
+For a minute and a half a service is simulated: events are cancelled, and drafts get another recommended audience.
+Two rules, below, pause the former and publish the latter. Four writes lose their answers: two to a 429, two to a
+connection that is cut. Half of these four took effect all the same. The worker finds out which by reading, sends the
+others again, and repeats none. At the end the simulator opens its own books.
+
+(In real time: a poll every {every}. What a lost answer takes to be settled, safety.settle, is {settle} here, not 2m.
+The service is at {url}.)
+"""
 CONFIG = f"""\
 api: {{timeout: 5s}}
 ledger: sqlite:///demo.db
@@ -124,10 +133,7 @@ def demo() -> None:
     configure(verbose=False)
     with TemporaryDirectory(prefix="campaign-worker-demo-") as folder:
         config = _prepared(Path(folder))
-        try:
-            service = asyncio.run(_played(config, Stage()))
-        except asyncio.CancelledError:
-            raise typer.Exit(128 + signal.SIGTERM) from None
+        service = asyncio.run(_played(config, Stage()))
         with open_reading(ledger_url(config)) as ledger:
             _closing(ledger, service)
 
@@ -177,16 +183,15 @@ def _prepared(folder: Path) -> Config:
 
 
 async def _played(config: Config, stage: Stage) -> Twin:
-    """The story to its end: until nothing is open any more."""
-    if (whole := asyncio.current_task()) is not None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, whole.cancel)  # as asyncio does for Ctrl-C
+    """The story to its end: until nothing is open any more, or somebody ends it earlier."""
+    told: list[int] = []
+    for number in stopping():
+        asyncio.get_running_loop().add_signal_handler(number, told.append, number)
     service = built(None, None, stage.clock.now() + FIRST_EVENT_IN)
     async with AsyncExitStack() as stack:
         address = await stack.enter_async_context(embedded_sandbox(stage.clock, service))
-        every = duration_text(config.poll.interval)
-        say(f"the sandbox plays at {address.base_url}; the worker looks every {every}, in real time;")
-        say(f"safety.settle is {SETTLE} here instead of 2m, so that lost answers are settled in the show; its rules:")
-        say((config.rules / "demo.yaml").read_text("utf-8"))
+        say(STORY.format(every=duration_text(config.poll.interval), settle=SETTLE, url=address.base_url))
+        say((config.rules / "demo.yaml").read_text("utf-8").partition("#\n")[2])
         daemon = await stack.enter_async_context(
             running_daemon(config, reporter=stage, tell=stage.tell, pid=os.getpid(), address=address)
         )
@@ -196,10 +201,13 @@ async def _played(config: Config, stage: Stage) -> Twin:
             await stage.clock.sleep(LOOK_EVERY_S)
             books = service.books.summary()
             shown.update(f"{stage.at_s:4.0f}s  sent {books['writes_sent']}, effects {books['effects']}")
-            if stage.at_s > STORY_S and not _open(config):
+            if told or (stage.at_s > STORY_S and not _open(config)):
                 daemon.stop()
                 break
         await running
+    if told:
+        say("stopped before the end of the story; nothing is left of it")
+        raise typer.Exit(128 + told[0])
     return service
 
 

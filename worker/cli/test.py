@@ -60,7 +60,7 @@ def rule_tests(
     junit: Annotated[Path | None, typer.Option("--junit", help="Also write a JUnit XML report to this file.")] = None,
     output: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.table,
 ) -> None:
-    """Run rule tests, without the network. Exits 1 if one fails, 2 for a mistake in a test or a rule.
+    """Run rule tests, without the network. Exits 1 if one fails or there is none, 2 for a mistake.
 
     Example: campaign-worker test rules/tests/pause-cancelled.yaml
     """
@@ -87,7 +87,7 @@ def rule_tests(
     failed = sum(1 for one in done if not one.ran.passed)
     looks = sum(one.ran.looks for one in done)
     say(f"{counted(len(done), 'test')}, {failed} failed, {looks} looks" if done else "there are no rule tests here")
-    if failed:
+    if failed or not done:
         raise typer.Exit(1)
 
 

@@ -114,7 +114,7 @@ def test_what_was_never_made_is_empty_and_said_to_be_missing(tmp_path: Path, arg
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("log", "--event", "nope"), "nothing is known of event 'nope'; the ledger knows 1 event, such as e1"),
+        (("log", "--event", "nope"), "nothing is known of event 'nope'; there is 1 event, such as e1"),
         (("log", "--event", "E1x"), "nothing is known of event 'E1x'; did you mean 'e1'?"),
         (
             ("log", "--rule", "pause-canceled"),
@@ -123,23 +123,43 @@ def test_what_was_never_made_is_empty_and_said_to_be_missing(tmp_path: Path, arg
         (("log", "--write", "99"), "there is no write 99"),
         (("log", "--write", "99999999999999999999999"), "there is no write 99999999999999999999999"),
         (("log", "--write", "-99999999999999999999999"), "there is no write -99999999999999999999999"),
-        (("log", "--since", "1h", "--event", "e1"), "no record is as asked for"),
         (
             ("writes", "--partner", "nope"),
-            "the ledger knows 1 partner, such as partner-id-acme",
+            "there is 1 partner, such as partner-id-acme",
         ),
-        (("writes", "--state", "waiting"), "no write is as asked for"),
+        (("writes", "--rule", "nope"), "nothing is known of rule 'nope'; there is 1 rule, such as pause-cancelled"),
     ],
 )
 @pytest.mark.parametrize("output", ["table", "json"])
-def test_a_search_that_finds_nothing_says_what_there_is(
+def test_an_id_that_nobody_knows_is_told_of_with_what_there_is_and_exits_1(
     config: Path, arguments: tuple[str, ...], said: str, output: str
 ) -> None:
     done = call(*arguments, "--format", output, config=config)
 
-    assert done.code == 0
+    assert done.code == 1
     assert said in done.err
     assert done.out == ("" if output == "table" else "[]\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("log", "--since", "1h", "--event", "e1"), "no record is as asked for"),
+        (("log", "--rule", "never-fired"), "no record is as asked for"),
+        (("writes", "--rule", "never-fired"), "no write is as asked for"),
+        (("writes", "--state", "waiting"), "no write is as asked for"),
+    ],
+)
+def test_what_is_known_and_has_nothing_to_show_is_an_empty_answer(
+    config: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    never = "rules: [{id: never-fired, when: event.status == 'cancelled', do: [pause]}]\n"
+    (config.parent / "rules" / "more.yaml").write_text(never, "utf-8")
+
+    done = call(*arguments, "--format", "json", config=config)
+
+    assert (done.code, done.out) == (0, "[]\n")
+    assert said in done.err
 
 
 def test_a_search_that_finds_something_says_nothing_more(config: Path) -> None:
