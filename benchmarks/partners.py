@@ -66,7 +66,7 @@ class Rules:
         """Always the same."""
         return "same"
 
-    def load(self) -> RuleSet:
+    async def load(self) -> RuleSet:
         """The rules."""
         return rule_set(RULES)
 

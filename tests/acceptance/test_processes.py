@@ -72,14 +72,22 @@ def test_a_typing_slip_exits_2_with_file_line_column_and_the_nearest_name(tmp_pa
         assert where.call("check", check=2).stdout.count("rules-0.yaml:4:17: ") == 1
 
 
-def test_a_rule_file_broken_while_running_leaves_the_last_good_set_in_force(tmp_path: Path) -> None:
+GREEDY = "rules: []\n# \N{GRINNING FACE}" + "\n" * 4_900_000
+"""Few bytes that take many to read: each line's place is noted, and one sign makes each character four bytes."""
+
+
+@pytest.mark.parametrize(("text", "said"), [("rules: [", "broken.yaml:1:"), (GREEDY, "more than 256 MB of memory")])
+def test_a_rule_file_broken_while_running_leaves_the_last_good_set_in_force(
+    tmp_path: Path, text: str, said: str
+) -> None:
     with sandbox(tmp_path) as box:
         where = home(tmp_path, box)
         with where.worker() as running:
             until(lambda: where.json("status")["partners"], "it watches")
             good = where.json("status")["rules"]["hash"]
-            where.rule("rules: [", "broken.yaml")
+            where.rule(text, "broken.yaml")
             until(lambda: where.json("status")["rules"]["error"], "the error is said")
+            assert said in where.json("status")["rules"]["error"]
             assert where.json("status")["rules"]["hash"] == good
             assert [one["kind"] for one in where.log()].count("rules_refused") == 1
             cancelled(box, "e3")

@@ -46,7 +46,7 @@ class NoRules:
     def files_hash(self) -> str:
         return "same"
 
-    def load(self) -> RuleSet:
+    async def load(self) -> RuleSet:
         return RuleSet()
 
 
@@ -149,7 +149,7 @@ class Edited:
     def files_hash(self) -> str:
         return f"hash of {self.text}"
 
-    def load(self) -> RuleSet:
+    async def load(self) -> RuleSet:
         return replace(read_rules({"r.yaml": self.text}).rules, hash=self.files_hash())
 
 
@@ -160,7 +160,7 @@ def test_an_edited_rule_is_taken_up_a_broken_one_is_not_and_status_says_since_wh
     async def script(here: Town) -> None:
         parts = Parts(clock=here.clock, service=here.worker.service, ledger=here.worker.ledger, settings=here.settings)
         daemon = Daemon(parts, source=source, reporter=Told(), pid=1, budgets=no_budget)
-        daemon._take_rules(source.load(), source.files_hash())
+        daemon._take_rules(await source.load(), source.files_hash())
 
         async def rules_after(seconds: float) -> dict[str, Json]:
             """What `status` reads once the daemon has looked at the folder again."""

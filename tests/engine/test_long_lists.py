@@ -128,7 +128,7 @@ class Folder:
     def files_hash(self) -> str:
         return "same"
 
-    def load(self) -> RuleSet:
+    async def load(self) -> RuleSet:
         return replace(read_rules({"r.yaml": self.text}).rules, hash="same")
 
 
@@ -140,7 +140,7 @@ def test_a_budget_that_is_too_short_is_said_once_with_what_to_expect_and_a_long_
         told = Told()
         parts = Parts(clock=here.clock, service=here.worker.service, ledger=here.worker.ledger, settings=here.settings)
         daemon = Daemon(parts, source=Folder(BOOST), reporter=told, pid=1, budgets=no_budget)
-        daemon._take_rules(Folder(BOOST).load(), "same")
+        daemon._take_rules(await Folder(BOOST).load(), "same")
         daemon._partners.renew((PARTNER,))
         began = here.at
         looks = asyncio.ensure_future(daemon._cycles(PARTNER))

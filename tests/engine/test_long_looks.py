@@ -163,7 +163,7 @@ def test_rules_that_change_in_the_middle_of_a_long_look_are_those_of_the_next(tm
         looking = asyncio.ensure_future(here.worker.cycle.run(state))
         while not state.calm.until:
             await here.clock.sleep(BREATH.total_seconds() / 2)
-        here.rules.current = Folder(PAUSE.replace("cancelled", "archived")).load()
+        here.rules.current = await Folder(PAUSE.replace("cancelled", "archived")).load()
         await looking
         assert here.log("fired") == []
         await here.run(20)

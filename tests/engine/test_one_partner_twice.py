@@ -13,6 +13,7 @@ from tests.engine.test_partners_change import Jobs, asked, names
 from tests.worlds import OTHER, PARTNER, PAUSE, Town, happening, tenant, town, world
 from worker.engine.daemon import Daemon
 from worker.engine.parts import Parts
+from worker.rules.load import read_rules
 from worker.sandbox.faults import Fault, Match
 from worker.sandbox.settings import TwinSettings
 from worker.sandbox.world import TwinWorld
@@ -33,7 +34,7 @@ def watching(here: Town, told: Told, jobs: Jobs) -> Live:
     worker = here.worker
     parts = Parts(clock=here.clock, service=worker.service, ledger=worker.ledger, settings=here.settings)
     daemon = Daemon(parts, source=Edited(PAUSE), reporter=told, pid=1, budgets=no_budget)
-    daemon._take_rules(Edited(PAUSE).load(), "")
+    daemon._take_rules(read_rules({"r.yaml": PAUSE}).rules, "")
 
     async def live(seconds: float) -> None:
         ends = here.loop.time() + seconds

@@ -45,7 +45,7 @@ def test_a_partner_that_leaves_the_token_rests_and_comes_back_as_after_a_silence
         worker = here.worker
         parts = Parts(clock=here.clock, service=worker.service, ledger=worker.ledger, settings=here.settings)
         daemon = Daemon(parts, source=Edited(PAUSE), reporter=told, pid=1, budgets=no_budget)
-        daemon._take_rules(Edited(PAUSE).load(), "")
+        daemon._take_rules(await Edited(PAUSE).load(), "")
 
         async def live(seconds: float) -> None:
             """What the daemon's jobs do: who the partners are, and a cycle for each."""

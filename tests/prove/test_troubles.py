@@ -22,7 +22,7 @@ FREEZES_ITSELF = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from worker.cli.common import config_from
-from worker.cli.wiring import running_daemon
+from worker.cli.wiring import FolderSource, running_daemon
 
 frozen = []
 
@@ -38,7 +38,7 @@ def tell(record):
 
 async def main():
     config = config_from(Path(sys.argv[1]))
-    async with running_daemon(config, reporter=Quiet(), tell=tell, pid=os.getpid()) as daemon:
+    async with running_daemon(config, FolderSource(config), reporter=Quiet(), tell=tell) as daemon:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, daemon.stop)
         await daemon.run()
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from tests.simulation.disk import Disk
 from tests.simulation.loop import SimLoop
-from tests.worlds import PARTNER
+from tests.worlds import PARTNER, rule_set
 from worker.engine.looks import EngineSettings
 from worker.engine.operators import (
     WITHOUT_EFFECT,
@@ -26,7 +26,6 @@ from worker.ledger.upkeep import accept_restore
 from worker.model.commits import Commit
 from worker.model.errors import StateConflict, WorkerError
 from worker.model.facts import RuleId
-from worker.model.rules import RuleSet
 from worker.model.writes import Write
 from worker.sandbox.world import Happening
 from worker.writes.undo import may_have_effect
@@ -38,7 +37,7 @@ FOR_EVER_S = 1e9
 class Folder(Protocol):
     """The rule files, which a halt of a rule is looked up in."""
 
-    def load(self) -> RuleSet: ...
+    text: str
 
 
 class Place(Protocol):
@@ -172,7 +171,7 @@ class People:
         rules = said.body.get("rules") if said is not None else None
         loaded = rules.get("ids") if isinstance(rules, dict) else None
         found = {str(one) for one in (loaded if isinstance(loaded, list) else ())}
-        return found | set(ledger.known("rule")) | {rule.id for rule in self._place.rules.load().rules}
+        return found | set(ledger.known("rule")) | {rule.id for rule in rule_set(self._place.rules.text).rules}
 
     def _resume_rule(self, rule: str) -> None:
         with self._ledger() as ledger:

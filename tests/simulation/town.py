@@ -82,7 +82,7 @@ class Rules:
     def files_hash(self) -> str:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
-    def load(self) -> RuleSet:
+    async def load(self) -> RuleSet:
         return rule_set(self.text)
 
 

@@ -18,7 +18,7 @@ from worker.api.transport import ready_the_kernel
 from worker.cli.common import config_of, duration, exposed_files, ledger_url, unvouched_lines
 from worker.cli.output import counted, say
 from worker.cli.signals import leave_process_1, stopping
-from worker.cli.wiring import running_daemon
+from worker.cli.wiring import FolderSource, running_daemon
 from worker.config import Config, resolve
 from worker.engine.daemon import Daemon
 from worker.engine.ports import CycleReport
@@ -30,7 +30,6 @@ from worker.messages.outbox import AppriseChannel, Outbox, Subscriber
 from worker.model.commits import Record
 from worker.model.errors import WorkerError
 from worker.model.exchange import Clock
-from worker.rules.load import examine
 from worker.system import SystemClock, utc_now
 from worker.web.metrics import Meter
 
@@ -64,9 +63,6 @@ def run(
         logger().warning("config_key_not_used", key=key, why=why)
     for problem in (*config.warnings, *exposed_files(config)):
         say("\n".join(problem.lines))
-    rules = examine(config.rules, config.registry).rules.rules
-    for line in unvouched_lines(config, rules):
-        say(line)
     asyncio.run(_run(config, ends))
 
 
@@ -74,8 +70,11 @@ async def _run(config: Config, ends: timedelta | None) -> None:
     loop, asked, numbers = asyncio.get_running_loop(), asyncio.Event(), stopping()
     for number in numbers:
         loop.add_signal_handler(number, asked.set)
+    source = FolderSource(config)
+    for line in unvouched_lines(config, (await source.load()).rules):
+        say(line)
     beside = Beside(config)
-    async with running_daemon(config, reporter=beside, tell=beside.tell, pid=os.getpid(), meter=beside.meter) as daemon:
+    async with running_daemon(config, source, reporter=beside, tell=beside.tell, meter=beside.meter) as daemon:
         for line in earlier_worlds(config):  # of a ledger that this process may go on with, and of no other
             say(line)
         for number in numbers:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -16,7 +15,7 @@ from rich.console import Console
 from worker.cli.common import config_from, ledger_url
 from worker.cli.output import print_table, say
 from worker.cli.signals import stopping
-from worker.cli.wiring import FIRST_EVENT_IN, embedded_sandbox, running_daemon
+from worker.cli.wiring import FIRST_EVENT_IN, FolderSource, embedded_sandbox, running_daemon
 from worker.config import Config
 from worker.engine.ports import CycleReport
 from worker.ledger.reading import LedgerReader, open_reading
@@ -193,7 +192,7 @@ async def _played(config: Config, stage: Stage) -> Twin:
         say(STORY.format(every=duration_text(config.poll.interval), settle=SETTLE, url=address.base_url))
         say((config.rules / "demo.yaml").read_text("utf-8").partition("#\n")[2])
         daemon = await stack.enter_async_context(
-            running_daemon(config, reporter=stage, tell=stage.tell, pid=os.getpid(), address=address)
+            running_daemon(config, FolderSource(config), reporter=stage, tell=stage.tell, address=address)
         )
         shown = stack.enter_context(stage.console.status("signing in"))
         running = asyncio.ensure_future(daemon.run(lasting=LONGEST))

@@ -4,11 +4,11 @@ Everything else of the worker is given what it needs. What a config means for th
 `worker.cli.common`, for every command alike.
 """
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from worker.api.auth import Account
@@ -19,6 +19,7 @@ from worker.api.probe import Probed, probed
 from worker.api.requests import Hosts
 from worker.api.transport import Transports
 from worker.cli.common import assumptions_of, engine_settings, in_force, ledger_url, no_ledger
+from worker.cli.trial import USUAL, Bounds, try_out
 from worker.config import Config, resolve
 from worker.config.addresses import service_of
 from worker.engine.daemon import Daemon, Reporter
@@ -33,15 +34,14 @@ from worker.ledger.places import holder, place_of, unread
 from worker.ledger.reading import SERVICE, LedgerReader, open_reading
 from worker.ledger.sql import SqlLedger, draft_of
 from worker.logs import logger
-from worker.model.errors import NotFound, NotSafe
+from worker.model.errors import InputErrors, NotFound, NotSafe
 from worker.model.exchange import Message, SecretValue
 from worker.model.facts import Json, PartnerId
 from worker.model.rules import RuleSet
 from worker.reading.gate import Gate, Pacer, Patience
 from worker.reading.pacing import LONGEST_RETRY_AFTER
 from worker.rules.durations import duration_text
-from worker.rules.load import files_hash, load_rules
-from worker.rules.registry import Registry
+from worker.rules.load import examined, files_hash, hash_of, texts_of
 from worker.system import SystemClock, new_random, utc_now
 
 if TYPE_CHECKING:  # what only some commands need in memory: a whole service with a web server, and figures
@@ -73,19 +73,27 @@ class LogNotifier:
 
 
 class FolderSource:
-    """The rule folder or file as the daemon sees it: a hash that costs little, a load that is whole or nothing."""
+    """The config's rules as the daemon sees them: a hash that costs little, a load that is whole or nothing."""
 
-    def __init__(self, path: Path, registry: Registry) -> None:
-        self._path = path
-        self._registry = registry
+    def __init__(self, config: Config, bounds: Bounds = USUAL) -> None:
+        self._path, self._registry, self._bounds = config.rules, config.registry, bounds
+        self._loaded: RuleSet | None = None
 
     def files_hash(self) -> str:
         """See `worker.rules.load.files_hash`."""
         return files_hash(self._path)
 
-    def load(self) -> RuleSet:
-        """The rule set. Raises `InputErrors` with every mistake."""
-        return load_rules(self._path, self._registry)
+    async def load(self) -> RuleSet:
+        """The rule set, tried in a child first and then read beside the loop; the same as before where its files say
+        the same. Raises `InputErrors` with every mistake."""
+        texts, unreadable = texts_of(self._path)
+        if unreadable or self._loaded is None or hash_of(texts) != self._loaded.hash:
+            await try_out(self._path, texts, self._registry, self._bounds)
+            found = await asyncio.to_thread(examined, texts, unreadable, self._registry)
+            if found.errors:
+                raise InputErrors(found.errors)
+            self._loaded = found.rules
+        return self._loaded
 
 
 def embedded_sandbox(clock: SystemClock, service: "Twin | None" = None) -> AbstractAsyncContextManager["Address"]:
@@ -116,10 +124,10 @@ def operators_ledger(config: Config) -> SqlLedger:
 @asynccontextmanager
 async def running_daemon(
     config: Config,
+    source: FolderSource,
     *,
     reporter: Reporter,
     tell: Tell,
-    pid: int,
     address: "Address | None" = None,
     meter: "Meter | None" = None,
 ) -> AsyncIterator[Daemon]:
@@ -160,8 +168,7 @@ async def running_daemon(
         def more() -> Mapping[str, Json]:
             return {SERVICE: service_of(config.api.base_url), **patience.said()}
 
-        source = FolderSource(config.rules, config.registry)
-        yield Daemon(parts, source=source, reporter=reporter, pid=pid, budgets=budgets, waits=more)
+        yield Daemon(parts, source=source, reporter=reporter, pid=os.getpid(), budgets=budgets, waits=more)
 
 
 async def probe_of(config: Config, only: str) -> Probed:

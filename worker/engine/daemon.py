@@ -110,10 +110,10 @@ def keep() -> None:
 
 
 class RuleSource(Protocol):
-    """Where rules come from. ``changed`` is cheap; ``load`` raises `InputErrors` and changes nothing."""
+    """Where rules come from. ``files_hash`` is cheap; ``load`` raises `InputErrors` and changes nothing."""
 
     def files_hash(self) -> str: ...
-    def load(self) -> RuleSet: ...
+    async def load(self) -> RuleSet: ...
 
 
 @dataclass(slots=True)
@@ -232,7 +232,7 @@ class Daemon:
     async def run(self, *, lasting: timedelta | None = None) -> None:
         """Runs until `stop`, or for ``lasting``. Raises `NotSafe` where credentials are refused or nothing is found."""
         files = self._source.files_hash()  # first: what is edited while it loads is seen by the next reload
-        self._take_rules(self._source.load(), files)
+        self._take_rules(await self._source.load(), files)
         self._record("started", f"pid {self._pid}")
         scheduler = AsyncIOScheduler(timezone="UTC")
         beside = [asyncio.ensure_future(self._keep_time(scheduler))]
@@ -430,7 +430,7 @@ class Daemon:
         if files == self._rules_status.files_hash:
             return
         try:
-            rules = self._source.load()
+            rules = await self._source.load()
         except WorkerError as problem:
             status = self._rules_status
             status.files_hash, status.error = files, str(problem)

@@ -13,7 +13,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import cast
@@ -39,6 +39,7 @@ TESTS = "tests"
 ENDING = ".yaml"
 FILES_MAX = 1_000
 FILE_BYTES_MAX = 5_000_000
+FOLDER_BYTES_MAX = 20_000_000
 EMPTY_HINT = "remove it, or write it anew: a file that was cut off (a full disk) must not take its rules out of force"
 UNREADABLE = "unreadable "
 """What the hash of files begins with that cannot be read."""
@@ -76,14 +77,12 @@ def load(path: Path, registry: Registry = BUILT_IN_REGISTRY) -> Loaded:
 
 def examine(path: Path, registry: Registry = BUILT_IN_REGISTRY) -> Loaded:
     """What of a folder or a file can be read, and every mistake in the rest. Raises nothing."""
-    texts, unreadable = texts_of(path)
-    found = _examined(texts, registry)
-    return replace(found, errors=(*unreadable, *found.errors))
+    return examined(*texts_of(path), registry)
 
 
 def read_rules(texts: Mapping[str, str], registry: Registry = BUILT_IN_REGISTRY) -> Loaded:
     """The rules of texts by file name. Raises `InputErrors` with every mistake."""
-    return _without_errors(_examined(texts, registry))
+    return _without_errors(examined(texts, (), registry))
 
 
 def _without_errors(found: Loaded) -> Loaded:
@@ -92,7 +91,8 @@ def _without_errors(found: Loaded) -> Loaded:
     return found
 
 
-def _examined(texts: Mapping[str, str], registry: Registry) -> Loaded:
+def examined(texts: Mapping[str, str], unreadable: tuple[Problem, ...], registry: Registry) -> Loaded:
+    """What of these texts can be read, and every mistake in the rest, beside what `texts_of` could not read."""
     reader = _RulesReader(registry)
     for file, text in sorted(texts.items()):
         try:
@@ -107,7 +107,7 @@ def _examined(texts: Mapping[str, str], registry: Registry) -> Loaded:
     return Loaded(
         rules=RuleSet(rules=tuple(rules), hash=hash_of(texts)),
         written=tuple(reader.written),
-        errors=tuple(sorted(problems, key=lambda one: (one.file, one.line, one.column))),
+        errors=(*unreadable, *sorted(problems, key=lambda one: (one.file, one.line, one.column))),
         warnings=tuple(warning for one in reader.written for warning in one.warnings),
     )
 
@@ -140,7 +140,8 @@ class _RulesReader:
         """Takes up the rules of one file."""
         found, mistakes = bind(RulesText, value)
         self.problems.extend(one.problem for one in mistakes)
-        for item in (found.rules if found is not None else None) or ():
+        rules = value.get("rules") if isinstance(value, Entries) and found is not None and found.rules else None
+        for item in rules.items if isinstance(rules, Items) else ():
             text, mistakes = bind(RuleText, item, self._registry)
             form = Form()
             form.problems.extend(one.problem for one in mistakes)
@@ -363,6 +364,7 @@ def texts_of(path: Path) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
     found = walked(path)
     problems = list(found.problems)
     texts: dict[str, str] = {}
+    left = FOLDER_BYTES_MAX
     for file in found.files:
         try:
             with file.open("rb") as opened:
@@ -370,6 +372,10 @@ def texts_of(path: Path) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
             if len(raw) > FILE_BYTES_MAX:
                 message = f"larger than {FILE_BYTES_MAX} bytes"
                 problems.append(Problem(file=str(file), message=message, hint="split it", code="file"))
+            elif (left := left - len(raw)) < 0:
+                message = f"the files together are larger than {FOLDER_BYTES_MAX} bytes"
+                problems.append(Problem(file=str(path), message=message, hint="take out what is no rule", code="file"))
+                break
             elif not raw.strip():
                 problems.append(Problem(file=str(file), message="is empty", hint=EMPTY_HINT, code="empty"))
             else:

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.calling import PAUSE, call, settle_in
+from worker.cli.common import config_from
 from worker.cli.wiring import FolderSource
 from worker.config.models import schema
 from worker.model.errors import InputErrors
 from worker.rules.load import files_hash, load_rules
-from worker.rules.registry import BUILT_IN_REGISTRY
 
 
 @pytest.mark.parametrize("rules", ["rules: []\n", "# later\n"])
@@ -61,15 +61,14 @@ def test_a_duration_that_is_none_is_said_once(tmp_path: Path) -> None:
     assert done.err == "error: --for: '5x' is not a duration; write it as 500ms, 3s, 10m, 2h, 7d\n"
 
 
-def test_a_link_that_breaks_while_the_worker_runs_refuses_the_folder_as_a_whole(tmp_path: Path) -> None:
-    settle_in(tmp_path)
-    source = FolderSource(tmp_path / "rules", BUILT_IN_REGISTRY)
+async def test_a_link_that_breaks_while_the_worker_runs_refuses_the_folder_as_a_whole(tmp_path: Path) -> None:
+    source = FolderSource(config_from(settle_in(tmp_path)))
     good = source.files_hash()
     (tmp_path / "rules" / "more.yaml").symlink_to("nowhere.yaml")
 
     assert source.files_hash() != good, "the change is noticed"
     with pytest.raises(InputErrors, match=r"more\.yaml: is a link that leads nowhere"):
-        source.load()
+        await source.load()
 
 
 def test_check_names_what_cannot_be_read(tmp_path: Path) -> None:

@@ -286,6 +286,14 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     ]
 
 
+def test_many_files_are_bounded_as_one_is(tmp_path: Path) -> None:
+    for name in "abcdef":
+        (tmp_path / f"{name}.yaml").write_bytes(b"#" * (files.FILE_BYTES_MAX - 1))
+    assert [str(one) for one in files.texts_of(tmp_path)[1]] == [
+        f"{tmp_path}: the files together are larger than {files.FOLDER_BYTES_MAX} bytes"
+    ]
+
+
 def refused(errors: InputErrors) -> None:
     """A refusal says where and what, or it is no better than a crash."""
     assert errors.problems

@@ -1,0 +1,66 @@
+"""Rules that take too much to read, or end the process that reads them, do not come into force nor end the worker."""
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.calling import PAUSE, settle_in
+from worker.cli import trial
+from worker.cli.common import config_from
+from worker.cli.trial import Bounds
+from worker.cli.wiring import FolderSource
+from worker.model.errors import InputErrors
+
+LONG = "rules: []\n# \N{GRINNING FACE}" + "\n" * 2_000_000
+MANY = "rules:\n" + "- a\n" * 300_000
+
+
+async def refused(folder: Path, bounds: Bounds, rules: str = PAUSE) -> str:
+    """Why these rules do not come into force."""
+    with pytest.raises(InputErrors) as refusal:
+        await FolderSource(config_from(settle_in(folder, rules=rules)), bounds).load()
+    return str(refusal.value)
+
+
+async def test_a_rule_set_that_is_read_within_its_bounds_is_taken(tmp_path: Path) -> None:
+    found = await FolderSource(config_from(settle_in(tmp_path))).load()
+
+    assert [rule.id for rule in found.rules] == ["pause-cancelled"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "bounds", "why"),
+    [
+        (LONG, Bounds(memory_mb=80), "reading them takes more than 80 MB of memory"),
+        (MANY, Bounds(cpu_s=1), "reading them takes more than 1 s of processor time"),
+        (MANY, Bounds(wall_s=0.01), "reading them takes more than 0.01 s"),
+    ],
+)
+async def test_one_that_takes_more_is_refused_with_what_to_do(
+    tmp_path: Path, rules: str, bounds: Bounds, why: str
+) -> None:
+    said = await refused(tmp_path, bounds, rules)
+
+    assert why in said
+    assert "rules: the rules here were tried before they come into force, and are not taken" in said
+
+
+async def test_one_that_ends_the_process_that_reads_it_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a fault in a parser would that is written in C."""
+    (tmp_path / "worse.py").write_text(f"import os\nos.kill(os.getpid(), {int(signal.SIGSEGV)})\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(trial, "__name__", "worse")
+
+    assert f"reading them ended the process that tried them ({-signal.SIGSEGV})" in await refused(tmp_path, Bounds())
+
+
+async def test_where_no_process_can_be_started_nothing_comes_into_force(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
+
+    assert "no process can be started to try them: No such file" in await refused(tmp_path, Bounds())

@@ -1,0 +1,92 @@
+"""Tries a rule set in a process of its own before it comes into force.
+
+Who writes rules may not stop the worker with them: what takes more memory or time to read than any rule set needs, or
+ends the process that reads it, ends this one, and the rules in force stay. Argued in docs/decisions/0018.
+"""
+
+import asyncio
+import os
+import pickle
+import resource
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from worker.model.errors import InputErrors, Problem
+from worker.rules.load import examined
+from worker.rules.registry import Registry
+
+OUT_OF_MEMORY = 70
+"""The exit code that says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What reading a rule set may take. A thousand rules take 50 MB and 0.3 s; much of both is Python itself."""
+
+    memory_mb: int = 256
+    cpu_s: int = 10
+    wall_s: float = 30.0
+
+
+USUAL = Bounds()
+
+
+async def try_out(path: Path, texts: Mapping[str, str], registry: Registry, bounds: Bounds = USUAL) -> None:
+    """Reads these texts of a rule folder in a child, which says nothing of the mistakes in them: whoever gets past this
+    can find those at leisure. Raises `InputErrors` where the child does not live through it."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    try:
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", __name__),
+            stdin=PIPE,
+            stdout=DEVNULL,
+            stderr=DEVNULL,
+            env=environment,
+            start_new_session=True,  # an interrupt from the terminal is for the worker, which ends the child itself
+        )
+    except OSError as error:
+        raise _refused(path, f"no process can be started to try them: {error.strerror}") from error
+    try:
+        await asyncio.wait_for(child.communicate(pickle.dumps((bounds, texts, registry))), bounds.wall_s)
+    except TimeoutError as error:
+        raise _refused(path, f"reading them takes more than {bounds.wall_s:g} s") from error
+    finally:
+        if child.returncode is None:
+            with suppress(ProcessLookupError):
+                child.kill()
+            await child.wait()
+    match child.returncode:
+        case 0:
+            return
+        case code if code == OUT_OF_MEMORY:
+            raise _refused(path, f"reading them takes more than {bounds.memory_mb} MB of memory")
+        case code if code in (-signal.SIGXCPU, -signal.SIGKILL):
+            raise _refused(path, f"reading them takes more than {bounds.cpu_s} s of processor time")
+        case code:
+            raise _refused(path, f"reading them ended the process that tried them ({code})")
+
+
+def _refused(path: Path, why: str) -> InputErrors:
+    message = f"the rules here were tried before they come into force, and are not taken: {why}"
+    hint = "take back what was changed last; `campaign-worker check FILE` reads a single file"
+    return InputErrors((Problem(file=str(path), message=message, hint=hint, code="file"),))
+
+
+def main() -> None:
+    """The child: reads what it is given on stdin within its bounds, and ends."""
+    bounds, texts, registry = pickle.load(sys.stdin.buffer)  # noqa: S301 - of our own parent
+    resource.setrlimit(resource.RLIMIT_AS, (bounds.memory_mb * 2**20, bounds.memory_mb * 2**20))
+    resource.setrlimit(resource.RLIMIT_CPU, (bounds.cpu_s, bounds.cpu_s + 1))
+    try:
+        examined(texts, (), registry)
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)
+
+
+if __name__ == "__main__":
+    main()
