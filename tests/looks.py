@@ -18,6 +18,7 @@ from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation,
 from worker.model.rules import Computed, Rule, RuleSet, RuleStep, Watch
 from worker.model.writes import State, Write
 from worker.rules.evaluate import expression
+from worker.rules.registry import BUILT_IN
 from worker.writes.life import move
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -36,6 +37,7 @@ def a_rule(rule_id: str, when: str | None = None, *do: str, on_change: str | Ite
     ``on_change``: the name of one fact, or watches."""
     steps = tuple(_step(text) for text in (do or ("pause",)))
     watches = (Watch(fact=on_change),) if isinstance(on_change, str) else tuple(on_change)
+    watches = tuple(replace(one, costly=BUILT_IN[one.fact].per_event_request) for one in watches)
     rule = Rule(
         id=RuleId(rule_id),
         file="rules.yaml",

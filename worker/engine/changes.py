@@ -1,9 +1,10 @@
 """Rules with ``on_change``: a remembered value, a pending change, and one firing per change.
 
 The first value seen is the baseline and never fires. Another value is pending; a return drops it. It is judged at the
-first look at which ``for``, ``cooldown`` and ``limit`` let it go. A baseline holds only while ``when`` has not been
-definitely false since: so reading eagerly and reading lazily decide alike. What is unknown, unreadable or not computed
-yet is no value: it keeps everything as it was.
+first look at which ``for``, ``cooldown`` and ``limit`` let it go, and is the baseline from then on, fired or not: a
+state that was seen once is a state. What costs a request per event is forgotten while the rest of ``when`` is false, so
+that reading eagerly and reading lazily decide alike. What is unknown, unreadable or not computed yet is no value: it
+keeps everything as it was.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -109,6 +110,12 @@ class Watched:
         return self.memory.baselines.keys() <= self.values.keys()
 
     @property
+    def asked(self) -> bool:
+        """Whether one of the pending changes is from and to what the rule asks for."""
+        base = _base(self.memory)
+        return any(self.watches[key].asks_for(base[key].value, new) for key, new in self.memory.pending.items())
+
+    @property
     def unseen(self) -> tuple[str, ...]:
         """The pending values that this look could not see: they may be gone again."""
         return tuple(sorted(self.memory.pending.keys() - self.values.keys()))
@@ -159,14 +166,18 @@ def glance_at_change(glimpse: Glimpse, watched: Watched) -> Glance:
 def _glance(glimpse: Glimpse, watched: Watched) -> Glance:
     truth = glimpse.judgement.truth
     if truth is Truth.FALSE:
-        return Glance(memory=_forgotten(glimpse), ends=ends_of(glimpse))
+        watched = _closed(glimpse, watched)
     memory = watched.memory
     if not memory.pending:
         forced = None if watched.complete else memory.forced
         return Glance(memory=replace(memory, forced=forced, held=None), ends=watched.ends)
+    asked = watched.asked
     brake = at_brake(glimpse, memory) or pace_brake(glimpse, memory.pending_since)
-    if brake is not None:
+    if brake is not None and (asked or brake.reason == "for"):
         return Glance(memory=replace(memory, pending_unheld_since=None), held=brake, ends=watched.ends)
+    if truth is Truth.FALSE or not asked:
+        watched = _closed(glimpse, watched)
+        return Glance(memory=_consumed(watched), ends=watched.ends)
     unheld = replace(memory, pending_unheld_since=memory.pending_unheld_since or glimpse.now)
     if truth is Truth.UNKNOWN or watched.unseen:
         why = glimpse.judgement.why if truth is Truth.UNKNOWN else f"not readable now: {', '.join(watched.unseen)}"
@@ -174,6 +185,35 @@ def _glance(glimpse: Glimpse, watched: Watched) -> Glance:
     if reobserves(memory, glimpse.settings):
         return Glance(memory=_consumed(watched), held=REOBSERVED, ends=watched.ends)
     return Glance(memory=unheld, candidate=_candidate(glimpse, watched), ends=watched.ends)
+
+
+def _closed(glimpse: Glimpse, watched: Watched) -> Watched:
+    """A definite false ends the episode, and what is not read while it is so is forgotten."""
+    memory = watched.memory
+    kept = {key for key, one in watched.watches.items() if not one.costly or _still_read(glimpse, one)}
+    pending = {key: value for key, value in memory.pending.items() if key in kept}
+    memory = replace(
+        memory,
+        open=False,
+        fired=False,
+        baselines={key: value for key, value in memory.baselines.items() if key in kept},
+        pending=pending,
+        pending_since=memory.pending_since if pending else None,
+        pending_unheld_since=memory.pending_unheld_since if pending else None,
+        before_firing={},
+        waited=None,
+        asked=memory.asked if pending else None,
+        looked_at=glimpse.now,
+    )
+    return replace(watched, memory=memory, ends=ends_of(glimpse))
+
+
+def _still_read(glimpse: Glimpse, watch: Watch) -> bool:
+    """Whether the rest of the condition, without the fact and what is remembered of it, can be true."""
+    when, scope = glimpse.rule.when, glimpse.scope
+    facts = {key: fact for key, fact in scope.observation.facts.items() if key.name != watch.fact}
+    without = replace(scope, observation=replace(scope.observation, facts=facts), extra={})
+    return when is None or when.judge(without).truth is not Truth.FALSE
 
 
 def _seen(glimpse: Glimpse) -> tuple[dict[str, Json], dict[str, Watch], bool]:
@@ -193,24 +233,6 @@ def _seen(glimpse: Glimpse) -> tuple[dict[str, Json], dict[str, Watch], bool]:
         if value is not None:
             values[text] = value
     return values, watches, resolved
-
-
-def _forgotten(glimpse: Glimpse) -> RuleMemory:
-    return replace(
-        glimpse.memory,
-        open=False,
-        fired=False,
-        baselines={},
-        pending={},
-        pending_since=None,
-        pending_unheld_since=None,
-        before_firing={},
-        forced=None,
-        waited=None,
-        asked=None,
-        held=None,
-        looked_at=glimpse.now,
-    )
 
 
 def _kept(memory: RuleMemory, watches: Mapping[str, Watch]) -> RuleMemory:

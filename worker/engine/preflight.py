@@ -25,7 +25,7 @@ from worker.guards.checks import No
 from worker.model.actions import ACTIONS
 from worker.model.commits import Move, RuleMemory
 from worker.model.facts import EventId, Fact, FactKey, Known, Observation, RuleId, Unknown
-from worker.model.rules import Judgement, Rule, Truth
+from worker.model.rules import Judgement, Rule, Scope, Truth
 from worker.model.writes import Write
 from worker.reading.pacing import SENT_WITHIN
 from worker.rules.facts import normalised, runtime_in_days, watch_key
@@ -182,28 +182,33 @@ def _of_rule(
     if rule.on_change:
         extra = {name: write.intent.context[name] for name in LOCAL if name in write.intent.context}
         scope = replace(scope, extra=extra)
-        moved = _moved_on(memories.get((write.key.event, rule.id)), rule, scope.keys, seen)
+        moved = _moved_on(memories.get((write.key.event, rule.id)), rule, scope, seen)
         if moved is not None:
             return moved
     return Judgement(truth=Truth.TRUE, why="no condition") if rule.when is None else rule.when.judge(scope)
 
 
-def _moved_on(
-    memory: RuleMemory | None, rule: Rule, keys: Mapping[str, FactKey], seen: Observation
-) -> Judgement | None:
-    """A watched value that has changed again since the firing: the next look decides what becomes of the write."""
+def _moved_on(memory: RuleMemory | None, rule: Rule, scope: Scope, seen: Observation) -> Judgement | None:
+    """A watched value that has changed again since the firing: the next look decides what becomes of the write. Or one
+    that is not any more what the rule asks for."""
     if memory is None:
         return None
+    previous, asked = scope.extra.get("previous"), list[bool]()
     for watch in rule.on_change:
-        key = keys.get(watch.fact)
+        key = scope.keys.get(watch.fact)
         base = memory.baselines.get(watch_key(key, watch)) if key is not None else None
         if key is None or base is None:
             continue
         fact = seen.get(key)
         if not isinstance(fact, Known):
             return Judgement(truth=Truth.UNKNOWN, why=f"{watch.fact}: {fact.why}", unknown=(watch.fact,))
-        if normalised(fact, watch) != base.value:
+        value = normalised(fact, watch)
+        if value != base.value:
             return Judgement(truth=Truth.FALSE, why=f"{watch.fact} has changed again since the rule fired")
+        if isinstance(previous, dict) and watch.fact in previous:
+            asked.append(watch.asks_for(previous[watch.fact], value))
+    if asked and not any(asked):
+        return Judgement(truth=Truth.FALSE, why="the change is not any more the one that the rule asks for")
     return None
 
 

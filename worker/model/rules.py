@@ -80,10 +80,20 @@ class Times(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """One fact of ``on_change``; ``by`` narrows the comparison to these fields."""
+    """One fact of ``on_change``; ``by`` narrows the comparison to these fields. ``before`` and ``after``: the values
+    between which the one field must change; empty where any will do. ``costly``: reading it costs a request for each
+    event, so it is only read while the rest of the condition can be true."""
 
     fact: str
     by: tuple[str, ...] = ()
+    before: tuple[Json, ...] = ()
+    after: tuple[Json, ...] = ()
+    costly: bool = False
+
+    def asks_for(self, old: Json, new: Json) -> bool:
+        """Whether the change of a compared value from ``old`` to ``new`` is one that the rule asks for."""
+        old, new = (one[self.by[0]] if isinstance(one, dict) and self.by else one for one in (old, new))
+        return (not self.before or old in self.before) and (not self.after or new in self.after)
 
 
 Template: TypeAlias = Union[Json, Computed, "list[Template]", "dict[str, Template]"]

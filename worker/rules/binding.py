@@ -389,7 +389,8 @@ def _mistake(model: type[Section], root: Value, error: ErrorDetails) -> Mistake:
     loc = loc[:-1] if key else loc
     if not isinstance(slip, Slip):
         place = place_of(root, loc)
-        around = _section_in(_annotation(model, loc[:-1])) or Section
+        ways = (loc[:-1], (*loc[:-1], 0))  # a value may stand for a list of one
+        around = next((one for way in ways if (one := _section_in(_annotation(model, way)))), Section)
         match error["type"]:
             case "extra_forbidden":
                 tail, hint = around.about_unknown(str(loc[-1]))

@@ -38,7 +38,6 @@ def lint(loaded: Loaded, folder: Path | None = None, registry: Registry = BUILT_
     for written in loaded.written:
         found.extend(_constant(written, registry))
         found.extend(_percents(written))
-        found.extend(_never_changes(written))
         found.extend(_own_writes(written))
         found.extend(_costs(written, registry))
         found.extend(_parameters(written, registry))
@@ -83,23 +82,6 @@ def _percents(written: Written) -> Iterator[Problem]:
                 message = f"{paths[0]} is a share of one: it is hardly ever {number:g}"
                 hint = f"write {number / 100:g}" if number <= PERCENT else "write a number from 0 to 1"
                 yield _warning(written, message, code="value", key="when", offset=child.start, hint=hint)
-
-
-def _never_changes(written: Written) -> Iterator[Problem]:
-    """A condition that allows the watched value to be one thing only: while it is another, nothing is remembered."""
-    when, rule = written.rule.when, written.rule
-    compared = [f"{watch.fact}.{field}" for watch in rule.on_change for field in watch.by]
-    if not isinstance(when, Expression) or not all(watch.by for watch in rule.on_change):
-        return
-    values = {path: only_value(when.tree, path) for path in compared}
-    if values and all(values.values()):
-        path, value = next(iter(values.items()))
-        only = f"its condition is false for any {path} but {value}, so no change is seen"
-        hint = (
-            f"while `when` is false nothing is remembered: leave out what it asks of {path} now, and ask what it was "
-            f"before, as in previous.{path} == …"
-        )
-        yield _warning(written, f"rule '{rule.id}' never fires: {only}", code="constant", key="when", hint=hint)
 
 
 def _own_writes(written: Written) -> Iterator[Problem]:
@@ -238,16 +220,6 @@ def constant_truth(tree: Node, names: Mapping[str, Type]) -> bool | None:
 def exclude_each_other(first: Node, second: Node, names: Mapping[str, Type]) -> bool:
     """Whether the two can certainly not be true at once."""
     return not _reachable(replace(first, kind="and", children=(first, second)), names, wanted=True)
-
-
-def only_value(tree: Node, subject: str) -> str | None:
-    """The one value that a path must have wherever the condition is true, in words; None where there may be several."""
-    search = _Search(tree, {}, wanted=True)
-    found = [one for one in search.answers.get(subject, ()) if search.from_world({subject: one})]
-    if len(found) != 1 or found[0] == _OTHER:
-        return None
-    kind, value = found[0]
-    return f"'{value}'" if kind == "string" else str(value).lower()
 
 
 def costly_names(rule: Rule, registry: Registry) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from worker.model.actions import Param, ParamType, fault_of, uncounted
 from worker.model.errors import InputErrors, Problem
 from worker.model.facts import Json, PartnerId, RuleId
 from worker.model.rules import Rule, RuleSet, RuleStep, Surge, Template, Watch, computed_in
-from worker.rules import calls
+from worker.rules import calls, remedies
 from worker.rules.actions import ADDED, ConfirmText, StepText, is_computed, is_fact
 from worker.rules.binding import Form, Tree, bind, is_null, place_of
 from worker.rules.cron import CronTimes
@@ -193,6 +193,7 @@ class _RuleReader:
             do_hash=_digest(*(_canonical(item.get(name)) for name in ("do", "with"))),
         )
         self._asked(rule)
+        self._turning()
         self._paced(rule)
         rule = with_relative(rule, self.form, self._expressions, self._registry)
         return Written(rule=rule, entries=item, warnings=tuple(self._expressions.warnings))
@@ -212,8 +213,26 @@ class _RuleReader:
             if one.fact in found:
                 place = place_of(self._item, ("on_change", number))
                 self.form.note(place, f"'{one.fact}' is watched twice", hint="remove one of the two")
-            found[one.fact] = Watch(fact=one.fact, by=one.by or ())
+            found[one.fact] = Watch(
+                fact=one.fact,
+                by=one.by or (),
+                before=one.before or (),
+                after=one.after or (),
+                costly=self._registry.facts[one.fact].per_event_request,
+            )
         return tuple(found.values())
+
+    def _turning(self) -> None:
+        """Values of ``from`` and ``to`` that the document does not know."""
+        for one in self._text.on_change or ():
+            field = one.field_of(self._registry.facts[one.fact].type)
+            name = ".".join((one.fact, *(one.by or ())))
+            for key, values in (("from", one.before), ("to", one.after)):
+                for place, value in enumerate(values or ()):
+                    unknown = field is not None and field.values and value not in (*field.values, None)
+                    said = remedies.other_value(name, field, str(value)) if unknown and field else None
+                    if said is not None:
+                        self._expressions.warn(place_of(one.entries, (key, place)), said[0], hint=said[1], code="set")
 
     def _asked(self, rule: Rule) -> None:
         """Parameters that no fact can tell must stand in the rule."""

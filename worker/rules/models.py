@@ -3,6 +3,7 @@
 What spans several keys, and the conditions, whose names depend on the rest of a rule, are `worker.rules.load`'s.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -30,6 +31,7 @@ from worker.rules.binding import (
     SPELLED,
     WHAT,
     WHOLE,
+    AnyJson,
     Cel,
     Count,
     Duration,
@@ -49,8 +51,9 @@ from worker.rules.binding import (
 )
 from worker.rules.cron import cron_error
 from worker.rules.facts import day_of
+from worker.rules.functions import KIND_OF
 from worker.rules.nearest import instead, meant, nearest
-from worker.rules.registry import BUILT_IN_REGISTRY, FactName, Registry, Type
+from worker.rules.registry import ANY, BUILT_IN_REGISTRY, FactName, Registry, Type, comparable
 from worker.rules.yaml import Scalar
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -73,6 +76,12 @@ OF_OTHER_TOOLS: Mapping[str, str] = {
     **dict.fromkeys(("params", "parameters", "args"), "with"),
 }
 """Keys that people know from other tools, and the key of a rule that does the same."""
+_OF_WATCHES: Mapping[str, str] = {
+    **dict.fromkeys(("was", "before", "old", "previous", "from_state"), "from"),
+    **dict.fromkeys(("becomes", "is", "after", "new", "into", "value", "values", "equals"), "to"),
+    **dict.fromkeys(("field", "fields", "attribute", "key", "only"), "by"),
+    **dict.fromkeys(("name", "entity", "watch"), "fact"),
+}
 
 
 # what a single key is checked for
@@ -119,6 +128,11 @@ def _one_or_more(value: Tree) -> Tree:
     return value if isinstance(value, list) else [value]
 
 
+_NAMES = BeforeValidator(_one_or_more, json_schema_input_type=Text | tuple[Text, ...])
+_PLAIN = str | int | float | bool | None
+_VALUES = BeforeValidator(_one_or_more, json_schema_input_type=_PLAIN | tuple[_PLAIN, ...])
+
+
 def _watchable(text: str, asked: ValidationInfo) -> str:
     known = registry_of(asked).watchable()
     if text in known:
@@ -136,9 +150,21 @@ class WatchText(Section):
     fact: Annotated[Text, AfterValidator(_watchable), WithJsonSchema(later("fact"))] = Field(
         description="the fact whose change counts", examples=["suggested_tcs"]
     )
-    by: Texts | None = Field(
-        default=None, description="the fields that are compared; others may change", examples=[["tc"]]
+    by: Annotated[Texts, _NAMES] | None = Field(
+        default=None, description="the field or fields that are compared; others may change", examples=[["tc"]]
     )
+    before: Annotated[tuple[AnyJson, ...], Field(min_length=1), _VALUES] | None = Field(
+        alias="from", default=None, description="the value, or values, that it was", examples=["cancelled"]
+    )
+    after: Annotated[tuple[AnyJson, ...], Field(min_length=1), _VALUES] | None = Field(
+        alias="to", default=None, description="the value, or values, that it becomes", examples=["active"]
+    )
+
+    @classmethod
+    def about_unknown(cls, name: str) -> tuple[str, str]:
+        """What other tools call the same."""
+        known = _OF_WATCHES.get(name)
+        return super().about_unknown(name) if known is None else (f"; here it is '{known}'", f"write {known}: …")
 
     @model_validator(mode="before")
     @classmethod
@@ -151,6 +177,8 @@ class WatchText(Section):
         watched: Type = registry_of(asked).facts[self.fact].type
         record = watched.items if watched.kind == "list" else watched
         fields = (record.fields if record is not None else None) or {}
+        if self.before or self.after:
+            self._turns(watched)
         for number, name in enumerate(self.by or ()):
             if fields and name not in fields and nearest(name, fields) is not None:
                 place = place_of(self.entries, ("by", number))
@@ -158,12 +186,37 @@ class WatchText(Section):
                 raise Slip(message, instead(name, fields), code="field", at=place)
         return self
 
+    def _turns(self, watched: Type) -> None:
+        """``from`` and ``to`` are values of the one field that is compared, or of a fact that is no record."""
+        field = self.field_of(watched)
+        keys = {"from": self.before or (), "to": self.after or ()}
+        if field is None:
+            given = [*keys["from"], *keys["to"]]
+            likely = [
+                name for name, one in (watched.fields or {}).items() if any(value in one.values for value in given)
+            ]
+            hint = f"name the field that changes: by: {(*(self.by or ()), *likely, 'status')[0]}"
+            hint = hint if watched.kind != "list" else "ask in `when` what it gained or lost, as in size(added) > 0"
+            place = self.entries.key("from" if self.before else "to")
+            raise Slip("from and to are about one field that changes", hint, at=place)
+        for key, number, value in [(key, *one) for key, values in keys.items() for one in enumerate(values)]:
+            if isinstance(value, list | dict) or not comparable(field, Type(kind=KIND_OF[value.__class__])):
+                name = ".".join((self.fact, *(self.by or ())))
+                hint = f"write one of {', '.join(field.values)}" if field.values else f"it is {field.words}"
+                raise Slip(f"{name} is never {json.dumps(value)}", hint, at=place_of(self.entries, (key, number)))
+
+    def field_of(self, watched: Type) -> Type | None:
+        """The type of the one value that is compared; None where it is more than one."""
+        if watched.kind in ("object", "any") and len(self.by or ()) == 1:
+            return (watched.fields or {}).get((self.by or ("",))[0], ANY)
+        return None if watched.kind in ("object", "list") or self.by else watched
+
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, inner: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {"anyOf": [later("fact"), inner(schema)]}
 
 
-_ONE_OR_MORE = BeforeValidator(_one_or_more, json_schema_input_type=WatchText | tuple[WatchText, ...])
+_WATCHES = BeforeValidator(_one_or_more, json_schema_input_type=WatchText | tuple[WatchText, ...])
 
 
 class LimitText(Section):
@@ -239,7 +292,7 @@ class RuleText(Section):
     )
     description: Text | None = _key("description", "what the rule is for, for people", "description: Stop spending.")
     when: Cel = _key("when", "a condition in CEL", "when: event.status == 'cancelled'")
-    on_change: Annotated[tuple[WatchText, ...], Field(min_length=1), _ONE_OR_MORE] | None = _key(
+    on_change: Annotated[tuple[WatchText, ...], Field(min_length=1), _WATCHES] | None = _key(
         "on_change",
         "a fact, or a list of facts, whose change fires; {fact, by} compares only these fields",
         "on_change: {fact: suggested_tcs, by: [tc]}",

@@ -33,7 +33,7 @@ GONE_QUIET = timedelta(hours=2)
         ("a+b b+a", "00", "a set: order is no change"),
         ("a U b T", "0001", "unknown keeps a change pending until it can be judged"),
         ("a U b a T", "00000", "a return to the baseline drops it"),
-        ("a F b T", "0000", "a definite false drops the baseline: the next value seen is a new one"),
+        ("a F b T", "0000", "while the rest is false it need not be read: the next value seen is a new one"),
         ("a F T b", "0001", "and changes count from there"),
         ("a U b F T", "00000", "false consumes a pending change"),
         ("a U b ? T", "00000", "a change whose value cannot be seen now may be gone again"),
@@ -135,7 +135,76 @@ def test_previous_added_and_removed_are_against_the_baseline_and_kept_with_the_w
 
 def test_a_condition_on_the_change_can_consume_it() -> None:
     story = a_story(on_tcs(f"{ACTIVE} && size(added) > 0"))
-    assert told(story, "a+b a a+b a+b+c") == "0001", "removed only: false consumes it, and a is no baseline any more"
+    assert told(story, "a+b a a+b a+b+c") == "0011", "removed only: false consumes it, and a is the baseline then"
+
+
+STATUS = Watch(fact="event", by=("status",))
+CANCELLED_BEFORE = "previous.event.status == 'cancelled' && event.status != 'archived'"
+
+
+@pytest.mark.parametrize(
+    ("watch", "when", "statuses", "fires", "reason"),
+    [
+        (STATUS, CANCELLED_BEFORE, "active cancelled active", "001", "a state that was seen at one poll is a state"),
+        (STATUS, CANCELLED_BEFORE, "active cancelled archived active", "0000", "archived is a state as well"),
+        (STATUS, "event.status == 'active'", "cancelled active active cancelled active", "01001", "becomes active"),
+        (replace(STATUS, after=("active",)), None, "active cancelled active", "001", "to"),
+        (replace(STATUS, before=("cancelled",)), None, "active cancelled archived active", "0010", "from"),
+        (
+            replace(STATUS, before=("cancelled", "archived"), after=("active",)),
+            None,
+            "active cancelled archived active ? archived active cancelled",
+            "00010010",
+            "from and to, of several",
+        ),
+        (replace(STATUS, after=("cancelled",)), None, "cancelled active", "00", "the first value never fires"),
+    ],
+)
+@pytest.mark.parametrize("restarting", [False, True])
+def test_a_value_that_was_judged_is_the_baseline(
+    watch: Watch, when: str | None, statuses: str, fires: str, reason: str, restarting: bool
+) -> None:
+    story = a_story(a_rule("r", when, on_change=[watch]), restarting=restarting)
+    found = ""
+    for status in statuses.split():
+        if status == "?":
+            story.blind("event")
+        else:
+            story.event(status=status)
+        found += "1" if story.fires() else "0"
+    assert found == fires, reason
+
+
+def test_what_is_not_asked_for_is_the_baseline_at_once_but_for_a_value_that_has_to_hold() -> None:
+    watch = replace(STATUS, after=("active",))
+    paced = a_story(a_rule("r", None, on_change=[watch], cooldown=HOUR))
+    held = a_story(a_rule("r", None, on_change=[watch], hold_for=MINUTE))
+    for story in (paced, held):
+        for status in ("cancelled", "active", "cancelled", "active"):
+            story.event(status=status)
+            story.look()
+    assert paced.look(HOUR).fired == ["r"], "the second time is held by the cooldown, and not lost"
+    assert held.look(MINUTE).fired == ["r"]
+
+
+def test_a_false_condition_consumes_nothing_that_is_held() -> None:
+    story = a_story(a_rule("r", "event.city == 'Ulm'", on_change=[STATUS], hold_for=MINUTE))
+    for status, city in (("active", "Ulm"), ("cancelled", "Ulm"), ("cancelled", "Oslo")):
+        story.event(status=status, city=city)
+        assert story.fires() == []
+    story.event(status="cancelled", city="Ulm")
+    assert story.look(MINUTE).fired == ["r"], "what counts is the condition when the value has held"
+
+
+def test_false_ends_what_was_not_sent_and_keeps_what_costs_nothing_to_know() -> None:
+    story = a_story(a_rule("r", None, "pause", on_change=[replace(STATUS, after=("active",))]), confirming=False)
+    for status in ("cancelled", "active"):
+        story.event(status=status)
+        story.look()
+    story.event(status="archived")
+    assert story.look().moved == ["r: skipped no_longer_holds"]
+    story.event(status="active")
+    assert story.fires() == ["r"]
 
 
 def test_facts_of_other_kinds_have_a_previous_and_no_lists() -> None:

@@ -113,7 +113,8 @@ def one(extra: str = "", do: str = "[pause]") -> Rule:
             HEAD + "    on_change: {fact: event, by: [statsu]}",
             "r.yaml:5:35: no documented field 'statsu'; did you mean 'status'?",
         ),
-        (HEAD + "    on_change: {fact: event, by: status}", "r.yaml:5:34: on_change.by must be a list"),
+        (HEAD + "    on_change: {fact: event, by: {status: x}}", "r.yaml:5:34: on_change.by must be a text"),
+        (HEAD + "    on_change: {fact: event, by: status, to: []}", "r.yaml:5:46: on_change.to must not be empty"),
         (HEAD + f"    description: {'x' * 10_001}", "r.yaml:5:18: description is longer than 10000 characters"),
         (HEAD.replace("event.status == 'x'", "[a]"), "r.yaml:3:11: when must be a condition in one text"),
         (HEAD.replace("[pause]", "pause"), "r.yaml:4:9: do must be a list"),
@@ -184,7 +185,10 @@ def test_a_rule_has_all_it_was_given() -> None:
         "[boost, {optimisation: OFF}, {ad_optimisation: 'ON'}, {frontend_status: HIDDEN}]",
     )
     assert rule.description == "why"
-    assert rule.on_change == (Watch(fact="clusters", by=("tc", "label")), Watch(fact="suggested_tcs"))
+    assert rule.on_change == (
+        Watch(fact="clusters", by=("tc", "label"), costly=True),
+        Watch(fact="suggested_tcs", costly=True),
+    )
     assert (rule.hold_for, rule.cooldown) == (timedelta(minutes=10), timedelta(minutes=90))
     assert (rule.per_event_per_day, rule.priority, rule.enabled) == (3, -2, False)
     assert rule.partners == frozenset(map(PartnerId, ("p1", "2", "007")))
