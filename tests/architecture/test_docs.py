@@ -32,7 +32,7 @@ from worker.model.errors import CODES, InputErrors, WorkerError
 from worker.model.writes import State
 from worker.rules.functions import FUNCTIONS
 from worker.rules.load import load_rules
-from worker.rules.models import RuleText
+from worker.rules.models import RulesText, RuleText
 from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY
 from worker.web.metrics import METRICS
 
@@ -287,7 +287,8 @@ def known_keys() -> frozenset[str]:
     config = {key.name for key in config_keys()}
     last = {name.rpartition(".")[2].removesuffix("[]") for name in (*config, *keys_of_tests())}
     params = {name for action in ACTIONS.values() for name in action.params}
-    return frozenset({*config, *last, *ASSUMPTIONS, *RuleText.keys(), *ACTIONS, *params, "by", "each", "tests"})
+    rules = {*RulesText.keys(), *RuleText.keys(), "by", "each", "tests"}
+    return frozenset({*config, *last, *ASSUMPTIONS, *rules, *ACTIONS, *params})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -73,6 +73,20 @@ def path_of(node: Node, bound: frozenset[str] = frozenset()) -> Path | None:
     return Path(name=node.text, fields=tuple(reversed(fields)))
 
 
+def free_idents(node: Node, bound: frozenset[str] = frozenset()) -> Iterator[tuple[Node, frozenset[str]]]:
+    """Where names stand that no macro binds, in the order of the text, with those that macros bind there."""
+    if node.kind == "macro":
+        target, variable, *bodies = node.children
+        yield from free_idents(target, bound)
+        for body in bodies:
+            yield from free_idents(body, bound | {variable.text})
+    elif node.kind == "ident" and node.text not in bound:
+        yield node, bound
+    else:
+        for child in node.children:
+            yield from free_idents(child, bound)
+
+
 def free_paths(node: Node, bound: frozenset[str] = frozenset()) -> Iterator[Path]:
     """The longest chains from names that no macro binds."""
     path = path_of(node, bound)
@@ -140,6 +154,9 @@ def named(found: str) -> str:
 # --- the grammar ---
 
 SOURCE_LENGTH_MAX: Final = 4_000
+WITH_NAMES_MAX: Final = 100_000
+"""The same, where what names stand for was put in."""
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 DEPTH_MAX: Final = 64
 """Brackets in brackets, and operators on operators: what somebody writes has a few."""
 INT_MIN: Final = -(1 << 63)
@@ -181,12 +198,12 @@ class BadSyntax(Exception):
         self.hint = hint
 
 
-def parse(source: str) -> Node:
+def parse(source: str, longest: int = SOURCE_LENGTH_MAX) -> Node:
     """The tree of a condition. Raises `BadSyntax`."""
     if not source.strip():
         raise BadSyntax(0, "the condition is empty", "remove the key, or write what must be true")
-    if len(source) > SOURCE_LENGTH_MAX:
-        raise BadSyntax(0, f"the condition is longer than {SOURCE_LENGTH_MAX} characters", "split the rule")
+    if len(source) > longest:
+        raise BadSyntax(0, f"the condition is longer than {longest} characters", "split the rule")
     tree = _Parser(source).whole()
     if _height(tree) > DEPTH_MAX:
         raise _too_deep()

@@ -57,16 +57,24 @@ class Finding:
     code: Code = "type"
 
 
-def check_condition(tree: Node, names: Mapping[str, Type], *, boolean: bool = True) -> tuple[Finding, ...]:
-    """All findings of one condition, in the order of its text. ``boolean``: its value must be true or false."""
+def check_condition(
+    tree: Node, names: Mapping[str, Type], *, boolean: bool = True, whole: Node | None = None
+) -> tuple[Finding, ...]:
+    """All findings of one condition, in the order of its text. ``boolean``: its value must be true or false.
+    ``whole``: the condition with what its names stand for, where it has any."""
     check = _Check(names)
     result = check.type_of(tree, {})
     if boolean and result.kind not in ("bool", "any"):
         check.find(
             tree.start, f"a condition is true or false, and this is {result.words}", remedies.compared(tree, result)
         )
-    check.price(tree)
+    check.price(whole or tree, None if whole is None else tree.start)
     return tuple(sorted(check.findings, key=lambda finding: finding.offset))
+
+
+def type_of(tree: Node, names: Mapping[str, Type]) -> Type:
+    """What a text gives, as far as that is known."""
+    return _Check(names).type_of(tree, {})
 
 
 def steps(node: Node, items: int) -> int:
@@ -121,8 +129,9 @@ class _Check:
         severity: Literal["error", "warning"] = "warning" if code == "set" else "error"
         self.findings.append(Finding(offset=offset, message=message, hint=hint, severity=severity, code=code))
 
-    def price(self, tree: Node) -> None:
-        """Notes a condition that is unknown where lists are not even long, or where they are."""
+    def price(self, tree: Node, place: int | None) -> None:
+        """Notes a condition that is unknown where lists are not even long, or where they are. ``place``: where to say
+        so, if not where it is written."""
         if steps(tree, LONG) <= STEPS_MAX:
             return
         longest = bisect_right(range(1, LONG), STEPS_MAX, key=lambda items: steps(tree, items))
@@ -130,7 +139,9 @@ class _Check:
         severity: Literal["error", "warning"] = "error" if longest < SHORT else "warning"
         message = f"for lists of more than {longest} items this takes too many steps, and is unknown"
         hint = "go over fewer lists within lists, or over what filter(…) leaves of them; or split the rule"
-        finding = Finding(offset=innermost.at, message=message, hint=hint, severity=severity, code="steps")
+        finding = Finding(
+            offset=innermost.at if place is None else place, message=message, hint=hint, severity=severity, code="steps"
+        )
         self.findings.append(finding)
 
     def type_of(self, node: Node, bound: Mapping[str, Type]) -> Type:
@@ -314,6 +325,8 @@ class _Check:
         function = FUNCTIONS.get(node.text)
         if function is None:
             message, hint = remedies.unknown_function(node.text)
+            if node.text in self._names and not node.method:
+                hint = f"{node.text} is a name: write it without brackets"
             self.find(node.at, message, hint, code="function")
             return ANY
         callable_so = function.method if node.method else function.plain

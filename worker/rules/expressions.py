@@ -1,35 +1,180 @@
 """CEL inside a rule file: compiled, checked, and every finding at its line and column in the file."""
 
+import json
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from posixpath import normpath
-from typing import cast
+from typing import TypeAlias, cast
 from urllib.parse import unquote
 
 from worker.model.actions import ACTIONS
 from worker.model.errors import Code, Problem
+from worker.model.facts import Json
 from worker.model.rules import Rule, RuleStep, Watch
 from worker.rules.binding import Form
-from worker.rules.cel import BadSyntax, Node, Path, names_of, parse, walk
-from worker.rules.check import by_zero, check_condition, nonzero, text_of
+from worker.rules.cel import NAME, WITH_NAMES_MAX, BadSyntax, Node, Path, free_idents, names_of, parse, walk
+from worker.rules.check import by_zero, check_condition, nonzero, text_of, type_of
 from worker.rules.evaluate import Expression, expression_of
 from worker.rules.facts import BY_DEFAULT
+from worker.rules.functions import FUNCTIONS, MACRO_ABOUT
 from worker.rules.registry import ANY, BUILT_IN, CHANGE, DOUBLE, ITEM, Registry, Type
-from worker.rules.yaml import Scalar, Value
+from worker.rules.yaml import Entries, Items, Scalar, Value
 
 _RESPONSE: Mapping[str, Type] = {"response": ANY}
 """What a condition on an answer can name: the document does not show most of them, so it may be anything."""
 _ONLY_RESPONSE = "here only `response` is known: what the GET beside it answers"
 
 
+# --- what `define` says: names that stand for conditions, numbers, texts and lists, in every file of the folder ---
+# A name is put in as it is written, before anything is evaluated: so all that reads a condition (what it costs, whether
+# it can become true, why it is so, whether it was edited) sees what it says, and knows nothing of names.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """What a name stands for: its text as a part of another, the facts that it names, its type, and its value where it
+    is a number."""
+
+    text: str
+    names: frozenset[str]
+    type: Type
+    number: float = 0.0
+
+
+Defined: TypeAlias = Mapping[str, Definition]
+
+
+class Definitions:
+    """Reads the names of all files, and what they stand for. ``form``: what is wrong with them."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.form = Form()
+        self.found: dict[str, Definition] = {}
+        self._facts = names_in(registry, ())
+        self._types = {name: known for name, known in self._facts.items() if name not in CHANGE | {ITEM}}
+        self._written: dict[str, tuple[Scalar, Value]] = {}
+
+    def take(self, entries: Entries) -> None:
+        """The names of one file."""
+        for name, (key, value) in entries.named.items():
+            wrong = self._misnamed(name)
+            if wrong is None:
+                self._written[name] = key, value
+            else:
+                self.form.note(key, wrong[0], hint=wrong[1], code="define")
+
+    def read(self) -> Defined:
+        """All of them, each with those put in that it names itself."""
+        for name in self._written:
+            self._read(name, ())
+        return self.found
+
+    def _misnamed(self, name: str) -> tuple[str, str] | None:
+        if name in self._written:
+            there = self._written[name][0]
+            place = there.document.problem(there.start, "")
+            said = f"'{name}' is defined already, in {place.file}:{place.line}:{place.column}"
+            return said, "give one of the two another name: a name is known in every file of the folder"
+        if not NAME.fullmatch(name):
+            plain = re.sub(r"\W+", "_", name).strip("_") or "small"
+            return f"'{name}' is no name that a condition can hold", f"write letters, digits and _: {plain}"
+        what = "a fact" if name in self._facts else "a function" if name in {**FUNCTIONS, **MACRO_ABOUT} else ""
+        if what or name in RESERVED:
+            return f"'{name}' is {what or 'a word of its own'} already", f"give it another name, such as my_{name}"
+        return None
+
+    def _read(self, name: str, within: tuple[str, ...]) -> None:
+        if name in self.found or name not in self._written:
+            return
+        key, value = self._written[name]
+        if name in within:
+            way = " -> ".join((*within[within.index(name) :], name))
+            hint = "write out what one of them means"
+            if within[-1:] == (name,):
+                hint = f"a text has quotes of its own within those of the file: \"'{name}'\""
+            self.form.note(key, f"'{name}' stands for itself: {way}", hint=hint)
+            self.found[name] = _NOTHING_KNOWN
+            return
+        source = _source_of(value)
+        if source is None:
+            hint = f"write {name}: event.capacity < 300.0, a number, or a list such as [e17, e20]"
+            self.form.note(value, f"{name} is a condition, a number, a text or a list of these", hint=hint)
+            self.found[name] = _NOTHING_KNOWN
+            return
+        self.found[name] = self._compiled(name, value, source, within)
+
+    def _compiled(self, name: str, value: Value, source: str, within: tuple[str, ...]) -> Definition:
+        at = value if isinstance(value, Scalar) and value.text.rstrip() == source else None
+        try:
+            tree = parse(source, WITH_NAMES_MAX)
+            for node, _ in free_idents(tree):
+                self._read(node.text, (*within, name))
+            text = with_names(source, tree, self.found)
+            whole = parse(text, WITH_NAMES_MAX)
+        except BadSyntax as error:
+            self.form.note(value, str(error), hint=error.hint, code="syntax", offset=error.offset if at else None)
+            return _NOTHING_KNOWN
+        types = {**self._types, **{name: one.type for name, one in self.found.items()}}
+        for finding in check_condition(tree, types, boolean=False, whole=whole):
+            local = any(node.text in CHANGE | {ITEM} and node.at == finding.offset for node in walk(tree))
+            hint = "it exists in some rules only: write it there" if local else finding.hint
+            self.form.note(value, finding.message, hint=hint, code=finding.code, offset=finding.offset if at else None)
+        known = type_of(tree, types)
+        number = float(tree.value) if known.kind in ("int", "double") and isinstance(tree.value, int | float) else 0.0
+        text = text if whole.kind in _UNBROKEN and not text.startswith("-") else f"({text})"
+        return Definition(text=text, names=names_of(whole), type=known, number=number)
+
+
+def with_names(source: str, tree: Node, defined: Defined) -> str:
+    """A text with what its names stand for in their places. Raises `BadSyntax` where a macro's name means another."""
+    parts, end = list[str](), 0
+    for node, bound in free_idents(tree):
+        meant = defined.get(node.text)
+        if meant is None:
+            continue
+        hidden = sorted(meant.names & bound)
+        if hidden:
+            message = f"'{node.text}' is about {hidden[0]}, and here {hidden[0]} is an item of the list"
+            raise BadSyntax(node.start, message, f"give the items another name than {hidden[0]}")
+        parts += [source[end : node.start], meant.text]
+        end = node.end
+    return "".join((*parts, source[end:])) if parts else source
+
+
+def _source_of(value: Value) -> str | None:
+    """What a name stands for, as CEL; None where it is nothing that can be said so."""
+    if isinstance(value, Scalar) and not value.is_null:
+        plain = value.json
+        return value.text.rstrip() if isinstance(plain, str) else _literal(plain)
+    if isinstance(value, Items):
+        found = [_literal(one.json) for one in value.items if isinstance(one, Scalar) and not one.is_null]
+        return f"[{', '.join(found)}]" if len(found) == len(value.items) else None
+    return None
+
+
+def _literal(value: Json) -> str:
+    """A number is a double: every number from the service is one."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return repr(float(value))
+    return json.dumps(value, ensure_ascii=False)
+
+
+RESERVED = frozenset({"true", "false", "null", "in", "each", "write", "response"})
+_UNBROKEN = frozenset({"literal", "list", "ident", "select", "index", "call", "macro", "map"})
+_NOTHING_KNOWN = Definition(text="null", names=frozenset(), type=ANY)
+_SAME = "a name means the same in every rule: name it in the rules that have on_change"
+
+
 class Expressions:
     """Compiles the conditions and computed values of one rule. ``warnings`` are kept apart from the form's errors."""
 
-    def __init__(self, form: Form, registry: Registry, watches: tuple[Watch, ...]) -> None:
+    def __init__(self, form: Form, registry: Registry, watches: tuple[Watch, ...], defined: Defined) -> None:
         self._form = form
         self._watches = watches
-        self._names = names_in(registry, watches)
+        self._defined = defined
+        self._names = {**names_in(registry, watches), **{name: one.type for name, one in defined.items()}}
         self._nonzero: frozenset[str] = frozenset()
         self.warnings: list[Problem] = []
         self._places: list[tuple[Expression, Scalar]] = []
@@ -77,12 +222,16 @@ class Expressions:
         """What is written, compiled, after everything that is wrong in it was noted."""
         source = value.text[skip:].rstrip()
         try:
-            tree = parse(source)
+            tree = whole = parse(source)
+            text = with_names(source, tree, self._defined if names is None else {})
+            if text != source:
+                whole = parse(text, WITH_NAMES_MAX)
         except BadSyntax as error:
             self._form.note(value, str(error), hint=error.hint, code="syntax", offset=error.offset + skip)
             return None
         before = len(self._form.problems)
-        for finding in check_condition(tree, self._names if names is None else names, boolean=boolean):
+        known = self._names if names is None else names
+        for finding in check_condition(tree, known, boolean=boolean, whole=None if whole is tree else whole):
             if finding.severity == "error":
                 hint = finding.hint if names is None or finding.code != "fact" else _ONLY_RESPONSE
                 self._form.note(value, finding.message, hint=hint, code=finding.code, offset=finding.offset + skip)
@@ -98,12 +247,13 @@ class Expressions:
             self._note_names(tree, value, skip, _OF_CHANGES)
         if not item:
             self._note_names(tree, value, skip, _OF_ITEMS)
-        return expression_of(source, tree) if len(self._form.problems) == before else None
+        return expression_of(text, whole) if len(self._form.problems) == before else None
 
     def _warn_of_zero(self, source: str, tree: Node, value: Scalar, skip: int, *, item: bool) -> None:
         """A division by what may be 0. Where a value is computed, ``when`` was true; where it is computed for each item
         that was added, some were."""
         safe = self._nonzero | ({"size(added)", "added.size()"} if item else frozenset[str]())
+        safe |= {name for name, one in self._defined.items() if one.number}
         for divisor in by_zero(source, tree, safe):
             text = text_of(source, divisor)
             said, hint = f"{text} may be 0, and what is divided by 0 is unknown", f"ask first: {text} > 0.0 && …"
@@ -113,6 +263,11 @@ class Expressions:
                 hint = f"ask for it in `when`: {text} > 0.0 && …"
             index = value.index_of(divisor.start + skip)
             self.warnings.append(value.document.problem(index, said, hint=hint, code="zero", severity="warning"))
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The computed values in which names stand, with what these stand for: an edit of a name is one of the rule."""
+        return tuple(one.source for one, value in self._places if one.source != value.text[1:].rstrip())
 
     def _note_names(self, tree: Node, value: Scalar, skip: int, misplaced: "_Misplaced") -> None:
         for node in walk(tree) if names_of(tree) & misplaced.names else ():
@@ -201,8 +356,9 @@ def with_relative(rule: Rule, form: Form, expressions: Expressions, registry: Re
             wrong = _wrong(rule, fields, own, registry)
             if wrong is not None:
                 name, message, hint = wrong
-                start = next(node.start for node in walk(value.tree) if (node.kind, node.text) == ("ident", name))
                 place = expressions.place_of(value)
+                written = walk(parse(place.text[1:]))
+                start = next((node.start for node in written if (node.kind, node.text) == ("ident", name)), 0)
                 form.note(place, f"{step.action}: {message}", hint=hint, code="relative", offset=start + 1)
         steps.append(replace(step, relative=tuple(sorted(read))))
     return replace(rule, do=tuple(steps))

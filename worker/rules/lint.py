@@ -52,7 +52,9 @@ def _warning(
 ) -> Problem:
     value = written.entries.get(key)
     start = written.entries.start if value is None else value.start
-    index = value.index_of(offset) if isinstance(value, Scalar) and offset else start
+    when = written.rule.when
+    as_written = isinstance(value, Scalar) and when is not None and value.text.rstrip() == when.source
+    index = value.index_of(offset) if isinstance(value, Scalar) and as_written else start
     return written.entries.document.problem(index, message, hint=hint, code=code, severity="warning")
 
 

@@ -26,7 +26,7 @@ from worker.rules import calls, remedies
 from worker.rules.actions import ADDED, ConfirmText, StepText, is_computed, is_fact
 from worker.rules.binding import Form, Tree, bind, is_null, place_of
 from worker.rules.cron import CronTimes
-from worker.rules.expressions import Expressions, with_relative
+from worker.rules.expressions import Defined, Definitions, Expressions, with_relative
 from worker.rules.models import OF_OTHER_TOOLS, RulesText, RuleText, WithText
 from worker.rules.nearest import nearest
 from worker.rules.registry import BUILT_IN_REGISTRY, WITHOUT_DEFAULT, Registry
@@ -102,6 +102,7 @@ def examined(texts: Mapping[str, str], unreadable: tuple[Problem, ...], registry
             continue
         if value is not None:
             reader.file(value)
+    reader.read()
     problems = [*reader.problems, *_duplicates(reader.ids)]
     rules = sorted((one.rule for one in reader.written), key=lambda rule: rule.id)
     return Loaded(
@@ -135,18 +136,29 @@ class _RulesReader:
         self.written: list[Written] = []
         self.ids: list[Scalar] = []
         self._registry = registry
+        self._definitions = Definitions(registry)
+        self._items: list[Value] = []
 
     def file(self, value: Value) -> None:
-        """Takes up the rules of one file."""
+        """Takes up what one file has."""
         found, mistakes = bind(RulesText, value)
         self.problems.extend(one.problem for one in mistakes)
         rules = value.get("rules") if isinstance(value, Entries) and found is not None and found.rules else None
-        for item in rules.items if isinstance(rules, Items) else ():
+        self._items.extend(rules.items if isinstance(rules, Items) else ())
+        named = value.get("define") if isinstance(value, Entries) else None
+        if isinstance(named, Entries):
+            self._definitions.take(named)
+
+    def read(self) -> None:
+        """Reads the rules of all files, by the names of all files."""
+        defined = self._definitions.read()
+        self.problems.extend(self._definitions.form.problems)
+        for item in self._items:
             text, mistakes = bind(RuleText, item, self._registry)
             form = Form()
             form.problems.extend(one.problem for one in mistakes)
             if text is not None and isinstance(item, Entries):
-                written = _RuleReader(text, item, form, self._registry).read()
+                written = _RuleReader(text, item, form, self._registry, defined).read()
                 if isinstance(given := item.get("id"), Scalar):
                     self.ids.append(given)
                 self.written.extend((written,) if not form.problems else ())
@@ -156,19 +168,20 @@ class _RulesReader:
 class _RuleReader:
     """From one rule's text to the rule. ``item``: the rule as it is written; in the text, what is wrong is left out."""
 
-    def __init__(self, text: RuleText, item: Entries, form: Form, registry: Registry) -> None:
+    def __init__(self, text: RuleText, item: Entries, form: Form, registry: Registry, defined: Defined) -> None:
         self.form = form
         self._text = text
         self._item = item
         self._registry = registry
         self._watches = self._watched()
-        self._expressions = Expressions(form, registry, self._watches)
+        self._expressions = Expressions(form, registry, self._watches, defined)
 
     def read(self) -> Written:
         """The rule; what is wrong is noted in the form."""
         text, item = self._text, self._item
         self._complete()
         when = self._expressions.condition(text.when) if text.when is not None else None
+        steps = self._steps()
         rule = Rule(
             id=RuleId(text.id or ""),
             file=item.document.file,
@@ -187,10 +200,10 @@ class _RuleReader:
             mode=text.mode,
             surge=Surge(events=text.surge.events, within=text.surge.within) if text.surge is not None else None,
             parameters=text.asked_with,
-            do=self._steps(),
+            do=steps,
             on_unknown=text.on_unknown or "settle",
             when_hash=_digest("" if when is None else when.source),
-            do_hash=_digest(*(_canonical(item.get(name)) for name in ("do", "with"))),
+            do_hash=_digest(*(_canonical(item.get(name)) for name in ("do", "with")), *self._expressions.named),
         )
         self._asked(rule)
         self._turning()

@@ -28,6 +28,7 @@ from pydantic_core import CoreSchema
 from worker.model.facts import DISTANCE_UNITS, GOALS, PREDICTION_TYPES
 from worker.rules.actions import StepText, example_of, registry_of, schemas_of_actions, step_of
 from worker.rules.binding import (
+    NAMED,
     SPELLED,
     WHAT,
     WHOLE,
@@ -49,6 +50,7 @@ from worker.rules.binding import (
     place_of,
     with_later,
 )
+from worker.rules.cel import NAME
 from worker.rules.cron import cron_error
 from worker.rules.facts import day_of
 from worker.rules.functions import KIND_OF
@@ -364,6 +366,15 @@ class RuleText(Section):
 _RuleLater = Annotated[Any, WithJsonSchema(later("rule"))]
 
 
+_MEANINGS = WithJsonSchema(
+    {
+        "type": "object",
+        "propertyNames": {"pattern": f"^{NAME.pattern}$"},
+        "additionalProperties": {"type": ["string", "number", "boolean", "array"]},
+    }
+)
+
+
 class RulesText(Section):
     """A file of rules, each of which is bound by itself."""
 
@@ -371,6 +382,19 @@ class RulesText(Section):
     otherwise: ClassVar[tuple[str, str]] = (
         "a rule file begins with `rules:`",
         "write `rules:` above it, and indent what follows by two spaces",
+    )
+
+    @classmethod
+    def about_unknown(cls, name: str) -> tuple[str, str]:
+        """What other tools call the same."""
+        if name in ("defines", "definitions", "vars", "variables", "let", "names", "constants", "macros", "lists"):
+            return "; here it is 'define'", "write define: {small: event.capacity < 300.0}"
+        return super().about_unknown(name)
+
+    define: Annotated[Mapping[str, Any], NAMED, _MEANINGS] | None = Field(
+        default=None,
+        description="names for conditions, numbers, texts and lists, used by name in every file of the folder",
+        examples=[{"small": "event.capacity < 300.0", "never": ["e17", "e20"]}],
     )
     rules: Annotated[tuple[_RuleLater, ...], Field(max_length=RULES_MAX), list_of("id")] | None = Field(
         default=None,

@@ -1,0 +1,147 @@
+"""Names that stand for conditions, numbers, texts and lists, in every file of a folder."""
+
+import pytest
+
+from tests.unit.engine.ruletest_bench import SETTINGS, bench_of, ran
+from worker.model.errors import InputErrors
+from worker.model.rules import Rule
+from worker.rules.evaluate import Expression, leaves
+from worker.rules.lint import lint
+from worker.rules.load import Loaded, read_rules
+
+NAMES = """define:
+  small: event.capacity < limit
+  limit: 300
+  never: [e17, e20]
+  home: "'Ulm'"
+  quiet: small && !(event.id in never)
+"""
+RULES = "rules:\n  - id: r\n    when: >-\n      WHEN\n    do: [pause]\n"
+
+
+def loaded(when: str, names: str = NAMES) -> Loaded:
+    return read_rules({"names.yaml": names, "rules.yaml": RULES.replace("WHEN", when)})
+
+
+def rule(when: str, names: str = NAMES) -> Rule:
+    return loaded(when, names).rules.rules[0]
+
+
+def condition(when: str, names: str = NAMES) -> Expression:
+    found = rule(when, names).when
+    assert isinstance(found, Expression)
+    return found
+
+
+def mistakes(names: str, when: str = "true") -> list[str]:
+    try:
+        loaded(when, f"define: {names}")
+    except InputErrors as errors:
+        return [str(one) for one in errors.problems]
+    return []
+
+
+@pytest.mark.parametrize(
+    ("when", "means"),
+    [
+        ("quiet && event.city == home", '(event.capacity < 300.0) && !(event.id in ["e17", "e20"])'),
+        ("event.capacity - limit > 1.0", "event.capacity - 300.0 > 1.0"),
+        ("event.id in never || small", 'event.id in ["e17", "e20"] || (event.capacity < 300.0)'),
+        ("clusters.exists(limit, limit.tc == home)", "clusters.exists(limit, limit.tc == 'Ulm')"),
+        ("event.city == home // home", "event.city == 'Ulm' // home"),
+    ],
+)
+def test_a_name_is_what_it_stands_for_wherever_it_stands(when: str, means: str) -> None:
+    assert means in condition(when).source
+    assert condition(when).paths == condition(condition(when).source, "define: {}").paths
+
+
+def test_a_rule_fires_by_what_names_mean_and_the_parts_say_what_they_are() -> None:
+    test = """given: {event: {id: e1, capacity: 500, city: Ulm}}
+steps:
+  - {at: 0s, expect: []}
+  - {at: 3s, set: {event: {capacity: 299}}, expect: [{rule: r, action: pause}]}
+"""
+    assert ran(bench_of(loaded("quiet && event.city == home").rules, SETTINGS), test).passed
+    never = test.replace("e1", "e17").replace("[{rule: r, action: pause}]", "[]")
+    assert ran(bench_of(loaded("quiet && event.city == home").rules, SETTINGS), never).passed
+    parts = [one.source for one in leaves(condition("quiet"))]
+    assert parts == ["event.capacity < 300.0", 'event.id in ["e17", "e20"]']
+
+
+def test_names_within_names_of_items_do_not_meet() -> None:
+    names = "define: {others: 'campaigns.exists(x, x.tc == event.city)'}"
+    inner = condition("clusters.exists(x, others && x.tc == event.title)", names)
+    assert inner.source == "clusters.exists(x, campaigns.exists(x, x.tc == event.city) && x.tc == event.title)"
+
+
+def test_an_edit_of_a_name_is_an_edit_of_each_rule_that_names_it() -> None:
+    texts = [NAMES, NAMES.replace("300", "400")]
+    do = 'do: [{create_draft: {goal: ROAS, total_budget: "=limit * 2.0"}}]'
+    read = [
+        read_rules(
+            {
+                "a.yaml": names,
+                "b.yaml": f"rules:\n  - {{id: r, when: small, {do}}}\n  - {{id: s, when: 'true', do: [pause]}}",
+            }
+        )
+        for names in texts
+    ]
+    (r, s), (edited, same) = (one.rules.rules for one in read)
+    assert r.when_hash != edited.when_hash
+    assert r.do_hash != edited.do_hash
+    assert (s.when_hash, s.do_hash) == (same.when_hash, same.do_hash)
+
+
+@pytest.mark.parametrize(
+    ("names", "when", "said"),
+    [
+        ("{a: b, b: a}", "true", "'a' stands for itself: a -> b -> a"),
+        ("{event: 5}", "true", "'event' is a fact already"),
+        ("{previous: 5}", "true", "'previous' is a fact already"),
+        ("{max-size: 5}", "true", "'max-size' is no name that a condition can hold"),
+        ("{a: []}", "event.city in a", ""),
+        ("{a: [true, 1, x]}", "event.city in a", ""),
+        ("{a: }", "true", "a is a condition, a number, a text or a list of these"),
+        ("{a: 'event.capacity <'}", "true", "the condition ends too early"),
+        ("{a: 'event.city'}", "clusters.exists(event, event.tc == a)", "'a' is about event, and here event is an item"),
+        ("{a: 'clusters.exists(x, clusters.exists(y, clusters.exists(z, true)))'}", "a && a", "takes too many steps"),
+        ("{a: 5}", "a() && true", "unknown function 'a'"),
+        ("[a]", "true", "define must be a mapping"),
+        ("{a: -5}", "event.capacity > 3.0 -a", ""),
+        ("{a: 0}", "event.capacity / a > 3.0", ""),
+    ],
+)
+def test_what_a_name_cannot_be_is_told_at_its_place(names: str, when: str, said: str) -> None:
+    found = mistakes(names, when)
+    assert any(said in one for one in found) if said else found == [], found
+
+
+def test_a_name_is_defined_once_in_all_files() -> None:
+    with pytest.raises(InputErrors) as caught:
+        read_rules({"a.yaml": "define: {x: 1}", "b.yaml": "define: {x: 2}"})
+    assert "b.yaml:1:10: 'x' is defined already, in a.yaml:1:10" in str(caught.value.problems[0])
+
+
+@pytest.mark.parametrize(
+    ("when", "said"),
+    [
+        ("event.capacity / limit > 2.0", []),
+        ("event.capacity / event['x'] > 2.0", ["event['x'] may be 0, and what is divided by 0 is unknown"]),
+        ("small && event.capacity > 500.0", ["rule 'r': this condition is never true"]),
+        (
+            "small && event.predicted_sales_share > 5.0",
+            ["event.predicted_sales_share is a share of one: it is hardly ever 5"],
+        ),
+    ],
+)
+def test_warnings_know_what_names_mean(when: str, said: list[str]) -> None:
+    assert [one.message for one in lint(loaded(when))] == said
+
+
+def test_too_long_with_its_names_is_told() -> None:
+    names = "{a: ['" + "x" * 9_000 + "'], b: a + a + a, c: b + b + b, d: c + c + c}"
+    assert any("longer than 100000 characters" in one for one in mistakes(names))
+    assert any(
+        "longer than 100000 characters" in one for one in mistakes(names.replace(", d: c + c + c", ""), "'x' in c + c")
+    )
