@@ -58,7 +58,7 @@ def kinds(here: Town) -> list[str]:
         ("frontend_status: '=event.city'", "value is the text 'Leipzig', and is one of DEFAULT"),
         ("series_add: ['=event.capacity']", "value is [400.0], and must be a list of event ids"),
         ("update_draft: {extra: {daily_budget: \"='99,999'\"}}", "daily_budget has money as the text '99,999'"),
-        ("notify: '=event.capacity'", "value is 400.0, and must be a text"),
+        ("notify: '=event.capacity'", "text is 400.0, and must be a text"),
         (
             "write: {method: PUT, host: cr, path: '/events/{eid}', query: '=event.city', spends: false}",
             "query is the text 'Leipzig', and must be a mapping",

@@ -120,7 +120,7 @@ class Beside:
             self._page = ServedPage(config, config.web)
         channels = ((one, resolve(one.url, os.environ).reveal()) for one in config.notify)
         self._subscribers = [
-            Subscriber(key=one.url.key, send=AppriseChannel(url, one.url.key).send, on=frozenset(one.on))
+            Subscriber(key=one.url.key, name=one.name, send=AppriseChannel(url, one.url.key).send, on=frozenset(one.on))
             for one, url in channels
         ]
         self._outbox: Outbox | None = None

@@ -69,6 +69,7 @@ class LogNotifier:
             event_id=message.event,
             rule=message.rule,
             write=int(message.write),
+            **({} if message.to is None else {"to": message.to}),
         )
 
 

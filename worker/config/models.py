@@ -460,8 +460,9 @@ class WebPage(Section):
 
 
 class Notify(Section):
-    """Who is told of what."""
+    """Who is told of what. A message of a rule that names one (`to`) goes to that one alone, whatever it is told of."""
 
+    name: Text | None = Field(default=None, description="what `to` of a message calls it", examples=["ops"])
     url: SecretSource = Field(description="an Apprise address", examples=[{"env": "ALERT_URL"}])
     on: Annotated[tuple[Annotated[Text, AfterValidator(_topic)], ...], Field(min_length=1)] = Field(
         description="kinds and reasons, as in the log", examples=[["needs_human", "waiting", "surge"]]
@@ -599,7 +600,8 @@ class Config(Section):
     @property
     def registry(self) -> Registry:
         """The names that rules can use here."""
-        return with_custom(self.own_facts, self.assumptions)
+        channels = frozenset(one.name for one in self.notify if one.name is not None)
+        return with_custom(self.own_facts, self.assumptions, channels)
 
     @property
     def secrets(self) -> Iterator[tuple[Loc, SecretPlace]]:

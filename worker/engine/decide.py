@@ -32,6 +32,7 @@ from worker.engine.planning import (
     computed,
     in_force,
     judge_conflicts,
+    later_messages,
     order_of,
     overruled,
     standing_wishes,
@@ -40,7 +41,7 @@ from worker.engine.planning import (
 from worker.model.commits import EPISODE_JUMP, Brake, Commit, Move, Record, RuleMemory
 from worker.model.facts import EventId, FactKey, RuleId, WriteId
 from worker.model.rules import Judgement, Rule, RuleSet, Scope, Truth
-from worker.model.writes import UNSENT, Write
+from worker.model.writes import UNSENT, Plan, Write
 from worker.rules.facts import keys_for
 from worker.writes.intents import NotComputable
 from worker.writes.life import move
@@ -113,6 +114,7 @@ class _Pass:
         self._records: list[Record] = []
         self._missed: dict[tuple[RuleId, datetime], list[EventId]] = {}
         self._ended: dict[WriteId, Move] = {}
+        self._messages: list[Plan] = []
         self._together: AbstractSet[EventId] = frozenset()
 
     def unknown(self, event: EventId, rules: Iterable[Rule], off: Mapping[RuleId, str]) -> None:
@@ -154,6 +156,7 @@ class _Pass:
                 del places[pair]
         self._records = [one for one in self._records if one.event not in gone]
         self._ended = {number: one for number, one in self._ended.items() if one.before.key.event not in gone}
+        self._messages = [one for one in self._messages if one.key.event not in gone]
         self._missed = {}
         self._together = gone
         return gone
@@ -199,7 +202,7 @@ class _Pass:
             records=(*self._records, *self._times_missed(), *planner.records),
             memory=tuple(self._stored.values()),
             moves=(*self._ended.values(), *planner.moves),
-            plans=tuple(planner.plans),
+            plans=(*planner.plans, *self._messages),
         )
         noted = to_note(self._look, [rule.id for rule in self._rules], self._settings.gap)
         return Decision(
@@ -246,6 +249,7 @@ class _Pass:
                 glimpse = replace(glimpse, judgement=rule.when.judge(glimpse.scope))
             self._judged[(event, rule.id)] = glimpse.judgement
         glance = _looked_at(glimpse, watched)
+        self._messages.extend(later_messages(glimpse, glimpse.memory))
         if glance.missed is not None:
             self._missed.setdefault((rule.id, glance.missed), []).append(event)
         candidate, held = glance.candidate, glance.held

@@ -125,7 +125,7 @@ def next_due(
     at = next_look(rule, glanced.memory, now)
     if at == now:
         return now
-    times = [*_paced(rule, glanced), *_days_turn(rule, observation, now), *([at] if at is not None else ())]
+    times = [*_paced(rule, glanced, now), *_days_turn(rule, observation, now), *([at] if at is not None else ())]
     if clock.every is not None:
         times.append(_next_multiple(now, clock.every))
     known = min((at for at in times if now < at < horizon), default=horizon)
@@ -133,8 +133,8 @@ def next_due(
     return min([known, *(at for at in turns if at is not None)])
 
 
-def _paced(rule: Rule, glanced: Glanced) -> Iterator[datetime]:
-    """When ``for``, ``cooldown`` and ``limit`` let go of what they may be holding."""
+def _paced(rule: Rule, glanced: Glanced, now: datetime) -> Iterator[datetime]:
+    """When ``for``, ``cooldown`` and ``limit`` let go of what they may be holding, and when a message is said again."""
     memory, sendings = glanced.memory, glanced.sendings
     if rule.hold_for is not None and memory is not None:
         yield from (at + rule.hold_for for at in (memory.true_since, memory.pending_since) if at is not None)
@@ -142,6 +142,9 @@ def _paced(rule: Rule, glanced: Glanced) -> Iterator[datetime]:
     if cooldown is not None:
         fired_at = memory.fired_at if memory is not None else None
         yield from (at + cooldown for at in (*sendings, fired_at) if at is not None)
+    if memory is not None and memory.fired and memory.fired_at is not None:
+        for remind in (step.remind for step in rule.do if step.remind is not None):
+            yield memory.fired_at + ((now - memory.fired_at) // remind + 1) * remind
     if rule.per_event_per_day is not None:
         yield from (at + DAY for at in sendings)
 
@@ -355,4 +358,5 @@ def _timed(rule: Rule, clock: Clocked) -> bool:
     by_days = "budget_range" in rule.names or any(
         DATES.intersection(BUILT_IN[name].takes) for name in rule.names if name in BUILT_IN
     )
+    paced = paced or any(step.remind is not None for step in rule.do)
     return paced or by_days or rule.at is not None or rule.repeat == "enforce" or clock != Clocked()

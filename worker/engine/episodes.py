@@ -25,7 +25,7 @@ from worker.engine.looks import (
 from worker.model.actions import ACTIONS
 from worker.model.commits import Brake, RuleMemory
 from worker.model.rules import Judgement, Rule, Truth
-from worker.model.writes import UNSENT, Intent, Write
+from worker.model.writes import ENDED, UNSENT, Intent, Write
 from worker.rules.durations import duration_text
 from worker.writes.evidence import already_so, fact_name, target_value
 from worker.writes.intents import NotComputable, plan_steps, reads_back
@@ -69,7 +69,7 @@ def ends_of(glimpse: Glimpse) -> tuple[End, ...]:
     return tuple(
         End(write=write, reason="no_longer_holds", why=why)
         for write in (*glimpse.writes, *glimpse.joined)
-        if write.state in UNSENT or (write.state == "needs_human" and write.absent_proved)
+        if (write.state in UNSENT and write.key.item != ENDED) or (write.state == "needs_human" and write.absent_proved)
     )
 
 

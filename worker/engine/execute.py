@@ -16,12 +16,13 @@ from worker.engine.operators import touched_meanwhile
 from worker.engine.parts import Outward, Parts
 from worker.engine.planning import let_go, reset_objection
 from worker.engine.ports import Places
-from worker.engine.preflight import Fresh, Memories, Preflight, WhoAsks, earlier_in_do, sending
+from worker.engine.preflight import UNASKED, Fresh, Memories, Preflight, WhoAsks, earlier_in_do, sending
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
 from worker.guards.checks import (
     AFTER_READING,
     BEFORE_READING,
+    OF_MESSAGES,
     No,
     Situation,
     brake_in_transaction,
@@ -83,7 +84,7 @@ class Executor:
         before = self._situation(state, write, earlier, None)
         no = (
             self._asking.objection(state, write)
-            or first_no(BEFORE_READING, before)
+            or first_no(OF_MESSAGES if write.message else BEFORE_READING, before)
             or self._braked_already(state, before)
         )
         if no is not None:
@@ -92,9 +93,11 @@ class Executor:
                 return  # but an unknown one may have to end: whether it is wanted still is read all the same
         if state.resting(write, self._clock.monotonic()) or (no is None and self._doubted(state, write)):
             return
-        rules = self._asking.rules(state, write)
-        async with self._preflight.together(state, write, rules) as places:
-            ready = await self._ready(state, write, rules, earlier, places)
+        ready: Ready | None = Ready(write=write, fresh=UNASKED, situation=before)
+        if not write.message:
+            rules = self._asking.rules(state, write)
+            async with self._preflight.together(state, write, rules) as places:
+                ready = await self._ready(state, write, rules, earlier, places)
         if no is not None:
             self._rest(state, write, BRAKED_AGAIN)
             return
@@ -146,7 +149,9 @@ class Executor:
 
     def _doubted(self, state: PartnerState, write: Write) -> bool:
         """Whether the partner's credentials are in doubt: held, or tried by another write just now. One tries at a
-        time, and the others wait for what it hears."""
+        time, and the others wait for what it hears. A message has none."""
+        if write.message:
+            return False
         now, until = self._clock.now(), state.memory.denied_until
         no = credentials(Situation(write=write, now=now, limits=self._settings.limits, credentials_until=until))
         if no is None and (state.memory.denied_at is None or not state.in_flight):

@@ -19,7 +19,7 @@ from worker.model.rules import Condition, RuleSet, Scope, Truth
 from worker.model.writes import Write
 from worker.rules.evaluate import expression
 from worker.rules.facts import Fields, worth_keeping
-from worker.writes.evidence import CONFIRM
+from worker.writes.evidence import CONFIRM, text_of_message
 
 
 class RulesInUse:
@@ -95,8 +95,8 @@ class Outward:
     def request_for(self, write: Write) -> WriteRequest:
         """What is sent, without secrets."""
         key, intent = write.key, write.intent
-        if ACTIONS[intent.action].shown == "handover":
-            return WriteRequest(host=MESSAGE, method="NOTIFY", path=MESSAGE, body=intent.params.get("value"))
+        if ACTIONS[intent.action].message:
+            return WriteRequest(host=MESSAGE, method="NOTIFY", path=MESSAGE, body=text_of_message(intent.params))
         return self._service.request_for(key.partner, key.event, intent, key.item)
 
     def spelled(self, request: WriteRequest) -> dict[str, Json]:
@@ -110,7 +110,15 @@ class Outward:
         if request.host != MESSAGE:
             return await self._service.send(write.key.partner, request, not_after=not_after)
         key = write.key
-        message = Message(partner=key.partner, event=key.event, rule=key.rule, write=write.id, text=str(request.body))
+        to = write.intent.params.get("to")
+        message = Message(
+            partner=key.partner,
+            event=key.event,
+            rule=key.rule,
+            write=write.id,
+            text=str(request.body),
+            to=None if to is None else str(to),
+        )
         try:
             await asyncio.wait_for(self._notifier.hand_over(message), self._timeout_s)
         except TimeoutError:

@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from worker.engine.changes import written_values
-from worker.engine.looks import ASKED, Candidate, Look, Settings, mode_of, reset_before
+from worker.engine.looks import ASKED, Candidate, Glimpse, Look, Settings, mode_of, reset_before
 from worker.guards.checks import No
 from worker.model.actions import ACTIONS
 from worker.model.commits import REASONS, Baseline, Brake, Move, PartnerMemory, Record, RuleMemory
 from worker.model.facts import EventId, Json, Known, RuleId, WriteId, spelled
-from worker.model.rules import Rule, RuleSet
-from worker.model.writes import UNSENT, Mode, Plan, Write, WriteKey
+from worker.model.rules import Rule, RuleSet, RuleStep, Truth
+from worker.model.writes import ENDED, UNSENT, Mode, Plan, Write, WriteKey
 from worker.rules.durations import duration_text
 from worker.writes.evidence import Wish
-from worker.writes.intents import Planned, asks_always, plan_steps, wishes_of
+from worker.writes.intents import NotComputable, Planned, asks_always, plan_steps, wishes_of
 from worker.writes.life import and_then, move, note
 
 # What an edit of the rules does to writes that were not sent yet, and to the memory behind them. Pure.
@@ -179,7 +179,7 @@ def asked_anew(memory: PartnerMemory, edits: Iterable[Edited], writes: Iterable[
     for write in writes:
         edit = changed.get(write.id)
         current = write if edit is None else edit.change.after
-        if current.state != "planned" or not decided_before(memory, current, now):
+        if current.state != "planned" or current.message or not decided_before(memory, current, now):
             continue
         why = f"decided before {REASONS['reset']}: another event may have its id now"
         if edit is None:
@@ -307,6 +307,51 @@ def computed(candidate: Candidate) -> Candidate:
     return replace(candidate, steps=plan_steps(rule, scope, context))
 
 
+def later_messages(glimpse: Glimpse, memory: RuleMemory) -> Iterator[Plan]:
+    """What the messages of an episode that has fired still have to say: again while its condition holds, and once when
+    it does not any more. Only of a message that was given; of those that were due meanwhile, one."""
+    ended = glimpse.judgement.truth is Truth.FALSE
+    since, silent = memory.fired_at, glimpse.judgement.truth is Truth.UNKNOWN
+    if silent or since is None or not (memory.open and memory.fired):
+        return
+    for position, step in enumerate(glimpse.rule.do):
+        turn = 0 if ended or step.remind is None else (glimpse.now - since) // step.remind
+        if step.ended is None if ended else turn < 1:
+            continue
+        given = [one for one in glimpse.episode_writes(memory.episode) if one.key.position == position]
+        if not given or not (given[0].sent or given[0].state == "shadowed"):
+            continue
+        last = given[-1].last_sent_at or given[-1].planned_at
+        if ended:
+            yield _later_message(glimpse, given[0], step, ENDED)
+        elif given[-1].final and step.remind is not None and turn > (last - since) // step.remind:
+            yield _later_message(glimpse, given[0], step, str(turn))
+
+
+def _later_message(glimpse: Glimpse, first: Write, step: RuleStep, item: str) -> Plan:
+    """The message as it is planned. One whose text cannot be computed is refused, and so told."""
+    rule, params = glimpse.rule, dict(step.params)
+    reason, why = ("ended", "the condition ended") if item == ENDED else ("remind", "the condition still holds")
+    if item == ENDED:
+        params["text"] = step.ended
+    plan = Plan(
+        key=replace(first.key, item=item),
+        intent=replace(first.intent, do_hash=rule.do_hash, context={}),
+        state="planned",
+        reason=reason,
+        why=f"{why}: {glimpse.judgement.why}",
+        rules=(rule.id,),
+    )
+    try:
+        (made,) = plan_steps(replace(rule, do=(replace(step, params=params),)), glimpse.scope, {})
+    except NotComputable as error:
+        return replace(plan, state="refused", reason="bad_value", why=str(error))
+    if made.fault:
+        return replace(plan, state="refused", reason="bad_value", why=made.fault)
+    plan = replace(plan, intent=replace(made.intent, order=first.intent.order))
+    return _in_mode(plan, mode_of(rule, glimpse.settings), None, None)
+
+
 class Planner:
     """Collects the plans, records and moves of one look. Candidates come in by event, then by precedence.
 
@@ -344,6 +389,8 @@ class Planner:
         events: dict[RuleId, set[EventId]] = {}
         rules: dict[RuleId, Rule] = {}
         for candidate in winners:
+            if all(ACTIONS[step.intent.action].message for step in candidate.steps):
+                continue
             events.setdefault(candidate.glimpse.rule.id, set()).add(candidate.event)
             rules[candidate.glimpse.rule.id] = candidate.glimpse.rule
         over: dict[RuleId, str] = {}
@@ -359,7 +406,8 @@ class Planner:
 
     def _hold_unsent(self, surging: Mapping[RuleId, str]) -> None:
         for write in self._writes.values():
-            if write.state == "planned" and not write.sent and not write.approved and write.key.rule in surging:
+            unsent = write.state == "planned" and not (write.sent or write.approved or write.message)
+            if unsent and write.key.rule in surging:
                 why = surging[write.key.rule]
                 self._change(move(write, "waiting", at=self._look.now, reason="surge", why=why))
 
@@ -510,13 +558,15 @@ def _taken_over(write: Write, others: tuple[RuleId, ...], plans: list[Plan]) -> 
 
 
 def _in_mode(plan: Plan, mode: Mode, forced: Brake | None, surge: str | None) -> Plan:
+    """A message waits for nobody but where the mode asks for it."""
+    message = ACTIONS[plan.intent.action].message
     if plan.state == "refused":
         return plan
     if mode == "shadow":
         return replace(plan, state="shadowed", reason="mode", why=f"shadow mode: {plan.why}")
-    if forced is not None:
+    if forced is not None and not message:
         return replace(plan, state="waiting", reason=forced.reason, why=f"{forced.why}: {plan.why}")
-    if surge is not None:
+    if surge is not None and not message:
         return replace(plan, state="waiting", reason="surge", why=surge)
     if mode == "approve":
         return replace(plan, state="waiting", reason="mode", why=f"approve mode: {plan.why}")

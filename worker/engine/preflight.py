@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from math import inf
 from typing import Literal
 
 from worker.engine.changes import fields_of, with_fields
@@ -231,6 +232,16 @@ class Fresh:
     def throttled(self) -> bool:
         """Whether a read of it met a 429."""
         return any(fact.trace is not None and fact.trace.status == 429 for fact in self.facts.values())
+
+
+UNASKED = Fresh(
+    facts={},
+    named={},
+    judgement=Judgement(truth=Truth.TRUE, why="a message asks nothing of the service"),
+    in_time=True,
+    young_until=inf,
+)
+"""What a message is handed over with."""
 
 
 class Preflight:

@@ -40,6 +40,9 @@ from worker.rules.tests import Expected, Held, RuleTest, Stands, StepOfTest
 from worker.writes.evidence import fact_key, judge, target_value
 from worker.writes.intents import wanted
 
+SAID_LATER = frozenset({"remind", "ended"})
+"""Why a message is said that is no firing's own."""
+
 # What a step claims against what happened, in words that show the difference.
 #
 # ``expect`` is exactly what fired since the step before. ``held`` names what holds a rule at this look, or came to
@@ -569,7 +572,17 @@ class _Run:
         for record in commit.records:
             if record.kind == "fired":
                 self._since.extend(self._firing(record, commit))
+        self._since.extend(self._said_later(commit))
         self._fired.update(one.rule for one in self._since)
+
+    def _said_later(self, commit: Commit) -> Iterator[Fired]:
+        """Messages that are said again, or at the end."""
+        for plan in commit.plans:
+            if plan.reason in SAID_LATER and self._at is not None:
+                key, intent = plan.key, plan.intent
+                yield Fired(
+                    rule=key.rule, action=intent.action, event=key.event, at=self._at, params=intent.params, each=False
+                )
 
     def _firing(self, record: Record, commit: Commit) -> Iterator[Fired]:
         """The actions of a firing, with what they were planned with; some rules share the write of another."""

@@ -479,7 +479,7 @@ def too_old(situation: Situation, no: No) -> No:
     """
     write = situation.write
     fresh = abs(situation.now - write.due_since) <= situation.limits.held_longer_than
-    if no.way != "hold" or write.state != "planned" or fresh:
+    if no.way != "hold" or write.state != "planned" or write.message or fresh:
         return no
     why = f"not sent for longer than {situation.limits.held_longer_than} ({no.reason}: {no.why})"
     return No(way="ask", reason="gap", why=why)
@@ -497,6 +497,8 @@ BEFORE_READING: tuple[Guard, ...] = (
     put_back,
     held_over,
 )
+OF_MESSAGES: tuple[Guard, ...] = (held_back_off, sequence, halted)
+"""All that holds a message, beside the mode: it is no business of the service's, and costs nothing."""
 AFTER_READING: tuple[Guard, ...] = (
     product_on,
     seen_after_all,
@@ -551,4 +553,4 @@ def brake_in_transaction(
     return spend_brake(mine, view.booked, limits, now)
 
 
-__all__ = ["AFTER_READING", "BEFORE_READING", "brake_in_transaction", "first_no"]
+__all__ = ["AFTER_READING", "BEFORE_READING", "OF_MESSAGES", "brake_in_transaction", "first_no"]

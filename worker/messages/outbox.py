@@ -18,7 +18,7 @@ from typing import Self
 from worker.engine.explaining import wanted_of
 from worker.ledger.reading import LedgerReader
 from worker.messages.digest import Digest, Note, Notice, alarm_note, note_of
-from worker.model.commits import TOPICS, LogFilter
+from worker.model.commits import MESSAGE, TOPICS, LogFilter
 from worker.model.errors import UsageError, WorkerError
 from worker.model.facts import Json, WriteId
 from worker.writes.intents import Wanted
@@ -35,9 +35,10 @@ STOP_WITHIN_S = 10.0
 @dataclass(slots=True, kw_only=True)
 class Subscriber:
     """What somebody is told of, and what of it is still to be told. ``send`` says whether a message was taken; it may
-    take seconds and does not raise. ``key`` names it in log lines."""
+    take seconds and does not raise. ``key`` names it in log lines, ``name`` in rules."""
 
     key: str
+    name: str | None = None
     send: Callable[[Notice], bool]
     on: frozenset[str]
     digest: Digest = field(default_factory=Digest)
@@ -115,9 +116,10 @@ class Outbox:
                 if note.topic in one.on:
                     one.digest.add(note, now)
         for record in self._ledger.log(LogFilter(after_seq=self._read_up_to, limit=RECORDS_A_LOOK)):
-            wanted = self._wanted(record)
+            wanted, to = self._wanted(record), self._to(record)
             for one in self._subscribers:
-                found = note_of(record, one.on, wanted)
+                on = one.on if to is None else frozenset({MESSAGE} if to == one.name else ())
+                found = note_of(record, on, wanted)
                 if found is not None:
                     one.digest.add(found, now)
             seq = record["seq"]
@@ -128,6 +130,13 @@ class Outbox:
         number = record.get("write") if record.get("kind") in ASKING else None
         write = self._ledger.write(WriteId(number)) if isinstance(number, int) else None
         return None if write is None else wanted_of(self._ledger, write)
+
+    def _to(self, record: Mapping[str, Json]) -> str | None:
+        """The one whom alone a message of a rule is for, by name."""
+        number = record.get("write") if record.get("action") == MESSAGE and record.get("kind") == "confirmed" else None
+        write = self._ledger.write(WriteId(number)) if isinstance(number, int) else None
+        to = None if write is None else write.intent.params.get("to")
+        return None if to is None else str(to)
 
     def _stored(self, newest: int) -> int:
         try:

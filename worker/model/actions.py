@@ -35,9 +35,12 @@ ParamType = Literal[
     "body",
     "flag",
     "confirm",
+    "channel",
+    "duration",
 ]
-"""``eids``: a list of event ids. ``any``: any JSON. From ``host`` on, the parts of a request that a rule makes by hand,
-in which ``{eid}``, ``{partner_id}`` and ``{client_id}`` are filled in (`worker.rules.calls`)."""
+"""``eids``: a list of event ids. ``any``: any JSON. ``channel``: a name under ``notify`` in the config. From ``host``
+to ``confirm``, the parts of a request that a rule makes by hand, in which ``{eid}``, ``{partner_id}`` and
+``{client_id}`` are filled in (`worker.rules.calls`)."""
 Spends = Literal["never", "always", "unless_off", "with_budget", "unless_said"]
 """``unless_off``: all but the value that stops spending; ``with_budget``: where money is among what is sent;
 ``unless_said``: unless the rule says ``spends: false``."""
@@ -82,7 +85,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """One row of the table. ``shape``: how it is written in ``do``: a bare word, ``name: value`` or ``name: {…}``.
+    """One row of the table. ``shape``: how it is written in ``do``: a bare word, ``name: value`` or ``name: {…}``. One
+    that takes a value and has more than one parameter may be written as a mapping too.
 
     ``target``: what it writes to within the event; names in braces stand for its parameters. A message has none.
     ``extra_params``: it takes parameters that nobody names, under ``extra``.
@@ -132,6 +136,16 @@ class Action:
     def bare(self) -> str | None:
         """The parameter of an action that is written as ``name: value``."""
         return next(iter(self.params)) if self.shape == "value" else None
+
+    @property
+    def either(self) -> bool:
+        """Whether it is written as ``name: value`` or as ``name: {…}``."""
+        return self.shape == "value" and len(self.params) > 1
+
+    @property
+    def message(self) -> bool:
+        """Whether it is a message to people, which the service never hears of."""
+        return self.shown == "handover"
 
     @property
     def own_fact(self) -> str:
@@ -421,9 +435,17 @@ _SERIES = (
 _OTHERS = (
     Action(
         name="notify",
-        about="a message to people; it asks nothing of the service, and is done once it is handed over",
+        about=(
+            "a message to people, on request again while the condition holds, and one when it ends; it asks nothing of "
+            "the service, and is done once it is handed over"
+        ),
         shape="value",
-        params={"value": Param(type="string", required=True, about="the message")},
+        params={
+            "text": Param(type="string", required=True, about="the message"),
+            "to": Param(type="channel", about="the name of one entry of notify in the config; default: all that ask"),
+            "remind": Param(type="duration", about="say it again after each such time, while the condition holds"),
+            "ended": Param(type="string", about="what is said once the condition does not hold any more"),
+        },
         target="",
         spends="never",
         shown="handover",
@@ -463,8 +485,7 @@ _OTHERS = (
 
 _ROWS = (*_TOGGLES, *_SETUP, *_CLUSTERS, *_SERIES, *_OTHERS)
 ACTIONS: Mapping[str, Action] = {
-    row.name: row if row.shown == "handover" else replace(row, assumptions=(*row.assumptions, *EVERY_WRITE))
-    for row in _ROWS
+    row.name: row if row.message else replace(row, assumptions=(*row.assumptions, *EVERY_WRITE)) for row in _ROWS
 }
 
 

@@ -52,6 +52,8 @@ REASONS: Mapping[str, str] = {
     "change": "a watched fact changed",
     "undo": "a person asked to put back what another write changed",
     "changed_since": "another hand has changed the target since the write that is to be undone",
+    "remind": "the condition still holds, and its message is said again",
+    "ended": "the condition does not hold any more, and its message says so",
     "drift": "the target left the wanted value (repeat: enforce)",
     "at": "the rule is looked at only at its times",
     "missed": "a time of the rule was missed by more than 5 minutes, and is left",

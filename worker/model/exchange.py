@@ -111,13 +111,14 @@ class WriteRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What a rule has to say to people, and of which event."""
+    """What a rule has to say to people, and of which event. ``to``: the name of whom alone it is for, or None."""
 
     partner: PartnerId
     event: EventId
     rule: RuleId
     write: WriteId
     text: str
+    to: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,17 +104,19 @@ Template: TypeAlias = Union[Json, Computed, "list[Template]", "dict[str, Templat
 class RuleStep:
     """One action of ``do``: its name and its parameters, some of them still to be computed. ``each``: one write for
     every item that the watched list has gained. ``relative``: the fields of its own target that a value is computed
-    from."""
+    from. ``remind``: after how long a message is said again; ``ended``: what is said when the condition ends."""
 
     action: str
     params: Mapping[str, Template] = field(default_factory=dict)
     each: bool = False
     relative: tuple[str, ...] = ()
+    remind: timedelta | None = None
+    ended: Template = None
 
     @property
     def computed(self) -> tuple[Computed, ...]:
         """Every value that is computed at the firing."""
-        return tuple(computed_in(dict(self.params)))
+        return tuple(computed_in([dict(self.params), self.ended]))
 
 
 def computed_in(value: Template) -> Iterator[Computed]:

@@ -36,6 +36,8 @@ UNSENT: frozenset[State] = frozenset({"planned", "waiting"})
 NO_RULE = RuleId("")
 """Stands in the key of a write that no rule asked for: a person's undo."""
 
+ENDED = "ended"
+"""The item of the message that says that the condition does not hold any more; reminders have their number."""
 ConfirmedBy = Literal["read", "answer", "person"]
 Mode = Literal["shadow", "approve", "live"]
 InOrder: TypeAlias = tuple[int, datetime]
@@ -165,6 +167,11 @@ class Write:
     def undo(self) -> bool:
         """It puts back what other writes changed, because a person asked: it has no rule and no condition."""
         return self.key.rule == NO_RULE
+
+    @property
+    def message(self) -> bool:
+        """It is a message to people, and writes to nothing."""
+        return not self.intent.target
 
     @property
     def undoes(self) -> tuple[Json, ...]:

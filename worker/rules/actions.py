@@ -8,6 +8,7 @@ about. Here such a text stays as it is: `worker.rules.load` compiles it, with th
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
@@ -33,6 +34,7 @@ from worker.rules.binding import (
     WHAT,
     WHOLE,
     Cel,
+    Duration,
     Flag,
     Id,
     Money,
@@ -50,7 +52,7 @@ ADDED = "added"
 EVENT = "eid"
 _OWN: Final = frozenset({EVENT, EACH, EXTRA})
 """What is no parameter: the event is sent by itself, and the others say how parameters are meant."""
-_FIXED: Final[frozenset[ParamType]] = frozenset({"host", "method", "path", "flag", "confirm"})
+_FIXED: Final[frozenset[ParamType]] = frozenset({"host", "method", "path", "flag", "confirm", "channel", "duration"})
 """Parameters that are never computed."""
 _TAKE_NO_PATH: Final[frozenset[ParamType]] = frozenset({"number", "integer", *WORDS})
 """Parameters of which no value looks like a field of a fact."""
@@ -61,13 +63,16 @@ _COMPUTED: Final = {"type": "string", "pattern": "^=", "description": "CEL, comp
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepText:
     """One action as it is written. ``params`` are checked, but for what is computed in them; ``places``: where each
-    stands. ``each``: its place, where one write is made for each item."""
+    stands. ``each``: its place, where one write is made for each item. ``remind``, ``ended``: of a message, when it is
+    said again, and what is said in the end."""
 
     action: Action
     place: Value
     params: Mapping[str, Tree] = field(default_factory=dict)
     places: Mapping[str, Value] = field(default_factory=dict)
     each: Value | None = None
+    remind: timedelta | None = None
+    ended: Tree = None
     noun: ClassVar[str] = "an action"
 
     @classmethod
@@ -78,7 +83,8 @@ class StepText:
     @classmethod
     def inside(cls, part: str | int) -> Any:  # noqa: ANN401 - annotations have no common type
         """How what stands under an action's name is annotated."""
-        return _models(str(part), frozenset(), each=False).inside(part) if part in ACTIONS else None
+        action = ACTIONS.get(str(part))
+        return None if action is None else _models(action.name, frozenset(), _Form(mapping=action.either)).inside(part)
 
 
 # one parameter
@@ -136,6 +142,14 @@ def _query(value: Tree) -> Tree:
     return calls.check_filled_in(value)
 
 
+def _channel(text: str, asked: ValidationInfo) -> str:
+    known = registry_of(asked).channels
+    if known is not None and text not in known:
+        hint = instead(text, known) if known else "give one entry of `notify` in the config a name: {name: ops, url: …}"
+        raise Slip(f"no entry of `notify` in the config is named '{text}'{meant(text, known)}", hint)
+    return text
+
+
 _IDS: Final = Annotated[tuple[Annotated[Id, WrapValidator(_or_computed)], ...], Field(min_length=1)]
 _TYPES: Final[Mapping[ParamType, tuple[Any, object]]] = {
     "string": (Text, "…"),
@@ -160,6 +174,8 @@ _TYPES: Final[Mapping[ParamType, tuple[Any, object]]] = {
     "query": (Annotated[Any, BeforeValidator(_query), WithJsonSchema({"type": "object"})], {"status": "archived"}),
     "body": (Annotated[Any, BeforeValidator(calls.check_filled_in)], {}),
     "flag": (Flag, False),
+    "channel": (Annotated[Text, AfterValidator(_channel)], "ops"),
+    "duration": (Duration, "1h"),
     "confirm": (ConfirmText, {"get": "/events/{eid}", "when": "response.status == 'archived'"}),
 }
 """What each type of parameter takes, and an example of it."""
@@ -200,6 +216,8 @@ class ParamsText(GivenText):
     def about_unknown(cls, name: str) -> tuple[str, str]:
         """A parameter that neither the document nor an assumption names could be money under another name."""
         known = (*cls.action.params, EACH) if cls.action.each else tuple(cls.action.params)
+        if (here := KEYS_OF_OTHER_TOOLS.get(name.lower())) in known:
+            return f"; here it is '{here}'", f"write {here}"
         if not cls.action.extra_params:
             return meant(name, known), instead(name, known)
         if name == EVENT:
@@ -216,22 +234,47 @@ class ParamsText(GivenText):
         return f"'{cls.action.name}' lacks '{name}'", f"as in {cls.action.example}"
 
 
+KEYS_OF_OTHER_TOOLS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("message", "body", "msg", "say", "subject", "value"), "text"),
+    **dict.fromkeys(("channel", "recipient", "recipients", "address", "for"), "to"),
+    **dict.fromkeys(("repeat", "every", "again", "interval"), "remind"),
+    **dict.fromkeys(("resolved", "recovered", "end", "ok", "over"), "ended"),
+    **dict.fromkeys(("cluster", "taste_cluster", "name"), "tc"),
+    **dict.fromkeys(("run", "run_id"), "tc_run_id"),
+    **dict.fromkeys(("for_each", "foreach", "loop", "with_items"), EACH),
+}
+"""Keys of an action that people know from other tools, and the key that does the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Form:
+    """How an action is written. ``each``: what an item gives by itself need not be. ``mapping``: one that could be
+    written as a single value has its parameters by name."""
+
+    each: bool = False
+    mapping: bool = False
+
+
 @cache
-def _models(name: str, assumed: frozenset[str], *, each: bool) -> type[GivenText]:
-    """The model of an action with its parameters. ``each``: what an item gives by itself need not be written."""
+def _models(name: str, assumed: frozenset[str], form: _Form) -> type[GivenText]:
+    """The model of an action with its parameters."""
     action = ACTIONS[name]
     shown = example_of_action(action)
     own = shown[name]
     fields: dict[str, tuple[Any, Any]] = {}
     for key, param in action.params.items():
         example = own[key] if isinstance(own, dict) and key in own else _TYPES[param.type][1]
-        default = ... if param.required and not (each and param.of_item) else None
+        default = ... if param.required and not (form.each and param.of_item) else None
         said = Field(alias=key, default=default, description=param.about, examples=[example])
         fields[key] = _annotation(param.type), said
     beside = {key: _EACH if key == EACH else fields[key] for key in action.beside}
-    value: Any = fields[action.bare][0] if action.bare is not None else _params(action, fields | beside, assumed)
+    single = action.bare is not None and not form.mapping
+    value: Any = fields[str(action.bare)][0] if single else _params(action, fields | beside, assumed)
+    if form.mapping:
+        own = {str(action.bare): own}
     whole = {name: (value, Field(alias=name, description=action.about, examples=[own])), **beside}
-    model: type[GivenText] = create_model(name, __base__=GivenText, **_numbered(whole))
+    called = f"{name}_by_name" if form.mapping else name
+    model: type[GivenText] = create_model(called, __base__=GivenText, **_numbered(whole))
     model.model_config["json_schema_extra"] = {
         "description": f"{action.about} — {action.example}",
         "examples": [dict(shown)],
@@ -298,34 +341,51 @@ def step_of(value: Tree, asked: ValidationInfo) -> StepText:
         raise Slip(_NO_ACTION, _ONE_EACH)
     if action.shape == "word":
         raise Slip(f"'{name}' takes nothing", f"write {action.example}", at=inner)
-    if action.bare is not None:
-        given: Mapping[str, tuple[Scalar, Value]] = {action.bare: (key, inner)}
+    single = action.bare is not None and not (action.either and isinstance(inner, Entries))
+    if single:
+        given: Mapping[str, tuple[Scalar, Value]] = {str(action.bare): (key, inner)}
     elif not isinstance(inner, Entries):
         raise Slip(f"'{name}' takes a mapping", f"write {action.example}", at=inner)
     else:
         given = _flat(action, inner, value)
     each = given.get(EACH)
-    model = _models(name, registry_of(asked).assumed.get(name, frozenset()), each=each is not None)
+    form = _Form(each=each is not None, mapping=action.either and not single)
+    model = _models(name, registry_of(asked).assumed.get(name, frozenset()), form)
     found = model.model_validate(value, context=asked.context)
     if action.extra_params and each is None and not given:
         raise Slip(f"'{name}' changes nothing", f"as in {action.example}", code="missing", at=inner)
     written = found.written()
     own = written.pop(name)
-    params = {action.bare: own} if action.bare is not None else {**own.written(), **written}
+    params = {str(action.bare): own} if single else {**own.written(), **written}
     params = {**{one: part for one, part in params.items() if one not in (EACH, EXTRA)}, **params.get(EXTRA, {})}
     if action.shown == "confirm":
         params = {"host": "api", **params}
         calls.check_call(params["method"], params["path"], params["host"], given["path"][1])
     places = {one: part for one, (_, part) in given.items()}
-    return StepText(action=action, place=inner, params=params, places=places, each=None if each is None else each[0])
+    remind, ended = (params.pop("remind", None), params.pop("ended", None)) if action.message else (None, None)
+    at = None if each is None else each[0]
+    return StepText(action=action, place=inner, params=params, places=places, each=at, remind=remind, ended=ended)
 
 
+OF_OTHER_TOOLS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("resume", "start", "unpause", "enable", "activate", "continue"), "run"),
+    **dict.fromkeys(("stop", "disable", "deactivate", "turn_off"), "pause"),
+    **dict.fromkeys(("email", "mail", "message", "alert", "slack", "teams", "sms", "tell", "log"), "notify"),
+    **dict.fromkeys(("publish", "launch", "go_live"), "boost"),
+    **dict.fromkeys(("set_budget", "increase_budget", "decrease_budget", "change_budget", "budget"), "edit_cluster"),
+    **dict.fromkeys(("request", "http", "webhook", "call"), "write"),
+}
+"""Actions that people know from other tools, and the action that does the same."""
 _NO_ACTION: Final = "an action is a word, or one key with its value"
 _ONE_EACH: Final = "write each action as an item of its own"
 
 
 def _action(name: str, place: Scalar) -> Action:
     if name not in ACTIONS:
+        known = OF_OTHER_TOOLS.get(name.lower())
+        if known is not None:
+            said = f"unknown action '{name}'; here it is '{known}'"
+            raise Slip(said, f"as in {ACTIONS[known].example}", code="action", at=place)
         raise Slip(f"unknown action '{name}'{meant(name, ACTIONS)}", instead(name, ACTIONS), code="action", at=place)
     return ACTIONS[name]
 
@@ -368,9 +428,10 @@ def schemas_of_actions(registry: Registry) -> dict[str, JsonSchemaValue]:
     words = [name for name, action in ACTIONS.items() if action.shape == "word"]
     about = "; ".join(f"{name}: {ACTIONS[name].about}" for name in words)
     models = [
-        _models(name, registry.assumed.get(name, frozenset()), each=action.each)
+        _models(name, registry.assumed.get(name, frozenset()), _Form(each=action.each, mapping=mapping))
         for name, action in ACTIONS.items()
         if action.shape != "word"
+        for mapping in ((False, True) if action.either else (False,))
     ]
     refs, found = models_json_schema([(model, "validation") for model in models], schema_generator=SchemaOfFile)
     one = {"anyOf": [{"enum": words, "description": about}, *refs.values()], "description": "one action"}

@@ -18,7 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import cast
 
-from worker.model.actions import Param, ParamType, fault_of, uncounted
+from worker.model.actions import ACTIONS, Param, ParamType, fault_of, uncounted
 from worker.model.errors import InputErrors, Problem
 from worker.model.facts import Json, PartnerId, RuleId
 from worker.model.rules import Rule, RuleSet, RuleStep, Surge, Template, Watch, computed_in
@@ -267,6 +267,9 @@ class _RuleReader:
             self._note("repeat", "enforce looks all the time, and `at` only at its times", hint)
         if enforced and rule.cooldown is not None and rule.cooldown < ENFORCE_COOLDOWN_MIN:
             self._note("cooldown", "with repeat: enforce the cooldown is 1m or more", "write cooldown: 1m")
+        if enforced and rule.do and all(ACTIONS[step.action].message for step in rule.do):
+            hint = "leave `repeat` out, and say it again while the condition holds: notify: {text: …, remind: 1h}"
+            self._note("repeat", "enforce restores a value, and a message leaves none to be looked at", hint)
         if self._text.timezone is not None and self._item.get("at") is None:
             self._note("timezone", "timezone goes with `at`", "remove it, or add at: '0 8 * * *'")
 
@@ -296,7 +299,20 @@ class _RuleReader:
             hint = "the service may answer 404; nothing but the paths of its document is known"
             if said:
                 self._expressions.warn(step.place, f"'{step.action.name}': {said}", hint=hint, code="path")
-        return RuleStep(action=step.action.name, params=params, each=step.each is not None)
+        ended = None if step.ended is None else self._template(step.ended, item=False)
+        self._said_later(step)
+        return RuleStep(
+            action=step.action.name, params=params, each=step.each is not None, remind=step.remind, ended=ended
+        )
+
+    def _said_later(self, step: StepText) -> None:
+        """What is said again, or at the end, needs a condition that goes on."""
+        for key, given in (("remind", step.remind), ("ended", step.ended)):
+            if given is not None and (self._watches or self._text.at is not None):
+                other = "on_change" if self._watches else "at"
+                hint = f"leave {key} out, or ask for it in a rule of its own, which has only `when`"
+                message = f"'{key}' goes with a condition that lasts, not with {other}"
+                self.form.note(step.places.get(key, step.place), message, hint=hint)
 
     def _param(self, step: StepText, name: str, value: Tree) -> Template:
         what = step.action.name if step.action.bare is not None else f"{step.action.name}.{name}"

@@ -494,10 +494,11 @@ WITHOUT_DEFAULT: frozenset[str] = frozenset({"has_pixel"})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registry:
     """The names of one installation: the built-in facts and the config's own. ``assumed``: parameters that its
-    assumptions name, by action."""
+    assumptions name, by action. ``channels``: the names under ``notify``; None where no config says."""
 
     facts: Mapping[str, FactName] = field(default_factory=lambda: BUILT_IN)
     assumed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    channels: frozenset[str] | None = None
 
     @property
     def shared(self) -> frozenset[str]:
@@ -512,9 +513,14 @@ class Registry:
 BUILT_IN_REGISTRY = Registry()
 
 
-def with_custom(custom: Mapping[str, CustomFact], assumptions: Mapping[str, Json] | None = None) -> Registry:
-    """The registry with a config's own facts, and with the parameters that its assumptions name: keys and placeholders
-    of a query. What the service answers to a custom fact is not documented: any type."""
+def with_custom(
+    custom: Mapping[str, CustomFact],
+    assumptions: Mapping[str, Json] | None = None,
+    channels: frozenset[str] | None = None,
+) -> Registry:
+    """The registry with a config's own facts, with the parameters that its assumptions name (keys and placeholders of a
+    query), and with the names of those who take messages. What the service answers to a custom fact is not documented:
+    any type."""
     own = {
         name: FactName(
             name=name,
@@ -533,7 +539,7 @@ def with_custom(custom: Mapping[str, CustomFact], assumptions: Mapping[str, Json
         for name, action in ACTIONS.items()
         if action.extra_params
     }
-    return Registry(facts={**BUILT_IN, **own}, assumed=assumed)
+    return Registry(facts={**BUILT_IN, **own}, assumed=assumed, channels=channels)
 
 
 def _named(template: Json) -> frozenset[str]:

@@ -142,8 +142,13 @@ def wish_of(action: str, params: Mapping[str, Json]) -> Wish:
         case "answer":
             return Wish(target=target, axis=RESET, value=action)
         case "handover":
-            return Wish(target=target, axis="message", value=_spelled(params.get("value")))
+            return Wish(target=target, axis="message", value=_spelled(text_of_message(params)))
     assert_never(row.shown)
+
+
+def text_of_message(params: Mapping[str, Json]) -> Json:
+    """What a message says; one that was planned by an earlier version has its text as the value."""
+    return params.get("text", params.get("value"))
 
 
 def _call(target: str, params: Mapping[str, Json]) -> Wish:

@@ -379,8 +379,8 @@ def in_all(together: Iterable[Wanted]) -> str:
 def _sets(intent: Intent) -> str:
     """The value that is set, or the parameters by name."""
     params = {name: value for name, value in intent.params.items() if name not in UNSAID}
-    if set(params) == {"value"}:
-        return _spelled(params["value"])
+    if set(params) in ({"value"}, {"text"}):
+        return _spelled(*params.values())
     return _named(params) if params else ", ".join(map(_spelled, intent.wanted.values()))
 
 

@@ -49,6 +49,8 @@ def in_a_row(memory: PartnerMemory, sending: Write) -> bool:
 
 def after_outcome(memory: PartnerMemory, sending: Write, outcome: Outcome, now: datetime) -> PartnerMemory:
     """The partner's memory after an attempt. ``sending`` is the write as it was recorded for it."""
+    if sending.message:
+        return memory
     if isinstance(outcome, NotSent) and outcome.cause == "denied":
         if in_a_row(memory, sending):
             return replace(memory, denied_until=now + CREDENTIALS_HOLD)

@@ -140,7 +140,7 @@ def test_confirm_stands_in_one_place() -> None:
         ("write: {method: POST, path: [/x], spends: false}", "write.path must be a text"),
         ("notify", "'notify' needs a value"),
         ("notify: ''", "notify must not be empty"),
-        ("notify: {text: x}", "notify must be a text"),
+        ("notify: {words: x}", "unknown key 'words'"),
     ],
 )
 def test_what_a_rule_must_not_send_is_told(written: str, message: str) -> None:
@@ -169,4 +169,4 @@ def test_a_request_that_the_document_does_not_have_is_a_warning(written: str, wa
 def test_a_message_may_be_computed() -> None:
     found = step("notify: \"=event.title + ' is cancelled'\"")
     assert [one.source for one in found.computed] == ["event.title + ' is cancelled'"]
-    assert step("notify: Look at this").params == {"value": "Look at this"}
+    assert step("notify: Look at this").params == {"text": "Look at this"}
