@@ -129,9 +129,9 @@ golden: $(READY) ## write anew what check says of the broken rules in tests/brok
 
 lock: $(READY) ## solve the dependencies anew where pyproject.toml changed; newest of all: make lock UPGRADE=--upgrade
 	$(SAY) 'requirements.lock'
-	@$(COMPILE) $(UPGRADE) pyproject.toml --output-file requirements.lock
+	@$(COMPILE) $(UPGRADE) --extra messages pyproject.toml --output-file requirements.lock
 	$(SAY) 'requirements-dev.lock'
-	@$(COMPILE) $(UPGRADE) --extra dev --constraint requirements.lock pyproject.toml --output-file requirements-dev.lock
+	@$(COMPILE) $(UPGRADE) --extra dev --extra messages --constraint requirements.lock pyproject.toml --output-file requirements-dev.lock
 	$(SAY) 'requirements-build.lock'
 	@$(COMPILE) $(UPGRADE) --constraint requirements-dev.lock --group build --output-file requirements-build.lock
 	$(SAY) 'requirements-audit.lock'

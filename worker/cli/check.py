@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -103,7 +104,15 @@ def _config(context: typer.Context, paths: list[Path] | None) -> tuple[Config | 
         )
         for key, why in config.unused_keys().items()
     )
-    return config, (*config.warnings, *unused, *exposed_files(config))
+    return config, (*config.warnings, *unused, *_not_installed(config), *exposed_files(config))
+
+
+def _not_installed(config: Config) -> Iterator[Problem]:
+    """What `run` would refuse here, and perhaps not where it is to run."""
+    if config.notify and find_spec("apprise") is None:
+        from worker.messages.outbox import INSTALL, NOT_INSTALLED  # noqa: PLC0415 - for those who lack it
+
+        yield Problem(file=str(config.file), message=NOT_INSTALLED, hint=INSTALL, severity="warning", code="config")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

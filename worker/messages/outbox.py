@@ -158,13 +158,19 @@ class Outbox:
         self._saved = seq
 
 
+NOT_INSTALLED = "notify: messages are not installed here"
+INSTALL = "install campaign-worker[messages], which brings Apprise, or leave `notify` out"
+
+
 class AppriseChannel:
     """One address of Apprise, which knows a hundred services. Raises `UsageError` for one it does not know; ``key``
     names it there, because an address is a secret: it is in no error, and Apprise's own log lines go nowhere."""
 
     def __init__(self, url: str, key: str) -> None:
-        from apprise import Apprise  # noqa: PLC0415 - heavy, and most installations send no messages
-
+        try:
+            from apprise import Apprise  # noqa: PLC0415 - heavy, and most installations send no messages
+        except ImportError:
+            raise UsageError(NOT_INSTALLED, hint=INSTALL) from None
         logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
         self._apprise = Apprise()
         if not self._apprise.add(url):

@@ -1,6 +1,7 @@
 """`check`, and the rule folder of a running worker: what is missing or cannot be read is said."""
 
 import gc
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,24 @@ def test_a_number_of_events_that_no_partner_has_is_wrong_usage(tmp_path: Path, e
     assert (done.code, done.out) == (2, "")
     assert f"Invalid value for '--events': It must be {bound}.\n" in done.err
     assert call("check", "--events", "100000000", config=tmp_path / "config.yaml").code == 0
+
+
+def test_messages_without_what_sends_them_are_told_before_and_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = settle_in(tmp_path, "notify: [{url: {env: ALERT_URL}, on: [needs_human]}]\n")
+    monkeypatch.setenv("ALERT_URL", "json://localhost")
+    assert "not installed" not in call("check", config=config).out
+    monkeypatch.setitem(sys.modules, "apprise", None)
+
+    checked, started = call("check", config=config), call("run", "--for", "1ms", config=config)
+
+    assert (checked.code, started.code) == (0, 2)
+    assert (
+        f"{config}: warning: notify: messages are not installed here\n    install campaign-worker[messages]"
+        in checked.out
+    )
+    assert "error: notify: messages are not installed here\n    install campaign-worker[messages]" in started.err
 
 
 def test_one_of_each_is_counted_as_one(tmp_path: Path) -> None:
