@@ -27,7 +27,7 @@ from worker.engine.looks import EngineSettings
 from worker.engine.looks import Settings as Deciding
 from worker.engine.parts import Parts, RulesInUse
 from worker.engine.ports import CycleReport, Ledger
-from worker.engine.remembered import ToldLedger
+from worker.engine.remembered import telling
 from worker.engine.state import PartnerState
 from worker.engine.whose import told
 from worker.guards.checks import Limits
@@ -154,7 +154,7 @@ class Town:
     def tell(self, heard: Callable[[Record], None]) -> None:
         """From now on each record that the worker stores is told, as the log of a daemon tells it."""
         running = self.worker
-        running.cycle = Cycle(self._parts(running.service, ToldLedger(running.ledger, heard), running.defects))
+        running.cycle = Cycle(self._parts(running.service, telling(running.ledger, heard), running.defects))
 
     def _parts(self, service: ApiService, ledger: Ledger, defects: list[tuple[Write, Exception]]) -> Parts:
         return Parts(

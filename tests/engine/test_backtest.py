@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 from tests.calling import Called, call, settle_in
 from tests.worlds import PARTNER, Town, draft, happening, town, world
+from worker.engine.operators import Word, approved, rejected, reopening, spoken
+from worker.model.commits import Commit
 
 RULES = """
 rules:
@@ -128,6 +131,14 @@ def test_since_shows_less_and_what_went_before_is_counted(home: Path) -> None:
     assert found["partners"][PARTNER]["before"] == 1
 
 
+def test_what_had_fired_before_the_record_begins_does_not_fire_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.cli.backtest.WARM_UP", timedelta(0))
+    found = rows(home, RULES, "--since", "2026-03-01T12:00:20Z")
+    assert [(one["kind"], one["event"]) for one in found] == [("same", "e2")] * 2, "e1 is still cancelled"
+
+
 def test_a_fact_that_nobody_recorded_is_named(home: Path) -> None:
     rules = "rules:\n  - id: boost\n    when: setup.state == 'DRAFT' && event.status == 'active'\n    do: [boost]\n"
     called = backtest(home, rules)
@@ -199,7 +210,9 @@ rules:
     assert told(tmp_path, rules) == [("same", "e1", "create_draft"), ("same", "e1", "boost"), ("same", "e2", "boost")]
     assert "not recorded" not in backtest(tmp_path, rules).err, "read late is not the same as never"
     other = backtest(tmp_path, rules.replace("budget: 500,", "budget: 700,"))
-    assert "wants suggested_tcs?budget=700.0&goal=ROAS, which was not recorded for 1 event" in other.err
+    assert "wants suggested_tcs?budget=700.0&goal=ROAS, which was not recorded for 2 events" in other.err, (
+        "e1 was a draft for a look"
+    )
 
 
 def test_what_was_planned_and_no_longer_wanted_is_not_called_new(tmp_path: Path) -> None:
@@ -249,3 +262,70 @@ def test_a_long_silence_is_replayed_as_one(tmp_path: Path) -> None:
         ("same", "e1", "waiting"),
         ("same", "e2", "waiting"),
     }, "what was first seen after it waits for a person, and nothing happened within it"
+
+
+def test_what_people_and_lost_answers_made_of_the_writes_is_no_difference(tmp_path: Path) -> None:
+    """The rules in force, unchanged: approved later, dropped, lost and found again, reopened, taken back."""
+    rules = """
+rules:
+  - id: boost-party
+    when: setup.state == 'DRAFT' && event.category == 'party'
+    mode: approve
+    do: [boost]
+  - id: slow-down-what-is-published
+    when: setup.state == 'PUBLISHED' && event.status == 'active'
+    do: [{optimisation: 'OFF'}]
+  - id: pause-cancelled
+    when: event.status == 'cancelled'
+    do: [pause]
+  - id: run-again
+    when: event.status == 'active' && event.client_campaign_status == 'PAUSED'
+    do: [run]
+"""
+
+    def decide(here: Town, verdict: Callable[..., Any], event: str) -> None:
+        (write,) = [one for one in here.ledger.open_writes() if one.key.event == event and one.state == "waiting"]
+        now = here.clock.now()
+        here.ledger.apply(Commit(at=now, moves=(verdict(write, because="looked", by="ann", now=now),)))
+
+    async def script(here: Town) -> None:
+        await here.run(7)
+        here.set("e1", category="party")
+        here.set("e2", category="party")
+        here.fault("answer_after", "PUT", "/client_campaign_status$", status=429, times=1)
+        here.set("e3", status="cancelled")
+        await here.run(100)
+        decide(here, approved, "e1")
+        decide(here, rejected, "e2")
+        await here.run(30)
+        here.fault("answer_before", "PUT", "/client_campaign_status$", status=400, times=1)
+        here.set("e4", status="cancelled")
+        await here.until(lambda: "rejected" in here.states(), "the service says no to it", 60)
+        word = Word(because="try it once more", by="ann", at=here.clock.now())
+        refused = [one for one in here.writes() if one.state == "rejected"]
+        memories = {(one.partner, one.event, one.rule): one for one in here.ledger.rule_memories(PARTNER)}
+        here.ledger.reopen(reopening(refused, memories), [spoken(one, "again", word) for one in refused])
+        await here.kill()
+        here.start()
+        await here.run(30)
+        here.set("e3", status="active")
+        await here.run(30)
+
+    settle_in(tmp_path, rules=rules)
+    place = world(draft("e1"), draft("e2"), happening("e3"), happening("e4"))
+    with town(tmp_path, place, rules, requests_per_minute=1200) as (here, play):
+        play(script)
+        made = [(write.key.event, write.intent.action, write.state) for write in here.ledger.writes()]
+    assert made == [
+        ("e1", "boost", "confirmed"),
+        ("e2", "boost", "cancelled"),
+        ("e3", "pause", "confirmed"),
+        ("e1", "optimisation", "confirmed"),
+        ("e4", "pause", "rejected"),
+        ("e4", "pause", "confirmed"),
+        ("e3", "run", "confirmed"),
+    ]
+    assert {kind for kind, _, _ in told(tmp_path, rules)} == {"same"}
+    other = told(tmp_path, rules.replace("    mode: approve\n", ""))
+    assert ("earlier", "e1", "optimisation") in other, "nobody had to be waited for"
+    assert ("new", "e2", "optimisation") in other, "what somebody dropped was boosted"

@@ -1,7 +1,7 @@
 """``backtest``: a rule folder over the recorded observations, beside the writes that were really made."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,17 +9,20 @@ from typing import Annotated, get_args
 
 import typer
 
-from worker.cli.common import config_of, engine_settings, ledger_url, moment, say_no_ledger
+from worker.cli.common import config_of, ledger_url, moment, say_no_ledger
 from worker.cli.explain import shown
-from worker.cli.output import Format, counted, print_json, print_table, say
+from worker.cli.output import Format, Progress, counted, print_json, print_table, say
 from worker.cli.plan import after_of
+from worker.cli.test import bench_of
 from worker.config import Config
 from worker.engine.explaining import last_look
-from worker.engine.replay import Difference, Kind, Replay, Replayed, differences
+from worker.engine.operators import Word
+from worker.engine.playing import Bench
+from worker.engine.replay import Difference, Kind, Recording, Replay, Replayed, Said, differences
 from worker.ledger.reading import LedgerReader, open_reading
+from worker.model.commits import LogFilter
 from worker.model.errors import NotFound
-from worker.model.facts import Json, PartnerId, spelled
-from worker.model.rules import RuleSet
+from worker.model.facts import Json, PartnerId, WriteId, spelled
 from worker.model.writes import Write
 from worker.rules.load import load_rules
 from worker.system import utc_now
@@ -55,7 +58,7 @@ def backtest(
 ) -> None:
     """Run a rule folder over what was observed, and show which writes would be new, gone, earlier or later.
 
-    The daemon's own code decides, on every change that the ledger has recorded (see observations.keep). Offline, and
+    The daemon's own cycle runs, on every change that the ledger has recorded (see observations.keep). Offline, and
     nothing is written. The folder is taken to have been in force since a day before --since, or as far back as is
     recorded.
 
@@ -64,9 +67,10 @@ def backtest(
     config, now = config_of(context), utc_now()
     url, start = ledger_url(config), moment(since, "--since")
     loaded = load_rules(rules if rules is not None else config.rules, config.registry)
+    bench = bench_of(config, loaded)
     with open_reading(url) as ledger:
         say_no_ledger(url)
-        tested = [_tested(ledger, config, loaded, partner, start) for partner in _partners(ledger, config)]
+        tested = [_tested(ledger, config, bench, partner, start) for partner in _partners(ledger, config)]
     if all(one.begins is None for one in tested):
         hint = "`run` records them; see observations.keep in the config"
         raise NotFound("no observations are recorded yet", hint=hint)
@@ -87,38 +91,55 @@ def _partners(ledger: LedgerReader, config: Config) -> Iterator[PartnerId]:
     return (PartnerId(name) for name in ledger.known("partner") if only is None or name in only)
 
 
-def _tested(ledger: LedgerReader, config: Config, rules: RuleSet, partner: PartnerId, since: datetime | None) -> Tested:
+def _tested(ledger: LedgerReader, config: Config, bench: Bench, partner: PartnerId, since: datetime | None) -> Tested:
     history = ledger.history(partner, since - WARM_UP if since is not None else None)
-    begins, cut_off = history.begins, bool(history.start)
-    settings = engine_settings(config)
-    written = ledger.writes(partner=partner)
-    known = [last_look(ledger, partner), begins, *(one.planned_at for one in written)]
-    until = max((at for at in known if at is not None), default=utc_now())
-    made = [one for one in written if begins is not None and one.planned_at >= begins]
-    replayed = Replay(partner, rules, settings).run(history, until, made)
-    would = replayed.writes
-    if begins is not None and cut_off:
-        would = tuple(_unless_made_before(would, written, begins))
-    found = differences(made, would, max(2 * config.poll.interval, timedelta(seconds=10)))
-    shown_from = since if since is not None else begins
-    visible = tuple(one for one in found if shown_from is None or _latest(one) >= shown_from)
+    made = ledger.writes(partner=partner)
+    begins, shown_from = history.begins, since if since is not None else history.begins
+    if begins is None or shown_from is None:
+        nothing = Replayed(writes=(), unseen={}, looks=0)
+        return Tested(
+            partner=partner, begins=None, shown_from=None, until=utc_now(), replayed=nothing, before=0, found=()
+        )
+    known = [last_look(ledger, partner), begins, *(one.planned_at for one in made)]
+    until = max(at for at in known if at is not None)
+    tolerance = max(2 * config.poll.interval, timedelta(seconds=10))
+    recording = Recording(
+        partner=partner,
+        history=history,
+        begins=begins,
+        until=until,
+        made=made,
+        said=list(_said(ledger, partner, begins, {one.id: one for one in made})),
+        tolerance=tolerance,
+    )
+    replay, progress = Replay(recording, bench), Progress()
+    for at in replay.run():
+        progress.say(f"{partner}: played up to {at:%Y-%m-%d %H:%M} of {until:%Y-%m-%d %H:%M} UTC")
+    replayed = replay.found
+    found = differences([one for one in made if one.planned_at >= begins], replayed.writes, tolerance)
     return Tested(
         partner=partner,
         begins=begins,
         shown_from=shown_from,
         until=until,
         replayed=replayed,
-        before=sum(1 for one in would if shown_from is not None and one.planned_at < shown_from),
-        found=visible,
+        before=sum(1 for one in replayed.writes if one.planned_at < shown_from),
+        found=tuple(one for one in found if _latest(one) >= shown_from),
     )
 
 
-def _unless_made_before(would: Sequence[Write], made: Sequence[Write], begins: datetime) -> Iterator[Write]:
-    """Without those of the very first look, where the record was cut off, that their rule had made before it."""
-    before = {(one.key.event, one.key.rule, one.intent.wish) for one in made if one.planned_at < begins}
-    for write in would:
-        if write.planned_at > begins or (write.key.event, write.key.rule, write.intent.wish) not in before:
-            yield write
+def _said(ledger: LedgerReader, partner: PartnerId, since: datetime, made: Mapping[WriteId, Write]) -> Iterator[Said]:
+    """What people have said of the writes that were made."""
+    for record in ledger.log(LogFilter(partner=partner, since=since)):
+        kind, write = record["kind"], record["write"]
+        if kind not in ("approved", "resolved", "again") or not isinstance(write, int):
+            continue
+        word = Word(because=str(record["why"]), by=str(record["by"]), at=datetime.fromisoformat(str(record["at"])))
+        known = made.get(WriteId(write))
+        if kind != "resolved":
+            yield Said(kind="again" if kind == "again" else "approved", write=WriteId(write), word=word)
+        elif known is not None and known.state == "cancelled":
+            yield Said(kind="rejected", write=WriteId(write), word=word)
 
 
 def _latest(one: Difference) -> datetime:

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from worker.model.errors import printable
 from worker.model.facts import Json
+from worker.system import SystemClock
 
 WIDTH = 200
 WORDS = frozenset({"why", "is", "last error", "because"})
@@ -28,6 +29,7 @@ TIMES = frozenset({"at", "changed_at"})
 WORDS_MIN = 30
 GAP = 2
 """Between two columns."""
+PROGRESS_EVERY_S = 2.0
 INDENT = 4
 Columns = Mapping[str, Sequence[str]]
 """The cells of each column, as they are shown."""
@@ -149,6 +151,21 @@ def counted(number: int, noun: str) -> str:
 def say(message: str) -> None:
     """A line for a person, on stderr."""
     print(printable(message), file=sys.stderr)
+
+
+class Progress:
+    """Lines on stderr of work that takes longer than a moment: one every two seconds, and none before that."""
+
+    def __init__(self) -> None:
+        self._clock = SystemClock()
+        self._said_at = self._clock.monotonic()
+
+    def say(self, message: str) -> None:
+        """How far it has come."""
+        now = self._clock.monotonic()
+        if now - self._said_at >= PROGRESS_EVERY_S:
+            self._said_at = now
+            say(message)
 
 
 def _text(value: Json) -> str:

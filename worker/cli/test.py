@@ -19,7 +19,8 @@ from worker.api.requests import write_request
 from worker.cli.common import assumptions_of, config_for, engine_settings
 from worker.cli.output import Format, counted, print_json, say
 from worker.config import Config
-from worker.engine.ruletests import Bench, Failure, Ran, run_test
+from worker.engine.playing import Bench
+from worker.engine.ruletests import Failure, Ran, run_test
 from worker.ledger.sql import ScratchLedger
 from worker.model.errors import InputErrors, Problem, UsageError, printable
 from worker.model.exchange import Answered, Outcome, WriteRequest
@@ -75,7 +76,7 @@ def rule_tests(
                 _write(junit, _error_report(errors.problems))
             raise
         for group in groups:
-            ran = _run(group, _bench(config, group.rules))
+            ran = _run(group, bench_of(config, group.rules))
             done.extend(ran)
             _add_unseen(unseen, group.rules, [one.ran for one in ran])
     if junit is not None:
@@ -104,7 +105,8 @@ def _nothing_collected() -> Iterator[None]:
             gc.enable()
 
 
-def _bench(config: Config, rules: RuleSet) -> Bench:
+def bench_of(config: Config, rules: RuleSet) -> Bench:
+    """What rule tests and `backtest` run on: these rules under the config's numbers, with nobody to ask."""
     assumptions = assumptions_of(config)
 
     def outcome_of(status: int) -> Outcome:

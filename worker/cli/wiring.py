@@ -27,7 +27,7 @@ from worker.engine.looks import sendings_reach
 from worker.engine.parts import Parts, RulesInUse
 from worker.engine.ports import Service as Port
 from worker.engine.rehearsal import Rehearsal
-from worker.engine.remembered import Remembered, Tell, ToldLedger
+from worker.engine.remembered import Remembered, Tell, telling
 from worker.ledger.lock import SenderLock
 from worker.ledger.mark import lost
 from worker.ledger.places import holder, place_of, unread
@@ -155,7 +155,7 @@ async def running_daemon(
         parts = Parts(
             clock=clock,
             service=service,
-            ledger=ToldLedger(stored, tell),
+            ledger=telling(stored, tell),
             settings=engine_settings(config),
             scrubbed=service.scrubbed,
             notifier=LogNotifier(),

@@ -14,7 +14,7 @@ from datetime import timedelta
 from worker.engine.decide import Decision
 from worker.engine.deciding import Decider
 from worker.engine.execute import Executor
-from worker.engine.observe import Observer, Polled
+from worker.engine.observe import Observer, Polled, Polling
 from worker.engine.parts import Parts
 from worker.engine.ports import CycleReport
 from worker.engine.recording import Recorder
@@ -59,14 +59,14 @@ class Done:
 class Cycle:
     """Runs the cycles of one partner."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, reader: Polling | None = None) -> None:
         self._clock = parts.clock
         self._ledger = parts.ledger
         self._settings = parts.settings
         self._rules = parts.rules
         self._stopping = parts.stopping
         self._defect = parts.defect
-        self._observer = Observer(parts)
+        self._observer: Polling = reader or Observer(parts)
         self._recorder = Recorder(parts)
         self._decider = Decider(parts, self._recorder)
         self._settler = Settler(parts, self._recorder)

@@ -219,7 +219,7 @@ class Decider:
 
     def _due(self, found: "_SortedOut", observation: Observation, state: PartnerState, look: Look) -> datetime:
         event, screen = observation.event, found.screen
-        first = found.until.get(event) or horizon(event, look.now)
+        first = found.until.get(event) or horizon(event, look.now, self._settings.looked_at_again)
         for rule in screen.timed(look.only.get(event, screen.rules)):
             pair = (event, rule.id)
             glanced = Glanced(memory=state.memories.get(pair), sendings=look.sendings.get(pair, ()))

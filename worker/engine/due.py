@@ -195,9 +195,6 @@ def _next_multiple(now: datetime, period: timedelta) -> datetime:
 #
 # Of an event that was calm until a fact said something else it is still known what its conditions were: see below.
 
-LOOKED_AT_AGAIN = timedelta(minutes=30)
-"""A calm event is looked at again after this time, and at the latest after twice as long, not all at once."""
-
 
 class Stirred(NamedTuple):
     """What an event was that a fact has stirred: calm until then, its conditions so."""
@@ -263,6 +260,12 @@ class Calm:
             self._ends = [(at, one) for one, at in self.until.items()]
             heapq.heapify(self._ends)
 
+    def ends(self) -> datetime | None:
+        """When the first calm ends; None where no event is calm."""
+        while self._ends and self.until.get(self._ends[0][1]) != self._ends[0][0]:
+            heapq.heappop(self._ends)
+        return self._ends[0][0] if self._ends else None
+
     def rest(self, event: EventId, now: datetime) -> Stirred | None:
         """What the event was, if nothing but a fact of it has changed since."""
         until, verdict = self.learnt.get(event), self._verdicts.get(event)
@@ -292,9 +295,9 @@ class Calm:
         return found
 
 
-def horizon(event: EventId, now: datetime) -> datetime:
+def horizon(event: EventId, now: datetime, again: timedelta) -> datetime:
     """Until when an event is calm at the most; not the same for all, so that no look has all of them at once."""
-    return now + LOOKED_AT_AGAIN * (1.0 + crc32(event.encode()) % 1000 / 1000.0)
+    return now + again * (1.0 + crc32(event.encode()) % 1000 / 1000.0)
 
 
 # Which rules a look at an event needs, when a fact of it has changed and nothing else. Pure.

@@ -357,7 +357,8 @@ class EngineSettings:
     per partner, from which it is estimated how often facts can be read. ``page_size``: events on one page of the list.
     ``shared``: the facts that are the whole partner's, the config's own among them; one read serves all events.
     ``observations_kept``: how long changes of facts are kept for `backtest`. ``pairs_at_once``: a look that has more
-    rules to judge for events than this lets everything else go on between portions of so many.
+    rules to judge for events than this lets everything else go on between portions of so many. ``looked_at_again``: a
+    calm event is looked at again after this time, and at the latest after twice as long, not all at once.
     """
 
     deciding: Settings
@@ -381,6 +382,7 @@ class EngineSettings:
     shared: frozenset[str] = BUILT_IN_REGISTRY.shared
     observations_kept: timedelta = timedelta(days=7)
     pairs_at_once: int = 2_000
+    looked_at_again: timedelta = timedelta(minutes=30)
 
     def pages(self, events: int) -> int:
         """How many pages a list of so many events has."""

@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from math import ceil, floor
+from typing import Protocol
 from zlib import crc32
 
 from worker.engine.factreads import FactReader
@@ -67,6 +68,13 @@ class Polled:
 
 Tell = Callable[[Polled], int]
 """Hears of a part of a look; how many firings there were in the parts so far."""
+
+
+class Polling(Protocol):
+    """Who looks at a partner for a cycle: `Observer`, or a record of what it saw once."""
+
+    async def events(self, state: PartnerState, tell: Tell) -> Polled: ...
+    async def facts(self, state: PartnerState, seen: Polled) -> Polled: ...
 
 
 @dataclass(slots=True, kw_only=True)

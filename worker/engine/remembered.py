@@ -4,32 +4,27 @@ Two processes that read would together be faster than the service allows. So bes
 what that daemon has seen; what it has not read is unknown here and says so. Nothing is ever asked of the network.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import Protocol
+from datetime import timedelta
+from typing import Protocol, cast
 
+from worker.engine.playing import Offline
 from worker.engine.ports import Clock, Ledger, Listing, Places, Urgency
 from worker.engine.state import EVENT
 from worker.model.commits import (
     OF_PARTNER,
     Brake,
     Commit,
-    DaemonStatus,
-    Doing,
-    Halt,
-    LogFilter,
     Observed,
     PartnerMemory,
     Record,
-    RuleMemory,
     Sending,
-    SendingView,
     of_write,
 )
 from worker.model.exchange import NotSent, Outcome, TaskState, TellPart, WriteRequest, told_nobody
-from worker.model.facts import EventId, Fact, FactKey, Json, Known, PartnerId, RuleId, Trace, Unknown, WriteId
+from worker.model.facts import EventId, Fact, FactKey, Known, PartnerId, Trace, Unknown
 from worker.model.writes import Intent, Write
 
 NOT_READ = "the running daemon has not read it"
@@ -47,41 +42,6 @@ class Spelling(Protocol):
 
     def request_for(self, partner: PartnerId, event: EventId, intent: Intent, item: str) -> WriteRequest: ...
     def url(self, request: WriteRequest) -> str: ...
-
-
-class EveryPlace:
-    """Room without end: nothing is asked of the service."""
-
-    async def take(self, *, by: float | None = None) -> bool:  # noqa: ARG002 - nothing is waited for
-        """Always."""
-        return True
-
-    def give_back(self) -> None:
-        """Nothing was kept."""
-
-
-class Offline:
-    """What a `Service` says of places and pace where nobody is asked over a network: nothing is waited for."""
-
-    async def keep_places(
-        self,
-        partner: PartnerId,  # noqa: ARG002 - nothing is waited for
-        event: EventId,  # noqa: ARG002 - as above
-        keys: Iterable[FactKey],  # noqa: ARG002 - as above
-        *,
-        urgency: Urgency,  # noqa: ARG002 - as above
-    ) -> Places:
-        """At once."""
-        return EveryPlace()
-
-    def budget(self, partner: PartnerId) -> float:  # noqa: ARG002 - nothing is waited for
-        """Without end."""
-        return float(1_000_000)
-
-    async def ready_to_write(
-        self, partner: PartnerId, places: Places | None = None, *, by: float | None = None
-    ) -> None:
-        """At once."""
 
 
 class Remembered(Offline):
@@ -165,124 +125,42 @@ class Remembered(Offline):
 Tell = Callable[[Record], None]
 
 
-class ToldLedger:
-    """Delegates to a ledger and tells each record once it is stored.
+def telling(ledger: Ledger, tell: Tell) -> Ledger:
+    """The same ledger, which tells each record once it is stored."""
+    return cast("Ledger", _Telling(ledger, tell))
 
-    What is stored is stored, whether it could be told or not: a log line that fails (a closed pipe, a full disk) must
-    not look like a commit that failed.
-    """
+
+class _Telling:
+    """What is stored is stored, whether it could be told or not: a log line that fails (a closed pipe, a full disk)
+    must not look like a commit that failed."""
 
     def __init__(self, ledger: Ledger, tell: Tell) -> None:
         self._ledger = ledger
         self._telling = tell
 
-    def _tell(self, record: Record) -> None:
-        with suppress(Exception):
-            self._telling(record)
+    def __getattr__(self, name: str) -> object:
+        """Every other question is the ledger's own."""
+        return getattr(self._ledger, name)
 
     def apply(self, commit: Commit) -> tuple[Write, ...]:
         """Stores, then tells: the records, those of the moves, and one for each new write."""
         made = self._ledger.apply(commit)
-        for record in commit.records:
-            self._tell(record)
+        self._tell(commit.records)
         for change in commit.moves:
-            for record in change.records:
-                self._tell(record)
+            self._tell(change.records)
         for write in made:
             record = of_write(write, at=commit.at, kind=write.state, reason=write.reason, why=write.why)
-            self._tell(replace(record, by=commit.by))
+            self._tell([replace(record, by=commit.by)])
         return made
 
     def record_sending(self, sending: Sending) -> Brake | None:
         """Stores the attempt, then tells it; one that a brake held tells nothing."""
         brake = self._ledger.record_sending(sending)
         if brake is None:
-            for record in sending.move.records:
-                self._tell(record)
+            self._tell(sending.move.records)
         return brake
 
-    def sending_view(self, write: Write, now: datetime) -> SendingView:
-        """See `Ledger`."""
-        return self._ledger.sending_view(write, now)
-
-    def partner_memory(self, partner: PartnerId) -> PartnerMemory | None:
-        """See `Ledger`."""
-        return self._ledger.partner_memory(partner)
-
-    def all_rule_memories(self, partner: PartnerId) -> Iterable[RuleMemory]:
-        """See `Ledger`."""
-        return self._ledger.all_rule_memories(partner)
-
-    def write(self, write_id: WriteId) -> Write | None:
-        """See `Ledger`."""
-        return self._ledger.write(write_id)
-
-    def open_writes(self, partner: PartnerId | None = None) -> tuple[Write, ...]:
-        """See `Ledger`."""
-        return self._ledger.open_writes(partner)
-
-    def episode_writes(self, partner: PartnerId, event: EventId, rule: RuleId, episode: int) -> tuple[Write, ...]:
-        """See `Ledger`."""
-        return self._ledger.episode_writes(partner, event, rule, episode)
-
-    def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]:
-        """See `Ledger`."""
-        return self._ledger.target_writes(partner, event, target)
-
-    def log(self, wanted: LogFilter) -> Iterator[dict[str, Json]]:
-        """See `Ledger`."""
-        return self._ledger.log(wanted)
-
-    def task_reads(self, write: Write) -> int:
-        """See `Ledger`."""
-        return self._ledger.task_reads(write)
-
-    def note_task_read(self, write: Write) -> None:
-        """See `Ledger`."""
-        self._ledger.note_task_read(write)
-
-    def first_sendings(
-        self, partner: PartnerId, since: datetime
-    ) -> Mapping[tuple[EventId, RuleId], Sequence[datetime]]:
-        """See `Ledger`."""
-        return self._ledger.first_sendings(partner, since)
-
-    def firings(self, partner: PartnerId, since: datetime) -> Sequence[tuple[RuleId, EventId, datetime]]:
-        """See `Ledger`."""
-        return self._ledger.firings(partner, since)
-
-    def last_seq(self) -> int:
-        """See `Ledger`."""
-        return self._ledger.last_seq()
-
-    def reopened(self, partner: PartnerId, after_seq: int) -> bool:
-        """See `Ledger`."""
-        return self._ledger.reopened(partner, after_seq)
-
-    def last_change(self, partner: PartnerId) -> int:
-        """See `Ledger`."""
-        return self._ledger.last_change(partner)
-
-    def doings(self, partner: PartnerId, event: EventId) -> Sequence[Doing]:
-        """See `Ledger`."""
-        return self._ledger.doings(partner, event)
-
-    def writes(self, *, event: str | None = None, partner: str | None = None, rule: str | None = None) -> list[Write]:
-        """See `Ledger`."""
-        return self._ledger.writes(event=event, partner=partner, rule=rule)
-
-    def observed(self, partner: PartnerId, event: EventId | None = None) -> Sequence[Observed]:
-        """See `Ledger`."""
-        return self._ledger.observed(partner, event)
-
-    def halts(self, now: datetime) -> tuple[Halt, ...]:
-        """See `Ledger`."""
-        return self._ledger.halts(now)
-
-    def save_status(self, status: DaemonStatus) -> None:
-        """See `Ledger`."""
-        self._ledger.save_status(status)
-
-    def mark_words(self) -> None:
-        """See `Ledger`."""
-        self._ledger.mark_words()
+    def _tell(self, records: Iterable[Record]) -> None:
+        for record in records:
+            with suppress(Exception):
+                self._telling(record)

@@ -1,110 +1,158 @@
-"""A rule folder over recorded observations: what it would have decided, look by look, with the daemon's `decide`. Pure.
+"""A rule folder over recorded changes: the daemon's own cycle, with the record in place of the service.
 
-A look happens where something was observed to change, and where the clock alone can change a decision; the looks
-between could decide nothing else. A write that would have been sent is taken to succeed at once, and what the writes
-that were really made have changed is left out, so that a rule is replayed against a world in
-which it acted, and no other did. Approvals, halts, the budget of requests and the brakes of the sending are not
-replayed: what waits for a person goes on waiting.
+Each look of the record is a look again, and so is every moment at which the clock alone can change a decision. Where
+the same write was really made then, what became of it becomes of it here: approved when somebody approved it, landed
+when it was seen to land. The effect of one that would be new is laid over the record at once, and that of one that
+would be gone is left out of it, field by field, until somebody else changes that field.
 """
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Literal
 
-from worker.engine.decide import decide
-from worker.engine.due import JUST_AFTER, Clocked, Glanced, clocked, next_due
+from worker.engine.decide import Decision
+from worker.engine.due import JUST_AFTER
 from worker.engine.factreads import names_read, unread_keys
-from worker.engine.looks import EngineSettings, Look, firings_reach, sendings_reach
+from worker.engine.looks import EngineSettings
+from worker.engine.observe import Polled, Tell
+from worker.engine.operators import Word, approved, rejected, reopening, spoken
+from worker.engine.parts import Parts, RulesInUse
+from worker.engine.playing import Bench, Play, VirtualClock, VirtualLoop, WorldService, amount_shown
 from worker.engine.recording import memory_of
+from worker.engine.scripted import open_way
+from worker.engine.state import EVENT, PartnerState
 from worker.engine.whose import effect_of
-from worker.guards.checks import Situation, first_no, setup_state, target_says
-from worker.model.actions import ACTIONS
 from worker.model.commits import MEMORY, OF_PARTNER, SILENCE, Commit, History, Observed, PartnerMemory, RuleMemory
-from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId, Unknown, WriteId
-from worker.model.rules import Rule, RuleSet, Truth
-from worker.model.writes import Plan, State, Write
-from worker.rules.facts import Fields, looked_at, narrowed
+from worker.model.exchange import Accepted, Answered, Outcome, Refused, WriteRequest
+from worker.model.facts import (
+    UNREAD,
+    EventId,
+    Fact,
+    FactKey,
+    Json,
+    Known,
+    PartnerId,
+    Place,
+    RuleId,
+    Trace,
+    WriteId,
+)
+from worker.model.rules import RuleSet, Truth
+from worker.model.writes import Intent, Plan, Write, WriteKey
+from worker.writes.evidence import CONFIRM, fact_key
 
-# What was observed, as it stands at one moment of a replay: without what our own writes changed, with what the
-# replayed ones would have changed.
-#
-# Both are laid over what was observed, field by field, until the observation itself changes that field by another hand:
-# then somebody did something there, and what they did counts.
+NOT_RECORDED = replace(UNREAD, why="it was not recorded")
+ONE_LOOK = 0.9
+"""What was recorded within this part of an interval was seen by one look: the list, and then single facts."""
+RESTLESS_EVERY = timedelta(minutes=1)
+"""How often a look is made that only a condition on the clock asks for, of which nothing can be foretold."""
 
 
-@dataclass(slots=True)
 class Past:
-    """``facts`` and ``shared``: what the replay sees. ``observed``: what was recorded. ``laid_over``: fields in which
-    the two differ on purpose. ``made``: what writes that were really made were to change, and from when on."""
+    """The world as it was recorded, up to now. ``observed``: as it was; ``facts``: as it would have been, which differs
+    in the fields that are ``laid_over`` it on purpose. ``memory``: the silences, resets and events out of sight.
+    ``fresh``: what has changed since the last look. ``to_hide``: what writes that would be gone were to change.
+    ``way``: of what no rule looks at, values that stand in no write's way."""
 
-    shared: dict[FactKey, Fact] = field(default_factory=dict)
-    facts: dict[EventId, dict[FactKey, Fact]] = field(default_factory=dict)
-    observed: dict[tuple[EventId, FactKey], Fact] = field(default_factory=dict)
-    laid_over: dict[tuple[EventId, FactKey], set[str]] = field(default_factory=dict)
-    made: dict[tuple[EventId, FactKey], list[tuple[datetime, dict[str, Json]]]] = field(default_factory=dict)
+    def __init__(self, partner: PartnerId, way: Mapping[str, Json], clock: VirtualClock) -> None:
+        self.clock = clock
+        self.version = 0
+        self.memory = PartnerMemory(partner=partner)
+        self.observed: dict[Place, Fact] = {}
+        self.facts: dict[Place, Fact] = {}
+        self.laid_over: dict[Place, set[str]] = {}
+        self.to_hide: dict[Place, list[tuple[Write, dict[str, Json]]]] = {}
+        self.fresh: dict[Place, None] = {}
+        self._way = way
+        self._done: set[tuple[EventId, FactKey]] = set()
 
-    def without(self, writes: Iterable[Write]) -> None:
-        """The effects of these writes are not to be seen: a replay makes its own."""
-        for write in writes:
-            effect = effect_of(write.intent, lambda _name: None) if write.sent else None
-            if effect is not None and isinstance(effect.value, dict) and write.first_sent_at is not None:
-                place = (write.key.event, FactKey(name=effect.fact))
-                self.made.setdefault(place, []).append((write.first_sent_at, dict(effect.value)))
+    @property
+    def events(self) -> Iterable[EventId]:
+        """Every event that was met so far."""
+        return {event for event, key in self.observed if key == EVENT}
+
+    @property
+    def listed(self) -> bool:
+        """A silence is a time without looks."""
+        return True
+
+    def fact(self, event: EventId, key: FactKey, now: datetime) -> Fact:
+        """One fact of the event or of its partner."""
+        if key.name == CONFIRM:  # what it read is in no record: only whether the write took effect
+            return Known(value={"when": (event, key) in self._done, "response": None}, read_at=now)
+        found = self.facts.get((event, key)) or self.facts.get((OF_PARTNER, key))
+        if found is None and key.name in self._way:
+            return Known(value=self._way[key.name], read_at=now)
+        return found or NOT_RECORDED
 
     def take(self, one: Observed) -> None:
-        """A fact as it was observed. What it changes is not laid over any more, unless a write of ours changed it."""
+        """A fact as it was observed. What it changes is not laid over any more, unless a write that would be gone did
+        that."""
+        if one.key == MEMORY:
+            self.memory = memory_of(self.memory.partner, one.fact)
+        if one.key in (MEMORY, SILENCE):
+            return
         place = (one.event, one.key)
         old, self.observed[place] = self.observed.get(place), one.fact
-        if one.event == OF_PARTNER:
-            self.shared[one.key] = one.fact
-            return
-        facts = self.facts.setdefault(one.event, {})
-        mine = facts.get(one.key)
-        changed = _differing(old, one.fact)
-        ours = self._ours(place, one, changed) if changed else set[str]()
-        fields = (self.laid_over.get(place, set()) - changed) | ours
+        mine, changed = self.facts.get(place), _differing(old, one.fact)
+        hidden = self._hidden(place, one, changed) if changed and old is not None else set[str]()
+        fields = (self.laid_over.get(place, set()) - changed) | hidden
+        self.facts[place] = one.fact
+        self.laid_over.pop(place, None)
         if fields and isinstance(mine, Known) and isinstance(mine.value, dict):
-            kept = {name: mine.value.get(name) for name in fields}
-            facts[one.key] = _with(one.fact, kept)
+            self.facts[place] = _with(one.fact, {name: mine.value.get(name) for name in fields})
             self.laid_over[place] = fields
-        else:
-            facts[one.key] = one.fact
-            self.laid_over.pop(place, None)
+        self.fresh[place] = None
 
-    def _ours(self, place: tuple[EventId, FactKey], one: Observed, changed: set[str]) -> set[str]:
-        """The fields that now are as a write of ours, sent before, was to make them; each write counts once."""
+    def hide(self, writes: Iterable[Write]) -> None:
+        """The effects of these writes are not to be seen, but of those that turn out to be made here too."""
+        for write in writes:
+            effect = effect_of(write.intent, lambda _name: None) if write.sent else None
+            if effect is not None and isinstance(effect.value, dict):
+                place = (write.key.event, FactKey(name=effect.fact))
+                self.to_hide.setdefault(place, []).append((write, dict(effect.value)))
+
+    def show(self, write: Write) -> None:
+        """This one is made here too: what it did counts."""
+        effect = effect_of(write.intent, lambda _name: None)
+        left = self.to_hide.get((write.key.event, FactKey(name=effect.fact)), []) if effect is not None else []
+        left[:] = [one for one in left if one[0].id != write.id]
+
+    def _hidden(self, place: Place, one: Observed, changed: set[str]) -> set[str]:
+        """The fields that now are as a write that would be gone was to make them; each counts once."""
         value = one.fact.value if isinstance(one.fact, Known) and isinstance(one.fact.value, dict) else {}
         found: set[str] = set()
-        for sent_at, wanted in self.made.get(place, ()):
-            for name in [name for name in wanted if name in changed and sent_at <= one.at]:
-                if value.get(name) == wanted[name]:
-                    del wanted[name]
-                    found.add(name)
+        for write, wanted in self.to_hide.get(place, ()):
+            sent = write.first_sent_at is not None and write.first_sent_at <= one.at
+            for name in [name for name in wanted if sent and name in changed and value.get(name) == wanted[name]]:
+                del wanted[name]
+                found.add(name)
         return found
 
-    def lay_over(self, write: Write, now: datetime) -> None:
-        """The effect of a write that was not really made."""
-        facts = self.facts.setdefault(write.key.event, {})
+    def take_effect(self, event: EventId, intent: Intent) -> None:
+        """The effect of a write that was not really made, or not yet."""
+        self.version += 1
 
         def value_of(name: str) -> Json:
-            fact = facts.get(FactKey(name=name))
+            fact = self.facts.get((event, FactKey(name=name)))
             return fact.value if isinstance(fact, Known) else None
 
-        effect = effect_of(write.intent, value_of)
-        if effect is None or not isinstance(effect.value, dict):
+        effect = effect_of(intent, value_of)
+        if effect is None:
+            self._done.add((event, fact_key(intent)))
             return
-        key = FactKey(name=effect.fact)
-        self.laid_over.setdefault((write.key.event, key), set()).update(effect.value)
-        old = facts.get(key)
-        base = old if isinstance(old, Known) and not effect.whole else Known(value={}, read_at=now)
-        facts[key] = _with(base, effect.value)
-
-    def observation(self, partner: PartnerId, event: EventId) -> Observation:
-        """All that is known of the event now."""
-        return Observation(partner=partner, event=event, facts={**self.shared, **self.facts.get(event, {})})
+        place = (event, FactKey(name=effect.fact))
+        old = self.facts.get(place)
+        read_at = self.clock.now()
+        if isinstance(effect.value, dict):
+            self.laid_over.setdefault(place, set()).update(effect.value)
+            base = old if isinstance(old, Known) and not effect.whole else Known(value={}, read_at=read_at)
+            self.facts[place] = _with(base, effect.value)
+        else:
+            self.facts[place] = Known(value=effect.value, read_at=read_at)
+        self.fresh[place] = None
 
 
 def _differing(old: Fact | None, new: Fact) -> set[str]:
@@ -120,6 +168,80 @@ def _with(fact: Fact, fields: Mapping[str, Json]) -> Fact:
     return replace(fact, value={**fact.value, **fields}, gaps=gaps)
 
 
+class Recorded(WorldService):
+    """The service and the reader of a replay: both tell what the record says. ``made``: the writes that were really
+    made meanwhile; ``here``: those of them that were made here too."""
+
+    def __init__(self, past: Past, bench: Bench, recording: "Recording", made: Iterable[Write]) -> None:
+        super().__init__(past, past.clock, bench.request_for)
+        self.reader = self
+        self.here: dict[WriteId, WriteKey] = {}
+        self._past = past
+        self._tolerance = recording.tolerance
+        self._said = recording.said
+        self._left: dict[Effect, list[Write]] = {}
+        self._same: dict[WriteKey, Write | None] = {}
+        self._in_sight: frozenset[EventId] = frozenset()
+        for write in made:
+            self._left.setdefault(_effect(write), []).append(write)
+
+    def same_as(self, write: Write) -> Write | None:
+        """The write that was really made then and does the same, if there is one: each is the same as one at most."""
+        if write.key not in self._same:
+            left = self._left.get(_effect(write), [])
+            near = [one for one in left if abs(one.planned_at - write.planned_at) <= self._tolerance]
+            found = min(near, key=lambda one: abs(one.planned_at - write.planned_at), default=None)
+            if found is not None:
+                left.remove(found)
+                self._past.show(found)
+                self.here[found.id] = write.key
+            self._same[write.key] = found
+        return self._same[write.key]
+
+    async def attempt(self, write: Write, request: WriteRequest) -> Outcome:
+        """What became of the same write then; one that was not made takes effect at once."""
+        made, now = self.same_as(write), self._clock.now()
+        if made is None or not made.sent or (made.state == "confirmed" and made.changed_at <= now):
+            return await super().attempt(write, request)
+        if any(one.write == made.id and one.kind == "approved" and one.word.at > now for one in self._said):
+            return await super().attempt(write, request)  # it had to wait for somebody then, and here it does not
+        self.sent += 1
+        if made.state == "rejected":
+            return Refused(answer=Answered(status=400), why=made.why)
+        if made.state == "confirmed":
+            self.lands(write, made.changed_at)
+        return Accepted(answer=Answered(status=200))
+
+    def known_to_land(self, write: Write) -> bool:
+        """The record has it."""
+        return any(one.key == write.key for _, one in self._late)
+
+    async def events(self, state: PartnerState, _tell: Tell) -> Polled:
+        """What a look saw then: the record's own memory of silences and of who was out of sight, and what changed."""
+        past, now = self._past, self._clock.now()
+        began = self._clock.monotonic()
+        met = len(state.known)
+        for event, key in past.fresh:
+            fact = replace(past.facts[event, key], trace=Trace(get="the record", began=began))
+            if event == OF_PARTNER:
+                state.observe_shared(key, fact)
+            else:
+                state.observe(event, key, fact)
+                state.known.add(event)
+        past.fresh.clear()
+        names = ("after_gap_at", "reset_at", "restored_at", "gone", "returned")
+        memory = replace(state.memory, **{name: getattr(past.memory, name) for name in names})
+        if len(state.known) != met or memory.gone != state.memory.gone:
+            self._in_sight = frozenset(state.known - memory.gone.keys())
+        store, memory = memory != state.memory, replace(memory, listed_at=now)
+        state.last_ok_at = now
+        return Polled(in_sight=self._in_sight, memory=memory, store=store, records=(), complete=True)
+
+    async def facts(self, state: PartnerState, seen: Polled) -> Polled:
+        """They were in the record with the rest."""
+        return replace(seen, memory=state.memory, store=False, only=frozenset())
+
+
 # Writes that were made beside writes that a rule folder would have made: new, gone, earlier, later, or the same. Pure.
 #
 # They are told apart by what they do and not by who does it: a pause of an event is the same write under a renamed
@@ -129,7 +251,7 @@ def _with(fact: Fact, fields: Mapping[str, Json]) -> Fact:
 
 ENDED_BEFORE = frozenset({"no_longer_holds", "sequence"})
 """Reasons of skipped writes that were wanted all the same when they were planned."""
-Place = tuple[str, str, str, str, str]
+Effect = tuple[str, str, str, str, str]
 Kind = Literal["new", "gone", "earlier", "later", "same"]
 
 
@@ -163,7 +285,7 @@ def differences(made: Iterable[Write], would: Iterable[Write], tolerance: timede
 
     def was_planned(one: Difference) -> bool:
         """Whether a write that would be new was planned then, and came to nothing."""
-        here = [other for other in ended if _place(other) == _place(one.write)]
+        here = [other for other in ended if _effect(other) == _effect(one.write)]
         return one.kind == "new" and any(abs(other.planned_at - one.at) <= tolerance for other in here)
 
     found: list[Difference] = []
@@ -173,16 +295,16 @@ def differences(made: Iterable[Write], would: Iterable[Write], tolerance: timede
     return sorted(found, key=lambda one: (one.write.key.event, one.at, one.write.intent.order))
 
 
-def _place(write: Write) -> Place:
+def _effect(write: Write) -> Effect:
     key, intent = write.key, write.intent
     return (key.event, intent.target, intent.action, intent.wish, key.item)
 
 
-def _by_effect(writes: Iterable[Write]) -> dict[Place, list[Write]]:
-    found: dict[Place, list[Write]] = {}
+def _by_effect(writes: Iterable[Write]) -> dict[Effect, list[Write]]:
+    found: dict[Effect, list[Write]] = {}
     for write in writes:
         if write.state != "skipped" and not write.undo:
-            found.setdefault(_place(write), []).append(write)
+            found.setdefault(_effect(write), []).append(write)
     return found
 
 
@@ -205,10 +327,7 @@ def _matched(made: Sequence[Write], would: Sequence[Write], tolerance: timedelta
     yield from (Difference(kind="new", made=None, would=would[right]) for right in sorted(rights))
 
 
-EVENT = FactKey(name="event")
-RESTLESS_EVERY = timedelta(minutes=1)
-"""How often a condition is looked at that depends on the clock in a way that only looking tells."""
-Pair = tuple[EventId, RuleId]
+# One partner's past under one rule set.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,202 +340,161 @@ class Replayed:
     looks: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What somebody said of a write that was really made: ``approved``, ``rejected`` or ``again``."""
+
+    kind: Literal["approved", "rejected", "again"]
+    write: WriteId
+    word: Word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """What the ledger holds of one partner. ``begins``: where its changes do, and ``until``: the last look; ``made``:
+    every write; ``said``: what was said of them since, in order. ``tolerance``: two writes within
+    it may be the same."""
+
+    partner: PartnerId
+    history: History
+    begins: datetime
+    until: datetime
+    made: Sequence[Write]
+    said: Sequence[Said]
+    tolerance: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """What one look of the record saw, or somebody's word, which the next look heard."""
+
+    at: datetime
+    changes: tuple[Observed, ...] = ()
+    said: Said | None = None
+
+    @property
+    def silent_since(self) -> datetime | None:
+        """Since when nobody had looked, where that was long."""
+        silence = next((one.fact for one in self.changes if one.key == SILENCE), None)
+        since = silence.value.get("since") if isinstance(silence, Known) and isinstance(silence.value, dict) else None
+        return datetime.fromisoformat(since) if isinstance(since, str) else None
+
+
 class Replay:
-    """One partner's past under one rule set."""
+    """Plays one recording under a rule set."""
 
-    def __init__(self, partner: PartnerId, rules: RuleSet, settings: EngineSettings) -> None:
-        self._partner = partner
-        self._rules = rules
-        self._settings = settings
-        self._interval = settings.interval
-        self._active = [rule for rule in rules.rules if rule.looks_at(partner)]
-        self._clocks: dict[RuleId, Clocked] = {rule.id: clocked(rule) for rule in self._active}
-        self._fields = _fields_that_matter(self._active)
-        self._past = Past()
-        self._memory = PartnerMemory(partner=partner)
-        self._memories: dict[Pair, RuleMemory] = {}
-        self._writes: dict[WriteId, Write] = {}
-        self._open: dict[EventId, dict[WriteId, Write]] = {}
-        self._episodes: dict[tuple[EventId, RuleId, int], list[WriteId]] = {}
-        self._targets: dict[tuple[EventId, str], list[WriteId]] = {}
-        self._sent: dict[Pair, list[datetime]] = {}
-        self._firings: list[tuple[RuleId, EventId, datetime]] = []
-        self._due: list[tuple[datetime, EventId]] = []
-        self._due_of: dict[EventId, datetime] = {}
-        self._asking = {rule.id: rule for rule in self._active if set(names_read(rule)) - {EVENT.name}}
+    def __init__(self, recording: Recording, bench: Bench) -> None:
+        self._loop = VirtualLoop()
+        self._recording = recording
+        self._start = recording.begins
+        self._interval = bench.settings.interval
+        self._ledger = bench.ledger
+        self._ledger.clear()
+        rules = [rule for rule in bench.rules.rules if rule.looks_at(recording.partner)]
+        self._asking = {rule.id: rule for rule in rules if set(names_read(rule)) - {EVENT.name}}
         self._unseen: dict[tuple[RuleId, FactKey], set[EventId]] = {}
-        self._looks = 0
-        self._until = datetime.max.replace(tzinfo=UTC)
+        self._plans: list[Plan] = []
+        since = [one for one in recording.made if one.planned_at >= self._start and not one.undo]
+        clock = VirtualClock(self._loop, self._start)
+        self._past = Past(recording.partner, open_way(rules), clock)
+        self._past.hide(since)
+        self._stage = Recorded(self._past, bench, recording, since)
+        self._remember([one for one in recording.made if one.planned_at < self._start], bench.rules)
+        parts = Parts(
+            clock=clock,
+            service=self._stage,
+            ledger=self._ledger,
+            settings=_patient(bench.settings, recording),
+            rules=RulesInUse(bench.rules),
+            decided=self._take,
+        )
+        self._play = Play(parts, self._stage, clock, partner=recording.partner, stride=RESTLESS_EVERY)
+        self._play.state.listed(parts.rules.needed, ())
 
-    def run(self, history: History, until: datetime, made: Iterable[Write] = ()) -> Replayed:
-        """From the history's beginning to its end, and on the clock alone until ``until``. ``made``: the writes that
-        were really made meanwhile, whose effects are not to be seen."""
-        self._until = until + JUST_AFTER  # the last look was at that very moment, and is one of them
-        self._past.without(made)
-        for one in history.start:
-            self._take(one)
-        if history.start:
-            begins = history.start[0].at
-            self._look(begins, self._in_sight())
-        for at, group in groupby(history.changes, key=lambda one: one.at):
-            self._step(at, list(group))
-        self._let_pass(self._until)
-        return Replayed(writes=tuple(self._writes.values()), unseen=self._never_seen(), looks=self._looks)
+    def _remember(self, before: Iterable[Write], rules: RuleSet) -> None:
+        """A rule that had fired before the record begins is taken to be in that episode still: what was true all the
+        time does not fire again, and what has turned false meanwhile closes it at the first look."""
+        memories: dict[tuple[EventId, RuleId], RuleMemory] = {}
+        for write in before:
+            rule = rules.get(write.key.rule)
+            if rule is not None and not write.undo:
+                memories[write.key.event, rule.id] = RuleMemory(
+                    partner=write.key.partner,
+                    event=write.key.event,
+                    rule=rule.id,
+                    do_hash=rule.do_hash,
+                    episode=write.key.episode,
+                    open=True,
+                    fired=True,
+                    fired_at=write.planned_at,
+                )
+        self._ledger.apply(Commit(at=self._start, memory=tuple(memories.values())))
 
-    # what was observed
+    def run(self) -> Iterator[datetime]:
+        """From the record's beginning to the last look; gives each moment that is reached."""
+        for one in self._recording.history.start:
+            self._past.take(one)
+        if self._recording.history.start:
+            self._look(self._start)
+        seen = _looks(self._recording.history.changes, self._interval)
+        said = (Moment(at=one.word.at, said=one) for one in self._recording.said)
+        for moment in heapq.merge(seen, said, key=lambda one: one.at):
+            self._let_pass(moment.silent_since or moment.at)
+            for one in moment.changes:
+                self._past.take(one)
+            if moment.said is not None:
+                self._hear(moment.said)
+            self._look(moment.at)
+            yield moment.at
+        self._let_pass(self._recording.until)
+        self._look(self._recording.until)
+        self._loop.close()
 
-    def _step(self, at: datetime, changes: list[Observed]) -> None:
-        """What one cycle saw to be otherwise."""
-        silent = next((one.fact for one in changes if one.key == SILENCE), None)
-        self._let_pass(at if silent is None else _silent_since(silent) or at)
-        stirred: set[EventId] = set()
-        for one in changes:
-            stirred |= self._take(one)
-        late = [event for event, due in self._due_of.items() if due <= at] if silent is not None else []
-        self._look(at, sorted({*stirred, *late} - self._memory.gone.keys()))
-
-    def _take(self, one: Observed) -> set[EventId]:
-        """Takes one fact; the events of which something else may be decided now."""
-        if one.key == SILENCE:
-            return set()
-        if one.key == MEMORY:
-            before, self._memory = self._memory, memory_of(self._partner, one.fact)
-            everybody = replace(before, gone={}, returned={}) != replace(self._memory, gone={}, returned={})
-            return set(self._past.facts) if everybody else {*before.gone} - {*self._memory.gone}
-        before_fact = self._past.observed.get((one.event, one.key))
-        self._past.take(one)
-        if one.event == OF_PARTNER:
-            return set(self._past.facts)
-        fields = self._fields.get(one.key.name, frozenset())
-        if before_fact is not None and _alike(narrowed(before_fact, fields), narrowed(one.fact, fields)):
-            return set()
-        return {one.event}
-
-    def _in_sight(self) -> list[EventId]:
-        return sorted(self._past.facts.keys() - self._memory.gone.keys())
-
-    # time
+    @property
+    def found(self) -> Replayed:
+        """What came of it: each write with why it was planned."""
+        made = self._ledger.writes(partner=self._recording.partner)
+        plans = {one.key: one for one in self._plans}
+        writes = tuple(replace(one, reason=plans[one.key].reason, why=plans[one.key].why) for one in made)
+        return Replayed(writes=writes, unseen=self._never_seen(), looks=self._play.looks)
 
     def _let_pass(self, until: datetime) -> None:
-        """Looks that only the clock asks for; a cycle may have been a little later, and never before."""
-        while self._due and self._due[0][0] < until:
-            at, events = self._due[0][0], set[EventId]()
-            while self._due and self._due[0][0] == at:
-                _, event = heapq.heappop(self._due)
-                if self._due_of.get(event) == at:
-                    del self._due_of[event]
-                    events.add(event)
-            self._look(at, sorted(events - self._memory.gone.keys()))
+        """Looks that only the clock asks for, up to a moment."""
+        self._loop.run_until_complete(self._play.until(until - self._start, including=False))
+        self._play.jumped(((until - self._start - JUST_AFTER) // self._interval) * self._interval)
 
-    def _wake(self, event: EventId, at: datetime) -> None:
-        if self._due_of.get(event) != at:
-            self._due_of[event] = at
-            heapq.heappush(self._due, (at, event))
+    def _look(self, at: datetime) -> None:
+        self._loop.run_until_complete(self._play.look(at - self._start))
 
-    # looks
-
-    def _look(self, at: datetime, events: list[EventId]) -> None:
-        if not events:
+    def _hear(self, said: Said) -> None:
+        """Somebody's word of a write that is made here too."""
+        key, word, state = self._stage.here.get(said.write), said.word, self._play.state
+        if key is None:
             return
-        self._looks += 1
-        observations = {event: self._past.observation(self._partner, event) for event in events}
-        pairs = [(event, rule.id) for event in events for rule in self._active]
-        look = Look(
-            partner=self._partner,
-            now=at,
-            memory=self._memory,
-            observations=observations,
-            memories={pair: self._memories[pair] for pair in pairs if pair in self._memories},
-            writes=tuple(one for event in events for one in self._open.get(event, {}).values()),
-            sendings={pair: self._sendings(pair, at) for pair in pairs if pair in self._sent},
-            firings=self._recent_firings(at),
-            ended=self._of_episode,
-            on_target=self._on_target,
-        )
-        decision = decide(self._rules, look, self._settings.deciding)
-        self._memories.update(decision.memories)
-        lively = self._stored(decision.commit, at)
-        for (event, rule), judged in decision.judged.items():
-            if judged.truth is not Truth.FALSE:
-                self._note_unseen(observations[event], rule, at)
-        for event in events:
-            self._calm(event, at, lively=event in lively)
+        of_episode = self._ledger.episode_writes(key.partner, key.event, key.rule, key.episode)
+        for write in [one for one in of_episode if one.key == key]:
+            if said.kind == "again":
+                memories = {(key.partner, *pair): one for pair, one in state.memories.items() if pair[0] == key.event}
+                changes = reopening([write], memories) if write.final else []
+                self._ledger.reopen(changes, [spoken(write, "again", word)] if changes else [])
+            elif said.kind == "approved" and write.state == "waiting":
+                amount = amount_shown(state, write)
+                move = approved(write, because=word.because, by=word.by, now=word.at, amount=amount)
+                self._ledger.apply(Commit(at=word.at, moves=(move,)))
+            elif said.kind == "rejected" and write.state in ("waiting", "planned", "needs_human"):
+                move = rejected(write, because=word.because, by=word.by, now=word.at)
+                self._ledger.apply(Commit(at=word.at, moves=(move,)))
 
-    def _stored(self, commit: Commit, at: datetime) -> set[EventId]:
-        """What a ledger and an executor do with a decision; the events that are to be looked at again soon."""
-        for change in commit.moves:
-            self._keep(change.after)
-        for record in commit.records:
-            if record.kind == "fired" and record.rule is not None and record.event is not None:
-                self._firings.append((record.rule, record.event, at))
-        for plan in commit.plans:
-            self._plan(plan, at)
-        changed = {memory.event for memory in commit.memory} | {change.after.key.event for change in commit.moves}
-        return changed | {plan.key.event for plan in commit.plans}
-
-    def _plan(self, plan: Plan, at: datetime) -> None:
-        """A write, and what becomes of it: there already, refused, before a person, or done at once."""
-        write = plan.write(len(self._writes) + 1, at)
-        self._episodes.setdefault((plan.key.event, plan.key.rule, plan.key.episode), []).append(write.id)
-        self._targets.setdefault((plan.key.event, plan.intent.target), []).append(write.id)
-        if plan.state == "planned":
-            facts = {key.name: fact for key, fact in self._past.facts.get(plan.key.event, {}).items()}
-            situation = Situation(write=write, now=at, limits=self._settings.limits, facts=facts)
-            no = first_no((setup_state, target_says), situation)
-            if no is not None and no.way in ("skip", "refuse"):
-                state: State = "skipped" if no.way == "skip" else "refused"
-                write = replace(write, state=state, reason=no.reason, why=no.why)
-            else:
-                write = replace(write, state="confirmed", attempt=1, first_sent_at=at, last_sent_at=at)
-                sent = self._sent.setdefault((plan.key.event, plan.key.rule), [])
-                if not sent or sent[-1] != at:
-                    sent.append(at)
-                self._past.lay_over(write, at)
-        self._keep(write)
-
-    def _keep(self, write: Write) -> None:
-        self._writes[write.id] = write
-        of_event = self._open.setdefault(write.key.event, {})
-        if write.final:
-            of_event.pop(write.id, None)
-        else:
-            of_event[write.id] = write
-
-    def _calm(self, event: EventId, at: datetime, *, lively: bool) -> None:
-        """When the event is to be looked at next, if nothing is observed before."""
-        if lively:
-            self._wake(event, at + self._interval)
-            return
-        first = horizon = self._until  # what comes after the end need not be found
-        observation = self._past.observation(self._partner, event)
-        for rule in self._active:
-            pair = (event, rule.id)
-            glanced = Glanced(memory=self._memories.get(pair), sendings=self._sendings(pair, at))
-            first = min(first, next_due(rule, self._clocks[rule.id], observation, glanced, (at, first)))
-        if first < horizon:
-            self._wake(event, first if first > at else at + RESTLESS_EVERY)
-
-    def _sendings(self, pair: Pair, at: datetime) -> list[datetime]:
-        reach = at - sendings_reach(self._active)
-        return [one for one in self._sent.get(pair, ()) if one >= reach]
-
-    def _recent_firings(self, at: datetime) -> list[tuple[RuleId, EventId, datetime]]:
-        reach = at - firings_reach(self._active, self._settings.deciding)
-        if self._firings and self._firings[0][2] < reach:
-            self._firings = [one for one in self._firings if one[2] >= reach]
-        return self._firings
-
-    def _of_episode(self, event: EventId, rule: RuleId, episode: int) -> tuple[Write, ...]:
-        return tuple(self._writes[one] for one in self._episodes.get((event, rule, episode), ()))
-
-    def _on_target(self, event: EventId, target: str) -> tuple[Write, ...]:
-        return tuple(self._writes[one] for one in self._targets.get((event, target), ()))
-
-    def _note_unseen(self, observation: Observation, rule_id: RuleId, at: datetime) -> None:
-        """Facts that the rule would have had read now, and that are not there."""
-        rule = self._asking.get(rule_id)
-        for key in unread_keys(rule, observation, at) if rule is not None else ():
-            self._unseen.setdefault((rule_id, key), set()).add(observation.event)
+    def _take(self, decision: Decision) -> None:
+        """What a look has decided: which of its writes were really made too, and which facts it would have read."""
+        now, state = decision.commit.at, self._play.state
+        for plan in decision.commit.plans:
+            self._plans.append(plan)
+            self._stage.same_as(plan.write(0, now))
+        for (event, rule_id), judged in decision.judged.items():
+            rule = self._asking.get(rule_id) if judged.truth is not Truth.FALSE else None
+            for key in unread_keys(rule, state.observation(event), now) if rule is not None else ():
+                self._unseen.setdefault((rule_id, key), set()).add(event)
 
     def _never_seen(self) -> Mapping[tuple[RuleId, str], int]:
         """Of these the ones that nobody recorded at any time: no rule of that time had them read, or not so."""
@@ -428,24 +506,22 @@ class Replay:
         return found
 
 
-def _fields_that_matter(rules: list[Rule]) -> dict[str, Fields]:
-    """Of each fact the fields that decide anything: those that rules name, parameters of facts, enforced targets."""
-    found = dict(looked_at(rules))
-    steps = [ACTIONS[step.action] for rule in rules if rule.repeat == "enforce" for step in rule.do]
-    for name in {"defaults", *(fact for row in steps for fact in row.reads if fact != EVENT.name)}:
-        found[name] = None
-    event = found.get(EVENT.name, frozenset())
-    targets = {field for row in steps for fact, field in row.writes if fact == EVENT.name}
-    found[EVENT.name] = None if event is None or "" in targets else event | targets | {"start_date_time"}
-    return found
+def _patient(settings: EngineSettings, recording: Recording) -> EngineSettings:
+    """The config's numbers; a calm event needs no look, and what was confirmed late then is waited for here too."""
+    landed = [(one.first_sent_at, one.changed_at) for one in recording.made if one.state == "confirmed"]
+    took = [at - sent_at + RESTLESS_EVERY for sent_at, at in landed if sent_at is not None]
+    calm = recording.until - recording.begins + RESTLESS_EVERY
+    return replace(settings, looked_at_again=calm, confirm_within=max([settings.confirm_within, *took]))
 
 
-def _silent_since(fact: Fact) -> datetime | None:
-    since = fact.value.get("since") if isinstance(fact, Known) and isinstance(fact.value, dict) else None
-    return datetime.fromisoformat(since) if isinstance(since, str) else None
-
-
-def _alike(one: Fact, other: Fact) -> bool:
-    if isinstance(one, Known) and isinstance(other, Known):
-        return one.value == other.value and one.gaps == other.gaps
-    return isinstance(one, Unknown) and isinstance(other, Unknown) and one.code == other.code
+def _looks(changes: Iterable[Observed], interval: timedelta) -> Iterator[Moment]:
+    """The changes by the look that saw them: the list first, and then single facts, each once."""
+    group: dict[Place, Observed] = {}
+    for one in changes:
+        place = (one.event, one.key)
+        if group and (place in group or one.at - next(iter(group.values())).at > ONE_LOOK * interval):
+            yield Moment(at=next(reversed(group.values())).at, changes=tuple(group.values()))
+            group = {}
+        group[place] = one
+    if group:
+        yield Moment(at=next(reversed(group.values())).at, changes=tuple(group.values()))

@@ -19,26 +19,21 @@ daemon. Nothing of a rule's meaning or of a write's life is written down here a 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from worker.engine.cycle import Cycle
 from worker.engine.decide import Decision
-from worker.engine.due import Clocked, Glanced, clocked, next_due
-from worker.engine.looks import EngineSettings, asks_sendings, policy_for, sendings_reach
+from worker.engine.looks import EngineSettings
 from worker.engine.operators import approved, rejected
 from worker.engine.parts import Parts, RulesInUse
-from worker.engine.ports import Ledger
-from worker.engine.scripted import OutcomeOf, RequestFor, Scripted, VirtualClock, VirtualLoop, World
+from worker.engine.playing import Bench, Play, VirtualClock, VirtualLoop, amount_shown
+from worker.engine.scripted import GivenWorld, Scripted
 from worker.model.commits import Commit, LogFilter, Move, Record, RuleMemory
 from worker.model.errors import UsageError
-from worker.model.facts import GOALS, UNREAD, EventId, Json, PartnerId, RuleId
+from worker.model.facts import GOALS, EventId, Json, PartnerId, RuleId
 from worker.model.rules import Judgement, Rule, RuleSet, Truth
 from worker.model.writes import Write, WriteKey
 from worker.rules.durations import duration_text
-from worker.rules.registry import Registry
 from worker.rules.tests import Expected, Held, RuleTest, Stands, StepOfTest
-from worker.writes.evidence import fact_key, judge, target_value
-from worker.writes.intents import wanted
 
 SAID_LATER = frozenset({"remind", "ended"})
 """Why a message is said that is no firing's own."""
@@ -261,34 +256,11 @@ def _params(params: Mapping[str, Json]) -> str:
 
 START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 RESOLUTION = timedelta(microseconds=1)
+HOUR = timedelta(hours=1)
 PARTNER = PartnerId("partner-id-test")
-LOOKS_MAX = 2_000_000
-"""The most looks of one test; a step further away than that at full rate is a mistake of the test."""
 SOMEBODY, SAID = "somebody", "the rule test says so"
 """Whose word lets go or drops what waits, and why."""
 Pair = tuple[EventId, RuleId]
-
-
-class Scratch(Ledger, Protocol):
-    """A ledger in memory."""
-
-    def clear(self) -> None:
-        """Forgets everything."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """What all tests run on, one after the other. ``jumps``: quiet times are jumped over; without it every look is
-    made."""
-
-    rules: RuleSet
-    registry: Registry
-    settings: EngineSettings
-    ledger: Scratch
-    request_for: RequestFor
-    outcome_of: OutcomeOf
-    jumps: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,6 +284,8 @@ def run_test(test: RuleTest, bench: Bench) -> Ran:
     loop = VirtualLoop()
     try:
         return loop.run_until_complete(_Run(test, bench, loop).through())
+    except UsageError as error:
+        raise UsageError(f"{test.file}:{test.line}: {error}", hint=error.hint) from None
     finally:
         loop.close()
 
@@ -361,34 +335,28 @@ def tested_settings(settings: EngineSettings) -> EngineSettings:
 
 
 class _Run:
-    """One test on its way: the daemon's cycle, look after look."""
+    """One test on its way: the daemon's cycle, look after look, and what it came to."""
 
     def __init__(self, test: RuleTest, bench: Bench, loop: VirtualLoop) -> None:
-        self._loop = loop
         self._test = test
-        self._bench = bench
         self._rules = as_under_test(bench.rules, test)
-        self._settings = tested_settings(bench.settings)
         self._ledger = bench.ledger
         self._ledger.clear()
-        self._start = test.given.now or START
-        clock = VirtualClock(loop, self._start)
-        self._world = World(test.given, self._rules.rules, bench.registry)
+        self._settings = replace(tested_settings(bench.settings), looked_at_again=HOUR + test.steps[-1].at)
+        clock = VirtualClock(loop, test.given.now or START)
+        self._start = clock.start
+        self._world = GivenWorld(test.given, self._rules.rules, bench.registry)
         self._service = Scripted(self._world, clock, bench.request_for, bench.outcome_of)
-        self._cycle = Cycle(
-            Parts(
-                clock=clock,
-                service=self._service,
-                ledger=self._ledger,
-                settings=self._settings,
-                rules=RulesInUse(self._rules),
-                decided=self._take,
-                instead=self._service.attempt,
-                defect=self._found,
-            )
+        parts = Parts(
+            clock=clock,
+            service=self._service,
+            ledger=self._ledger,
+            settings=self._settings,
+            rules=RulesInUse(self._rules),
+            decided=self._take,
         )
-        self._state = self._cycle.load(PARTNER)
-        self._clocks = tuple((rule, clocked(rule)) for rule in self._rules.rules if rule.enabled)
+        self._play = Play(parts, self._service, clock, partner=PARTNER, jumps=bench.jumps)
+        self._state = self._play.state
         self._judged: dict[Pair, Judgement] = {}
         self._why_held: dict[Pair, str] = {}
         self._keys: dict[tuple[EventId, RuleId, int, str], WriteKey] = {}
@@ -397,12 +365,6 @@ class _Run:
         self._seq = 0
         self._fired: set[RuleId] = set()
         self._held_back: set[RuleId] = set()
-        self._defect: Exception | None = None
-        self._at: timedelta | None = None
-        self._open: tuple[Write, ...] = ()
-        self._decided = False
-        self._still = False
-        self._looks = 0
 
     async def through(self) -> Ran:
         """Every step."""
@@ -415,16 +377,16 @@ class _Run:
             failures=tuple(failures),
             fired=frozenset(self._fired),
             held_back=frozenset(self._held_back),
-            looks=self._looks,
+            looks=self._play.looks,
         )
 
     async def _step(self, step: StepOfTest) -> list[Failure]:
         changes = step.change is not None or bool(step.unknown or step.approve or step.reject)
-        await self._poll(step.at, including=not changes)
+        await self._play.until(step.at, including=not changes)
         self._service.answer(step.answers)
         if changes:
             self._change(step)
-            await self._look(step.at)
+            await self._play.look(step.at)
         failures = failures_of(step, self._happened(step))
         if step.expect is not None:
             self._held_back.update(self._holding_back(step))
@@ -435,7 +397,7 @@ class _Run:
     def _change(self, step: StepOfTest) -> None:
         """What a step sets is seen by the look that follows: what was read before is too old, and no write rests."""
         interval, state = self._settings.interval, self._state
-        self._jumped(((step.at - RESOLUTION) // interval) * interval)
+        self._play.jumped(((step.at - RESOLUTION) // interval) * interval)
         if step.change is not None:
             self._world.change(step.change)
         self._world.lose(step.unknown)
@@ -449,121 +411,20 @@ class _Run:
         """What somebody says of writes that wait for approval."""
         at = self._start + step.at
         moves: list[Move] = []
-        for write in self._open if step.approve or step.reject else ():
+        for write in self._play.open if step.approve or step.reject else ():
             rules = {write.key.rule, *write.rules}
             if write.state == "waiting" and rules.intersection(step.approve):
-                amount = self._amount(write)
+                amount = amount_shown(self._state, write)
                 moves.append(approved(write, because=SAID, by=SOMEBODY, now=at, amount=amount))
             elif write.state == "waiting" and rules.intersection(step.reject):
                 moves.append(rejected(write, because=SAID, by=SOMEBODY, now=at))
         self._ledger.apply(Commit(at=at, moves=tuple(moves)))
-
-    def _amount(self, write: Write) -> float | None:
-        """What somebody who approves the write is shown that it spends."""
-        fact = self._state.fact(write.key.event, fact_key(write.intent)) or UNREAD
-        return wanted(write.intent, write.key.item, target_value(write.intent, fact)[1], "").amount
-
-    # looks
-
-    async def _poll(self, until: timedelta, *, including: bool) -> None:
-        """The looks of the grid up to a moment, less those that are known to change nothing."""
-        interval = self._settings.interval
-        at = timedelta() if self._at is None else (self._at // interval + 1) * interval
-        while at < until or (including and at == until):
-            if self._still and self._at is not None and self._bench.jumps:
-                wake = self._wakes(self._start + self._at, self._start + until + interval)
-                at = max(at, -(-(wake - self._start) // interval) * interval)
-                if at > until or (at == until and not including):
-                    return
-                self._jumped(at - interval)
-            await self._look(at)
-            at += interval
-
-    def _jumped(self, last: timedelta) -> None:
-        """Looks that were jumped over, up to this one, have listed the events too."""
-        if self._at is not None and last > self._at and self._world.listed:
-            self._state.memory = replace(self._state.memory, listed_at=self._start + last)
-
-    async def _look(self, at: timedelta) -> None:
-        """One cycle, and all that it starts."""
-        self._looks += 1
-        if self._looks > LOOKS_MAX:
-            raise UsageError(
-                f"{self._test.file}:{self._test.line}: more than {LOOKS_MAX} looks in one test",
-                hint="a condition on `now` that is no comparison keeps every look; move the steps closer together",
-            )
-        self._loop.move_to(at.total_seconds())
-        self._at, self._decided = at, False
-        self._service.begin()
-        version, before = self._world.version, self._open
-        report = await self._cycle.run(self._state)
-        self._open = await self._settled() if report.open_writes else ()
-        calm = not self._decided or not self._state.calm.stirred(self._state.known, self._start + at)
-        unchanged = (version, before) == (self._world.version, self._open)
-        self._still = calm and unchanged and self._at_rest()
-
-    async def _settled(self) -> tuple[Write, ...]:
-        """What met no named answer is read back at once, and what waits for it in its ``do`` goes on. The writes that
-        are open then."""
-        before: tuple[Write, ...] | None = None
-        while True:
-            await self._cycle.drain(self._state)
-            if self._defect is not None:
-                raise self._defect
-            writes = self._ledger.open_writes(self._state.partner)
-            due = [write for write in writes if self._due_at_once(write)]
-            if not due or writes == before:
-                return writes
-            before = writes
-            for write in due:
-                self._cycle.tend(self._state, write)
-
-    def _due_at_once(self, write: Write) -> bool:
-        if write.state == "applied":
-            return write.id in self._service.accepted
-        return write.state == "planned" and write.held_by == "sequence"
-
-    def _found(self, _write: Write, defect: Exception) -> None:
-        self._defect = defect
-
-    # jumping over looks that can change nothing: what the clock alone can change is told by `worker.engine.due`
-
-    def _at_rest(self) -> bool:
-        """Whether time alone can do nothing to any open write. A running sequence is judged on other facts than those
-        seen, so nothing is foretold of a rule that looks at the clock while its own runs."""
-        sequences = {rule.id for rule, clock in self._clocks if len(rule.do) > 1 and clock != Clocked()}
-        return all(write.key.rule not in sequences and self._rests(write) for write in self._open)
-
-    def _rests(self, write: Write) -> bool:
-        """Whether only facts or a person can do anything to this write, or time not before its next try."""
-        if write.state == "planned":
-            return self._state.resting(write, self._loop.time())
-        if write.state != "needs_human":
-            return write.state == "waiting"
-        policy = policy_for(write, self._rules.get(write.key.rule), self._settings)
-        fact = self._state.fact(write.key.event, fact_key(write.intent)) or UNREAD
-        return not policy.reads_back or write.absent_proved or judge(write, fact).says == "cannot_tell"
-
-    def _wakes(self, now: datetime, horizon: datetime) -> datetime:
-        """The first moment after ``now`` at which a look may decide otherwise; ``horizon`` if none before it."""
-        rules, landings = self._rules.rules, self._service.late_effects
-        resting = [self._state.rests[write.id].until for write in self._open if write.state == "planned"]
-        first = min([horizon, *landings, *(self._start + timedelta(seconds=until) for until in resting)])
-        reach = now - sendings_reach(rules)
-        sendings = self._ledger.first_sendings(self._state.partner, reach) if asks_sendings(rules) else {}
-        for rule, clock in self._clocks:
-            for event in self._world.events:
-                pair = (event, rule.id)
-                glanced = Glanced(memory=self._state.memories.get(pair), sendings=sendings.get(pair, ()))
-                first = next_due(rule, clock, self._state.observation(event), glanced, (now, first))
-        return first
 
     # what was seen
 
     def _take(self, decision: Decision) -> None:
         """What a pass of the cycle has decided and stored."""
         commit = decision.commit
-        self._decided |= bool(commit.records or commit.memory or commit.moves or commit.plans)
         self._judged.update(decision.judged)
         self._why_held.update({pair: brake.why for pair, brake in decision.held.items()})
         for plan in commit.plans:
@@ -578,16 +439,16 @@ class _Run:
     def _said_later(self, commit: Commit) -> Iterator[Fired]:
         """Messages that are said again, or at the end."""
         for plan in commit.plans:
-            if plan.reason in SAID_LATER and self._at is not None:
+            if plan.reason in SAID_LATER and self._play.at is not None:
                 key, intent = plan.key, plan.intent
                 yield Fired(
-                    rule=key.rule, action=intent.action, event=key.event, at=self._at, params=intent.params, each=False
+                    rule=key.rule, action=intent.action, event=key.event, at=self._play.at, params=intent.params
                 )
 
     def _firing(self, record: Record, commit: Commit) -> Iterator[Fired]:
         """The actions of a firing, with what they were planned with; some rules share the write of another."""
-        rule = self._rules.get(record.rule) if record.rule is not None else None
-        if rule is None or record.event is None or self._at is None:
+        rule, at = self._rules.get(record.rule) if record.rule is not None else None, self._play.at
+        if rule is None or record.event is None or at is None:
             return
         planned = [(plan.key, plan.intent, plan.rules) for plan in commit.plans]
         written = [*planned, *((one.after.key, one.after.intent, one.after.rules) for one in commit.moves)]
@@ -596,9 +457,8 @@ class _Run:
             own = [one for key, one, _ in of_step if (key.rule, key.position) == (rule.id, position)]
             given = [one.params for one in own or [one for _, one, rules in of_step if rule.id in rules]]
             for params in given if step.each else given[:1] or [{}]:
-                yield Fired(
-                    rule=rule.id, action=step.action, event=record.event, at=self._at, params=params, each=step.each
-                )
+                event, each = record.event, step.each
+                yield Fired(rule=rule.id, action=step.action, event=event, at=at, params=params, each=each)
 
     def _happened(self, step: StepOfTest) -> Happened:
         return Happened(
@@ -629,7 +489,7 @@ class _Run:
         for (event, rule), memory in self._state.memories.items():
             if memory.held is not None:
                 note(rule, event, memory.held, self._why_held.get((event, rule), ""))
-        for write in self._open:
+        for write in self._play.open:
             reason = write.reason if write.state == "waiting" else write.held_by
             for rule in write.rules or (write.key.rule,):
                 if reason is not None:
@@ -641,7 +501,7 @@ class _Run:
         fired already or that the test does not give their facts."""
         fired = {one.rule for one in self._since}
         if not self._world.listed:
-            yield from (rule.id for rule, _ in self._clocks if rule.id not in fired)
+            yield from (rule.id for rule in self._rules.rules if rule.enabled and rule.id not in fired)
         for (event, rule_id), judged in self._judged.items():
             if rule_id in fired:
                 continue

@@ -1,4 +1,4 @@
-"""The service of a rule test: facts that a person wrote down, and answers to what is sent.
+"""The world of a rule test: facts that a person wrote down, and answers to what is sent.
 
 Facts have the shapes that the real service's have, so that conditions and evidence cannot tell them from read ones: an
 ill-typed documented field is a gap, an empty list of clusters is not computed yet, a run "12" is the integer 12. What
@@ -10,44 +10,16 @@ A write that meets no named answer is accepted and takes effect. Tasks of the se
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from selectors import SelectorKey, SelectSelector
 
 from worker.api.answers import ill_typed, number_from, run_id_from
-from worker.engine.ports import Clock, Listing, Places, Urgency
-from worker.engine.remembered import Offline
-from worker.engine.state import EVENT
+from worker.engine.playing import OutcomeOf, RequestFor, VirtualClock, WorldService
 from worker.engine.whose import NO_SETUP, effect_of
 from worker.model.actions import ACTIONS
-from worker.model.exchange import (
-    Accepted,
-    Answered,
-    NotSent,
-    Outcome,
-    TaskState,
-    TellPart,
-    Uncertain,
-    WriteRequest,
-    told_nobody,
-)
-from worker.model.facts import (
-    RECORDS,
-    SETUP_FIELDS,
-    UNREAD,
-    EventId,
-    Fact,
-    FactKey,
-    Field,
-    Json,
-    Known,
-    PartnerId,
-    Trace,
-    Unknown,
-    WriteId,
-)
+from worker.model.exchange import NotSent, Outcome, Uncertain, WriteRequest
+from worker.model.facts import RECORDS, SETUP_FIELDS, UNREAD, EventId, Fact, FactKey, Field, Json, Known, Unknown
 from worker.model.rules import Rule
 from worker.model.writes import Intent, Write
 from worker.rules.facts import BY_DEFAULT, looked_at
@@ -55,69 +27,6 @@ from worker.rules.registry import Registry
 from worker.rules.tests import FIRST_EVENT, LOST_ANSWERS, Answer, Facts
 from worker.writes.evidence import CONFIRM, SERIES, fact_key
 
-# Virtual time: an event loop whose clock jumps to the next timer, so that hours of the worker pass in no time.
-#
-# Real code runs on real asyncio, and nothing sleeps: where no callback is ready, "waiting" moves the loop's time. One
-# that waits for what nobody will do is a defect of the caller, and raises.
-
-
-class _Jumping(SelectSelector):
-    """Waits for no file: it moves the time of its loop by the time that it was asked to wait."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
-        """Nothing is ever ready."""
-        if timeout is None:
-            raise RuntimeError("every task waits for something that nobody will do")
-        self.now += max(0.0, timeout)
-        return []
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop under virtual time."""
-
-    def __init__(self) -> None:
-        self._jumping = _Jumping()
-        super().__init__(self._jumping)
-
-    def time(self) -> float:
-        """Seconds of virtual time."""
-        return self._jumping.now
-
-    def move_to(self, second: float) -> None:
-        """It is that second now, to the last digit; for who has seen to it that nobody waits for one before."""
-        self._jumping.now = max(self._jumping.now, second)
-
-
-class VirtualClock:
-    """The `Clock` port on a virtual loop: it shows ``start`` now."""
-
-    def __init__(self, loop: VirtualLoop, start: datetime) -> None:
-        self._loop = loop
-        self._start = start
-        self._began = loop.time()
-
-    def now(self) -> datetime:
-        """The time of day."""
-        return self._start + timedelta(seconds=self._loop.time() - self._began)
-
-    def monotonic(self) -> float:
-        """See `Clock`."""
-        return self._loop.time()
-
-    async def sleep(self, seconds: float) -> None:
-        """Moves time, where nobody else has anything to do before."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.get_running_loop().create_future(), max(0.0, seconds))
-
-
-OutcomeOf = Callable[[int], Outcome]
-"""What an answer of this status tells of a write: the daemon's own classification, handed in by the wiring."""
-RequestFor = Callable[[PartnerId, EventId, Intent, str], WriteRequest]
-"""The request of a write, as the real client spells it."""
 NOT_GIVEN = replace(UNREAD, why="the test does not give it")
 NO_LIMIT = 1e12
 
@@ -130,12 +39,12 @@ class _Event:
     made: dict[str, Fact] = field(default_factory=dict)
 
 
-class World:
+class GivenWorld:
     """The facts as they are now. ``version`` counts what has changed them."""
 
     def __init__(self, given: Facts, rules: Sequence[Rule], registry: Registry) -> None:
         self._partner_wide = frozenset(name for name, fact in registry.facts.items() if fact.level == "partner")
-        self._open_way = _open_way(rules)
+        self._open_way = open_way(rules)
         self._shared = _Event(values={})
         self._everywhere: dict[str, Json] = {"setup": dict(NO_SETUP)}
         self._events: dict[EventId, _Event] = {}
@@ -234,107 +143,33 @@ class World:
         one.made.clear()
 
 
-class Scripted(Offline):
-    """A `Service` over a world, which takes the attempts itself. ``sent``: those whose bytes left; ``accepted``: writes
-    that met no named answer in this look, and are to be read back at once."""
+class Scripted(WorldService):
+    """The service of a rule test: it gives the answers that the test names."""
 
-    def __init__(self, world: World, clock: Clock, request_for: RequestFor, outcome_of: OutcomeOf) -> None:
-        self._world = world
-        self._clock = clock
-        self._request_for = request_for
+    def __init__(self, world: GivenWorld, clock: VirtualClock, request_for: RequestFor, outcome_of: OutcomeOf) -> None:
+        super().__init__(world, clock, request_for)
         self._outcome_of = outcome_of
         self._answers: dict[str, list[Answer]] = {}
-        self._late: list[tuple[datetime, EventId, Intent]] = []
-        self.sent = 0
-        self.accepted: set[WriteId] = set()
 
     def answer(self, answers: Iterable[Answer]) -> None:
         """The next attempts of these actions meet these answers, one each."""
         for one in answers:
             self._answers.setdefault(one.action, []).append(one)
 
-    @property
-    def late_effects(self) -> list[datetime]:
-        """When those come that are still to come."""
-        return [at for at, _, _ in self._late]
-
-    def begin(self) -> None:
-        """A look begins: late effects whose time has come are there."""
-        self.accepted.clear()
-        now = self._clock.now()
-        for at, event, intent in sorted(self._late, key=lambda one: one[0]):
-            if at <= now:
-                self._world.take_effect(event, intent)
-        self._late = [one for one in self._late if one[0] > now]
-
-    async def partners(self) -> tuple[PartnerId, ...]:
-        """Never asked: a test has one."""
-        return ()
-
-    async def listing(
-        self, partner: PartnerId, _told: TellPart = told_nobody, _needed: frozenset[str] | None = None
-    ) -> Listing:
-        """Every event of the test."""
-        now = self._clock.now()
-        if not self._world.listed:
-            why = "the test makes the events unreadable"
-            return Listing(events={}, complete=False, why=why, code="unreadable", began_at=now, ended_at=now)
-        facts = {event: self._read(partner, event, EVENT) for event in self._world.events}
-        events = {event: fact for event, fact in facts.items() if isinstance(fact, Known)}
-        return Listing(events=events, complete=True, began_at=now, ended_at=now)
-
-    async def read(
-        self,
-        partner: PartnerId,
-        event: EventId | None,
-        key: FactKey,
-        *,
-        urgency: Urgency,  # noqa: ARG002 - nothing is waited for
-        max_age: timedelta = timedelta(0),  # noqa: ARG002 - all is as it is now
-        places: Places | None = None,  # noqa: ARG002 - nothing is waited for
-    ) -> Fact:
-        """The fact as it is now."""
-        return self._read(partner, event or EventId(""), key)
-
-    def _read(self, partner: PartnerId, event: EventId, key: FactKey) -> Fact:
-        fact = self._world.fact(event, key, self._clock.now())
-        trace = Trace(get=f"{partner} {event} {key.name}", began=self._clock.monotonic())
-        return replace(fact, read_at=self._clock.now(), trace=trace)
-
-    async def task_state(self, partner: PartnerId, event: EventId) -> TaskState:
-        """Tasks are not played."""
-        return TaskState(state=f"the task of {event} of {partner} is over", verdict="succeeded")
-
-    def request_for(self, partner: PartnerId, event: EventId, intent: Intent, item: str) -> WriteRequest:
-        """See `Service`."""
-        return self._request_for(partner, event, intent, item)
-
-    def url(self, request: WriteRequest) -> str:
-        """See `Service`."""
-        return f"{request.host}{request.path}"
-
-    async def send(self, partner: PartnerId, request: WriteRequest, *, not_after: float) -> Outcome:  # noqa: ARG002
-        """Never: every attempt is taken by `attempt`."""
-        return NotSent(cause="connect", why=f"a rule test sends nothing to {partner}")
-
-    async def attempt(self, write: Write, _request: WriteRequest) -> Outcome:
+    async def attempt(self, write: Write, request: WriteRequest) -> Outcome:
         """What an attempt tells, at once. One that ends with the worker tells nobody, and its task ends with it."""
-        intent, event = write.intent, write.key.event
-        waiting = self._answers.get(intent.action)
-        if not waiting or write.key.item in ACTIONS[intent.action].unseen:
-            self.sent += 1
-            self.accepted.add(write.id)
-            self._world.take_effect(event, intent)
-            return Accepted(answer=Answered(status=200))
+        waiting = self._answers.get(write.intent.action)
+        if not waiting or write.key.item in ACTIONS[write.intent.action].unseen:
+            return await super().attempt(write, request)
         answer = waiting.pop(0)
         outcome = self._outcome(answer)
         if isinstance(outcome, NotSent) and outcome.cause == "connect":
             return outcome
         self.sent += 1
         if answer.effect_after is not None and answer.effect_after > timedelta():
-            self._late.append((self._clock.now() + answer.effect_after, event, intent))
+            self.lands(write, self._clock.now() + answer.effect_after)
         elif answer.effect_after is not None:
-            self._world.take_effect(event, intent)
+            self.world.take_effect(write.key.event, write.intent)
         if outcome is None:
             raise asyncio.CancelledError
         return outcome
@@ -349,7 +184,7 @@ class Scripted(Offline):
         return NotSent(cause="connect", why=why) if answer.answer == "no_connection" else Uncertain(why=why)
 
 
-def _open_way(rules: Sequence[Rule]) -> dict[str, Json]:
+def open_way(rules: Sequence[Rule]) -> dict[str, Json]:
     """What guards ask for and no rule names, so that nothing is in a write's way: the campaign product is on, a budget
     in range, a target not yet as it is wanted."""
     named = {name: fields or frozenset[str]() for name, fields in looked_at(rules).items()}

@@ -8,7 +8,8 @@ from worker.api.assumptions import assumptions_from
 from worker.api.classify import outcome_of_answer
 from worker.api.requests import write_request
 from worker.engine.looks import EngineSettings, Settings
-from worker.engine.ruletests import Bench, Ran, run_test
+from worker.engine.playing import Bench
+from worker.engine.ruletests import Ran, run_test
 from worker.guards.checks import Limits
 from worker.ledger.sql import ScratchLedger
 from worker.model.exchange import Answered, Outcome, WriteRequest

@@ -2,12 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 
-from worker.engine.due import LOOKED_AT_AGAIN, Calm, horizon
+from worker.engine.due import Calm, horizon
 from worker.model.facts import EventId
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 ONE, TWO = EventId("e1"), EventId("e2")
 LATER = NOW + timedelta(minutes=5)
+AGAIN = timedelta(minutes=30)
 
 
 def test_what_was_never_looked_at_is_stirred() -> None:
@@ -45,7 +46,7 @@ def test_calm_holds_only_under_the_rules_it_was_found_under() -> None:
 
 
 def test_no_calm_lasts_for_ever_and_not_all_end_at_once() -> None:
-    ends = {horizon(EventId(f"e{number}"), NOW) for number in range(100)}
+    ends = {horizon(EventId(f"e{number}"), NOW, AGAIN) for number in range(100)}
 
     assert len(ends) > 50
-    assert all(NOW + LOOKED_AT_AGAIN <= at <= NOW + 2 * LOOKED_AT_AGAIN for at in ends)
+    assert all(NOW + AGAIN <= at <= NOW + 2 * AGAIN for at in ends)

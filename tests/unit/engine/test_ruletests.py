@@ -340,7 +340,7 @@ def test_a_change_that_is_none_was_seen_to_hold_back_but_not_at_the_first_look()
 
 
 def test_a_step_that_is_years_away_is_refused_where_every_look_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worker.engine.ruletests.LOOKS_MAX", 10)
+    monkeypatch.setattr("worker.engine.playing.LOOKS_MAX", 10)
     bench = a_bench("{id: r, when: \"string(now) == 'x'\", do: [pause]}")
     with pytest.raises(UsageError, match=r"t\.yaml:2: more than 10 looks"):
         ran(bench, "steps: [{at: 1m, expect: []}]")

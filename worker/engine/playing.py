@@ -1,0 +1,430 @@
+"""The daemon's own cycle over a world that is not the service: what rule tests and `backtest` run on.
+
+Real code on real asyncio, on virtual time and a ledger in memory. A world says what the facts are, and takes the
+effects of writes; quiet times are jumped over, as far as the next moment at which the clock alone can change anything.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from selectors import SelectorKey, SelectSelector
+from typing import Protocol
+
+from worker.engine.cycle import Cycle
+from worker.engine.decide import Decision
+from worker.engine.due import Clocked, Glanced, clocked, next_due
+from worker.engine.looks import EngineSettings, asks_sendings, policy_for, sendings_reach
+from worker.engine.observe import Polling
+from worker.engine.parts import Parts
+from worker.engine.ports import Ledger, Listing, Places, Urgency
+from worker.engine.state import EVENT, PartnerState
+from worker.model.commits import MemoryChange, Record
+from worker.model.errors import UsageError
+from worker.model.exchange import (
+    Accepted,
+    Answered,
+    NotSent,
+    Outcome,
+    TaskState,
+    TellPart,
+    WriteRequest,
+    told_nobody,
+)
+from worker.model.facts import UNREAD, EventId, Fact, FactKey, Known, PartnerId, Trace, WriteId
+from worker.model.rules import RuleSet
+from worker.model.writes import Intent, Write
+from worker.rules.registry import Registry
+from worker.writes.evidence import fact_key, judge, target_value
+from worker.writes.intents import wanted
+
+LOOKS_MAX = 2_000_000
+"""The most looks of one play; more at full rate is a mistake of the test, or of a condition."""
+OutcomeOf = Callable[[int], Outcome]
+"""What an answer of this status tells of a write: the daemon's own classification, handed in by the wiring."""
+RequestFor = Callable[[PartnerId, EventId, Intent, str], WriteRequest]
+"""The request of a write, as the real client spells it."""
+
+# Virtual time: an event loop whose clock jumps to the next timer, so that hours of the worker pass in no time.
+#
+# Nothing sleeps: where no callback is ready, "waiting" moves the loop's time. One that waits for what nobody will do is
+# a defect of the caller, and raises.
+
+
+class _Jumping(SelectSelector):
+    """Waits for no file: it moves the time of its loop by the time that it was asked to wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
+        """Nothing is ever ready."""
+        if timeout is None:
+            raise RuntimeError("every task waits for something that nobody will do")
+        self.now += max(0.0, timeout)
+        return []
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop under virtual time."""
+
+    def __init__(self) -> None:
+        self._jumping = _Jumping()
+        super().__init__(self._jumping)
+
+    def time(self) -> float:
+        """Seconds of virtual time."""
+        return self._jumping.now
+
+    def move_to(self, second: float) -> None:
+        """It is that second now, to the last digit; for who has seen to it that nobody waits for one before."""
+        self._jumping.now = max(self._jumping.now, second)
+
+
+class VirtualClock:
+    """The `Clock` port on a new virtual loop: it shows ``start`` at second 0."""
+
+    def __init__(self, loop: VirtualLoop, start: datetime) -> None:
+        self._loop = loop
+        self.start = start
+
+    def now(self) -> datetime:
+        """The time of day."""
+        return self.start + timedelta(seconds=self._loop.time())
+
+    def monotonic(self) -> float:
+        """See `Clock`."""
+        return self._loop.time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Moves time, where nobody else has anything to do before."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.get_running_loop().create_future(), max(0.0, seconds))
+
+    def move_to(self, at: timedelta) -> None:
+        """So long after the start it is now."""
+        self._loop.move_to(at.total_seconds())
+
+
+# A world in place of the service.
+
+
+class World(Protocol):
+    """The facts of one partner as they are now. ``version`` counts what writes and the world itself have changed."""
+
+    version: int
+
+    @property
+    def events(self) -> Iterable[EventId]: ...
+    @property
+    def listed(self) -> bool:
+        """Whether the list of events can be read."""
+        ...
+
+    def fact(self, event: EventId, key: FactKey, now: datetime) -> Fact: ...
+    def take_effect(self, event: EventId, intent: Intent) -> None: ...
+
+
+class EveryPlace:
+    """Room without end: nothing is asked over a network."""
+
+    async def take(self, *, by: float | None = None) -> bool:  # noqa: ARG002 - nothing is waited for
+        """Always."""
+        return True
+
+    def give_back(self) -> None:
+        """Nothing was kept."""
+
+
+class Offline:
+    """What a `Service` says of places and pace where nobody is asked over a network: nothing is waited for."""
+
+    async def keep_places(
+        self,
+        partner: PartnerId,  # noqa: ARG002 - nothing is waited for
+        event: EventId,  # noqa: ARG002 - as above
+        keys: Iterable[FactKey],  # noqa: ARG002 - as above
+        *,
+        urgency: Urgency,  # noqa: ARG002 - as above
+    ) -> Places:
+        """At once."""
+        return EveryPlace()
+
+    def budget(self, partner: PartnerId) -> float:  # noqa: ARG002 - nothing is waited for
+        """Without end."""
+        return float(1_000_000)
+
+    async def ready_to_write(
+        self, partner: PartnerId, places: Places | None = None, *, by: float | None = None
+    ) -> None:
+        """At once."""
+
+
+class WorldService(Offline):
+    """A `Service` over a world; every attempt is taken by `attempt`. ``sent``: attempts whose bytes left;
+    ``accepted``: writes that took effect in this look, and are to be read back at once. ``reader``: who looks at the
+    partner, where that is not the daemon's own reader, which asks for the list and for one fact after the other."""
+
+    reader: Polling | None = None
+
+    def __init__(self, world: World, clock: VirtualClock, request_for: RequestFor) -> None:
+        self.world = world
+        self._clock = clock
+        self._request_for = request_for
+        self._late: list[tuple[datetime, Write]] = []
+        self.sent = 0
+        self.accepted: set[WriteId] = set()
+
+    async def attempt(self, write: Write, _request: WriteRequest) -> Outcome:
+        """What an attempt tells, at once: here, that it took effect."""
+        self.sent += 1
+        self.accepted.add(write.id)
+        self.world.take_effect(write.key.event, write.intent)
+        return Accepted(answer=Answered(status=200))
+
+    def lands(self, write: Write, at: datetime) -> None:
+        """The write will take effect then, or at the next look after it."""
+        self._late.append((at, write))
+
+    def known_to_land(self, write: Write) -> bool:  # noqa: ARG002 - here, nobody knows
+        """Whether reads of this write are not worth a look before it lands."""
+        return False
+
+    @property
+    def late_effects(self) -> list[datetime]:
+        """When those come that are still to come."""
+        return [at for at, _ in self._late]
+
+    def begin(self) -> None:
+        """A look begins: late effects whose time has come are there."""
+        self.accepted.clear()
+        now = self._clock.now()
+        for at, write in sorted(self._late, key=lambda one: one[0]):
+            if at <= now:
+                self.world.take_effect(write.key.event, write.intent)
+        self._late = [one for one in self._late if one[0] > now]
+
+    async def partners(self) -> tuple[PartnerId, ...]:
+        """Never asked: a play has one."""
+        return ()
+
+    async def listing(
+        self, _partner: PartnerId, _told: TellPart = told_nobody, _needed: frozenset[str] | None = None
+    ) -> Listing:
+        """Every event of the world."""
+        now = self._clock.now()
+        if not self.world.listed:
+            why = "the test makes the events unreadable"
+            return Listing(events={}, complete=False, why=why, code="unreadable", began_at=now, ended_at=now)
+        facts = {event: self._read(event, EVENT) for event in self.world.events}
+        events = {event: fact for event, fact in facts.items() if isinstance(fact, Known)}
+        return Listing(events=events, complete=True, began_at=now, ended_at=now)
+
+    async def read(
+        self,
+        partner: PartnerId,  # noqa: ARG002 - a world is one partner's
+        event: EventId | None,
+        key: FactKey,
+        *,
+        urgency: Urgency,  # noqa: ARG002 - nothing is waited for
+        max_age: timedelta = timedelta(0),  # noqa: ARG002 - all is as it is now
+        places: Places | None = None,  # noqa: ARG002 - nothing is waited for
+    ) -> Fact:
+        """The fact as it is now."""
+        return self._read(event or EventId(""), key)
+
+    def _read(self, event: EventId, key: FactKey) -> Fact:
+        now = self._clock.now()
+        trace = Trace(get=key.text, began=self._clock.monotonic())
+        return replace(self.world.fact(event, key, now), read_at=now, trace=trace)
+
+    async def task_state(self, partner: PartnerId, event: EventId) -> TaskState:
+        """Tasks are not played."""
+        return TaskState(state=f"the task of {event} of {partner} is over", verdict="succeeded")
+
+    def request_for(self, partner: PartnerId, event: EventId, intent: Intent, item: str) -> WriteRequest:
+        """See `Service`."""
+        return self._request_for(partner, event, intent, item)
+
+    def url(self, request: WriteRequest) -> str:
+        """See `Service`."""
+        return f"{request.host}{request.path}"
+
+    async def send(self, partner: PartnerId, request: WriteRequest, *, not_after: float) -> Outcome:  # noqa: ARG002
+        """Never: every attempt is taken by `attempt`."""
+        return NotSent(cause="connect", why=f"nothing is sent to {partner}")
+
+
+# The play.
+
+
+class Scratch(Ledger, Protocol):
+    """A ledger in memory."""
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        ...
+
+    def reopen(self, changes: list[MemoryChange], records: list[Record]) -> None:
+        """Replaces memories, as a person's `again` does."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What plays run on, one after the other. ``jumps``: quiet times are jumped over; without it every look is made."""
+
+    rules: RuleSet
+    registry: Registry
+    settings: EngineSettings
+    ledger: Scratch
+    request_for: RequestFor
+    outcome_of: OutcomeOf
+    jumps: bool = True
+
+
+class Play:
+    """One partner's cycles, look after look, at every ``poll.interval`` and whenever `look` is called. What a look
+    sends is answered and read back within it. ``at``: the last look; ``open``: the writes that it left open.
+    ``stride``: how far apart looks are made that only a condition on ``now`` asks for, of which nothing is foretold."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        stage: WorldService,
+        clock: VirtualClock,
+        *,
+        partner: PartnerId,
+        stride: timedelta | None = None,
+        jumps: bool = True,
+    ) -> None:
+        self._clock = clock
+        self._stage = stage
+        self._settings = parts.settings
+        self._rules = parts.rules.current
+        self._ledger = parts.ledger
+        self._noted = parts.decided
+        self._jumps = jumps
+        self._stride = stride or parts.settings.interval
+        parts = replace(parts, decided=self._take, instead=stage.attempt, defect=self._found)
+        self._cycle = Cycle(parts, stage.reader)
+        self.state = self._cycle.load(partner)
+        self._clocks = {
+            rule.id: (rule, clocked(rule)) for rule in self._rules.rules if rule.enabled and rule.looks_at(partner)
+        }
+        self._defect: Exception | None = None
+        self._decided = False
+        self._quiet = False
+        self.at: timedelta | None = None
+        self.open: tuple[Write, ...] = ()
+        self.looks = 0
+
+    async def until(self, end: timedelta, *, including: bool) -> None:
+        """The looks up to a moment, less those that are known to change nothing."""
+        interval = self._settings.interval
+        at = timedelta() if self.at is None else (self.at // interval + 1) * interval
+        while at < end or (including and at == end):
+            if self._quiet and self.at is not None and self._jumps:
+                wake = self._wakes(self._clock.start + self.at, self._clock.start + end + interval)
+                at = max(at, -(-(wake - self._clock.start) // interval) * interval)
+                if at > end or (at == end and not including):
+                    return
+                self.jumped(at - interval)
+            await self.look(at)
+            at += interval
+
+    def jumped(self, last: timedelta) -> None:
+        """Looks that were jumped over, up to this one, have listed the events too."""
+        if self.at is not None and last > self.at and self._stage.world.listed:
+            self.state.memory = replace(self.state.memory, listed_at=self._clock.start + last)
+            self.state.stored.listed_at = self._clock.start + last
+
+    async def look(self, at: timedelta) -> None:
+        """One cycle, and all that it starts."""
+        self.looks += 1
+        if self.looks > LOOKS_MAX:
+            hint = "a condition on `now` that is no comparison keeps every look; move the steps closer together"
+            raise UsageError(f"more than {LOOKS_MAX} looks in one test", hint=hint)
+        self._clock.move_to(at)
+        self.at, self._decided = at, False
+        self._stage.begin()
+        version, before = self._stage.world.version, self.open
+        report = await self._cycle.run(self.state)
+        self.open = await self._settled() if report.open_writes else ()
+        unchanged = (version, before) == (self._stage.world.version, self.open) and self._at_rest()
+        calm = not self._decided or not self.state.calm.stirred(self.state.known, self._clock.now())
+        self._quiet = calm and unchanged
+
+    async def _settled(self) -> tuple[Write, ...]:
+        """What took effect is read back at once, and what waits for it in its ``do`` goes on. The writes that are open
+        then."""
+        before: tuple[Write, ...] | None = None
+        while True:
+            await self._cycle.drain(self.state)
+            if self._defect is not None:
+                raise self._defect
+            writes = self._ledger.open_writes(self.state.partner)
+            due = [write for write in writes if self._due_at_once(write)]
+            if not due or writes == before:
+                return writes
+            before = writes
+            for write in due:
+                self._cycle.tend(self.state, write)
+
+    def _due_at_once(self, write: Write) -> bool:
+        if write.state == "applied":
+            return write.id in self._stage.accepted
+        return write.state == "planned" and write.held_by == "sequence"
+
+    def _found(self, _write: Write, defect: Exception) -> None:
+        self._defect = defect
+
+    def _take(self, decision: Decision) -> None:
+        commit = decision.commit
+        self._decided |= bool(commit.records or commit.memory or commit.moves or commit.plans)
+        self._noted(decision)
+
+    # jumping over looks that can change nothing: what the clock alone can change is told by `worker.engine.due`
+
+    def _at_rest(self) -> bool:
+        """Whether time alone can do nothing to any open write. A running sequence is judged on other facts than those
+        seen, so nothing is foretold of a rule that looks at the clock while its own runs."""
+        clocks = self._clocks.values()
+        sequences = {rule.id for rule, clock in clocks if len(rule.do) > 1 and clock != Clocked()}
+        return all(write.key.rule not in sequences and self._rests(write) for write in self.open)
+
+    def _rests(self, write: Write) -> bool:
+        """Whether only facts or a person can do anything to this write, or time not before its next try."""
+        if write.state == "planned":
+            return self.state.resting(write, self._clock.monotonic())
+        if write.state != "needs_human":
+            return write.state == "waiting" or (write.state == "applied" and self._stage.known_to_land(write))
+        policy = policy_for(write, self._rules.get(write.key.rule), self._settings)
+        fact = self.state.fact(write.key.event, fact_key(write.intent)) or UNREAD
+        return not policy.reads_back or write.absent_proved or judge(write, fact).says == "cannot_tell"
+
+    def _wakes(self, now: datetime, horizon: datetime) -> datetime:
+        """The first moment after ``now`` at which a look may decide otherwise; ``horizon`` if none before it."""
+        landings = self._stage.late_effects
+        resting = [self.state.rests[write.id].until for write in self.open if write.state == "planned"]
+        first = min([horizon, *landings, *(self._clock.start + timedelta(seconds=until) for until in resting)])
+        stirred = self.state.calm.stirred(self.state.known - self.state.memory.gone.keys(), now)
+        first = min(first, self.state.calm.ends() or first)
+        reach = now - sendings_reach(self._rules.rules)
+        asked = stirred and asks_sendings(self._rules.rules)
+        sendings = self._ledger.first_sendings(self.state.partner, reach) if asked else {}
+        for event in stirred:
+            observation = self.state.observation(event)
+            for rule, clock in self._clocks.values():
+                pair = (event, rule.id)
+                glanced = Glanced(memory=self.state.memories.get(pair), sendings=sendings.get(pair, ()))
+                first = next_due(rule, clock, observation, glanced, (now, first))
+        return first if first > now else now + self._stride
+
+
+def amount_shown(state: PartnerState, write: Write) -> float | None:
+    """What somebody who approves the write is shown that it spends."""
+    fact = state.fact(write.key.event, fact_key(write.intent)) or UNREAD
+    return wanted(write.intent, write.key.item, target_value(write.intent, fact)[1], "").amount
