@@ -23,7 +23,7 @@ from worker.model.facts import (
     UnknownCode,
     WriteId,
 )
-from worker.model.rules import Judgement, Rule, RuleStep, Scope, Truth
+from worker.model.rules import Judgement, Rule, RuleStep, Scope, SpendLimits, Truth
 from worker.model.writes import Intent, State, Write, WriteKey
 from worker.writes.intents import plan_steps
 from worker.writes.life import Policy
@@ -176,6 +176,11 @@ def a_policy(**changes: Any) -> Policy:  # noqa: ANN401 - fields of Policy
         interval=INTERVAL,
     )
     return replace(ordinary, **changes)
+
+
+def spending(writes_per_hour: int = 120, **limits: float) -> Limits:
+    """Limits on what may be spent."""
+    return Limits(writes_per_hour=writes_per_hour, spend=SpendLimits(**limits))
 
 
 def holds(why: str = "it holds") -> Judgement:

@@ -47,7 +47,7 @@ def settings() -> EngineSettings:
     minute = timedelta(minutes=1)
     return EngineSettings(
         deciding=Settings(mode="live", gap=minute * 60, gap_then="ask", surge=Surge(events=25, within=minute * 10)),
-        limits=Limits(writes_per_hour=120, spend_per_event=None, spend_per_day=None, held_longer_than=minute * 60),
+        limits=Limits(writes_per_hour=120, held_longer_than=minute * 60),
         interval=timedelta(seconds=3),
         timeout=timedelta(seconds=10),
         stop_within=timedelta(seconds=20),

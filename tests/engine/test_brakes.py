@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.virtual import EPOCH
 from tests.worlds import OTHER, PARTNER, Town, draft, happening, tenant, town, world
 from worker.cli.common import engine_settings
 from worker.config import read_config
@@ -177,9 +176,9 @@ def test_spend_holds_the_budget_that_would_pass_the_limit(tmp_path: Path, config
         await here.run(24)
         assert len(here.effects("boost")) == sent, reason
         assert held(here) == {("planned", "spend")}
-        midnight = (EPOCH + timedelta(days=1)).replace(hour=0)
         until = {write.held_until for write in here.writes() if write.held_by == "spend"}
-        assert until == ({midnight} if sent else {None})
+        first = min((write.first_sent_at for write in here.writes() if write.first_sent_at), default=None)
+        assert until == {first + timedelta(days=1) if first else None}
 
     with town(tmp_path, world(draft("e1"), draft("e2"), draft("e3")), BOOST, settings=told(config)) as (_, play):
         play(script)

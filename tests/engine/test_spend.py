@@ -1,12 +1,17 @@
 """The brake on money, with real drafts: what was compared is what is booked."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from tests.worlds import PARTNER, Town, draft, happening, town, world
-from worker.engine.operators import resolved
+import pytest
+
+from tests.builders import spending
+from tests.worlds import PARTNER, QUICK, Town, draft, happening, town, world
+from worker.engine.operators import approved, rejected, resolved
 from worker.guards.checks import Limits
 from worker.model.commits import Commit
 from worker.sandbox.changes import EventChange
+from worker.sandbox.world import Happening
 
 BOOST_DRAFTS = """
 rules:
@@ -39,9 +44,9 @@ def test_a_boost_after_not_applied_is_booked_with_the_budget_that_it_commits(tmp
         await here.run(30)
         second = here.writes()[1]
         assert (second.key.event, second.state, second.held_by) == ("e2", "planned", "spend"), here.story()
-        assert "900 sent today; with 500 it would be 1400" in second.why
+        assert "900 sent in 24 hours; with 500 it would be 1400" in second.why
 
-    limits = Limits(spend_per_day=1300.0)
+    limits = spending(per_day=1300.0)
     with town(tmp_path, world(draft("e1")), BOOST_DRAFTS, limits=limits, ask=True) as (_, play):
         play(script)
 
@@ -51,5 +56,168 @@ def test_a_draft_and_its_boost_in_one_do_are_one_budget(tmp_path: Path) -> None:
         await here.until(lambda: here.states() == ["confirmed", "confirmed"], "created and published", limit=120)
         assert len(here.effects("boost")) == 1
 
-    with town(tmp_path, world(happening("e1")), CREATE_AND_BOOST, limits=Limits(spend_per_event=500.0)) as (_, play):
+    with town(tmp_path, world(happening("e1")), CREATE_AND_BOOST, limits=spending(per_event=500.0)) as (_, play):
+        play(script)
+
+
+def published(*events: str, budget: float = 100) -> tuple[Happening, ...]:
+    """Published setups with one campaign each."""
+    setup = {"goal": "ROAS", "total_budget": 500}
+    campaign = {"tc": "rock", "tc_run_id": 1, "budget": budget}
+    return tuple(replace(happening(eid), setup=setup, published=True, campaigns=(campaign,)) for eid in events)
+
+
+RAISE = """
+rules:
+  - id: raise
+    when: event.status == 'active' && setup.state == 'PUBLISHED'
+    SPEND
+    do: [{edit_cluster: {tc: rock, tc_run_id: 1, budget: 120}}]
+"""
+
+
+def raising(spend: str = "") -> str:
+    return RAISE.replace("    SPEND\n", f"    {spend}\n" if spend else "")
+
+
+@pytest.mark.parametrize(
+    ("rules", "limits", "sent"),
+    [
+        (raising(), spending(per_day=45), 2),
+        (raising(), spending(per_week=65), 3),
+        (raising(), spending(per_event=19), 0),
+        (raising("spend: {per_day: 25}"), spending(), 1),
+        (raising("spend: {per_week: 25}"), spending(per_day=1000), 1),
+        (raising("spend: {per_event: 20}"), spending(), 4),
+    ],
+)
+def test_a_raise_counts_with_what_it_adds(tmp_path: Path, rules: str, limits: Limits, sent: int) -> None:
+    async def script(here: Town) -> None:
+        await here.run(60)
+        assert len(here.effects("edit_cluster")) == sent, here.story()
+        assert {one.held_by for one in here.writes() if not one.final} <= {"spend"}
+
+    with town(tmp_path, world(*published("e1", "e2", "e3", "e4")), rules, limits=limits) as (_, play):
+        play(script)
+
+
+def test_the_week_is_remembered_over_a_restart_and_forgotten_after_seven_days(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(60)
+        assert here.states() == ["confirmed", "planned"]
+        await here.kill()
+        await here.clock.sleep(6.9 * 24 * 3600)
+        here.start()
+        await here.run(150)
+        assert here.states() == ["confirmed", "planned"], "and nobody is asked"
+        await here.kill()
+        await here.clock.sleep(0.1 * 24 * 3600)
+        here.start()
+        await here.run(150)
+        assert here.states() == ["confirmed", "confirmed"], here.story()
+
+    rules = raising("spend: {per_week: 25}")
+    gap = replace(QUICK.deciding, gap_then="act")
+    with town(tmp_path, world(*published("e1", "e2")), rules, deciding=gap) as (_, play):
+        play(script)
+
+
+COMPUTED = """
+rules:
+  - id: raise
+    when: event.status == 'active' && setup.state == 'PUBLISHED'
+    limit: {per_event_per_day: 1}
+    MODE
+    spend: {per_day: 25}
+    do: [{edit_cluster: {tc: rock, tc_run_id: 1, budget: "=campaigns[0]['budget'] * 1.2"}}]
+"""
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_what_was_held_for_long_is_computed_anew_and_asked_again(tmp_path: Path, asked: bool) -> None:
+    """The second write is held for a day; meanwhile its campaign was given another budget."""
+
+    async def script(here: Town) -> None:
+        await here.run(30)
+        if asked:
+            let_go(here)
+        await here.run(60)
+        first, second = here.writes()
+        assert (first.state, second.state, second.held_by) == ("confirmed", "planned", "spend"), here.story()
+        event = second.key.event
+        campaign = [{"tc": "rock", "tc_run_id": 1, "budget": 50}]
+        here.twin.change(EventChange(event=event, partner=PARTNER, campaigns=campaign), here.loop.time())
+        await here.clock.sleep(24 * 3600)
+        await here.run(150)
+        second = here.writes()[1]
+        if asked:
+            assert (second.state, second.reason, second.approved) == ("waiting", "spend", False), here.story()
+            let_go(here)
+            await here.run(60)
+            second = here.writes()[1]
+        assert second.state == "confirmed", here.story()
+        assert second.intent.params["budget"] == 60.0
+
+    rules = COMPUTED.replace("    MODE\n", "    mode: approve\n" if asked else "")
+    with town(tmp_path, world(*published("e1", "e2")), rules) as (_, play):
+        play(script)
+
+
+def let_go(here: Town) -> None:
+    now = here.clock.now()
+    waiting = [one for one in here.writes() if one.state == "waiting"]
+    moves = tuple(approved(one, because="yes", by="ann", now=now) for one in waiting)
+    here.ledger.apply(Commit(at=now, moves=moves))
+
+
+LIMITED = """
+rules:
+  - id: pause-cancelled
+    when: event.status == 'cancelled'
+    limit: {per_rule_per_day: 3}
+    do: [pause]
+"""
+
+
+def test_a_rule_acts_for_no_more_events_a_day_than_its_limit(tmp_path: Path) -> None:
+    """Of all its events, also those of one poll; over a restart; and the others are held, not lost."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        for number in (1, 2, 3, 4, 5):
+            here.set(f"e{number}", status="cancelled")
+        await here.run(30)
+        assert here.states() == ["confirmed"] * 3, here.story()
+        held = [one for one in here.log("held") if one["reason"] == "limit"]
+        assert {one["event"] for one in held} == {"e4", "e5"}
+        await here.kill()
+        await here.clock.sleep(23 * 3600)
+        here.start()
+        here.set("e6", status="cancelled")
+        await here.run(150)
+        assert len(here.writes()) == 3
+        await here.clock.sleep(3600)
+        await here.run(150)
+        assert here.states() == ["confirmed"] * 6
+
+    events = (happening(f"e{number}") for number in range(1, 7))
+    gap = replace(QUICK.deciding, gap_then="act")
+    with town(tmp_path, world(*events), LIMITED, deciding=gap) as (_, play):
+        play(script)
+
+
+def test_the_limit_of_a_rule_counts_what_waits_to_be_sent(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        for number in (1, 2, 3, 4):
+            here.set(f"e{number}", status="cancelled")
+            await here.run(6)
+        assert here.states() == ["waiting"] * 3
+        now = here.clock.now()
+        here.ledger.apply(Commit(at=now, moves=(rejected(here.writes()[0], because="no", by="ann", now=now),)))
+        await here.run(90)
+        assert here.states() == ["cancelled", *["waiting"] * 3], "what was rejected makes room"
+
+    events = (happening(f"e{number}") for number in range(1, 5))
+    with town(tmp_path, world(*events), LIMITED.replace("do:", "mode: approve\n    do:")) as (_, play):
         play(script)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.builders import spending
 from tests.engine.test_again import again
 from tests.worlds import QUICK, Town, draft, happening, town, world
 from worker.engine.looks import Settings as Deciding
-from worker.guards.checks import Limits
 from worker.messages.digest import note_of
 from worker.model.writes import Mode
 from worker.sandbox.world import Happening
@@ -80,7 +80,7 @@ def test_a_computed_value_of_the_wrong_type_is_refused_and_nothing_is_sent(tmp_p
         assert here.twin.books.writes_sent == 0
         assert here.notebook.messages == []
 
-    with town(tmp_path, world(published()), rule(f"[{{{do}}}]"), limits=Limits(spend_per_event=1000.0)) as (_, play):
+    with town(tmp_path, world(published()), rule(f"[{{{do}}}]"), limits=spending(per_event=1000.0)) as (_, play):
         play(script)
 
 
@@ -205,7 +205,7 @@ def test_money_under_any_name_counts_for_the_limit(tmp_path: Path, do: str) -> N
         assert (here.only.state, here.only.held_by) == ("planned", "spend"), here.story()
         assert here.twin.books.writes_sent == 0
 
-    with town(tmp_path, world(published()), rule(f"[{{{do}}}]"), limits=Limits(spend_per_event=1000.0)) as (_, play):
+    with town(tmp_path, world(published()), rule(f"[{{{do}}}]"), limits=spending(per_event=1000.0)) as (_, play):
         play(script)
 
 
@@ -283,7 +283,7 @@ def test_money_that_an_assumption_adds_counts_for_the_limit(tmp_path: Path) -> N
         tmp_path,
         world(published()),
         rule("[{create_campaign: {tc: b, tc_run_id: 1}}]"),
-        limits=Limits(spend_per_event=1000.0),
+        limits=spending(per_event=1000.0),
     ) as (here, play):
         query = {"eid": "{eid}", "tc": "{tc}", "tc_run_id": "{tc_run_id}", "daily_budget": "5000"}
         here.assumptions = {"create_campaign.query": query}

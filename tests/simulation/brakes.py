@@ -98,14 +98,15 @@ def _holds(case: Case, wish: Wish, event: str, at_s: float) -> bool:
 
 
 def money_is_kept(case: Case) -> Iterator[str]:
-    """The budgets of the drafts that were published for rules do not exceed ``spend.per_day``, nor those of one event
-    ``spend.per_event``; a write that was granted another attempt, after the service undid the first, counts once.
-    Forgiven, and counted: an effect later than ``settle``, and one of which a person said that it was not there. Not
-    asked for where a ledger forgot an attempt, or the wall clock jumped."""
+    """The budgets of the drafts that were published for rules do not exceed ``spend.per_day`` and ``spend.per_week``,
+    nor those of one event ``spend.per_event``; a write that was granted another attempt, after the service undid the
+    first, counts once. Forgiven, and counted: an effect later than ``settle``, and one of which a person said that it
+    was not there. Not asked for where a ledger forgot an attempt, or the wall clock jumped."""
     if case.forgot or case.history.clock_moved:
         return
     boosts = [(deed, [one for one in deed.effects if one.operation == "boost"]) for deed in case.deeds.values()]
     yield from _no_more_than(case, boosts, case.history.spend_per_day, "in a day")
+    yield from _no_more_than(case, boosts, case.history.spend_per_week, "in a week")
     for event in dict.fromkeys(deed.event for deed, _ in boosts):
         of_event = [(deed, those) for deed, those in boosts if deed.event == event]
         yield from _no_more_than(case, of_event, case.history.spend_per_event, f"for {event}")

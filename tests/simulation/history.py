@@ -144,6 +144,7 @@ class History:
     evidence_within_s: float
     max_attempts: int
     writes_per_hour: int
+    spend_per_week: float | None
     spend_per_day: float | None
     spend_per_event: float | None
     surge: tuple[int, float]

@@ -631,13 +631,30 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="money is no object",
         why="budgets are sent beyond the limit of a day",
-        applied=flaw("worker.guards.checks:spend_brake", ("if limit is not None and total > limit:", "if False:")),
+        applied=flaw("worker.guards.checks:_passed", ("if limit is None or total <= limit:", "if True:")),
         shown_by=(plain("dear"),),
+    ),
+    Mutant(
+        name="a week that is over at once",
+        why="budgets are sent beyond the limit of a week",
+        applied=flaw(
+            "worker.guards.checks:spend_brake", ("_within(counted, now, WEEK)", "_within(counted, now, HOUR / 3600)")
+        ),
+        shown_by=(plain("dear week"),),
+    ),
+    Mutant(
+        name="what nobody knows costs nothing",
+        why="the limit of a week counts only what is known to have come to something",
+        applied=flaw(
+            "worker.ledger.rows:settle_attempt",
+            ("outcome = OUTCOMES.get(after.state, UNKNOWN)", "outcome = OUTCOMES.get(after.state, ABSENT)"),
+        ),
+        shown_by=(Try(scene="dear week", named=(("write", 0, "429 hidden"), ("write", 1, "429 hidden"))),),
     ),
     Mutant(
         name="one event takes it all",
         why="budgets are sent beyond the limit of an event",
-        applied=flaw("worker.guards.checks:spend_brake", ("(of_event, limits.spend_per_event,", "(of_event, None,")),
+        applied=flaw("worker.guards.checks:spend_brake", ("of_event, limit.per_event,", "of_event, None,")),
         shown_by=(plain("dear event"),),
     ),
     Mutant(

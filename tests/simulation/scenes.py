@@ -402,6 +402,13 @@ NAMED: tuple[Scene, ...] = (
         turns=tuple(_set(3.0 + 2.0 * number, f"e{number}", status="active") for number in (1, 2, 3)),
         settings={"spend_per_day": 1000.0},
     ),
+    Scene(
+        name="dear week",
+        laws=(BOOST,),
+        events=tuple({"id": f"e{number}", **PARTY} for number in (1, 2, 3)),
+        turns=tuple(_set(3.0 + 2.0 * number, f"e{number}", status="active") for number in (1, 2, 3)),
+        settings={"spend_per_week": 1000.0},
+    ),
     _scene(  # published, taken back by a person, and wanted once more
         "dear event",
         (BOOST,),

@@ -38,7 +38,7 @@ from worker.api.assumptions import Assumptions, assumptions_from
 from worker.engine import daemon
 from worker.engine.looks import EngineSettings
 from worker.guards.checks import Limits
-from worker.model.rules import RuleSet, Surge
+from worker.model.rules import RuleSet, SpendLimits, Surge
 from worker.sandbox.changes import EventChange, ResetChange, SettingsChange, SignOutChange
 from worker.sandbox.exchange import TwinRequest
 from worker.sandbox.service import Twin
@@ -636,7 +636,7 @@ def assumed(given: tuple[tuple[str, Any], ...]) -> Assumptions:
     return assumptions_from(dict(given))[0]
 
 
-LIMITS = ("writes_per_hour", "spend_per_day", "spend_per_event")
+LIMITS = ("writes_per_hour", "spend_per_week", "spend_per_day", "spend_per_event")
 
 
 def _settings(scene: Scene) -> EngineSettings:
@@ -650,7 +650,9 @@ def _settings(scene: Scene) -> EngineSettings:
         settings = replace(settings, page_size=scene.settings["page_size"])
     limits = {name: scene.settings[name] for name in LIMITS if name in scene.settings}
     if limits:
-        settings = replace(settings, limits=Limits(**limits))
+        hourly = {"writes_per_hour": limits.pop("writes_per_hour")} if "writes_per_hour" in limits else {}
+        spend = SpendLimits(**{name.removeprefix("spend_"): limit for name, limit in limits.items()})
+        settings = replace(settings, limits=Limits(**hourly, spend=spend))
     return settings
 
 

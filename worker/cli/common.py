@@ -24,7 +24,7 @@ from worker.model.actions import ACTIONS
 from worker.model.commits import WORKER
 from worker.model.errors import NotFound, NotSafe, Problem, UsageError
 from worker.model.facts import Json
-from worker.model.rules import Rule, Surge
+from worker.model.rules import Rule, SpendLimits, Surge
 from worker.rules.durations import duration_text, parse_duration
 from worker.rules.nearest import meant
 from worker.rules.registry import BUILT_IN
@@ -99,8 +99,9 @@ def engine_settings(config: Config) -> EngineSettings:
         ),
         limits=Limits(
             writes_per_hour=safety.writes_per_hour,
-            spend_per_event=safety.spend.per_event,
-            spend_per_day=safety.spend.per_day,
+            spend=SpendLimits(
+                per_event=safety.spend.per_event, per_day=safety.spend.per_day, per_week=safety.spend.per_week
+            ),
             held_longer_than=safety.gap.longer_than,
         ),
         interval=config.poll.interval,

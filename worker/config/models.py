@@ -301,10 +301,11 @@ class SurgeLimit(Section):
 
 
 class Spend(Section):
-    """The most that may be committed as budgets, in the partner's currency."""
+    """The most that writes may add to budgets, in the partner's currency."""
 
     per_event: Money | None = Field(default=None, description="for one event, ever", examples=[1000])
-    per_day: Money | None = Field(default=None, description="for the partner, a day", examples=[5000])
+    per_day: Money | None = Field(default=None, description="for the partner, in 24 rolling hours", examples=[5000])
+    per_week: Money | None = Field(default=None, description="for the partner, in 168 rolling hours", examples=[20000])
 
 
 class Gap(Section):

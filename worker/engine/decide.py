@@ -5,6 +5,7 @@ sort out the candidates, counts surges over all of them, and only then plans. Th
 simulation call this very function; what it gives is recorded in one transaction or not at all.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -115,6 +116,8 @@ class _Pass:
         self._missed: dict[tuple[RuleId, datetime], list[EventId]] = {}
         self._ended: dict[WriteId, Move] = {}
         self._messages: list[Plan] = []
+        self._fired: Counter[RuleId] = Counter()
+        self._acted_before: dict[RuleId, list[datetime]] = {}
         self._together: AbstractSet[EventId] = frozenset()
 
     def unknown(self, event: EventId, rules: Iterable[Rule], off: Mapping[RuleId, str]) -> None:
@@ -146,6 +149,7 @@ class _Pass:
         for candidate, brake in losers:
             self._hold(candidate.glimpse, candidate.dropped, brake)
         self._overrule(rules, memories, open_writes, [*standing, *in_force(winners)])
+        self._fired.update(one.glimpse.rule.id for one in winners)
         return winners
 
     def forget(self, firing: AbstractSet[EventId]) -> frozenset[EventId]:
@@ -158,6 +162,7 @@ class _Pass:
         self._ended = {number: one for number, one in self._ended.items() if one.before.key.event not in gone}
         self._messages = [one for one in self._messages if one.key.event not in gone]
         self._missed = {}
+        self._fired.clear()
         self._together = gone
         return gone
 
@@ -285,10 +290,30 @@ class _Pass:
             writes=own,
             joined=tuple(write for write in writes if write.key.rule != rule.id and rule.id in write.rules),
             sendings=look.sendings.get((event, rule.id), ()),
+            of_rule=lambda: self._acted(rule.id),
             after=silence_before(look.memory, known, event, look.now + self._settings.gap),
             episode_writes=lambda episode: look.ended(event, rule.id, episode),
             target_writes=lambda target: look.on_target(event, target),
         )
+
+    def _acted(self, rule: RuleId) -> list[datetime]:
+        """When the rule acted, for any event; now for each of its firings of which nothing was sent yet."""
+        look = self._look
+        if rule not in self._acted_before:
+            sent = {event: times for (event, of_rule), times in look.sendings.items() if of_rule == rule}
+            unsent = {
+                write.key.event
+                for write in look.writes
+                if write.key.rule == rule and write.state in UNSENT and not self._begun(write, sent)
+            }
+            self._acted_before[rule] = [at for times in sent.values() for at in times] + [look.now] * len(unsent)
+        return self._acted_before[rule] + [look.now] * self._fired[rule]
+
+    def _begun(self, write: Write, sent: Mapping[EventId, Sequence[datetime]]) -> bool:
+        """Whether something of the firing that planned a write was sent."""
+        memory = self._look.memories.get((write.key.event, write.key.rule))
+        fired_at = memory.fired_at if memory is not None and memory.episode == write.key.episode else None
+        return any(at >= (fired_at or write.planned_at) for at in sent.get(write.key.event, ()))
 
     def _overrule(
         self,

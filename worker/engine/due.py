@@ -147,6 +147,8 @@ def _paced(rule: Rule, glanced: Glanced, now: datetime) -> Iterator[datetime]:
             yield memory.fired_at + ((now - memory.fired_at) // remind + 1) * remind
     if rule.per_event_per_day is not None:
         yield from (at + DAY for at in sendings)
+    if rule.per_rule_per_day is not None and memory is not None and memory.held == "limit":
+        yield _next_multiple(now, _MINUTE)  # what other events do lets it go
 
 
 def _days_turn(rule: Rule, observation: Observation, now: datetime) -> Iterator[datetime]:
@@ -357,7 +359,8 @@ def plain(rule: Rule) -> bool:
 
 
 def _timed(rule: Rule, clock: Clocked) -> bool:
-    paced = rule.hold_for is not None or rule.cooldown is not None or rule.per_event_per_day is not None
+    limits = (rule.hold_for, rule.cooldown, rule.per_event_per_day, rule.per_rule_per_day)
+    paced = any(limit is not None for limit in limits)
     by_days = "budget_range" in rule.names or any(
         DATES.intersection(BUILT_IN[name].takes) for name in rule.names if name in BUILT_IN
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from worker.engine.episodes import momentary
+from worker.engine.factreads import scope_of
 from worker.engine.looks import policy_for, unvouched_for
 from worker.engine.operators import touched_meanwhile
 from worker.engine.parts import Outward, Parts
@@ -23,24 +24,27 @@ from worker.guards.checks import (
     AFTER_READING,
     BEFORE_READING,
     OF_MESSAGES,
+    Limits,
     No,
     Situation,
+    added_by,
     brake_in_transaction,
     braked,
-    budget_of,
     credentials,
     first_no,
+    out_of_date,
     too_old,
 )
+from worker.model.actions import ACTIONS
 from worker.model.commits import Commit, LogFilter, Move, Record, Sending
 from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.exchange import Accepted, Answered, NotSent, Outcome, WriteRequest
-from worker.model.facts import Json
+from worker.model.facts import UNREAD, Json, Known, Observation
 from worker.model.rules import Rule
 from worker.model.writes import State, Write
-from worker.writes.evidence import Unwanted, fact_name
-from worker.writes.intents import amount_of, holds_back
-from worker.writes.life import Attempted, Settling, advance, after_outcome, hold, in_a_row, move
+from worker.writes.evidence import Unwanted, fact_key, fact_name
+from worker.writes.intents import NotComputable, holds_back, plan_steps
+from worker.writes.life import Attempted, Settling, advance, after_outcome, hold, in_a_row, move, note
 from worker.writes.undo import left_now, put_back_by
 
 _ENDS: Mapping[str, State] = {"skip": "skipped", "refuse": "refused", "ask": "waiting", "confirm": "confirmed"}
@@ -139,11 +143,12 @@ class Executor:
         if reset_objection(state.memory, current, self._clock.now()) is not None or self._doubted(state, current):
             return None
         sent: list[Json] = [{name: value} for name, value in request.query]
-        amount, limits = budget_of(ready.situation, [*sent, request.body]), self._settings.limits
+        booked = self._ledger.sending_view(write, self._clock.now()).booked
+        amount, limits = added_by(ready.situation, booked, [*sent, request.body]), self._limits(current)
         state.in_flight.add(write.id)
         return Sending(
             move=self._sending(replace(ready, write=current), request),
-            check=lambda view: brake_in_transaction(write, amount, limits, self._clock.now(), view),
+            check=lambda view: brake_in_transaction(current, amount, limits, self._clock.now(), view),
             amount=amount,
         )
 
@@ -161,15 +166,52 @@ class Executor:
         return True
 
     def _braked_already(self, state: PartnerState, before: Situation) -> No | None:
-        """A brake that is on now: nothing is read for a write that could not be sent. What it would spend is only known
-        here where the write carries its own budget; the transaction of the sending has the last word in any case."""
+        """A brake that is on now: nothing is read for a write that could not be sent. What it would add is only known
+        here where its target was read before; the transaction of the sending has the last word in any case."""
         write, now = before.write, before.now
         view = self._ledger.sending_view(write, now)
-        brake = brake_in_transaction(write, amount_of(write.intent), self._settings.limits, now, view)
+        key = fact_key(write.intent)
+        seen = state.merged(write.key.event).get(key, UNREAD)
+        known = isinstance(seen, Known) and ACTIONS[write.intent.action].budget == "own"
+        amount = added_by(replace(before, facts={key.name: seen}), view.booked) if known else None
+        brake = brake_in_transaction(write, amount, self._limits(write), now, view)
         if brake is None:
             return None
         self._rest(state, write, BRAKED_AGAIN)
         return braked(before, brake)
+
+    def _limits(self, write: Write) -> Limits:
+        """The config's limits, and those of the rules that the write stands for."""
+        rules = (self._rules.current.get(rule) for rule in write.rules)
+        of_rules = {rule.id: rule.spend for rule in rules if rule is not None and rule.spend is not None}
+        return replace(self._settings.limits, of_rules=of_rules)
+
+    def _compute_anew(self, state: PartnerState, write: Write, why: str) -> None:
+        """A write that a spending limit held for long, with its values by the facts as they are now; what somebody had
+        approved waits for approval again."""
+        rule, event, now = self._rules.current.get(write.key.rule), write.key.event, self._clock.now()
+        intent = write.intent
+        if rule is not None:
+            seen = Observation(partner=write.key.partner, event=event, facts=state.merged(event))
+            scope = replace(scope_of(rule, seen, now), extra=write.intent.context)
+            try:
+                steps = plan_steps(rule, scope, write.intent.context)
+            except NotComputable as error:
+                self._object(state, write, No(way="hold", reason="fact_unknown", why=str(error)))
+                return
+            place = write.key.position, write.key.item
+            new = next((one for one in steps if (one.position, one.item) == place), None)
+            if new is None or new.fault:
+                why = new.fault if new is not None else f"{why}; its item is gone"
+                self._object(state, write, No(way="refuse", reason="bad_value" if new else "gone", why=why))
+                return
+            intent = replace(new.intent, order=intent.order)
+        fresh = {"intent": intent, "due_since": now}
+        if write.approved:
+            why = f"{why}: it is computed anew, and waits again"
+            self._store(move(write, "waiting", at=now, reason="spend", why=why, approved=False, **fresh))
+        else:
+            self._store(note(write, held_by=None, held_until=None, why=f"{why}: computed anew", **fresh))
 
     async def _record(self, state: PartnerState, sending: Write, outcome: Outcome) -> None:
         """Stores what the attempt told us, again and again until the ledger takes it."""
@@ -206,6 +248,10 @@ class Executor:
         fresh = await self._preflight.read(state, write, rules, earlier, places)
         situation = self._situation(state, write, earlier, fresh)
         if write.state == "unknown" and not self._still_absent(state, write, fresh):
+            return None
+        stale = out_of_date(situation)
+        if stale is not None:
+            self._compute_anew(state, write, stale)
             return None
         no = first_no(AFTER_READING, situation)
         if no is not None and no.reason == "no_longer_holds" and write.state == "planned" and momentary(rules):

@@ -64,7 +64,7 @@ class Look:
 class Glimpse:
     """One rule meets one event: what a glance is made from. ``after``: why this look counts as the first after a
     silence, as a reason code, or None. ``writes``: its own that are not final. ``joined``: those of other rules that
-    stand for its wish too."""
+    stand for its wish too. ``of_rule``: when it acted for any event, and now for each firing that is not sent yet."""
 
     rule: Rule
     memory: RuleMemory
@@ -75,6 +75,7 @@ class Glimpse:
     writes: tuple[Write, ...] = ()
     joined: tuple[Write, ...] = ()
     sendings: Sequence[datetime] = ()
+    of_rule: Callable[[], Sequence[datetime]] = lambda: ()
     after: str | None = None
     episode_writes: Callable[[int], tuple[Write, ...]] = lambda _episode: ()
     target_writes: Callable[[str], tuple[Write, ...]] = lambda _target: ()
@@ -172,7 +173,11 @@ def firings_reach(rules: Iterable[Rule], settings: Settings) -> timedelta:
 def asks_sendings(rules: Iterable[Rule]) -> bool:
     """Whether any of them goes by when it was sent before: by ``cooldown``, ``limit`` or ``repeat: enforce``."""
     return any(
-        rule.cooldown is not None or rule.per_event_per_day is not None or rule.repeat == "enforce" for rule in rules
+        rule.cooldown is not None
+        or rule.per_event_per_day is not None
+        or rule.per_rule_per_day is not None
+        or rule.repeat == "enforce"
+        for rule in rules
     )
 
 
@@ -201,6 +206,12 @@ def pace_brake(glimpse: Glimpse, since: datetime | None) -> Brake | None:
     if limit is not None and len(recent) >= limit:
         until = recent[len(recent) - limit] + DAY
         return Brake(reason="limit", why=f"acted {len(recent)} times in 24 hours, the limit is {limit}", until=until)
+    most = rule.per_rule_per_day
+    if most is not None:
+        recent = within(glimpse.of_rule(), now, DAY)
+        if len(recent) >= most:
+            why = f"the rule acted {len(recent)} times in 24 hours, or is about to; the limit is {most}"
+            return Brake(reason="limit", why=why, until=recent[len(recent) - most] + DAY)
     return None
 
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 
 from worker.model.actions import ACTIONS, money_in
 from worker.model.commits import Booking, Brake, Halt, SendingView
-from worker.model.facts import UNREAD, EventId, Fact, Json, Known, RuleId, Unknown
-from worker.model.rules import Judgement, Truth
+from worker.model.facts import UNREAD, Fact, Json, Known, RuleId, Unknown, WriteId
+from worker.model.rules import Judgement, SpendLimits, Truth
 from worker.model.writes import Write
 from worker.writes.evidence import already_so, fact_name, own_values, same_field, target_value, there, unclear
 from worker.writes.intents import COMPUTED_FROM, amount_of, amount_of_draft, budgets_of, reads_back
@@ -55,11 +55,11 @@ class No:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The brakes of the ``safety`` section. Amounts are in the partner's currency."""
+    """The brakes of the ``safety`` section. ``of_rules``: the spending limits of the rules that a write stands for."""
 
     writes_per_hour: int = 120
-    spend_per_event: float | None = None
-    spend_per_day: float | None = None
+    spend: SpendLimits = field(default_factory=SpendLimits)
+    of_rules: Mapping[RuleId, SpendLimits] = field(default_factory=dict)
     held_longer_than: timedelta = timedelta(hours=1)
 
 
@@ -98,55 +98,84 @@ class Situation:
         return self.facts.get(name, UNREAD)
 
 
-# How much money is booked: what the brake `safety.spend` compares with its limits. Pure, and the only place that adds.
+# How much money is booked: what the spending limits are compared with. Pure, and the only place that adds.
 #
-# Booked is what was compared: the amount that stood before the brake is recorded with the attempt, and nothing else is
-# ever looked up for it. An attempt counts until it is known to have had no effect; one whose outcome is unknown
-# counts.
-#
-# A budget is booked when it is first sent: a draft already when it is created, so that no more drafts come about than
-# may be published. It is one budget all the same: the `boost` that publishes the draft takes over what was booked for
-# it (docs/decisions/0004-a-draft-is-booked-once.md).
+# Booked is what a write adds to the budget that was read before it, as it stood when its attempt was recorded; nothing
+# else is ever looked up for it. An attempt counts until it is known to have had no effect; one whose outcome is unknown
+# counts. A `boost` adds the budget of the draft that it publishes, but for what its own episode has booked for that
+# draft (docs/decisions/0004-a-draft-is-booked-once.md). A write that several rules share counts for each of them.
 
-DAY = timedelta(days=1)
-PUBLISHES = "boost"
-"""The action that commits the budget of the draft it finds."""
+HOUR, DAY, WEEK = timedelta(hours=1), timedelta(hours=24), timedelta(hours=168)
 
 
 def spend_brake(mine: Booking, booked: Iterable[Booking], limits: Limits, now: datetime) -> Brake | None:
     """The limit that the write behind ``mine`` would pass. ``booked``: what other writes of the partner have booked."""
-    others = tuple(one for one in booked if one.write != mine.write)
-    of_event = [one for one in others if one.event == mine.event]
-    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    of_day = [one for one in others if midnight <= one.at < midnight + 2 * DAY]  # not what a wrong clock stamped
-    for part, limit, words in (
-        (of_event, limits.spend_per_event, "for the event"),
-        (of_day, limits.spend_per_day, "today"),
-    ):
-        total = spent([*part, mine])
-        if limit is not None and total > limit:
-            why = f"{spent(part):g} sent {words}; with {mine.amount:g} it would be {total:g}, and {limit:g} is allowed"
-            tomorrow = midnight + DAY if part is of_day and mine.amount <= limit else None
-            return Brake(reason="spend", why=why, until=tomorrow)
+    others = [one for one in booked if one.write != mine.write]
+    sets = [("", others, limits.spend)]
+    for rule, of_rule in limits.of_rules.items():
+        sets.append((f" by rule {rule}", [one for one in others if rule in one.rules], of_rule))
+    for whose, counted, limit in sets if mine.amount > 0 else ():
+        of_event = [one for one in counted if one.event == mine.event]
+        brake = (
+            _passed(mine, of_event, limit.per_event, f"for the event{whose}", None)
+            or _passed(mine, _within(counted, now, DAY), limit.per_day, f"in 24 hours{whose}", DAY)
+            or _passed(mine, _within(counted, now, WEEK), limit.per_week, f"in 7 days{whose}", WEEK)
+        )
+        if brake is not None:
+            return brake
     return None
 
 
+def _passed(
+    mine: Booking, counted: Sequence[Booking], limit: float | None, words: str, window: timedelta | None
+) -> Brake | None:
+    """The limit, where it would be passed, and until when: as much must have left the window as is too much."""
+    before = spent(counted)
+    total = round(before + mine.amount, 2)
+    if limit is None or total <= limit:
+        return None
+    why = f"{before:g} sent {words}; with {mine.amount:g} it would be {total:g}, and {limit:g} is allowed"
+    until = None
+    if window is not None and mine.amount <= limit:
+        times = sorted(one.at for one in counted)
+        lets = (at for at in times if round(spent([one for one in counted if one.at > at]) + mine.amount, 2) <= limit)
+        until = next((at + window for at in lets), None)
+    return Brake(reason="spend", why=why, until=until)
+
+
+def _within(booked: Iterable[Booking], now: datetime, window: timedelta) -> list[Booking]:
+    """Those of the window; not what a wrong clock stamped."""
+    return [one for one in booked if now - window < one.at <= now + window]
+
+
 def spent(booked: Iterable[Booking]) -> float:
-    """The sum. A write that was sent again counts once, with the most that it carried; a draft counts once, too."""
-    each: dict[object, Booking] = {}
-    for one in sorted(booked, key=lambda one: one.at):
-        known = each.get(one.write)
-        each[one.write] = one if known is None or one.amount > known.amount else known
-    drafts: dict[EventId, float] = {}
-    total = 0.0
-    for one in each.values():
-        if one.target != ACTIONS[PUBLISHES].target:
-            total += one.amount
-        elif one.action == PUBLISHES:
-            total += max(one.amount, drafts.pop(one.event, 0.0))
-        else:
-            drafts[one.event] = max(drafts.get(one.event, 0.0), one.amount)
-    return total + sum(drafts.values())
+    """The sum. A write that was sent again counts once, with the most that it carried."""
+    each: dict[WriteId, float] = {}
+    for one in booked:
+        each[one.write] = max(each.get(one.write, 0.0), one.amount)
+    return round(sum(each.values()), 2)
+
+
+def added_by(situation: Situation, booked: Iterable[Booking], sent: Json = None) -> float | None:
+    """What the write adds to the budget that was read before it, in the partner's currency: all of it where that is
+    not known. None where it carries no money. ``sent``: its query and body as they go out, in which an assumption may
+    name or add money."""
+    write, intent = situation.write, situation.write.intent
+    amount = budget_of(situation, sent)
+    if amount is None:
+        return None
+    if ACTIONS[intent.action].budget == "draft":
+        key = write.key
+        mine = [one for one in booked if (one.event, one.rule, one.episode) == (key.event, key.rule, key.episode)]
+        return max(0.0, amount - spent(one for one in mine if one.target == intent.target and one.write != write.id))
+    known = write.before if write.before_known else target_value(intent, situation.fact(fact_name(intent)))[1]
+    there = known if isinstance(known, Mapping) else {}
+    kept = sum(
+        min(money_in({name: value}) or 0.0, money_in({name: there[name]}) or 0.0)
+        for name, value in intent.params.items()
+        if name in there
+    )
+    return round(max(0.0, amount - kept), 2)
 
 
 # Guards that look at what the write would change: the target itself, the setup it needs, and the money it commits.
@@ -338,9 +367,6 @@ def _draft(situation: Situation) -> Mapping[str, Json]:
     return fact.value if isinstance(fact, Known) and isinstance(fact.value, Mapping) else {}
 
 
-HOUR = timedelta(hours=1)
-
-
 def held_back_off(situation: Situation) -> No | None:
     """A hold with a time of its own that is not over yet."""
     write = situation.write
@@ -471,6 +497,23 @@ def held_over(situation: Situation) -> No | None:
     return no if no.way == "ask" else None
 
 
+HELD_UNASKED = frozenset({"spend", "writes_per_hour", "between", "wait"})
+"""What may hold a write for as long as it likes: nobody is asked to let it go."""
+
+
+def _held_long(situation: Situation) -> bool:
+    return abs(situation.now - situation.write.due_since) > situation.limits.held_longer_than
+
+
+def out_of_date(situation: Situation) -> str | None:
+    """Why the values of a write must be computed anew before it is sent; None where they need not: a spending limit has
+    held it so long that what they were computed from is long ago."""
+    write = situation.write
+    if write.held_by != "spend" or write.state != "planned" or write.sent or not _held_long(situation):
+        return None
+    return f"a spending limit held it for longer than {situation.limits.held_longer_than}"
+
+
 def too_old(situation: Situation, no: No) -> No:
     """A write held for too long waits for a person instead of going off at an odd hour.
 
@@ -478,8 +521,8 @@ def too_old(situation: Situation, no: No) -> No:
     anew. A beginning that lies as far in the future tells of a clock that was wrong, and not of a short hold.
     """
     write = situation.write
-    fresh = abs(situation.now - write.due_since) <= situation.limits.held_longer_than
-    if no.way != "hold" or write.state != "planned" or write.message or fresh:
+    unasked = write.message or no.reason in HELD_UNASKED
+    if no.way != "hold" or write.state != "planned" or unasked or not _held_long(situation):
         return no
     why = f"not sent for longer than {situation.limits.held_longer_than} ({no.reason}: {no.why})"
     return No(way="ask", reason="gap", why=why)
@@ -545,7 +588,9 @@ def brake_in_transaction(
     mine = Booking(
         write=write.id,
         event=write.key.event,
-        action=write.intent.action,
+        rule=write.key.rule,
+        episode=write.key.episode,
+        rules=write.rules,
         target=write.intent.target,
         at=now,
         amount=amount,

@@ -8,7 +8,7 @@ disk; a ledger that does not exist reads as an empty one. Nothing here writes, l
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, cast, get_args
@@ -33,6 +33,7 @@ from worker.ledger.rows import (
     HOUR,
     NOT_SENT,
     OPEN_WRITES,
+    WEEK,
     WITHOUT_EFFECT,
     first_sendings,
     partner_memory_of,
@@ -119,20 +120,19 @@ _SENT = (
     .order_by(_A.at)
 )
 _MONEY = (
-    select(_A.write, _A.event, _W.action, _W.target, _A.at, _A.amount)
+    select(_A.write, _A.event, _W.rule, _W.episode, _W.rules, _W.target, _A.at, _A.amount)
     .join(writes, _W.id == _A.write)
     .where(_A.partner == _PARTNER, _A.amount.is_not(None), none_of(_A.outcome, WITHOUT_EFFECT))
     .where(_A.write != bindparam("but"))
     .order_by(_A.at, _A.write, _A.attempt)
 )
-_MONEY_SINCE = _MONEY.where(_A.at >= bindparam("midnight"))
-_MONEY_OF_EVENT = _MONEY.where(_A.event == _EVENT, _A.at < bindparam("midnight"))
+_MONEY_SINCE = _MONEY.where(_A.at >= bindparam("since"))
+_MONEY_OF_EVENT = _MONEY.where(_A.event == _EVENT, _A.at < bindparam("since"))
 
 
 def view_of(connection: Connection, write: Write, now: datetime) -> SendingView:
     """What a brake may look at before ``write`` is recorded as sending at ``now``. Its own attempts count nowhere but
     among those of the last hour."""
-    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     key = write.key
     values: Values = {
         "of_partner": key.partner,
@@ -143,15 +143,15 @@ def view_of(connection: Connection, write: Write, now: datetime) -> SendingView:
     latest = now + HOUR  # what is stamped further ahead was stamped by a clock that was wrong
     sent = connection.execute(_SENT, {"of_partner": key.partner, "since": now - HOUR, "latest": latest})
     money = [
-        *connection.execute(_MONEY_OF_EVENT, {**values, "midnight": midnight}).mappings(),
-        *connection.execute(_MONEY_SINCE, {**values, "midnight": midnight}).mappings(),
+        *connection.execute(_MONEY_OF_EVENT, {**values, "since": now - WEEK}).mappings(),
+        *connection.execute(_MONEY_SINCE, {**values, "since": now - WEEK}).mappings(),
     ]
     holding = map(write_of, connection.execute(_HOLDING, {**values, "of_target": write.intent.target}).mappings())
     return SendingView(
         halts=active_halts(connection, now),
         on_target=tuple(one for one in holding if one.state in UNSETTLED),
         sent_last_hour=tuple(sent.scalars()),
-        booked=tuple(Booking(**row) for row in money),
+        booked=tuple(Booking(**{**row, "rules": tuple(row["rules"])}) for row in money),
     )
 
 

@@ -269,6 +269,11 @@ def writes_json(write: Write) -> dict[str, Json]:
     }
 
 
+def _aim(write: Write) -> tuple[str, str]:
+    """What no computing anew may change of a write."""
+    return write.intent.action, write.intent.target
+
+
 def insert_plan(connection: Connection, plan: Plan, at: datetime, seq: int) -> Write:
     """Stores a new write and gives it its number. ``seq``: of the record that is to tell of it."""
     write = replace(replace(plan, why=text_safe(plan.why)).write(0, at), changed_seq=seq)
@@ -288,16 +293,21 @@ def update_write(connection: Connection, move: Move, seq: int) -> None:
     """Makes a move where the row still is what the move was decided on. ``seq``: of the last record that tells of it;
     what was decided on may be older than the row's own, which therefore is no part of the move."""
     before, after = move.before, move.after
-    if (after.id, after.key, after.intent) != (before.id, before.key, before.intent):
+    anew = after.intent != before.intent
+    if (after.id, after.key) != (before.id, before.key) or (anew and (before.sent or _aim(after) != _aim(before))):
         raise ValueError(f"write {before.id}: a move may not change what a write is, only where it stands")
-    row = life_row(after) | {
-        "was_id": before.id,
-        "was_state": before.state,
-        "was_attempt": before.attempt,
-        "was_changed_at": before.changed_at,
-        "new_changed_seq": seq if after.state != before.state else None,
-        "new_sent_seq": seq if after.attempt != before.attempt else None,
-    }
+    row = (
+        life_row(after)
+        | ({name: getattr(after.intent, name) for name in INTENT} if anew else {})
+        | {
+            "was_id": before.id,
+            "was_state": before.state,
+            "was_attempt": before.attempt,
+            "was_changed_at": before.changed_at,
+            "new_changed_seq": seq if after.state != before.state else None,
+            "new_sent_seq": seq if after.attempt != before.attempt else None,
+        }
+    )
     if after.rules == before.rules:
         del row["rules"]  # a rule may have joined since the move was decided; then it stays
     if cast("CursorResult[Any]", connection.execute(_IF_UNMOVED, row)).rowcount == 1:
@@ -317,6 +327,8 @@ def update_write(connection: Connection, move: Move, seq: int) -> None:
 # forbids a sending; it only shows what the brakes judge by.
 
 HOUR = timedelta(hours=1)
+WEEK = timedelta(hours=168)
+"""How far back the money of all events is counted."""
 OPEN, NOT_SENT, REJECTED, UNKNOWN, ABSENT = "open", "not_sent", "rejected", "unknown", "absent"
 OUTCOMES: Mapping[State, str] = {
     "planned": NOT_SENT,

@@ -398,11 +398,14 @@ class Halt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Booking:
-    """Money that one attempt carried or committed, in the partner's currency: what its brake was judged by."""
+    """Money that one attempt adds, in the partner's currency: what its brake was judged by. ``rule`` and ``episode``:
+    of the firing that planned it; ``rules``: all that it stands for."""
 
     write: WriteId
     event: EventId
-    action: str
+    rule: RuleId
+    episode: int
+    rules: tuple[RuleId, ...]
     target: str
     at: datetime
     amount: float
@@ -414,8 +417,8 @@ class SendingView:
 
     ``on_target``: other writes of the same (partner, event, target) in sending, applied, unknown or needs_human.
     ``sent_last_hour``: attempts recorded for the partner in the last hour that do more than stop spending, with times.
-    ``booked``: the money of the partner's attempts since the last midnight UTC, and of those for the event ever;
-    unknown outcomes are among them, those that are known to have had no effect are not.
+    ``booked``: the money of the partner's attempts in the last 168 hours, and of those for the event ever; unknown
+    outcomes are among them, those that are known to have had no effect are not.
     """
 
     halts: tuple[Halt, ...] = ()

@@ -137,6 +137,16 @@ class Surge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SpendLimits:
+    """The most that writes may add to budgets, in the partner's currency: for one event ever, and over the last 24 and
+    168 hours. None: any amount."""
+
+    per_event: float | None = None
+    per_day: float | None = None
+    per_week: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One rule. ``when`` None is always true. Hashes are of the texts: ``when_hash`` of the condition, ``do_hash`` of
     ``do`` and ``with``."""
@@ -152,6 +162,8 @@ class Rule:
     repeat: Literal["once", "enforce"] = "once"
     cooldown: timedelta | None = None
     per_event_per_day: int | None = None
+    per_rule_per_day: int | None = None
+    spend: SpendLimits | None = None
     priority: int = 0
     partners: frozenset[PartnerId] | None = None
     enabled: bool = True

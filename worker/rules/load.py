@@ -21,13 +21,13 @@ from typing import cast
 from worker.model.actions import ACTIONS, Param, ParamType, fault_of, uncounted
 from worker.model.errors import InputErrors, Problem
 from worker.model.facts import Json, PartnerId, RuleId
-from worker.model.rules import Rule, RuleSet, RuleStep, Surge, Template, Watch, computed_in
+from worker.model.rules import Rule, RuleSet, RuleStep, SpendLimits, Surge, Template, Watch, computed_in
 from worker.rules import calls, remedies
 from worker.rules.actions import ADDED, ConfirmText, StepText, is_computed, is_fact
 from worker.rules.binding import Form, Tree, bind, is_null, place_of
 from worker.rules.cron import CronTimes
 from worker.rules.expressions import Defined, Definitions, Expressions, with_relative
-from worker.rules.models import OF_OTHER_TOOLS, RulesText, RuleText, WithText
+from worker.rules.models import OF_OTHER_TOOLS, RulesText, RuleText, SpendText, WithText
 from worker.rules.nearest import nearest
 from worker.rules.registry import BUILT_IN_REGISTRY, WITHOUT_DEFAULT, Registry
 from worker.rules.yaml import Document, Entries, Items, Scalar, Value, compose
@@ -194,6 +194,8 @@ class _RuleReader:
             repeat=text.repeat or "once",
             cooldown=text.cooldown,
             per_event_per_day=text.limit.per_event_per_day if text.limit is not None else None,
+            per_rule_per_day=text.limit.per_rule_per_day if text.limit is not None else None,
+            spend=_limits(text.spend),
             priority=text.priority or 0,
             partners=frozenset(map(PartnerId, text.partners)) if text.partners is not None else None,
             enabled=text.enabled is not False,
@@ -351,6 +353,12 @@ class _RuleReader:
             message = f"{what}: {found[0]} stays as it stands; nothing is filled in"
             hint = f"compute the text, as in \"='Now: ' + string({found[1]})\""
             self._expressions.warn(value, message, hint=hint, code="value")
+
+
+def _limits(spend: SpendText | None) -> SpendLimits | None:
+    if spend is None:
+        return None
+    return SpendLimits(per_event=spend.per_event, per_day=spend.per_day, per_week=spend.per_week)
 
 
 _NEEDED = (

@@ -73,6 +73,8 @@ OF_OTHER_TOOLS: Mapping[str, str] = {
     **dict.fromkeys(("schedule", "cron"), "at"),
     **dict.fromkeys(("wait", "delay", "debounce", "duration", "hold"), "for"),
     "throttle": "cooldown",
+    **dict.fromkeys(("max_per_day", "rate_limit", "quota", "times"), "limit"),
+    **dict.fromkeys(("budget_cap", "spend_cap", "max_spend", "spending"), "spend"),
     **dict.fromkeys(("dry_run", "approval"), "mode"),
     **dict.fromkeys(("watch", "changed", "on", "changes"), "on_change"),
     **dict.fromkeys(("params", "parameters", "args"), "with"),
@@ -221,10 +223,39 @@ class WatchText(Section):
 _WATCHES = BeforeValidator(_one_or_more, json_schema_input_type=WatchText | tuple[WatchText, ...])
 
 
+def _not_empty(section: Section) -> Section:
+    keys = ", ".join(section.keys())
+    if not section.model_fields_set:
+        raise Slip(f"{WHAT} says nothing", f"give it one of {keys}", code="missing")
+    return section
+
+
 class LimitText(Section):
     """The most firings."""
 
-    per_event_per_day: Count = Field(description="firings in 24 rolling hours", examples=[3])
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("per_day", "per_event", "daily", "event", "max", "count", "times"), "per_event_per_day"),
+        **dict.fromkeys(("per_rule", "rule", "total", "per_partner_per_day", "overall"), "per_rule_per_day"),
+    }
+    per_event_per_day: Count | None = Field(default=None, description="of an event, in 24 rolling hours", examples=[3])
+    per_rule_per_day: Count | None = Field(
+        default=None, description="of the rule for a partner, in 24 rolling hours", examples=[20]
+    )
+    _some = model_validator(mode="after")(_not_empty)
+
+
+class SpendText(Section):
+    """The most that the rule's writes may add to budgets, in the partner's currency."""
+
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("event", "lifetime", "total", "max"), "per_event"),
+        **dict.fromkeys(("daily", "day", "per_24h", "today"), "per_day"),
+        **dict.fromkeys(("weekly", "week", "per_7d"), "per_week"),
+    }
+    per_event: Money | None = Field(default=None, description="for one event, ever", examples=[1000])
+    per_day: Money | None = Field(default=None, description="in 24 rolling hours", examples=[5000])
+    per_week: Money | None = Field(default=None, description="in 168 rolling hours", examples=[20000])
+    _some = model_validator(mode="after")(_not_empty)
 
 
 class SurgeText(Section):
@@ -317,7 +348,14 @@ class RuleText(Section):
     cooldown: Duration | None = _key(
         "cooldown", "least time between two firings for the same event, from sending", "cooldown: 1h"
     )
-    limit: LimitText | None = _key("limit", "most firings for an event in 24 hours", "limit: {per_event_per_day: 3}")
+    limit: LimitText | None = _key(
+        "limit",
+        "most firings in 24 hours, for an event or in all",
+        "limit: {per_event_per_day: 3}",
+    )
+    spend: SpendText | None = _key(
+        "spend", "the most that its writes may add to budgets, beside the config's", "spend: {per_day: 500}"
+    )
     priority: Annotated[int, WHOLE] | None = _key(
         "priority", "the higher wins where two rules want opposite things", "priority: 10"
     )

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.builders import spending
 from tests.unit.engine.ruletest_bench import a_bench, passes
-from worker.guards.checks import Limits
 
 
 def test_a_return_on_nothing_spent_raises_no_budget() -> None:
@@ -54,7 +54,10 @@ steps:
 def test_money_under_extra_is_held_by_the_limit_and_can_be_expected_as_it_is_written() -> None:
     do = "{edit_cluster: {tc: a, tc_run_id: 1, extra: {daily_budget: 99999}}}"
     passes(
-        a_bench(f"{{id: r, when: \"event.status == 'cancelled'\", do: [{do}]}}", limits=Limits(spend_per_event=1000.0)),
+        a_bench(
+            f"{{id: r, when: \"event.status == 'cancelled'\", do: [{do}]}}",
+            limits=spending(per_event=1000.0),
+        ),
         """
 given: {event: {id: e1, status: cancelled}, setup: {state: PUBLISHED}, campaigns: [{tc: a, tc_run_id: 1}]}
 steps:

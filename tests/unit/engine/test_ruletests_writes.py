@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from tests.builders import spending
 from tests.unit.engine.ruletest_bench import BOOST, PAUSE, a_bench, failing, passes
 from worker.guards.checks import Limits
 
@@ -287,7 +288,7 @@ steps:
     )
     make = "{id: r, when: \"event.status == 'x'\", do: [{create_draft: {goal: ROAS, total_budget: 60}}]}"
     passes(
-        a_bench(make, limits=Limits(spend_per_day=100.0)),
+        a_bench(make, limits=spending(per_day=100.0)),
         """
 given: {event: [{id: a, status: x}, {id: b, status: x}]}
 steps: [{at: 0s, sent: 1, held: [{rule: r, reason: spend}]}]

@@ -4,9 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from tests.builders import EVENT, NOW, PARTNER, RULE, a_write
+from tests.builders import EVENT, NOW, PARTNER, RULE, a_write, spending
+from tests.unit.guards.test_spending import booking
 from worker.guards.checks import HOUR, Limits, brake_in_transaction
-from worker.model.commits import Booking, Halt, SendingView
+from worker.model.commits import Halt, SendingView
 from worker.model.facts import EventId, RuleId, WriteId
 from worker.model.writes import Write
 
@@ -87,13 +88,13 @@ def test_the_brake_of_the_hour_says_when_there_is_room_again() -> None:
     ("limits", "amount", "spent_event", "spent_today", "braked", "reason"),
     [
         (Limits(), 1e9, 1e9, 1e9, False, "without a limit nothing is too much"),
-        (Limits(spend_per_event=1000.0), 500.0, 500.0, 9999.0, False, "exactly the event's limit"),
-        (Limits(spend_per_event=1000.0), 500.1, 500.0, 0.0, True, "beyond the event's limit"),
-        (Limits(spend_per_day=1000.0), 500.0, 9999.0, 500.0, False, "exactly the day's limit"),
-        (Limits(spend_per_day=1000.0), 500.1, 0.0, 500.0, True, "beyond the day's limit"),
-        (Limits(spend_per_event=1.0, spend_per_day=1.0), None, 9.0, 9.0, False, "a write without a budget"),
-        (Limits(spend_per_event=1000.0, spend_per_day=100.0), 500.0, 0.0, 0.0, True, "either is enough"),
-        (Limits(spend_per_event=0.0), 1.0, 0.0, 0.0, True, "nothing may be spent"),
+        (spending(per_event=1000.0), 500.0, 500.0, 9999.0, False, "exactly the event's limit"),
+        (spending(per_event=1000.0), 500.1, 500.0, 0.0, True, "beyond the event's limit"),
+        (spending(per_day=1000.0), 500.0, 9999.0, 500.0, False, "exactly the day's limit"),
+        (spending(per_day=1000.0), 500.1, 0.0, 500.0, True, "beyond the day's limit"),
+        (spending(per_event=1.0, per_day=1.0), None, 9.0, 9.0, False, "a write without a budget"),
+        (spending(per_event=1000.0, per_day=100.0), 500.0, 0.0, 0.0, True, "either is enough"),
+        (spending(per_event=0.0), 1.0, 0.0, 0.0, True, "nothing may be spent"),
     ],
 )
 def test_spend(
@@ -101,8 +102,8 @@ def test_spend(
 ) -> None:
     today, before = NOW - timedelta(hours=1), NOW - timedelta(days=2)
     booked = [
-        Booking(write=WriteId(7), event=EVENT, action="boost", target="setup", at=before, amount=spent_event),
-        Booking(write=WriteId(8), event=EventId("e2"), action="boost", target="setup", at=today, amount=spent_today),
+        booking(7, "boost", EVENT, before, spent_event),
+        booking(8, "boost", EventId("e2"), today, spent_today),
     ]
     view = SendingView(booked=tuple(booked))
     brake = brake_in_transaction(a_write("boost"), amount, limits, NOW, view)
@@ -111,8 +112,8 @@ def test_spend(
 
 
 def test_the_hour_is_asked_before_the_budget() -> None:
-    booked = Booking(write=WriteId(7), event=EVENT, action="boost", target="setup", at=NOW, amount=9.0)
+    booked = booking(7, "boost", EVENT, NOW, 9.0)
     view = SendingView(sent_last_hour=(NOW,), booked=(booked,))
-    brake = brake_in_transaction(a_write("boost"), 1.0, Limits(writes_per_hour=1, spend_per_day=1.0), NOW, view)
+    brake = brake_in_transaction(a_write("boost"), 1.0, spending(writes_per_hour=1, per_day=1.0), NOW, view)
     assert brake is not None
     assert brake.reason == "writes_per_hour"

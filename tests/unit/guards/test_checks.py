@@ -40,6 +40,7 @@ from worker.guards.checks import (
     halted,
     held_back_off,
     held_over,
+    out_of_date,
     product_on,
     put_back,
     seen_after_all,
@@ -601,11 +602,23 @@ def test_the_first_guard_that_objects_wins(
 
 
 def test_a_brake_of_the_transaction_that_lasts_too_long_asks_a_person() -> None:
-    brake = Brake(reason="spend", why="too much", until=None)
+    brake = Brake(reason="halt", why="wait", until=None)
     young = a_situation(a_write("boost"))
-    assert said(braked(young, brake)) == ("hold", "spend")
+    assert said(braked(young, brake)) == ("hold", "halt")
     old = replace(young, now=young.write.changed_at + young.limits.held_longer_than + timedelta(seconds=1))
     assert said(braked(old, brake)) == ("ask", "gap")
+    for reason in ("spend", "writes_per_hour"):
+        assert said(braked(old, replace(brake, reason=reason))) == ("hold", reason), "nobody is asked to go beyond it"
+
+
+def test_what_a_spending_limit_held_for_long_is_out_of_date_and_nothing_else_is() -> None:
+    long_ago = NOW - timedelta(hours=2)
+    held = a_situation(a_write("boost", held_by="spend", due_since=long_ago))
+    assert out_of_date(held) == "a spending limit held it for longer than 1:00:00"
+    assert out_of_date(a_situation(a_write("boost", held_by="spend"))) is None
+    assert out_of_date(a_situation(a_write("boost", held_by="halt", due_since=long_ago))) is None
+    assert out_of_date(a_situation(a_write("boost", "unknown", held_by="spend", due_since=long_ago))) is None
+    assert held_over(held) is None, "and it asks nobody"
 
 
 # --- held for too long ---------------------------------------------------------------------------------------------

@@ -214,19 +214,22 @@ def test_no_write_counts_against_itself(ledger: SqlLedger) -> None:
     assert booked(ledger, other, after(4)) == [(first.id, 400.0)], "the attempt before it is proved absent"
 
 
-def test_a_day_of_spending_begins_at_midnight_utc_and_an_event_never_forgets(ledger: SqlLedger) -> None:
-    yesterday, same, elsewhere, stranger = planned(
+def test_the_money_of_a_week_is_shown_and_an_event_never_forgets(ledger: SqlLedger) -> None:
+    long_ago, same, elsewhere, stranger = planned(
         ledger,
         plan(key(1), intent("create_draft")),
         plan(key(2), intent("create_draft")),
         plan(key(1, event="e2"), intent("create_draft")),
         plan(key(1, partner="partner-id-other"), intent("create_draft")),
     )
-    sent(ledger, yesterday, after(-13 * 3600), amount=300.0)
+    sent(ledger, long_ago, after(-8 * 24 * 3600), amount=300.0)
     sent(ledger, stranger, after(-1), amount=70.0)
 
-    assert booked(ledger, same, NOW) == [(yesterday.id, 300.0)]
+    assert booked(ledger, same, NOW) == [(long_ago.id, 300.0)]
     assert booked(ledger, elsewhere, NOW) == []
+
+    sent(ledger, elsewhere, after(-6 * 24 * 3600), amount=50.0)
+    assert booked(ledger, same, NOW) == [(long_ago.id, 300.0), (elsewhere.id, 50.0)]
 
 
 def test_an_episode_counts_from_its_first_attempt_that_was_sent(ledger: SqlLedger) -> None:

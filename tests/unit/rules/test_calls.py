@@ -6,6 +6,7 @@ from worker.model.errors import InputErrors
 from worker.model.facts import Json
 from worker.model.rules import RuleStep
 from worker.rules.load import Loaded, read_rules
+from worker.rules.registry import with_custom
 
 HEAD = "rules:\n  - id: a\n    when: event.status == 'x'\n    do:\n      - %s\n"
 
@@ -170,3 +171,11 @@ def test_a_message_may_be_computed() -> None:
     found = step("notify: \"=event.title + ' is cancelled'\"")
     assert [one.source for one in found.computed] == ["event.title + ' is cancelled'"]
     assert step("notify: Look at this").params == {"text": "Look at this"}
+
+
+def test_a_message_goes_to_a_name_that_the_config_has_where_there_is_one() -> None:
+    rule = HEAD % "notify: {text: x, to: opps}"
+    assert read_rules({"r.yaml": rule}).rules.rules[0].do[0].params["to"] == "opps"
+    for channels, said in ((frozenset({"ops"}), "did you mean 'ops'?"), (frozenset[str](), "is named 'opps'")):
+        with pytest.raises(InputErrors, match=said):
+            read_rules({"r.yaml": rule}, with_custom({}, channels=channels))

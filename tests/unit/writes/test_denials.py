@@ -98,3 +98,9 @@ def test_what_never_left_for_want_of_a_token_is_not_unknown() -> None:
     course = Course(a_write(), a_policy(spends=True))
     course.attempt(NotSent(cause="denied", why="the service refused the credentials"))
     assert course.write.state == "planned"
+
+
+def test_a_message_that_was_handed_over_shows_nothing_of_credentials() -> None:
+    message = a_write("notify", "sending", params={"text": "x"}, last_sent_at=minute(2))
+    refused = after((0, 1, DENIED))
+    assert after_outcome(refused, message, ACCEPTED, minute(3)) == refused
