@@ -1,6 +1,6 @@
 """``check``: config and rules, without the network; ``schema``: JSON Schema of the files that people write."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
