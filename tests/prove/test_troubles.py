@@ -21,7 +21,7 @@ PUT = ("PUT", "/client_campaign_status$")
 FREEZES_ITSELF = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from worker.cli.common import config_from
+from worker.config import load_config
 from worker.cli.wiring import FolderSource, running_daemon
 
 frozen = []
@@ -37,7 +37,7 @@ def tell(record):
         os.kill(os.getpid(), signal.SIGSTOP)
 
 async def main():
-    config = config_from(Path(sys.argv[1]))
+    config = load_config(Path(sys.argv[1]))
     async with running_daemon(config, FolderSource(config), reporter=Quiet(), tell=tell) as daemon:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, daemon.stop)
         await daemon.run()

@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.rules.test_files import folder_of_somebody, without_rights
-from worker.config import Assumed, Config, load_config, read_config, resolve
+from worker.config import Config, load_config, read_config, resolve
 from worker.config import load as loading
 from worker.config.models import SecretPlace
 from worker.model.errors import InputErrors, UsageError
-from worker.model.facts import Json
 
 SHIPPED = Path(__file__).parents[2] / "config.yaml"
 REMOTE = "api: {base_url: https://host/api/v3}\n"
@@ -203,15 +202,12 @@ def test_a_secret_file_counts_from_the_folder_of_the_config() -> None:
     assert read("credentials: {password: {file: pw}}").credentials.password.path == Path("folder/pw")
 
 
-def test_assumptions_are_checked_by_whoever_knows_them_and_told_at_their_key() -> None:
-    def check(given: Mapping[str, Json]) -> list[Assumed]:
-        return [Assumed(key=key, message=f"no {key}", hint="h") for key in given if key == "b.c"]
-
+def test_assumptions_are_checked_and_told_at_their_key() -> None:
     text = "assumptions:\n  setup.state_field: status\n  b.c: {x: 1}\n"
     with pytest.raises(InputErrors) as caught:
-        read_config(Path("c.yaml"), text, check)
-    assert [str(one) for one in caught.value.problems] == ["c.yaml:3:3: no b.c"]
-    assert read(text).assumptions == {"setup.state_field": "status", "b.c": {"x": 1}}
+        read(text)
+    assert [str(one) for one in caught.value.problems] == ["folder/c.yaml:3:3: there is no assumption 'b.c'"]
+    assert read(text.partition("  b.c")[0]).assumptions == {"setup.state_field": "status"}
 
 
 def test_what_is_written_is_vouched_for() -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from tests.virtual import EPOCH
 from tests.worlds import PARTNER, PAUSE, Town, draft, happening, town, world
-from worker.cli.common import amiss_with, config_from, engine_settings, ledger_url
+from worker.cli.common import amiss_with, engine_settings, ledger_url
 from worker.cli.page import decide
-from worker.config import Config
+from worker.config import Config, load_config
 from worker.ledger.browsing import LedgerBrowser, open_browser
 from worker.ledger.places import place_of
 from worker.model.commits import DaemonStatus
@@ -125,7 +125,7 @@ def scene(
     refused: Callable[[str, str, int], None] = lambda _place, _name, _count: None,
 ) -> Iterator[Scene]:
     """The page over a folder, for as long as the block lasts. ``measured`` answers a scrape."""
-    config = config_from(folder / "config.yaml")
+    config = load_config(folder / "config.yaml")
     clock = clock or FixedClock(EPOCH + ENDS)
     rules = load_rules(config.rules, config.registry)
     failures: list[BaseException] = []

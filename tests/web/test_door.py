@@ -15,8 +15,8 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from tests.web.scene import ANN, PASSWORD, Scene, scene
-from worker.cli.common import config_from
 from worker.cli.page import KeyRing
+from worker.config import load_config
 from worker.ledger.browsing import LedgerBrowser
 from worker.model.facts import WriteId
 from worker.model.writes import RecordFilter
@@ -320,7 +320,7 @@ def test_a_password_file_that_changes_is_read_anew(tmp_path: Path, monkeypatch: 
     file.write_text(PASSWORD)
     signing_in = f"users: {{ann: {{password: {{file: {file}}}}}}}, tokens: {{t: {{token: {{env: TOKEN}}}}}}"
     (tmp_path / "config.yaml").write_text(f"web: {{listen: '127.0.0.1:1', {signing_in}}}")
-    web = config_from(tmp_path / "config.yaml").web
+    web = load_config(tmp_path / "config.yaml").web
     assert web is not None
     ring = KeyRing(web)
 

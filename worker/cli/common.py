@@ -14,7 +14,7 @@ import typer
 
 from worker.api.assumptions import ASSUMPTIONS, Assumptions, assumptions_from
 from worker.cli.output import counted, say
-from worker.config import Assumed, Config, load_config, read_config
+from worker.config import Config, load_config, read_config
 from worker.engine.looks import EngineSettings, Settings, unvouched_for
 from worker.engine.operators import Word
 from worker.guards.checks import Limits
@@ -49,15 +49,6 @@ def exposed_files(config: Config) -> tuple[Problem, ...]:
     return (Problem(file=str(place.file), message=message, hint=hint, severity="warning", code="exposed"),)
 
 
-def config_from(path: Path) -> Config:
-    """The config of a file, its assumptions checked against the register. Raises `InputErrors` with every mistake."""
-
-    def check(given: Mapping[str, Json]) -> tuple[Assumed, ...]:
-        return tuple(Assumed(key=one.key, message=one.message, hint=one.hint) for one in assumptions_from(given)[1])
-
-    return load_config(path, check)
-
-
 def config_file(context: typer.Context) -> Path:
     """The config that somebody named, in the call or in the environment, or the one that lies here."""
     named: Path | None = context.find_root().obj
@@ -66,7 +57,7 @@ def config_file(context: typer.Context) -> Path:
 
 def config_of(context: typer.Context) -> Config:
     """The config, checked; every mistake at once as `InputErrors`."""
-    return config_from(config_file(context))
+    return load_config(config_file(context))
 
 
 def config_for(context: typer.Context, paths: Collection[Path] | None) -> Config:
@@ -74,7 +65,7 @@ def config_for(context: typer.Context, paths: Collection[Path] | None) -> Config
     path = config_file(context)
     if paths and context.find_root().obj is None and not path.exists():
         return read_config(path, "")
-    return config_from(path)
+    return load_config(path)
 
 
 def assumptions_of(config: Config) -> Assumptions:

@@ -14,7 +14,6 @@ import typer
 
 from worker.cli.common import (
     config_file,
-    config_from,
     config_of,
     duration,
     engine_settings,
@@ -24,7 +23,7 @@ from worker.cli.common import (
 )
 from worker.cli.output import Format, print_json, print_table, say
 from worker.cli.wiring import operators_ledger
-from worker.config import Config
+from worker.config import Config, load_config
 from worker.config.load import ledger_alone
 from worker.engine.explaining import wanted_of
 from worker.engine.operators import (
@@ -460,7 +459,7 @@ def _config_to_halt_by(path: Path) -> Config:
     """The config of the worker to be stopped. Somebody may be in the middle of editing it, and a halt must not wait
     for that: of one with mistakes, which are said, the ledger is taken. Raises `InputErrors` where it is in doubt."""
     try:
-        return config_from(path)
+        return load_config(path)
     except InputErrors as errors:
         config = ledger_alone(path)
         if config is None:

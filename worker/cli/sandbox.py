@@ -12,11 +12,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from worker.cli.common import config_from, ledger_url
+from worker.cli.common import ledger_url
 from worker.cli.output import print_table, say
 from worker.cli.signals import stopping
 from worker.cli.wiring import FIRST_EVENT_IN, FolderSource, embedded_sandbox, running_daemon
-from worker.config import Config
+from worker.config import Config, load_config
 from worker.engine.ports import CycleReport
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.logs import configure
@@ -178,7 +178,7 @@ def _prepared(folder: Path) -> Config:
     (rules / "demo.yaml").write_text(shipped.read_text("utf-8"), encoding="utf-8")
     file = folder / "config.yaml"
     file.write_text(CONFIG, encoding="utf-8")
-    return config_from(file)
+    return load_config(file)
 
 
 async def _played(config: Config, stage: Stage) -> Twin:

@@ -6,16 +6,16 @@ an error.
 """
 
 import os
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from worker.api.assumptions import assumptions_from
 from worker.config.addresses import is_local, listen_error
 from worker.config.models import Config, FactText, SecretPlace
 from worker.model.endpoints import ENDPOINTS, row_of
 from worker.model.errors import InputErrors, Problem, UsageError
 from worker.model.exchange import SecretValue
-from worker.model.facts import Json
 from worker.rules.binding import WHAT, Loc, Mistake, Slip, bind, mistake_at
 from worker.rules.nearest import nearest
 from worker.rules.yaml import Document, Entries, Scalar, Value, compose
@@ -27,18 +27,6 @@ SECRET_SECTIONS = frozenset({"api", "credentials", "notify", "ledger"})
 SETTING = "CAMPAIGN_WORKER__"
 """How a variable begins that sets a key: ``CAMPAIGN_WORKER__API__BASE_URL`` is ``api.base_url``."""
 _READABLE = tuple(row.path for row in ENDPOINTS if row.method == "GET" and row.host == "api" and row.opened)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assumed:
-    """One finding of the register of assumptions: which key, what is wrong, what to do."""
-
-    key: str
-    message: str
-    hint: str = ""
-
-
-AssumptionCheck = Callable[[Mapping[str, Json]], Iterable[Assumed]]
 
 
 def crosscheck(text: Config) -> Iterator[tuple[Loc, Slip]]:
@@ -76,21 +64,20 @@ def doubts(text: Config) -> Iterator[tuple[Loc, Slip]]:
             yield ("facts", name, "get"), Slip(f"{WHAT}: the service's document has no GET {path}", hint)
 
 
-def load_config(path: Path, check_assumptions: AssumptionCheck = lambda _given: ()) -> Config:
+def load_config(path: Path) -> Config:
     """The config of a file. Raises `InputErrors` with every mistake."""
-    return read_config(path, _text_of(path), check_assumptions)
+    return read_config(path, _text_of(path))
 
 
-def read_config(path: Path, text: str, check_assumptions: AssumptionCheck = lambda _given: ()) -> Config:
+def read_config(path: Path, text: str) -> Config:
     """The config of a text that stands, or would stand, in a file. Raises `InputErrors` with every mistake."""
     root = _root(path, text)
     checked, mistakes = bind(Config, root)
     warnings: list[Mistake] = []
     if checked is not None:
         wrong = {one.loc[0] for one in mistakes}
-        assumed = (
-            (("assumptions", one.key), Slip(one.message, one.hint)) for one in check_assumptions(checked.assumptions)
-        )
+        objections = assumptions_from(checked.assumptions)[1]
+        assumed = [(("assumptions", one.key), Slip(one.message, one.hint)) for one in objections]
         mistakes += _further(root, crosscheck(checked), wrong) + _further(root, assumed, wrong, key=True)
         warnings = [replace(one, severity="warning") for one in _further(root, doubts(checked), wrong)]
     if checked is None or mistakes:

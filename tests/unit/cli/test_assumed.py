@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.calling import call, settle_in
-from worker.cli.common import config_from, engine_settings, unvouched_lines
+from worker.cli.common import engine_settings, unvouched_lines
+from worker.config import load_config
 from worker.engine.looks import EngineSettings, unvouched_for
 from worker.rules.load import load_rules
 
@@ -41,7 +42,7 @@ OPTIMISE = [
 
 
 def settings(folder: Path, config: str) -> EngineSettings:
-    return engine_settings(config_from(settle_in(folder, config, RULES)))
+    return engine_settings(load_config(settle_in(folder, config, RULES)))
 
 
 def held_by(folder: Path, config: str) -> dict[str, list[str]]:
@@ -89,7 +90,7 @@ def test_an_undo_has_no_rule_and_leans_on_its_action_alone(tmp_path: Path) -> No
 
 
 def test_what_to_confirm_is_said_with_the_line_to_write_and_the_rules_that_need_it(tmp_path: Path) -> None:
-    config = config_from(settle_in(tmp_path, REAL, RULES))
+    config = load_config(settle_in(tmp_path, REAL, RULES))
 
     lines = unvouched_lines(config, load_rules(config.rules).rules)
 
@@ -106,7 +107,7 @@ def test_many_rules_are_named_in_part(tmp_path: Path) -> None:
     rules = "rules:\n" + "".join(
         f"  - {{id: p{number}, when: event.status == 'cancelled', do: [pause]}}\n" for number in range(7)
     )
-    config = config_from(settle_in(tmp_path, REAL, rules))
+    config = load_config(settle_in(tmp_path, REAL, rules))
     assert unvouched_lines(config, load_rules(config.rules).rules)[0].endswith("(rules p0, p1, p2, p3, p4 and 2 more)")
 
 

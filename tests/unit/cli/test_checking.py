@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.calling import PAUSE, call, settle_in
-from worker.cli.common import config_from
 from worker.cli.wiring import FolderSource
+from worker.config import load_config
 from worker.config.models import schema
 from worker.model.errors import InputErrors
 from worker.rules.load import files_hash, load_rules
@@ -81,7 +81,7 @@ def test_a_duration_that_is_none_is_said_once(tmp_path: Path) -> None:
 
 
 async def test_a_link_that_breaks_while_the_worker_runs_refuses_the_folder_as_a_whole(tmp_path: Path) -> None:
-    source = FolderSource(config_from(settle_in(tmp_path)))
+    source = FolderSource(load_config(settle_in(tmp_path)))
     good = source.files_hash()
     (tmp_path / "rules" / "more.yaml").symlink_to("nowhere.yaml")
 

@@ -10,10 +10,9 @@ import pytest
 
 from worker.api.findings import UNSEEN, AssumptionFinding
 from worker.api.probe import Probed, Resource
-from worker.cli.common import config_from
 from worker.cli.probe import told_as_json, told_as_tables
 from worker.cli.wiring import probe_of
-from worker.config import Config
+from worker.config import Config, load_config
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import place_of
 from worker.model.errors import NotSafe
@@ -38,7 +37,7 @@ FOUND = Probed(
 def config(folder: Path, text: str = "assumptions: {setup.draft: [DRAFT]}") -> Config:
     file = folder / "config.yaml"
     file.write_text(text, "utf-8")
-    return config_from(file)
+    return load_config(file)
 
 
 def test_beside_a_running_daemon_nothing_is_asked(tmp_path: Path) -> None:

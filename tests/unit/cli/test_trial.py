@@ -8,9 +8,9 @@ import pytest
 
 from tests.calling import PAUSE, settle_in
 from worker.cli import trial
-from worker.cli.common import config_from
 from worker.cli.trial import Bounds
 from worker.cli.wiring import FolderSource
+from worker.config import load_config
 from worker.model.errors import InputErrors
 
 LONG = "rules: []\n# \N{GRINNING FACE}" + "\n" * 2_000_000
@@ -20,12 +20,12 @@ MANY = "rules:\n" + "- a\n" * 300_000
 async def refused(folder: Path, bounds: Bounds, rules: str = PAUSE) -> str:
     """Why these rules do not come into force."""
     with pytest.raises(InputErrors) as refusal:
-        await FolderSource(config_from(settle_in(folder, rules=rules)), bounds).load()
+        await FolderSource(load_config(settle_in(folder, rules=rules)), bounds).load()
     return str(refusal.value)
 
 
 async def test_a_rule_set_that_is_read_within_its_bounds_is_taken(tmp_path: Path) -> None:
-    found = await FolderSource(config_from(settle_in(tmp_path))).load()
+    found = await FolderSource(load_config(settle_in(tmp_path))).load()
 
     assert [rule.id for rule in found.rules] == ["pause-cancelled"]
 
