@@ -32,7 +32,7 @@ from worker.model.facts import Json
 from worker.rules.durations import parse_duration
 from worker.web.door import FORM_COOKIE, Door, Forms, Visitor, cookie_of
 from worker.web.pages import PAGES, Act, NoSuchPage, PageParts, PageRequest, Shown, link
-from worker.web.views import ago, day_and_time, iso, log_asked, request_id, spelled, tone_of
+from worker.web.views import ago, day_and_time, iso, lasting, log_asked, request_id, spelled, tone_of
 from worker.writes.life import MOVES
 
 T = TypeVar("T")
@@ -238,7 +238,9 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(when=day_and_time, iso=iso, tone=tone_of, spelled=spelled, request_id=request_id)
+    made.filters.update(
+        when=day_and_time, iso=iso, tone=tone_of, spelled=spelled, request_id=request_id, lasting=lasting
+    )
     made.globals.update(link=link, kinds=KINDS, reasons=REASONS, states=list(MOVES), version=__version__)
     for name in made.list_templates(("html",)):
         made.get_template(name)  # compiled at the start, so that the first page is as quick as any other

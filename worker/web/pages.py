@@ -1,13 +1,13 @@
 """What each page asks the ledger, and what it hands to its template."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlencode
 
-from worker.engine.explaining import STANDINGS, LogWord, Question, RuleExplained, explain, wanted_of
+from worker.engine.explaining import STANDINGS, EventExplained, Question, explain, wanted_of
 from worker.engine.looks import Settings
 from worker.engine.whose import told
 from worker.guards.checks import as_of_now
@@ -17,7 +17,6 @@ from worker.model.exchange import Clock
 from worker.model.facts import EventId, Json, PartnerId, WriteId
 from worker.model.rules import RuleSet
 from worker.model.writes import RecordFilter, State, Write, WriteFilter
-from worker.rules.evaluate import Explained
 from worker.rules.load import files_hash, read_files
 from worker.web.charts import time_to_confirmed, writes_a_day
 from worker.web.door import Keys, Visitor
@@ -29,10 +28,8 @@ from worker.web.views import (
     answers,
     bursts,
     cut,
-    iso,
     lasting,
     log_asked,
-    spelled,
     title_of,
     writes_asked,
 )
@@ -83,84 +80,6 @@ class PageParts:
     deciding: Settings
     keys: Callable[[], Keys] = Keys
     refused: Callable[[str, str, int], None] = lambda _place, _name, _count: None
-
-
-# Why each rule did or did not fire for an event, as the page shows it: the same as the command ``explain`` says.
-
-TONES = {"true": "good", "false": "quiet", "unknown": "warn"}
-STANDING_TONES = {"fires": "busy", "held": "warn", "true": "good", "unknown": "warn"}
-PARTS_MAX = 60
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartShown:
-    """One part of a condition, with the values it looked at. ``depth`` counts from 0, and is drawn up to 4."""
-
-    depth: int
-    source: str
-    truth: str
-    tone: str
-    values: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Before:
-    """When the log last saw it fire, or held."""
-
-    kind: str
-    tone: str
-    at: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleWhy:
-    """One rule for one event, as of the last look. ``since`` is empty where that is not known."""
-
-    rule: str
-    standing: str
-    tone: str
-    since: str
-    why: str
-    reason: str
-    parts: tuple[PartShown, ...]
-    before: tuple[Before, ...]
-
-
-def why_of(ledger: LedgerBrowser, asked: Question) -> tuple[RuleWhy, ...]:
-    """Every rule that looks at the event, or did; those that had something to do with it come first."""
-    found = explain(ledger, asked)
-    shown = [_shown(one, found.at) for one in found.rules if one.standing not in ("disabled", "not_for_partner")]
-    return tuple(sorted(shown, key=lambda one: not one.before))
-
-
-def _shown(one: RuleExplained, at: datetime) -> RuleWhy:
-    words = sorted((said for said in (one.fired, one.held) if said is not None), key=lambda said: said.at, reverse=True)
-    return RuleWhy(
-        rule=one.rule,
-        standing=STANDINGS[one.standing],
-        tone=STANDING_TONES.get(one.standing, "quiet"),
-        since="" if one.since is None else iso(one.since),
-        why=one.why,
-        reason=one.reason,
-        parts=() if one.parts is None else tuple(_parts(one.parts, at, 0))[:PARTS_MAX],
-        before=tuple(map(_before, words)),
-    )
-
-
-def _before(said: LogWord) -> Before:
-    return Before(kind=said.kind, tone="busy" if said.kind == "fired" else "warn", at=iso(said.at), why=said.why)
-
-
-def _parts(part: Explained, at: datetime, depth: int) -> Iterator[PartShown]:
-    values = []
-    for seen in part.values:
-        age = "" if seen.read_at is None else f", {lasting(at - seen.read_at)} old"
-        values.append(f"{seen.path}: {seen.missing or spelled(seen.value)}{age}")
-    truth = part.truth.value
-    yield PartShown(depth=min(depth, 4), source=part.source, truth=truth, tone=TONES[truth], values=tuple(values))
-    for inner in part.parts:
-        yield from _parts(inner, at, depth + 1)
 
 
 RECORDS = 100
@@ -306,7 +225,8 @@ def event_page(asking: PageRequest) -> Shown:
         "event": event,
         "partner": partner,
         "event_title": asking.ledger.titles([(partner, event)]).get((partner, event)) or title_of(reversed(records)),
-        "whys": why_of(asking.ledger, _question(asking, partner, event)),
+        "why": why_of(asking.ledger, _question(asking, partner, event)),
+        "standings": STANDINGS,
         "answers": answers(records),
         "timeline": timeline(records, asking.now),
         "writes": _shown_writes(writes, asking),
@@ -314,6 +234,14 @@ def event_page(asking: PageRequest) -> Shown:
         "more": len(newest) > RECORDS,
     }
     return Shown(template="event.html", title=f"Event {event}", values=values)
+
+
+def why_of(ledger: LedgerBrowser, asked: Question) -> EventExplained:
+    """Why each rule did or did not fire for the event, as the command ``explain`` says it: of every rule that looks at
+    it, or did; those that had something to do with it come first."""
+    found = explain(ledger, asked)
+    asking = [one for one in found.rules if one.standing not in ("disabled", "not_for_partner")]
+    return replace(found, rules=tuple(sorted(asking, key=lambda one: not (one.fired or one.held))))
 
 
 def search_page(asking: PageRequest) -> Shown:

@@ -149,12 +149,12 @@ def _moment(text: str | None, now: datetime, name: str, problems: list[str]) -> 
 Record = Mapping[str, Json]
 
 TONES: Mapping[str, str] = {
-    **dict.fromkeys(("confirmed", "approved", "resumed"), "good"),
+    **dict.fromkeys(("confirmed", "approved", "resumed", "true"), "good"),
     **dict.fromkeys(("needs_human", "unconfirmed", "rejected", "rules_refused", "ledger_restored"), "bad"),
     **dict.fromkeys(("waiting", "unknown", "held", "refused", "halted"), "warn"),
-    **dict.fromkeys(("sending", "applied", "planned", "fired", "resolved", "again", "undone"), "busy"),
+    **dict.fromkeys(("sending", "applied", "planned", "fired", "fires", "resolved", "again", "undone"), "busy"),
 }
-"""How a kind or a state is coloured; whatever is not here is quiet. The word itself is always shown too."""
+"""How a kind, a state or a standing is coloured; whatever is not here is quiet. The word itself is always shown too."""
 LET_GO = "let go: "
 """Before a person's words where a write was approved, which is said otherwise here."""
 _UNITS = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
