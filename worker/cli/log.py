@@ -17,7 +17,7 @@ from worker.config import Config
 from worker.engine.explaining import wanted_of
 from worker.engine.whose import told
 from worker.guards.checks import as_of_now
-from worker.ledger.log import GENESIS, Head, Verified, csv_head, csv_lines, json_lines, read_export, verified
+from worker.ledger.log import GENESIS, Head, csv_head, csv_lines, json_lines, read_export, verified
 from worker.ledger.places import place_of
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.ledger.rows import writes_json
@@ -103,13 +103,6 @@ def log(
     against: Annotated[
         str | None, typer.Option(help="With --verify: the head that the log must contain, SEQ:HASH.")
     ] = None,
-    partial: Annotated[
-        bool,
-        typer.Option(
-            "--partial",
-            help="With --from: the export may lack records, as a narrowed one does, or be later than the head.",
-        ),
-    ] = False,
     output: Annotated[
         LogFormat, typer.Option("--format", help="table, json, jsonl (one record a line) or csv.")
     ] = LogFormat.table,
@@ -126,13 +119,10 @@ def log(
     if verify and (follow or wanted != LogFilter()):
         hint = "it takes every record, and ends; --from and --against go with it"
         raise UsageError("--verify looks at the whole log and cannot be narrowed or followed", hint=hint)
-    if not verify and (source is not None or against is not None or partial):
-        hint = "campaign-worker log --verify --against HEAD"
-        raise UsageError("--from, --against and --partial go with --verify", hint=hint)
-    if partial and source is None:
-        raise UsageError("--partial goes with --from", hint="the ledger itself is never verified in part")
+    if not verify and (source is not None or against is not None):
+        raise UsageError("--from and --against go with --verify", hint="campaign-worker log --verify --against HEAD")
     if verify and source is not None:
-        verify_export(source, head_of(against), partial=partial)  # an export needs no config
+        verify_export(source, head_of(against))  # an export needs no config
     elif verify:
         verify_ledger(ledger_url(config_of(context)), head_of(against))
     else:
@@ -259,9 +249,9 @@ def _follow(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
 # ``--verify``: the ledger's own chain, or an export's on a machine that has nothing but the file.
 #
 # An export is compared with a head that was noted when it was made: without one, a log that somebody wrote anew from
-# beginning to end would hold as well. One from which records were left out does not hold, unless its reader says that
-# it is meant to be a part. The ledger is compared with its mark, as a start compares it: a chain shows no end that was
-# cut off, so it is never said to hold where nobody can know.
+# beginning to end would hold as well. One from which records were left out does not hold. The ledger is compared with
+# its mark, as a start compares it: a chain shows no end that was cut off, so it is never said to hold where nobody can
+# know.
 
 
 def head_of(text: str | None) -> Head | None:
@@ -295,69 +285,37 @@ def verify_ledger(url: str, against: Head | None) -> None:
                 _say_broken(against.seq, f"record {against.seq} has another hash than the head: this is another log")
         last = next(ledger.log(LogFilter(after_seq=newest - 1, limit=1)), None) if newest else None
     if refused is not None:
-        _say_unproved(f"the chain holds, but its end cannot be checked: {refused}", refused.hint)
+        print(f"the chain holds, but its end cannot be checked: {refused}")
+        say(refused.hint)
+        raise typer.Exit(1)
     head = "" if last is None else f"; head {Head(seq=newest, hash=str(last['hash']))}"
     print(f"the chain holds: {counted(newest, 'record')}{head}")
 
 
-def verify_export(file: str, against: Head | None, *, partial: bool = False) -> None:
-    """Says whether an export's chain holds and reaches the head; exits 1 where it does not, or where it is not all
-    that was exported. ``partial``: it need not be, and what is there is verified."""
+def verify_export(file: str, against: Head | None) -> None:
+    """Says whether an export's chain holds from the first record to the head; exits 1 where it does not."""
     with _opened(file) as lines:
         try:
             first = next(lines, "")
-            result = verified(read_export(chain([first] if first else [], lines)), against, partial=partial)
+            last, broken = verified(read_export(chain([first] if first else [], lines)), against)
         except (ValueError, RecursionError) as error:
             raise UsageError(
                 f"{file}: this is no export: {error}", hint="JSON lines, a JSON array or CSV, as `log` prints them"
             ) from error
-    if not first and (against is None or partial):
+    if not first and against is None:
         hint = "export the log anew; that a log was empty is shown by its head alone, as --against"
         raise UsageError(f"{file}: this is no export: it is empty", hint=hint)
-    if result.broken is not None:
-        _say_broken(result.broken.seq, result.broken.why)
-    if result.gaps and not partial:
-        _say_unproved(
-            f"records are left out at {counted(result.gaps, 'place')}, the first of them is record {result.missing}: "
-            f"this is not the whole log; what is there holds: {counted(result.count, 'record')}",
-            "an export that was narrowed (--event, --since and the like) is verified with --partial",
-        )
-    if result.after and not partial:
-        _say_unproved(
-            f"{counted(result.after, 'record')} at the end came after the head, which says nothing of them: this is "
-            f"not the export that the head was taken of, though its first {result.count - result.after} lead up to it",
-            "give the head that was noted at this export; a later one than the head is verified with --partial",
-        )
-    print(_praise(result, against))
-
-
-def _praise(result: Verified, against: Head | None) -> str:
-    count = counted(result.count, "record")
-    if result.whole and (against is None or result.count == result.tied):
-        head = f"; head {result.head}" if result.head is not None else ""
-        only = "; give the head that was noted at the export as --against: it alone shows that nothing was cut off"
-        return f"the chain holds from the first record: {count}{head}{only if against is None else ''}"
-    said = [f"what is there holds: {count}"]
-    if result.gaps:
-        said.append(f"at {counted(result.gaps, 'place')} others are not there, nothing is said of them")
-    if result.tied:
-        said.append(f"{counted(result.tied, 'record')} without a gap up to the head, and no more is tied to it")
-    else:
-        said.append("nothing ties them to a head: whoever makes such a file can make another")
-    if result.after:
-        said.append(f"{result.after} came after the head")
-    return "; ".join(said)
+    if broken is not None:
+        _say_broken(broken.seq, broken.why)
+    only = "; give the head that was noted at the export as --against: it alone shows that nothing was cut off"
+    print(
+        f"the chain holds from the first record: {counted(last.seq, 'record')}; head {last}"
+        f"{only if against is None else ''}"
+    )
 
 
 def _say_broken(seq: int, why: str) -> NoReturn:
     print(f"the chain is broken at seq {seq}: {why}")
-    raise typer.Exit(1)
-
-
-def _say_unproved(why: str, hint: str) -> NoReturn:
-    """What holds as far as it goes, and does not go as far as was asked."""
-    print(why)
-    say(hint)
     raise typer.Exit(1)
 
 

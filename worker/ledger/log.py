@@ -34,6 +34,8 @@ from worker.model.facts import Json
 
 GENESIS = "0" * 64
 """``prev`` of the first record."""
+HASH_BEGIN_MIN = 12
+"""Digits of a hash that are enough to know a record by: so many stand in the name of an export, 13 in the figures."""
 
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
@@ -50,18 +52,59 @@ def hash_of(record: Mapping[str, Json]) -> str:
     return hashlib.sha256(canonical(body).encode("utf-8", errors="surrogatepass")).hexdigest()
 
 
-def verify(records: Iterable[Mapping[str, Json]]) -> ChainBreak | None:
-    """The first place where the chain does not hold, reading from the first record on."""
-    prev = GENESIS
-    for seq, record in enumerate(records, start=1):
-        if record.get("seq") != seq:
-            return ChainBreak(seq=seq, why=f"record {seq} is missing: {record.get('seq')} stands in its place")
-        if record.get("prev") != prev:
-            return ChainBreak(seq=seq, why=f"record {seq} does not follow the one before it")
-        if record.get("hash") != _hash_or_none(record):
-            return ChainBreak(seq=seq, why=f"record {seq} was changed after it was written")
-        prev = str(record["hash"])
-    return None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The end of a chain: the last record's number and hash; ``0`` and zeros for an empty log."""
+
+    seq: int = 0
+    hash: str = GENESIS
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The head that ``SEQ:HASH`` spells, the hash whole or its beginning. Raises `ValueError`."""
+        seq, _, digest = text.strip().partition(":")
+        known = HASH_BEGIN_MIN <= len(digest) <= len(GENESIS) and set(digest) <= set("0123456789abcdef")
+        if not (seq.isascii() and seq.isdigit() and known):
+            raise ValueError(
+                f"a head is SEQ:HASH, a number and 64 hexadecimal digits, or the first {HASH_BEGIN_MIN} or more"
+            )
+        return cls(seq=int(seq), hash=digest)
+
+    def of(self, seq: object, digest: object) -> bool:
+        """Whether this is the head of a log that ends with that record."""
+        return seq == self.seq and str(digest).startswith(self.hash)
+
+    def __str__(self) -> str:
+        return f"{self.seq}:{self.hash}"
+
+
+def verified(records: Iterable[Mapping[str, Json]], against: Head | None = None) -> tuple[Head, ChainBreak | None]:
+    """How far the chain holds, reading from the first record on, and the first place where it does not, or where it is
+    not the one that ends with the head ``against``."""
+    last = Head()
+    for record in records:
+        why, here = _wrong(record, last), Head(seq=last.seq + 1, hash=str(record.get("hash")))
+        if not why and against is not None and here.seq == against.seq and not against.of(here.seq, here.hash):
+            why = f"record {here.seq} has another hash than the head: this is not the log that the head was taken of"
+        if why:
+            return last, ChainBreak(seq=here.seq, why=why)
+        last = here
+    if against is None or last.seq == against.seq:
+        return last, None
+    why = f"it ends at record {last.seq} and has no record {against.seq}: its end was cut off"
+    if last.seq > against.seq:
+        why = "what stands after the head came later, or from somebody else: this is not what the head was taken of"
+    return last, ChainBreak(seq=min(last.seq, against.seq) + 1, why=why)
+
+
+def _wrong(record: Mapping[str, Json], last: Head) -> str:
+    """Why a record cannot stand after the one before it; empty where it can."""
+    seq = last.seq + 1
+    if record.get("seq") != seq:
+        return f"record {seq} is missing: {record.get('seq')} stands in its place"
+    if record.get("prev") != last.hash:
+        return f"record {seq} does not follow the one before it"
+    return "" if record.get("hash") == _hash_or_none(record) else f"record {seq} was changed after it was written"
 
 
 def verify_to(records: Iterable[Mapping[str, Json]], marked: int) -> ChainBreak | None:
@@ -71,7 +114,7 @@ def verify_to(records: Iterable[Mapping[str, Json]], marked: int) -> ChainBreak 
     """
     reached = _Counted(records)
     try:
-        found = verify(reached)
+        _, found = verified(reached)
     except ValueError as error:
         return ChainBreak(seq=reached.count + 1, why=f"a record after seq {reached.count} cannot be read: {error}")
     if found is None and marked > reached.count:
@@ -199,60 +242,7 @@ def _broken(text: str) -> bool:
 NUMBERS = frozenset({"seq", "episode", "write", "attempt"})
 NEVER_NULL = frozenset({"at", "kind", "why", "by", "prev", "hash"})
 _LIKE_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "'")
-_HASH_LENGTH = len(GENESIS)
-HASH_BEGIN_MIN = 12
-"""Digits of a hash that are enough to know a record by: so many stand in the name of an export, 13 in the figures."""
 CELL_MAX = 64 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
-    """The end of a chain: the last record's number and hash; ``0`` and zeros for an empty log."""
-
-    seq: int
-    hash: str
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """The head that ``SEQ:HASH`` spells, the hash whole or its beginning. Raises `ValueError`."""
-        seq, _, digest = text.strip().partition(":")
-        known = HASH_BEGIN_MIN <= len(digest) <= _HASH_LENGTH and set(digest) <= set("0123456789abcdef")
-        if not (seq.isascii() and seq.isdigit() and known):
-            raise ValueError(
-                f"a head is SEQ:HASH, a number and 64 hexadecimal digits, or the first {HASH_BEGIN_MIN} or more"
-            )
-        return cls(seq=int(seq), hash=digest)
-
-    def of(self, seq: object, digest: object) -> bool:
-        """Whether this is the head of a log that ends with that record."""
-        return seq == self.seq and str(digest).startswith(self.hash)
-
-    def __str__(self) -> str:
-        return f"{self.seq}:{self.hash}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
-    """What an export proves. ``broken``: the first place that was changed, or why the head is not reached.
-
-    ``gaps``: places where records were left out, the first of them record ``missing``, as a narrowed export has them;
-    nothing is then said of what is not there. ``tied``: how many records lead up to the head without a gap, so that
-    whoever changed one would have come to another head. ``after``: how many stand after the head, which is of an
-    earlier moment then and says nothing of them.
-    """
-
-    count: int = 0
-    head: Head | None = None
-    gaps: int = 0
-    missing: int = 0
-    tied: int = 0
-    after: int = 0
-    broken: ChainBreak | None = None
-
-    @property
-    def whole(self) -> bool:
-        """Every record from the first on is there."""
-        return self.broken is None and self.gaps == 0
 
 
 def json_lines(records: Iterable[Mapping[str, Json]]) -> str:
@@ -292,46 +282,6 @@ def read_export(lines: Iterable[str]) -> Iterator[dict[str, Json]]:
     for number, line in enumerate(source, start=2):
         if line.strip():
             yield _record(line, number)
-
-
-def verified(records: Iterable[Mapping[str, Json]], against: Head | None = None, *, partial: bool = False) -> Verified:
-    """Recomputes the chain of an export, and finds the head in it. A head of an earlier moment is found too.
-
-    ``partial``: where nothing else is left out, a missing end is a gap as well, and not a log that was cut off.
-    """
-    count, gaps, missing, run, last = 0, 0, 0, 0, Head(seq=0, hash=GENESIS)
-    found = Verified() if against is None or against.of(last.seq, last.hash) else None
-    for record in records:
-        seq, why = record.get("seq"), _wrong(record, last)
-        if why is None and against is not None and seq == against.seq and not against.of(seq, record["hash"]):
-            why = f"record {seq} has another hash than the head: this is not the log that the head was taken of"
-            return Verified(count=count, head=last, gaps=gaps, broken=ChainBreak(seq=against.seq, why=why))
-        if why is not None or not isinstance(seq, int):
-            return Verified(count=count, head=last, gaps=gaps, broken=ChainBreak(seq=last.seq + 1, why=why or ""))
-        if seq != last.seq + 1:
-            gaps, missing, run = gaps + 1, missing or last.seq + 1, 0
-        count, run, last = count + 1, run + 1, Head(seq=seq, hash=str(record["hash"]))
-        if against is not None and against.of(last.seq, last.hash):
-            found = Verified(count=count, tied=run)
-    if against is not None and found is None and last.seq < against.seq:
-        if not gaps and not partial:
-            why = f"the export ends at record {last.seq} and has no record {against.seq}: its end was cut off"
-            return Verified(count=count, head=last, broken=ChainBreak(seq=last.seq + 1, why=why))
-        gaps, missing = gaps + 1, missing or last.seq + 1
-    tied, after = (0, 0) if found is None or against is None else (found.tied, count - found.count)
-    return Verified(count=count, head=last, gaps=gaps, missing=missing, tied=tied, after=after)
-
-
-def _wrong(record: Mapping[str, Json], last: Head) -> str | None:
-    """Why a record cannot stand after the one before it; None where it can."""
-    seq = record.get("seq")
-    if isinstance(seq, bool) or not isinstance(seq, int) or seq <= last.seq:
-        return f"record {seq} stands after record {last.seq}"
-    if seq == last.seq + 1 and record.get("prev") != last.hash:
-        return f"record {seq} does not follow the one before it"
-    if record.get("hash") != _hash_or_none(record):
-        return f"record {seq} was changed after it was written"
-    return None
 
 
 def _json(text: str) -> object:
