@@ -192,7 +192,7 @@ def test_the_log_shows_a_tampered_record_and_every_format_reads(tmp_path: Path) 
         assert len(json.loads(where.call("log", "--format", "json").stdout)) == len(records)
         assert where.call("log", "--format", "csv").stdout.startswith("seq,at,partner,")
         assert "confirmed" in where.call("log", "--event", "e3").stdout
-        assert where.call("log", "--since", "1h", "--rule", "nobody").stdout.count("pause") == 0
+        assert where.call("log", "--since", "1h", "--rule", "nobody", check=1).stdout.count("pause") == 0
         with sqlite3.connect(where.folder / "worker.db") as ledger:
             ledger.execute("UPDATE action_log SET why = 'nothing happened' WHERE seq = 3")
         done = where.call("log", "--verify", check=1)
