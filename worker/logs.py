@@ -24,6 +24,8 @@ QUIET_KINDS = frozenset({"evidence", "observed", "held"})
 """Kinds told at debug level on a terminal: the action log has them all."""
 LOUD_KINDS = frozenset({"needs_human", "waiting", "unconfirmed", "rules_refused"})
 """Kinds told as a warning."""
+LEVELS = {"warning": logging.WARNING, "error": logging.ERROR, "critical": logging.CRITICAL}
+"""The level of a line that begins so, as libraries and our own errors do."""
 WAITING_MAX = 10_000
 """So many writes to a stalled stderr are kept, some megabytes; later ones are dropped and counted."""
 END_WITHIN_S = 1.0
@@ -85,10 +87,37 @@ class Unhurried(TextIOBase):
         self._thread.join(END_WITHIN_S)
 
 
-def configure(*, verbose: bool = False) -> None:
+class Worded(TextIOBase):
+    """Stderr for all that is not the log's own, where a program reads it: a library's warning, a traceback, a word for
+    a person. Each line becomes a line of the log, so that the stream is JSON to its end."""
+
+    def __init__(self, beneath: TextIO) -> None:
+        self._beneath, self._begun = beneath, ""
+
+    def write(self, text: str) -> int:
+        """Keeps what has no end yet."""
+        *lines, self._begun = (self._begun + text).split("\n")
+        for line in filter(str.strip, lines):
+            level = LEVELS.get(line.partition(":")[0].lower(), logging.INFO)
+            logger().log(level, "said", text=line)
+        return len(text)
+
+    def fileno(self) -> int:
+        """The file behind it."""
+        return self._beneath.fileno()
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+
+def configure(*, verbose: bool = False, telling: bool = False) -> None:
     """Sets up logging for this process, once, at the start of a command. All that goes to stderr, a library's warning
-    and a traceback too, goes through one door from then on, which keeps nobody waiting."""
+    and a traceback too, goes through one door from then on, which keeps nobody waiting. ``telling``: what a command
+    prints there is for a person, whatever it goes to."""
     stream = sys.stderr = _unhurried(sys.stderr)
+    if not telling and not stream.isatty() and isinstance(stream, Unhurried):
+        sys.stderr = cast("TextIO", Worded(stream))
     level = logging.DEBUG if verbose else logging.INFO
     shared: list[Processor] = [
         structlog.processors.add_log_level,
@@ -105,7 +134,7 @@ def configure(*, verbose: bool = False) -> None:
         logger_factory=structlog.WriteLoggerFactory(file=stream),
         cache_logger_on_first_use=False,
     )
-    logging.basicConfig(level=logging.WARNING, stream=stream, force=True)
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, force=True)
     logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)  # a cycle that is late shows in its took_ms
 
 

@@ -1,5 +1,6 @@
 """The one door of the log: who should read stderr and does not keeps nobody waiting, and is told what is missing."""
 
+import json
 import os
 import subprocess
 import sys
@@ -76,6 +77,35 @@ logger().info("again")
     assert f'"lines": {100 - kept}' in rest[0]
     assert '"event": "again"' in rest[1]
     assert len(rest) == 2
+
+
+SAYINGS = """
+import asyncio, threading
+configure()
+logger().info("line", number=1)
+print("a word", "for a person", file=sys.stderr)
+warnings.warn("of a library")
+logging.getLogger("uvicorn").error("fell over")
+thread = threading.Thread(target=lambda: 1 / 0)
+thread.start(); thread.join()
+print('error: "quoted"', file=sys.stderr)
+raise RuntimeError("a page of Python")
+"""
+
+
+def test_where_a_program_reads_it_the_log_is_json_to_its_last_line() -> None:
+    begin = "import logging, sys, warnings\nfrom worker.logs import configure, logger\n"
+
+    done = subprocess.run([sys.executable, "-c", begin + SAYINGS], capture_output=True, text=True, check=False)
+
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert all({"event", "level", "timestamp"} <= line.keys() for line in lines)
+    said = {line["text"]: line["level"] for line in lines if line["event"] == "said"}
+    assert said["a word for a person"] == "info"
+    assert said["ERROR:uvicorn:fell over"] == "error"
+    assert said['error: "quoted"'] == "error"
+    assert {"ZeroDivisionError: division by zero", "RuntimeError: a page of Python"} <= said.keys()
+    assert any(text.endswith("UserWarning: of a library") for text in said)
 
 
 @pytest.mark.parametrize(

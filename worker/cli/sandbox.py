@@ -129,7 +129,7 @@ def demo() -> None:
 
     Takes about a minute and a half, and needs nothing: no account, no config, no network.
     """
-    configure(verbose=False)
+    configure(telling=True)
     with TemporaryDirectory(prefix="campaign-worker-demo-") as folder:
         config = _prepared(Path(folder))
         service = asyncio.run(_played(config, Stage()))
