@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from worker.cli.check import Checked, checked, summary
+from worker.cli.check import Checked, blocks, checked, summary
 from worker.engine.looks import EngineSettings, Settings
 from worker.guards.checks import Limits
 from worker.model.rules import Surge
@@ -37,8 +37,7 @@ def found_in(case: Path) -> Checked:
 def said(case: Path) -> str:
     """What `check` prints for a case, with places as they are from this folder."""
     found = found_in(case)
-    blocks = ["\n".join(problem.lines) for problem in found.problems]
-    whole = "\n\n".join([*blocks, summary(len(found.rules), found.problems)])
+    whole = "\n\n".join([*blocks(found.problems), summary(len(found.rules), found.problems)])
     return whole.replace(f"{FOLDER}/", "") + "\n"
 
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ def called(home: Path, config: str, *options: str) -> Result:
 def test_a_good_set_exits_0_and_says_what_it_costs(home: Path) -> None:
     done = called(home, "rules: rules\n", "--events", "100")
     assert done.exit_code == 0, done.output
-    assert "taken that it has 100 events (--events N)" in done.stderr
+    assert "a partner of 100 events (--events N) costs 21 requests a minute at the most, and 300 are" in done.stderr
     assert "1 rule, 0 errors, 1 warning" in done.stderr, "no test reaches it"
 
 
@@ -94,4 +95,40 @@ def test_a_script_is_told_the_same_as_a_person(home: Path) -> None:
         "source": WRONG.splitlines()[1],
     }
     assert said["rules"] == 0
-    assert said["requests"][0]["budget"] == 300
+    assert said["requests"] == [], "what broken rules would cost nobody knows"
+    (home / "rules" / "r.yaml").write_text(RULE, encoding="utf-8")
+    sound = json.loads(called(home, "", "--format", "json").stdout)
+    assert sound["requests"][0]["budget"] == 300
+
+
+def test_errors_come_first_and_warnings_of_a_kind_are_folded(home: Path) -> None:
+    costly = [f"  - {{id: c{one}, when: setup.goal == 'g{one}', do: [pause]}}\n" for one in range(9)]
+    wrong = "  - {id: w, when: event.statsu == 'x', do: [pause]}\n"
+    (home / "rules" / "r.yaml").write_text("rules:\n" + "".join(costly) + wrong + wrong.replace("w,", "w2,"), "utf-8")
+    done = called(home, "")
+    told = [line.removeprefix(f"{home}/rules/") for line in done.stdout.splitlines() if line.startswith(str(home))]
+    assert [line.partition(":")[2].partition(":")[0] for line in told[:2]] == ["11", "12"], (
+        "every error, before all else"
+    )
+    assert done.stdout.count("reads setup of every event") == 3
+    places = ", ".join(f"{home}/rules/r.yaml:{line}:20" for line in (5, 6, 7, 8, 9))
+    assert f"6 more warnings of this kind (cost; --format json has all): {places} and 1 more\n" in done.stdout
+    assert "requests a minute" not in done.stderr, "what broken rules would cost nobody knows"
+    assert json.loads(called(home, "", "--format", "json").stdout)["problems"][-1]["line"] == 10
+
+
+def test_500_rules_are_checked_in_2_seconds_and_100_lines(home: Path) -> None:
+    kinds = (
+        "{id: pause-N, when: \"event.status == 'cancelled' && event.capacity > N.0\", do: [pause]}",
+        "{id: run-N, when: \"event.status == 'active' && event.city == 'cN'\", do: [run]}",
+        "{id: sold-N, when: \"event.city == 'cN' && event.predicted_sales_share > 0.9\", do: [pause]}",
+        "{id: boost-N, on_change: suggested_tcs, when: \"setup.state == 'DRAFT' && event.city == 'cN'\", do: [boost]}",
+        "{id: draft-N, when: setup.total_budget < N.0, do: [{update_draft: {total_budget: N}}]}",
+    )
+    rules = "".join(f"  - {kinds[one % 5].replace('N', str(one))}\n" for one in range(500))
+    (home / "rules" / "r.yaml").write_text(f"rules:\n{rules}", "utf-8")
+    began = process_time()
+    done = called(home, "")
+    assert process_time() - began < 2
+    assert "500 rules, 0 errors" in done.stderr
+    assert len(done.stdout.splitlines()) <= 100

@@ -43,6 +43,10 @@ def mistakes(text: str) -> list[str]:
         ("facts: {a: {gte: /x}}", "c.yaml:1:13: unknown key 'gte' in facts.a; did you mean 'get'?"),
         ("web: {lisen: x}", "c.yaml:1:7: unknown key 'lisen' in web; did you mean 'listen'?"),
         ("notify: [{url: {env: A}, onn: [x]}]", "c.yaml:1:26: unknown key 'onn' in an item of notify; did you mean"),
+        (
+            "facts: {a: {get: /x, value: 'a[].lenght(b)'}}",
+            "c.yaml:1:29: facts.a.value: JMESPath has no function lenght; did",
+        ),
         ("poll: 3s", "c.yaml:1:7: poll must be a mapping with interval, page_size"),
         ("poll: {interval: 2s}", "c.yaml:1:18: poll.interval: '2s' is too short; the service asks"),
         ("poll: {interval: 3}", "c.yaml:1:18: poll.interval: '3' is not a duration"),

@@ -13,7 +13,7 @@ from worker.cli.output import Format, counted, print_json, say
 from worker.config import Config
 from worker.config.load import repaired
 from worker.config.models import schema as schema_of
-from worker.engine.checking import EVENTS, Estimate, estimate, ping_pongs, quarrels
+from worker.engine.checking import EVENTS, Estimate, estimate, few, ping_pongs, quarrels
 from worker.engine.looks import EngineSettings
 from worker.model.errors import Code, InputErrors, Problem
 from worker.model.facts import Json
@@ -24,6 +24,8 @@ from worker.rules.registry import BUILT_IN_REGISTRY, Registry
 
 app = typer.Typer()
 
+ALIKE_SHOWN = 3
+"""So many warnings of one kind are shown whole."""
 EVENTS_MAX = 100_000_000
 """No partner has so many; what is reckoned stays a number that can be printed."""
 
@@ -47,8 +49,8 @@ def check(
 ) -> None:
     """Check config and rules without the network. Every mistake at once; errors exit 2, warnings alone 0.
 
-    Each finding names its place, shows the line, and says what to do. At the end stands how many requests a minute
-    these rules need of a partner, against the budget.
+    Each finding names its place, shows the line, and says what to do. Errors come first, all of them; of many warnings
+    of one kind the first few. At the end stands how many requests a minute these rules cost at the most.
 
     Example: campaign-worker check --strict rules/summer.yaml
     """
@@ -58,11 +60,12 @@ def check(
         settings = engine_settings(config)
         looked = [checked(path, config.registry, settings, events) for path in paths or [config.rules]]
     found = in_order((*problems, *(problem for one in looked for problem in one.problems)))
+    broken = any(problem.severity == "error" for problem in found)
     assumed: tuple[str, ...] = ()
-    if config is not None and not any(problem.severity == "error" for problem in problems):
+    if config is not None and not broken:
         vouched = (f"vouched for: {key}" for key in sorted(config.vouched))
         assumed = (*vouched, *unvouched_lines(config, (rule for one in looked for rule in one.rules)))
-    estimates, rules = [one.estimate for one in looked], sum(len(one.rules) for one in looked)
+    estimates, rules = [one.estimate for one in looked if not broken], sum(len(one.rules) for one in looked)
     if output is Format.json:
         print_json(
             {
@@ -73,12 +76,12 @@ def check(
             }
         )
     else:
-        for number, problem in enumerate(found):
-            print(*(("",) if number else ()), *problem.lines, sep="\n")
-        for line in (*(line for one in estimates for line in one.lines), *assumed):
+        if found:
+            print("\n\n".join(blocks(found)))
+        for line in (*(one.sentence for one in estimates), *assumed):
             say(line)
     say(summary(rules, found))
-    if any(strict or problem.severity == "error" for problem in found):
+    if broken or (strict and found):
         raise typer.Exit(2)
 
 
@@ -140,8 +143,28 @@ def checked(path: Path, registry: Registry, settings: EngineSettings, events: in
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Each finding once, in the order of the files."""
-    return tuple(sorted(dict.fromkeys(problems), key=lambda one: (one.file, one.line, one.column, one.message)))
+    """Each finding once: the errors, then the warnings, both in the order of the files."""
+
+    def place(one: Problem) -> tuple[bool, str, int, int, str]:
+        return one.severity != "error", one.file, one.line, one.column, one.message
+
+    return tuple(sorted(dict.fromkeys(problems), key=place))
+
+
+def blocks(problems: Iterable[Problem]) -> Iterator[str]:
+    """Each finding in lines: every error, and of each kind of warning the first few. The others of it are a line: who
+    mends the first has seen what they are, and who is flooded reads none."""
+    warnings: dict[Code, list[Problem]] = {}
+    for problem in problems:
+        if problem.severity == "error":
+            yield "\n".join(problem.lines)
+        else:
+            warnings.setdefault(problem.code, []).append(problem)
+    for code, found in warnings.items():
+        yield from ("\n".join(problem.lines) for problem in found[:ALIKE_SHOWN])
+        if left := found[ALIKE_SHOWN:]:
+            places = few([f"{one.file}:{one.line}:{one.column}" for one in left])
+            yield f"{counted(len(left), 'more warning')} of this kind ({code}; --format json has all): {places}"
 
 
 def summary(rules: int, problems: Iterable[Problem]) -> str:

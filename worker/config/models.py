@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, unquote
 
 import jmespath
 from jmespath.exceptions import JMESPathError
+from jmespath.functions import Functions
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, WithJsonSchema, model_validator
 
 from worker.config.addresses import (
@@ -178,10 +179,16 @@ def _get(text: str) -> str:
 
 def _jmespath(text: str) -> str:
     try:
-        jmespath.compile(text)
+        parts = [jmespath.compile(text).parsed]
     except (JMESPathError, RecursionError) as error:
         first = (str(error).splitlines() or ["it cannot be read"])[0]
         raise Slip(f"{WHAT} is not a JMESPath: {first}", "write the way to the value, such as spend") from None
+    for part in parts:  # grows while it is gone through
+        name = part.get("value")
+        if part["type"] == "function_expression" and name not in Functions.FUNCTION_TABLE:
+            said = f"{WHAT}: JMESPath has no function {name}{meant(name, Functions.FUNCTION_TABLE)}"
+            raise Slip(said, f"known: {', '.join(Functions.FUNCTION_TABLE)}")
+        parts += part["children"]
     return text
 
 

@@ -5,11 +5,12 @@ A pair is told only if nothing keeps the two apart: both are enabled, some partn
 exclude each other for certain. It is pure and decides nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import combinations
 from math import ceil
+from typing import TypeAlias
 
 from worker.engine.factreads import names_read
 from worker.engine.looks import EngineSettings
@@ -42,6 +43,10 @@ EVENTS = 200
 SLOW = timedelta(minutes=10)
 """A fact that is read less often than this is worth a warning."""
 _MINUTE = timedelta(minutes=1)
+NAMES_SHOWN, VALUES_SHOWN = 5, 4
+"""So many of each stand for all."""
+Claimed: TypeAlias = tuple[Written, Wish]
+Seen: TypeAlias = Mapping[str, RuleStep]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,24 +86,16 @@ class Estimate:
         return self.listing + self.shared + len(self.reads) * self.of_each
 
     @property
-    def lines(self) -> tuple[str, ...]:
-        """The estimate for a person, with how it was made."""
-        every = duration_text(self.interval)
-        head = (
-            f"requests a minute and partner, taken that it has {self.events} events (--events N) and all of them pass "
-            f"what narrows a fact: {self.needed:.0f} wanted, {self.budget} in the budget"
+    def sentence(self) -> str:
+        """The estimate for a person: what it may cost, and what comes of it where that is more than is allowed."""
+        cost = (
+            f"a partner of {_counted(self.events, 'event')} (--events N) costs {self.needed:.0f} requests a minute "
+            f"at the most, and {self.budget} are allowed"
         )
-        found = [head, f"{self.listing:8.0f}  the list of events: {_counted(self.pages, 'page')} every {every}"]
-        found.append(f"{self.shared:8.0f}  facts of the partner")
-        for one in self.reads:
-            tail = "narrowed by the rest of the condition" if one.narrowed else "of every event"
-            found.append(f"{self.of_each:8.0f}  {one.fact}, {tail}: {', '.join(one.rules)}")
-        if self.round is not None and self.needed > self.budget:
-            found.append(
-                f"          more than there is: facts are read in rotation, each once in {duration_text(self.round)}; "
-                f"a change is seen after {duration_text(self.round / 2)} on average, sooner where changes are frequent"
-            )
-        return tuple(found)
+        if self.round is None or self.needed <= self.budget:
+            return cost
+        facts = few([one.fact for one in self.reads])
+        return f"{cost}: {facts} are read in turn, of each event once in {duration_text(self.round)} at the slowest"
 
     @property
     def warnings(self) -> tuple[tuple[str, str], ...]:
@@ -107,7 +104,7 @@ class Estimate:
         if self.listing + self.shared > self.budget:
             message = (
                 f"the list of {self.events} events and the partner's facts alone take {self.listing + self.shared:.0f} "
-                f"requests a minute, and the budget is {self.budget}"
+                f"requests a minute, and {self.budget} are allowed"
             )
             found.append((message, "raise requests.per_minute, poll.page_size or poll.interval"))
         if self.unspared is not None and self.unspared > SLOW:
@@ -215,50 +212,65 @@ def _counted(count: int, what: str) -> str:
 
 
 def quarrels(loaded: Loaded, registry: Registry) -> tuple[Problem, ...]:
-    """A warning for each pair of rules and target, at the second rule's ``do``, naming the first."""
-    wishes = [(written, wishes_of(written.rule)) for written in loaded.written if written.rule.enabled]
-    return tuple(
-        _told(first, second, pair)
-        for (first, mine), (second, others) in combinations(wishes, 2)
-        for pair in _opposite(mine, others)
-        if first.rule.id != second.rule.id and _meet(first.rule, second.rule, registry)
-    )
+    """A warning for each target of which rules can want opposite things, at the second rule's ``do``."""
+    wanting: dict[str, list[Claimed]] = {}
+    for written in loaded.written:
+        for wish in wishes_of(written.rule) if written.rule.enabled else ():
+            wanting.setdefault(wish.target, []).append((written, wish))
+    opposed = (_opposed(claims, registry) for claims in wanting.values())
+    return tuple(_told(claims) for claims in opposed if claims)
+
+
+def _opposed(claims: Sequence[Claimed], registry: Registry) -> tuple[Claimed, ...]:
+    """Those of them that can meet an opposite one; a pair of which both are known already is not looked at."""
+    found: dict[RuleId, Claimed] = {}
+    for first, second in combinations(claims, 2):
+        (mine, wish), (others, other) = (first[0].rule, first[1]), (second[0].rule, second[1])
+        if mine.id == others.id or {mine.id, others.id} <= found.keys():
+            continue
+        if wish.opposes(other) and _meet(mine, others, registry):
+            found.setdefault(mine.id, first)
+            found.setdefault(others.id, second)
+    return tuple(found.values())
 
 
 def ping_pongs(loaded: Loaded) -> tuple[Problem, ...]:
-    """A warning for each pair of rules that watch what the other writes, at the second rule's ``do``, naming the first:
-    each may start the other, again and again. Two that write the same do not."""
-    enabled = [written for written in loaded.written if written.rule.enabled]
-    found: list[Problem] = []
-    for first, second in combinations(enabled, 2):
-        mine, others = _watched_by(second.rule, first.rule), _watched_by(first.rule, second.rule)
+    """A warning of two rules that watch what the other writes, at the second rule's ``do``, naming the first: each may
+    start the other, again and again. Two that write the same do not. Other pairs of the same kind are counted."""
+    enabled = [(one, decides(one.rule), _written_by(one.rule)) for one in loaded.written if one.rule.enabled]
+    found: dict[tuple[frozenset[str], ...], list[tuple[Written, str]]] = {}
+    for (first, watching, writing), (second, watched, written) in combinations(enabled, 2):
+        mine, others = _seen(watched, writing), _seen(watching, written)
         if mine and others and mine != others and _share_a_partner(first.rule, second.rule):
             message = (
                 f"rules '{second.rule.id}' and '{first.rule.id}' ({first.rule.file}:{first.rule.line}) watch what the "
                 f"other writes: '{second.rule.id}' writes {', '.join(others)}, and '{first.rule.id}' {', '.join(mine)}"
             )
-            hint = "each may start the other without end: take that part out of one condition, or pace both by `limit`"
-            found.append(_warning(second, message, hint=hint, code="ping_pong"))
+            found.setdefault((frozenset(mine), frozenset(others)), []).append((second, message))
+    hint = "each may start the other without end: take that part out of one condition, or pace both by `limit`"
+    return tuple(
+        _warning(second, message + (f"; so do {len(more)} pairs more" if more else ""), hint=hint, code="ping_pong")
+        for (second, message), *more in found.values()
+    )
+
+
+def _written_by(rule: Rule) -> tuple[tuple[str, str, RuleStep], ...]:
+    """Each fact and field that a rule writes, and by which step."""
+    found = []
+    for step in rule.do:
+        row = ACTIONS[step.action]
+        places = (*row.written(step.params), *(("event", name) for name, _ in row.brings))
+        found += [(fact, field, step) for fact, field in places]
     return tuple(found)
 
 
-def _watched_by(watcher: Rule, writer: Rule) -> dict[str, RuleStep]:
-    """What one rule writes of all that the other looks at, and by which step."""
-    watched = decides(watcher)
-    found: dict[str, RuleStep] = {}
-    for step in writer.do:
-        row = ACTIONS[step.action]
-        for fact, field in (*row.written(step.params), *(("event", name) for name, _ in row.brings)):
-            fields = watched.get(fact, frozenset())
-            if fact in watched and (fields is None or not field or field in fields):
-                found[f"{fact}.{field}".rstrip(".")] = step
-    return found
-
-
-def _opposite(mine: tuple[Wish, ...], others: tuple[Wish, ...]) -> tuple[tuple[Wish, Wish], ...]:
-    """One pair of opposite wishes for each target."""
-    found = {(one.target, one.axis): (one, other) for one in mine for other in others if one.opposes(other)}
-    return tuple(found.values())
+def _seen(watched: Mapping[str, frozenset[str] | None], written: Iterable[tuple[str, str, RuleStep]]) -> Seen:
+    """What of all that one rule writes another looks at."""
+    return {
+        f"{fact}.{field}".rstrip("."): step
+        for fact, field, step in written
+        if fact in watched and ((fields := watched[fact]) is None or not field or field in fields)
+    }
 
 
 def _meet(first: Rule, second: Rule, registry: Registry) -> bool:
@@ -275,15 +287,30 @@ def _share_a_partner(first: Rule, second: Rule) -> bool:
     return first.partners is None or second.partners is None or bool(first.partners & second.partners)
 
 
-def _told(first: Written, second: Written, wishes: tuple[Wish, Wish]) -> Problem:
-    mine, other = wishes
+def _told(claims: Sequence[Claimed]) -> Problem:
+    (first, mine), (second, other), *more = claims
+    hint = "let the conditions exclude each other, or give one of them a higher `priority`"
     message = (
         f"rule '{second.rule.id}' wants {other.target} to be {_value(other)}, and rule '{first.rule.id}' "
         f"({first.rule.file}:{first.rule.line}) wants it to be {_value(mine)}; where both are true, "
-        f"{_outcome(first.rule, second.rule, wishes)}"
+        f"{_outcome(first.rule, second.rule, (mine, other))}"
     )
-    hint = "let the conditions exclude each other, or give one of them a higher `priority`"
+    if more:
+        values: dict[str, list[str]] = {}
+        for written, wish in claims:
+            values.setdefault(_value(wish), []).append(written.rule.id)
+        named = [f"{value} by {few(rules)}" for value, rules in list(values.items())[:VALUES_SHOWN]]
+        left = len(values) - len(named)
+        named += [f"{_counted(left, 'other value')}"] if left else []
+        message = f"{len(claims)} rules can want opposite things of {other.target}: {'; '.join(named)}"
+        hint += "; without it what stops spending wins, and else neither acts"
     return _warning(second, message, hint=hint, code="conflict")
+
+
+def few(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _warning(written: Written, message: str, *, hint: str, code: Code) -> Problem:

@@ -29,6 +29,7 @@ _CONSTANT: Mapping[bool | None, tuple[str, str]] = {
 }
 _SHARES = frozenset({"event.predicted_sales_share"})
 PERCENT = 100
+UNTESTED_SHOWN = 10
 _NO_FACT = ("names no fact", "it is the same for every event; name what it is about, as in event.status == 'cancelled'")
 
 
@@ -157,11 +158,16 @@ def _untested(loaded: Loaded, folder: Path) -> Iterator[Problem]:
     for file in sorted(file for one in folders for file in one.rglob("*.yaml")):
         rules = _rules_of_tests(file)
         reached |= {one.rule.id for one in loaded.written if one.rule.enabled} if rules is None else rules
-    for written in loaded.written:
-        if folders and written.rule.id not in reached:
-            message = f"no rule test reaches rule '{written.rule.id}'"
-            hint = f"add one to a file in {folders[0]}, with `rules: [{written.rule.id}]`"
-            yield _warning(written, message, code="untested", hint=hint)
+    missed = [written for written in loaded.written if folders and written.rule.id not in reached]
+    if missed:
+        first = missed[0].rule.id
+        message = f"no rule test reaches rule '{first}'"
+        if missed[1:]:
+            shown = ", ".join(one.rule.id for one in missed[:UNTESTED_SHOWN])
+            more = len(missed) - UNTESTED_SHOWN
+            message = f"no rule test reaches {len(missed)} rules: {shown}{f' and {more} more' if more > 0 else ''}"
+        hint = f"add one to a file in {folders[0]}, with `rules: [{first}]`"
+        yield _warning(missed[0], message, code="untested", hint=hint)
 
 
 def _rules_of_tests(file: Path) -> set[RuleId] | None:

@@ -10,7 +10,6 @@ from worker.engine.checking import Estimate, estimate
 from worker.rules.load import read_rules
 from worker.rules.registry import BUILT_IN_REGISTRY, CustomFact, with_custom
 
-AVERAGE = "a change is seen after 15s on average, sooner where changes are frequent"
 FREE = "{id: free, when: event.status == 'x', do: [pause]}"
 NARROW = "{id: narrow, when: event.status == 'x' && setup.state == 'DRAFT', do: [boost]}"
 WIDE = "{id: wide, when: setup.goal == 'ROAS', do: [pause]}"
@@ -60,17 +59,15 @@ def test_the_requests_of_a_rule_set_are_counted_as_the_daemon_reads(
     assert reckoned(*rules).needed == pytest.approx(per_minute), reason
 
 
-def test_what_the_budget_does_not_give_comes_later_and_it_is_said_how_much() -> None:
+def test_the_cost_is_one_sentence_that_says_what_comes_later_than_wanted() -> None:
     found = reckoned(NARROW, events=120)
     assert found.round == timedelta(seconds=10 * 3), "12 reads a look are left beside the list, for 120 events"
-    assert found.lines[0].endswith(
-        "(--events N) and all of them pass what narrows a fact: 2441 wanted, 300 in the budget"
+    assert found.sentence == (
+        "a partner of 120 events (--events N) costs 2441 requests a minute at the most, and 300 are allowed: "
+        "setup are read in turn, of each event once in 30s at the slowest"
     )
-    assert found.lines[1:] == (
-        "      40  the list of events: 2 pages every 3s",
-        "       1  facts of the partner",
-        "    2400  setup, narrowed by the rest of the condition: narrow",
-        f"{'':10}more than there is: facts are read in rotation, each once in 30s; {AVERAGE}",
+    assert reckoned(FREE).sentence == (
+        "a partner of 100 events (--events N) costs 21 requests a minute at the most, and 300 are allowed"
     )
 
 

@@ -65,6 +65,33 @@ def test_what_cannot_meet_is_not_told(first: str, second: str, reason: str) -> N
     assert told(*rules) == [], reason
 
 
+def test_many_rules_are_told_in_one_line_for_each_target() -> None:
+    pausing = [
+        f"{{id: p{one}, when: event.capacity > {one}.0, do: [pause, frontend_status: HIDDEN]}}" for one in range(8)
+    ]
+    running = [f"{{id: r{one}, when: event.city == 'c{one}', do: [run]}}" for one in range(2)]
+
+    found = told(*pausing, *running, "{id: flag, when: event.city == 'y', do: [frontend_status: FLAGGED]}")
+
+    assert found[0] == (
+        "10 rules can want opposite things of client_campaign_status: "
+        "PAUSED by p0, p1, p2, p3, p4 and 3 more; RUNNING by r0, r1"
+    )
+    assert found[1].startswith("9 rules can want opposite things of frontend_status: HIDDEN by p0, ")
+    assert len(found) == 2
+
+
+def test_only_those_that_can_meet_an_opposite_one_are_counted() -> None:
+    apart = [
+        f"{{id: {do}-{one}, when: event.city == '{one}', do: [{do}]}}" for do, one in (("pause", "a"), ("run", "b"))
+    ]
+
+    assert told(*apart) == []
+    [found] = told(*apart, "{id: run-c, when: event.city == 'c' || event.city == 'a', do: [run]}")
+    assert "rule 'run-c'" in found
+    assert "rule 'pause-a'" in found
+
+
 def test_a_change_without_a_condition_can_meet_anything() -> None:
     [found] = told("{id: a, on_change: suggested_tcs, do: [run]}", "{id: b, when: event.city == 'y', do: [pause]}")
     assert found.endswith("'b' wins because it stops spending")
