@@ -2,6 +2,7 @@
 
 import base64
 import json
+import resource
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -105,6 +106,7 @@ def test_an_error_that_repeats_the_request_leaves_no_secret_anywhere(where: Home
         where.config.write_text(f"api: {{base_url: '{base_url}'}}\n", "utf-8")
         with where.worker("--verbose") as running:
             until(lambda: state(where) == "rejected", "the service has said no")
+            assert resource.prlimit(running.process.pid, resource.RLIMIT_CORE) == (0, 0), "no core dump has its memory"
             assert running.stop() == 0
 
     shown = "".join(
