@@ -4,7 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.worlds import Town, happening, town, world
+from tests.worlds import PARTNER, Town, happening, town, world
+from worker.sandbox.changes import EventChange
 from worker.sandbox.world import Happening
 
 EVENTS = 12
@@ -59,6 +60,7 @@ rules:
       && venues.exists(v, v.city == 'Leipzig')
     do: [pause]
 """
+STOP_LOSS = "adplatform_insights.spend > 200.0 && statistics.tickets < 10.0"
 
 
 def test_a_rule_can_lean_on_every_read_of_the_service(tmp_path: Path) -> None:
@@ -67,6 +69,21 @@ def test_a_rule_can_lean_on_every_read_of_the_service(tmp_path: Path) -> None:
 
     place = world(sold("e1", campaign_event_series=["e3"]), sold("e2"), sold("e3", frontend_status="FLAGGED"))
     with town(tmp_path, place, MANY) as (_, play):
+        play(script)
+
+
+def test_a_stop_loss_can_be_rehearsed_by_a_story(tmp_path: Path) -> None:
+    def performs(here: Town, **parts: Any) -> None:  # noqa: ANN401 - parts of an event
+        here.twin.change(EventChange(event="e1", partner=PARTNER, **parts), here.loop.time())
+
+    async def script(here: Town) -> None:
+        performs(here, insights={"spend": 240.0}, sales=({"date": "2026-05-01", "tickets": 12, "revenue": 480.0},))
+        await here.run(30)
+        assert not here.effects(), "it spends, and sells"
+        performs(here, statistics={"tickets": 3.0})
+        await here.until(lambda: len(here.effects()) == 1, "paused", 60)
+
+    with town(tmp_path, world(sold("e1")), rule(STOP_LOSS)) as (_, play):
         play(script)
 
 

@@ -56,6 +56,10 @@ class EventChange(AnyChange):
     lower_limit: float = 0
     upper_limit: float = 0
     task_fails: bool = False
+    sales: tuple[Record, ...] = ()
+    statistics: Record = {}
+    insights: Record = {}
+    results: tuple[Cluster, ...] = ()
 
     @property
     def parts(self) -> dict[str, Any]:
@@ -184,6 +188,8 @@ def _touched(change: EventChange) -> set[str]:
         touched.add("setup")
     if all_of_it or change.model_fields_set & {"setup", "campaigns", "published"}:
         touched.add("campaign:")
+    if "sales" in change.model_fields_set:
+        touched.add("sales")
     if "frontend_status" in change.set:
         touched.add("last_updated_on_fe")
     if "campaign_event_series" in change.set:

@@ -16,7 +16,7 @@ from typing import Any
 from worker.sandbox.exchange import Json, Record, TwinRequest
 from worker.sandbox.faults import Fault
 from worker.sandbox.settings import TwinSettings, filled
-from worker.sandbox.world import Deed, Happening, Refusal, Tenant, TwinBooks, TwinWorld
+from worker.sandbox.world import Deed, Happening, Refusal, Tenant, TwinBooks, TwinWorld, same_cluster
 
 MAX_DIGITS = 12
 
@@ -287,7 +287,8 @@ def event_statistics(call: RowCall) -> Json:
     found = call.event()
     tickets = sum(number_of(row, "tickets") for row in found.sales)
     revenue = sum(number_of(row, "revenue") for row in found.sales)
-    return {"eid": found.eid, "tickets": tickets, "revenue": revenue, "campaigns": len(found.campaigns)}
+    totals = {"eid": found.eid, "tickets": tickets, "revenue": revenue, "campaigns": len(found.campaigns)}
+    return {**totals, **found.statistics}
 
 
 def lookout_prediction(call: RowCall) -> Json:
@@ -515,17 +516,18 @@ def adplatform_status(call: RowCall) -> Json:
 
 def campaign_results(call: RowCall) -> Json:
     found = call.event()
-    results = [
-        {"tc": each.get("tc"), "tc_run_id": each.get("tc_run_id"), "purchases": 0, "revenue": 0.0}
-        for each in found.campaigns
-    ]
+    results = []
+    for each in found.campaigns:
+        named = {"tc": each.get("tc"), "tc_run_id": each.get("tc_run_id")}
+        its = (one for one in found.results if same_cluster(each, one["tc"], one.get("tc_run_id", named["tc_run_id"])))
+        results.append({"purchases": 0, "revenue": 0.0, **next(its, {}), **named})
     return {"eid": found.eid, "results": results}
 
 
 def adplatform_insights(call: RowCall) -> Json:
     found = call.event()
     many = len(found.campaigns)
-    return {"impressions": 1000 * many, "clicks": 37 * many, "spend": 12.5 * many}
+    return {"impressions": 1000 * many, "clicks": 37 * many, "spend": 12.5 * many, **found.insights}
 
 
 def denied_to_partners(call: RowCall) -> Json:

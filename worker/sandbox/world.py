@@ -37,7 +37,8 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Happening:
-    """One event of one partner with all that hangs on it. `suggested_tcs` None: worked out from the clusters."""
+    """One event of one partner with all that hangs on it. `suggested_tcs` None: worked out from the clusters. What
+    `insights`, `results` and `statistics` do not say is worked out, too."""
 
     record: Record
     setup: Record | None = None
@@ -52,6 +53,9 @@ class Happening:
     task: Task | None = None
     task_fails: bool = False
     sales: tuple[Record, ...] = ()
+    statistics: Record = field(default_factory=dict)
+    insights: Record = field(default_factory=dict)
+    results: tuple[Record, ...] = ()
     last_updated_on_fe: str | None = None
 
     @property

@@ -195,3 +195,35 @@ def test_a_change_of_an_event_that_is_not_there_changes_nothing() -> None:
         desk.service.change(change, desk.now_s)
 
     assert desk.read("/events/")["total"] == 8
+
+
+def test_a_story_says_how_events_perform() -> None:
+    """What it does not say is worked out, and the sums of statistics are those of the sales."""
+    told = read_story("""
+      - at: 1s
+        event: e1
+        partner: partner-id-aurora-live
+        insights: {spend: 240.0}
+        results: [{tc: "late-night crowd", tc_run_id: "42", purchases: 4}, {tc: families/weekend, revenue: 9.5}]
+        sales: [{date: "2031-04-01", tickets: 31, revenue: 1240.0}, {date: "2031-04-02", tickets: 4, revenue: 160.0}]
+      - at: 5s
+        event: e1
+        partner: partner-id-aurora-live
+        statistics: {tickets: 90}
+    """)
+    desk = Desk(story=told.steps)
+    results = "/integrations/adplatform/events/e1/campaign_results"
+    before = desk.read(results)
+    desk.passes(1)
+
+    insights = desk.read("/integrations/adplatform/events/e1/adplatform_insights")
+    sold = desk.read("/events/e1/statistics")
+
+    assert (insights["spend"], insights["clicks"]) == (240.0, 74)
+    assert (sold["tickets"], sold["revenue"]) == (35.0, 1400.0)
+    named = [(each["tc"], each["tc_run_id"]) for each in before["results"]]
+    assert named == [("families/weekend", 42), ("студенты", 42)], "the campaigns of e1"
+    assert [(each["purchases"], each["revenue"]) for each in desk.read(results)["results"]] == [(0, 9.5), (0, 0.0)]
+    desk.passes(4)
+    sold = desk.read("/events/e1/statistics")
+    assert (sold["tickets"], sold["revenue"]) == (90, 1400.0)
