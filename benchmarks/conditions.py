@@ -19,7 +19,7 @@ import cel
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script, from anywhere
 
-from worker.engine.factreads import scope_of
+from worker.engine.observe import scope_of
 from worker.model.facts import EventId, FactKey, Known, Observation, PartnerId
 from worker.model.rules import Rule, Truth
 from worker.rules.evaluate import Verdicts

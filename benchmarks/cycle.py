@@ -46,7 +46,7 @@ def cycles(events: int, folder: Path) -> list[float]:
         here.start()
         state = here.worker.states[PARTNER]
         while len(times) < RUNS:
-            quiet = len(state.calm.until) == events
+            quiet = len(state.due) == events
             began = time.process_time()
             report = await here.worker.cycle.run(state)
             if quiet:

@@ -36,9 +36,9 @@ from tests.worlds import PARTNER, QUICK
 from worker.engine.daemon import keep
 from worker.engine.deciding import Decider
 from worker.engine.looks import Settings as Deciding
-from worker.engine.observe import Polled
-from worker.engine.parts import Parts, RulesInUse
-from worker.engine.recording import Recorder, Stored
+from worker.engine.observe import News
+from worker.engine.ports import Listing, Parts, RulesInUse
+from worker.engine.recording import Stored
 from worker.engine.state import EVENT, PartnerState
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import PartnerMemory
@@ -133,7 +133,7 @@ class Worker:
             settings=replace(QUICK, deciding=Deciding(mode="shadow")),
             rules=self.in_use,
         )
-        self.decider = Decider(parts, Recorder(parts))
+        self.decider = Decider(parts)
         self.state = PartnerState(
             partner=PARTNER, memory=PartnerMemory(partner=PARTNER), memories={}, stored=Stored(partner=PARTNER)
         )
@@ -149,10 +149,13 @@ class Worker:
         for event, fact in facts.items():
             self.state.observe(event, EVENT, fact)
         self.listed.update(facts)
-        seen = Polled(in_sight=self.listed.keys(), memory=self.state.memory, store=False, records=(), complete=True)
-        decision = self.decider.decide(self.state, seen)
+        now = self.clock.now()
+        listing = Listing(events=facts, complete=True, began_at=now, ended_at=now)
+        events = self.state.stirred(self.listed, now)
+        decision, _ = self.decider.decide(
+            self.state, News(at=now, listing=listing, memory=self.state.memory, events=events)
+        )
         took = time.process_time() - began
-        assert decision is not None
         return took, sum(one.kind == "fired" for one in decision.commit.records)
 
     def listed_of(self, one: Record) -> Record:
@@ -227,7 +230,7 @@ def own(folder: Path, tests: list[list[Test]], town: Town, interpreter: Path) ->
     """The worker's lines, and the rivals'; they agree, or it ends here."""
     worker = Worker(rule_set(tests), folder)
     first, _ = worker.decide(town.events)
-    while len(worker.state.calm.until) < len(town.events):
+    while len(worker.state.due) < len(town.events):
         worker.decide([])
     keep()  # as the daemon does after a first look
     quiet, none = passes(worker, town, 0.01, nudged)

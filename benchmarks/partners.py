@@ -29,8 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script,
 from tests.virtual import VirtualLoop
 from tests.worlds import PAUSE, QUICK, Town, happening, rule_set, tenant
 from worker.engine.daemon import Daemon
-from worker.engine.parts import Parts
-from worker.engine.ports import CycleReport
+from worker.engine.ports import CycleReport, Parts
 from worker.ledger.sql import SqlLedger
 from worker.model.facts import Json, PartnerId
 from worker.model.rules import RuleSet

@@ -152,7 +152,7 @@ def measured(folder: Path) -> dict[str, list[float]]:
     async def script() -> None:
         here.start()
         state = here.worker.states[PARTNER]
-        while len(state.calm.until) < EVENTS:
+        while len(state.due) < EVENTS:
             await here.run(3)
         keep()  # as the daemon does after a first look
         async with httpx.AsyncClient(transport=transport, base_url=BASE_URLS["api"]) as client:

@@ -5,8 +5,7 @@ from copy import deepcopy
 
 from tests.worlds import PARTNER, Town
 from worker.engine.looks import sendings_reach
-from worker.engine.parts import Parts
-from worker.engine.ports import Service
+from worker.engine.ports import Parts, Service
 from worker.engine.rehearsal import Rehearsal, Rehearsed
 from worker.engine.remembered import Remembered
 from worker.ledger.reading import open_reading

@@ -6,7 +6,7 @@ takes an hour of the worker's time takes milliseconds of ours.
 
 import asyncio
 import selectors
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -78,3 +78,9 @@ def run_virtually(loop: VirtualLoop, work: Coroutine[Any, Any, T]) -> T:
             task.cancel()
         if pending:
             loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+
+
+async def last(items: AsyncIterator[T]) -> T:
+    """The last of them: a list that was read to its end."""
+    found = [item async for item in items]
+    return found[-1]

@@ -25,8 +25,7 @@ from worker.api.transport import Transports
 from worker.engine.cycle import Cycle
 from worker.engine.looks import EngineSettings
 from worker.engine.looks import Settings as Deciding
-from worker.engine.parts import Parts, RulesInUse
-from worker.engine.ports import CycleReport, Ledger
+from worker.engine.ports import CycleReport, Ledger, Parts, RulesInUse
 from worker.engine.remembered import telling
 from worker.engine.state import PartnerState
 from worker.engine.whose import told

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.unit.api.world import CLUB, E1, FLOOR_S, HALL, Answer, Behaviour, World, answer, broken, event, page
+from tests.virtual import last
 from worker.api import transport
 from worker.api.assumptions import Assumptions, assumptions_from
 from worker.model.errors import NotSafe, Unreachable
@@ -431,7 +432,7 @@ def test_a_list_is_read_page_by_page_and_each_page_has_its_floor() -> None:
     world.on("/events/", lambda seen: by_page[dict(httpx.QueryParams(seen.target.partition("?")[2])).get("page")])
 
     async def story() -> tuple[bool, bool]:
-        first, second = await world.service.listing(HALL), await world.service.listing(HALL)
+        first, second = await last(world.service.listing(HALL)), await last(world.service.listing(HALL))
         return first.complete, second.complete
 
     assert world.clock.run(story()) == (True, True)
@@ -448,7 +449,7 @@ def test_the_page_parameter_is_an_assumption() -> None:
     world = World(page_size=1, assumptions=assumed("events.page_parameter", "p"))
     world.on("/events/", page("e1", total=2, limit=1), page("e2", number=2, total=2, limit=1))
 
-    assert world.clock.run(world.service.listing(HALL)).complete
+    assert world.clock.run(last(world.service.listing(HALL))).complete
     assert world.seen[-1].target == "/api/v3/events/?limit=1&p=2"
 
 
@@ -456,7 +457,7 @@ def test_a_service_that_does_not_know_the_page_parameter_never_makes_a_short_lis
     world = World()
     world.on("/events/", page("e1", total=500))
 
-    listing = world.clock.run(world.service.listing(HALL))
+    listing = world.clock.run(last(world.service.listing(HALL)))
 
     assert not listing.complete
     assert "events.page_parameter" in listing.why
@@ -468,7 +469,7 @@ def test_a_refused_sign_in_makes_a_list_that_says_so() -> None:
     world = World()
     world.on("/auth", answer(None, 401))
 
-    listing = world.clock.run(world.service.listing(HALL))
+    listing = world.clock.run(last(world.service.listing(HALL)))
 
     assert (listing.complete, listing.code) == (False, "denied")
     assert "401" in listing.why
@@ -480,7 +481,7 @@ def test_nothing_is_asked_but_the_sign_in_before_a_new_process_has_waited_one_fl
 
     async def story() -> None:
         await world.service.partners()
-        await world.service.listing(HALL)
+        await last(world.service.listing(HALL))
 
     world.clock.run(story())
 
@@ -492,7 +493,7 @@ def test_an_ill_typed_field_is_a_gap_in_its_event_and_nothing_more() -> None:
     content = {"total": 1, "limit": 100, "page": 1, "items": [event(capacity="many")]}
     world.on("/events/", httpx.Response(200, content=json.dumps(content).encode()))
 
-    listing = world.clock.run(world.service.listing(HALL))
+    listing = world.clock.run(last(world.service.listing(HALL)))
 
     assert listing.complete
     assert "capacity" in listing.events[E1].gaps

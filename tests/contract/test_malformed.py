@@ -19,6 +19,7 @@ import pytest
 
 from tests.contract.malformed import E1, Answer, answers, complaint, good, key_of, path_of
 from tests.unit.api.world import HALL, World, answer, id_token
+from tests.virtual import last
 from worker.api.assumptions import assumptions_from
 from worker.api.facts import FACT_SOURCES
 from worker.model.errors import WorkerError
@@ -131,7 +132,7 @@ def check_listings(seed: int, cases: int) -> Counter[str]:
         for number, (place, one) in enumerate(zip(spoilt, made, strict=True)):
             current.update({str(n + 1): answer(part) for n, part in enumerate(whole)})
             current[str(place + 1)] = one.make()
-            listing = await world.service.listing(PartnerId(f"partner-id-{number}"))
+            listing = await last(world.service.listing(PartnerId(f"partner-id-{number}")))
             said = of_listing(listing, one)
             assert said is None, f"list, seed {seed}, case {number} ({one.kind}, page {place + 1}): {said}"
             seen[f"{one.kind}, {'whole' if listing.complete else 'not whole'}"] += 1

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from tests.worlds import PARTNER, Town, draft, happening, town, world
-from worker.engine.due import Calm
 from worker.model.facts import EventId
-from worker.rules.evaluate import Verdict
 
 MINUTE = 60.0
 RULES = """
@@ -29,10 +27,10 @@ rules:
 """
 
 
-class NeverCalm(Calm):
-    """Every event is looked at in every cycle."""
+class AlwaysDue(dict[EventId, datetime]):
+    """Every event is decided on in every cycle."""
 
-    def keep(self, event: EventId, until: datetime, verdict: Verdict | None = None) -> None:
+    def __setitem__(self, event: EventId, at: datetime) -> None:
         pass
 
 
@@ -51,14 +49,14 @@ async def story(here: Town) -> None:
     await here.run(2 * MINUTE)
 
 
-def played(folder: Path, calm: Calm | None) -> list[tuple[Any, ...]]:
+def played(folder: Path, *, all_due: bool) -> list[tuple[Any, ...]]:
     """What the log says of the story."""
     folder.mkdir()
     told: list[tuple[Any, ...]] = []
 
     async def script(here: Town) -> None:
-        if calm is not None:
-            here.worker.states[PARTNER].calm = calm
+        if all_due:
+            here.worker.states[PARTNER].due = AlwaysDue()
         await story(here)
         told.extend((one["kind"], one["reason"], one["event"], one["rule"], one["episode"]) for one in here.log())
 
@@ -69,8 +67,8 @@ def played(folder: Path, calm: Calm | None) -> list[tuple[Any, ...]]:
 
 
 def test_passing_over_calm_events_decides_what_looking_at_all_of_them_decides(tmp_path: Path) -> None:
-    passed_over = played(tmp_path / "calm", None)
-    looked_at = played(tmp_path / "all", NeverCalm())
+    passed_over = played(tmp_path / "calm", all_due=False)
+    looked_at = played(tmp_path / "all", all_due=True)
 
     assert sorted(passed_over, key=repr) == sorted(looked_at, key=repr)
     assert {kind for kind, *_ in passed_over} >= {"fired", "held", "confirmed"}, "the story has something in it"
@@ -80,11 +78,11 @@ def test_passing_over_calm_events_decides_what_looking_at_all_of_them_decides(tm
 def test_events_at_rest_are_not_looked_at(tmp_path: Path, events: int) -> None:
     async def script(here: Town) -> None:
         await here.run(15)
-        calm = here.worker.states[PARTNER].calm
-        assert len(calm.until) == events, "a few looks are enough to find out"
+        due = here.worker.states[PARTNER].due
+        assert len(due) == events, "a few polls are enough to find out"
         here.set("e7", title="Another title")
         await here.run(3)
-        assert len(calm.until) >= events - 1
+        assert len(due) >= events - 1
 
     with town(tmp_path, world(*(happening(f"e{number}") for number in range(events)))) as (_, play):
         play(script)

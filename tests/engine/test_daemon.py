@@ -12,8 +12,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from tests.worlds import PARTNER, Town, happening, tenant, town, world
 from worker.engine.daemon import Daemon
-from worker.engine.parts import Parts
-from worker.engine.ports import CycleReport, Service
+from worker.engine.ports import CycleReport, Parts, Service
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import DaemonStatus
 from worker.model.facts import Json, PartnerId

@@ -1,6 +1,5 @@
-"""A look with very much to judge: everything else goes on in between, and nothing is decided otherwise for it."""
+"""News with very much to judge: everything else goes on in between, and nothing is decided otherwise for it."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +8,9 @@ import pytest
 from tests.engine.test_daemon import Told, no_budget
 from tests.engine.test_long_lists import Folder
 from tests.worlds import PARTNER, PAUSE, Town, happening, town, world
-from worker.engine.cycle import BREATH
+from worker.engine import observe
 from worker.engine.daemon import Daemon
-from worker.engine.parts import Parts
+from worker.engine.ports import Parts
 from worker.model.commits import Commit
 from worker.model.errors import LedgerUnwritable
 
@@ -26,83 +25,76 @@ HELD = """  - id: wait-a-while
 """
 
 
-class Watched:
-    """Counts the commits of a ledger, and how often anything else had a turn between two of them."""
+@pytest.fixture
+def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """News comes in pieces of four pairs of a rule and an event."""
+    monkeypatch.setattr(observe, "PAIRS_AT_ONCE", FEW)
 
-    def __init__(self, here: Town, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.turns = 0
-        self.turns_between: list[int] = []
-        apply = here.ledger.apply
+
+@pytest.mark.usefixtures("few_at_once")
+def test_everything_else_has_its_turn_while_much_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def script(here: Town) -> None:
+        turns, commits, apply = list[int](), list[int](), here.ledger.apply
 
         def noted(commit: Commit) -> Any:  # noqa: ANN401 - as the ledger's
-            self.turns_between.append(self.turns)
-            self.turns = 0
+            commits.append(len(turns))
+            here.loop.call_soon(turns.append, len(commits))
             return apply(commit)
 
         monkeypatch.setattr(here.ledger, "apply", noted)
-
-    async def beside(self) -> None:
-        """Something else that this process does: a page, a heartbeat, a signal."""
-        while True:
-            await asyncio.sleep(BREATH.total_seconds() / 4)
-            self.turns += 1
-
-
-def test_everything_else_has_its_turn_while_a_long_look_is_judged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def script(here: Town) -> None:
-        watched = Watched(here, monkeypatch)
-        beside = asyncio.ensure_future(watched.beside())
         await here.run(1)
-        beside.cancel()
-        _, *between = watched.turns_between
-        assert len(between) >= 9, "forty pairs, four at once"
-        assert min(between[:9]) > 0, "something else had a turn between two portions"
+        assert len(commits) >= 10, "forty pairs, four at once"
+        assert commits[:10] == list(range(10)), "what wanted to be done at a commit was done before the next"
 
-    with town(tmp_path, world(*map(happening, EVENTS)), PAUSE, pairs_at_once=FEW) as (_, play):
+    with town(tmp_path, world(*map(happening, EVENTS)), PAUSE) as (_, play):
         play(script)
 
 
-def test_a_stop_in_the_middle_of_a_long_look_is_heard_and_loses_nothing(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("few_at_once")
+def test_a_stop_in_the_middle_of_much_news_is_heard_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def script(here: Town) -> None:
         told = Told()
         parts = Parts(clock=here.clock, service=here.worker.service, ledger=here.worker.ledger, settings=here.settings)
         daemon = Daemon(parts, source=Folder(PAUSE), reporter=told, pid=1, budgets=no_budget)
-        running = asyncio.ensure_future(daemon.run())
+        apply, asked = here.ledger.apply, list[float]()
 
         def judged() -> int:
             return sum(one.looked_at is not None for one in here.ledger.observed(PARTNER))
 
-        while not judged():
-            await here.clock.sleep(BREATH.total_seconds() / 4)
-        asked = here.at
-        daemon.stop()
-        await running
-        assert here.at - asked < 0.1
+        def stopping_after_one(commit: Commit) -> Any:  # noqa: ANN401 - as the ledger's
+            made = apply(commit)
+            if judged() and not asked:
+                asked.append(here.at)
+                daemon.stop()
+            return made
+
+        monkeypatch.setattr(here.ledger, "apply", stopping_after_one)
+        await daemon.run()
+        assert here.at - asked[0] < 0.1
         assert 0 < judged() < len(EVENTS), "it was stopped in the middle"
         assert here.log("fired") == []
+        monkeypatch.setattr(here.ledger, "apply", apply)
         await here.kill()
         here.start()
         await here.until(lambda: here.states() == ["confirmed"], "the one that is cancelled is paused", HOUR)
         assert judged() == len(EVENTS)
 
     events = [happening(one, status="cancelled" if one == EVENTS[-1] else "active") for one in EVENTS]
-    with town(tmp_path, world(*events), PAUSE, pairs_at_once=FEW) as (_, play):
+    with town(tmp_path, world(*events), PAUSE) as (_, play):
         play(script)
 
 
-def test_a_surge_is_counted_over_all_portions_of_a_look(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("few_at_once")
+def test_a_surge_is_counted_over_all_pieces_of_the_news_before_anything_is_sent(tmp_path: Path) -> None:
     async def script(here: Town) -> None:
         await here.run(60)
         assert set(here.states()) == {"waiting"}
         assert len(here.states()) == len(EVENTS)
         assert here.effects() == []
 
-    with town(tmp_path, world(*(happening(one, status="cancelled") for one in EVENTS)), PAUSE, pairs_at_once=FEW) as (
-        _,
-        play,
-    ):
+    with town(tmp_path, world(*(happening(one, status="cancelled") for one in EVENTS)), PAUSE) as (_, play):
         play(script)
 
 
@@ -120,7 +112,7 @@ async def story(here: Town) -> None:
     await here.run(60)
 
 
-def played(folder: Path, pairs_at_once: int) -> list[tuple[Any, ...]]:
+def played(folder: Path) -> list[tuple[Any, ...]]:
     folder.mkdir()
     told: list[tuple[Any, ...]] = []
 
@@ -132,46 +124,39 @@ def played(folder: Path, pairs_at_once: int) -> list[tuple[Any, ...]]:
             if one["kind"] not in ("evidence", "started")
         )
 
-    with town(folder, world(*map(happening, EVENTS)), PAUSE + HELD, pairs_at_once=pairs_at_once) as (_, play):
+    with town(folder, world(*map(happening, EVENTS)), PAUSE + HELD) as (_, play):
         play(script)
     return told
 
 
-def test_in_portions_everything_is_decided_as_in_one_go(tmp_path: Path) -> None:
-    at_once = played(tmp_path / "at-once", 100_000)
-    assert played(tmp_path / "in-portions", FEW) == at_once
+def test_in_pieces_everything_is_decided_as_in_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = played(tmp_path / "at-once")
+    monkeypatch.setattr(observe, "PAIRS_AT_ONCE", FEW)
+    assert played(tmp_path / "in-pieces") == at_once
     assert ("waiting", "e30", "pause-cancelled", 1, "gap") in at_once
 
 
-def test_a_long_look_that_is_under_way_is_known_to_take_long(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("few_at_once")
+def test_rules_that_change_in_the_middle_of_much_news_are_those_of_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def script(here: Town) -> None:
-        state = here.worker.states[PARTNER]
-        looking = asyncio.ensure_future(here.worker.cycle.run(state))
-        while not looking.done() and state.look_s == 0.0:
-            await here.clock.sleep(BREATH.total_seconds())
-        assert not looking.done()
-        await looking
-        assert state.look_s > 10 * BREATH.total_seconds()
+        apply, edited = here.ledger.apply, await Folder(PAUSE.replace("cancelled", "archived")).load()
 
-    with town(tmp_path, world(*map(happening, EVENTS)), PAUSE, pairs_at_once=FEW) as (_, play):
-        play(script)
+        def edited_after_one(commit: Commit) -> Any:  # noqa: ANN401 - as the ledger's
+            here.rules.current = edited
+            return apply(commit)
 
-
-def test_rules_that_change_in_the_middle_of_a_long_look_are_those_of_the_next(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        state = here.worker.states[PARTNER]
-        looking = asyncio.ensure_future(here.worker.cycle.run(state))
-        while not state.calm.until:
-            await here.clock.sleep(BREATH.total_seconds() / 2)
-        here.rules.current = await Folder(PAUSE.replace("cancelled", "archived")).load()
-        await looking
+        with monkeypatch.context() as patch:
+            patch.setattr(here.ledger, "apply", edited_after_one)
+            await here.worker.cycle.run(here.worker.states[PARTNER])
         assert here.log("fired") == []
         await here.run(20)
         assert {one["event"] for one in here.log("fired")} == {"e49"}
 
     states = {"e48": "cancelled", "e49": "archived"}
     events = [happening(one, status=states.get(one, "active")) for one in EVENTS]
-    with town(tmp_path, world(*events), PAUSE, pairs_at_once=FEW) as (_, play):
+    with town(tmp_path, world(*events), PAUSE) as (_, play):
         play(script)
 
 

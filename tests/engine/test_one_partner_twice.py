@@ -12,7 +12,7 @@ from tests.engine.test_daemon import Edited, Told, no_budget
 from tests.engine.test_partners_change import Jobs, asked, names
 from tests.worlds import OTHER, PARTNER, PAUSE, Town, happening, tenant, town, world
 from worker.engine.daemon import Daemon
-from worker.engine.parts import Parts
+from worker.engine.ports import Parts
 from worker.rules.load import read_rules
 from worker.sandbox.faults import Fault, Match
 from worker.sandbox.settings import TwinSettings

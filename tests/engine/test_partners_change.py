@@ -9,7 +9,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from tests.engine.test_daemon import Edited, Told, no_budget
 from tests.worlds import OTHER, PARTNER, PAUSE, Town, happening, tenant, town, world
 from worker.engine.daemon import Daemon
-from worker.engine.parts import Parts
+from worker.engine.ports import Parts
 from worker.model.facts import PartnerId
 from worker.sandbox.changes import SettingsChange
 from worker.sandbox.settings import TwinSettings

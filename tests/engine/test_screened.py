@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.worlds import PARTNER, Town, draft, happening, town, world
-from worker.engine.due import Calm
-from worker.model.facts import EventId
+from worker.engine.due import Memories, Screen
+from worker.model.facts import Observation
+from worker.model.rules import Rule
 
 EVENTS = ("e1", "e2", "e3", "e4")
 WHEN = (
@@ -38,11 +39,9 @@ CHANGES: tuple[dict[str, Any], ...] = (
 )
 
 
-class AllLookAtAll(Calm):
-    """Whatever is learnt of an event, every rule looks at it."""
-
-    def learn(self, event: EventId) -> None:
-        self.stir(event)
+def all_of_them(screen: Screen, _observation: Observation, _memories: Memories) -> list[Rule]:
+    """Whatever is learnt of an event, every rule is decided on."""
+    return list(screen.rules)
 
 
 def drawn(chance: Random) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
@@ -56,7 +55,7 @@ def drawn(chance: Random) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
     return "\n".join(rules), [(chance.choice(EVENTS), chance.choice(CHANGES)) for _ in range(10)]
 
 
-def played(folder: Path, seed: int, calm: Calm | None) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+def played(folder: Path, seed: int) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     folder.mkdir()
     chance = Random(seed)
     rules, changes = drawn(chance)
@@ -65,7 +64,6 @@ def played(folder: Path, seed: int, calm: Calm | None) -> tuple[list[tuple[Any, 
 
     async def script(here: Town) -> None:
         state = here.worker.states[PARTNER]
-        state.calm = calm or state.calm
         await here.run(12)
         for event, fields in changes:
             here.set(event, **fields)
@@ -84,5 +82,9 @@ def played(folder: Path, seed: int, calm: Calm | None) -> tuple[list[tuple[Any, 
 
 
 @pytest.mark.parametrize("seed", [3, 8])
-def test_what_is_passed_over_would_have_changed_nothing(tmp_path: Path, seed: int) -> None:
-    assert played(tmp_path / "screened", seed, None) == played(tmp_path / "all", seed, AllLookAtAll())
+def test_what_is_passed_over_would_have_changed_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    screened = played(tmp_path / "screened", seed)
+    monkeypatch.setattr(Screen, "concerned", all_of_them)
+    assert played(tmp_path / "all", seed) == screened

@@ -341,13 +341,16 @@ _ALL: tuple[Mutant, ...] = (
         why="memory moves although the decision was not stored, and stays so",
         applied=several(
             flaw(
-                "worker.engine.deciding:Decider._finish",
+                "worker.engine.deciding:Decider.decide",
                 (
-                    "    self._store(state, commit,",
-                    "    _take(state, decision.commit.memory)\n    self._store(state, commit,",
+                    "    state.stored.commit(self._ledger,",
+                    "    _take(state, commit.memory)\n    state.stored.commit(self._ledger,",
                 ),
             ),
-            flaw("worker.engine.deciding:Decider._take_up", ("if reopened or state.in_doubt:", "if reopened:")),
+            flaw(
+                "worker.engine.deciding:Decider._take_up",
+                ("if reopened or state.stored.trial is not None:", "if reopened:"),
+            ),
         ),
         shown_by=(Try(scene="clusters", full_s=(8.0, 13.0)),),
     ),
@@ -747,10 +750,10 @@ _ALL: tuple[Mutant, ...] = (
         name="back before the list is whole",
         why="what some pages show of an event that was away is decided on as if it had been there all the time",
         applied=flaw(
-            "worker.engine.observe:Observer._hear",
-            ("if event not in known or event in gone:", "if event not in known:"),
+            "worker.engine.observe:Reader._of_part",
+            ("known = state.known - state.memory.gone.keys()", "known = state.known"),
         ),
-        shown_by=(plain("away"),),
+        shown_by=(plain("away from a long list"),),
     ),
     Mutant(
         name="unconfirmed though seen",
@@ -809,15 +812,15 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="stored, and told again",
         why="changes whose commit was reported as failed, and is there, are told once more",
-        applied=flaw("worker.engine.recording:Recorder.apply", ("if trial is not None and", "if False and")),
+        applied=flaw("worker.engine.recording:Stored.commit", ("if self.trial is not None and", "if False and")),
         shown_by=(at("pause", "commit", "sync fails, though it is there", 6),),
     ),
     Mutant(
         name="a change that is never told",
         why="the record of a change is lost with the commit that failed",
         applied=flaw(
-            "worker.engine.recording:Recorder.apply",
-            ("    try:\n        made =", "    stored.took(trial)\n    try:\n        made ="),
+            "worker.engine.recording:Stored.commit",
+            ("    try:\n        made =", "    self.took(trial)\n    try:\n        made ="),
         ),
         shown_by=(at("pause", "write", "429 applied, disk full for 8 s"),),
     ),
@@ -830,7 +833,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="what was lacking is known to one process",
         why="a process does not ask what a field was before the answers began to lack it, before it was started",
-        applied=flaw("worker.engine.recording:Recorder.load", ("if one.last:", "if False:")),
+        applied=flaw("worker.engine.recording:Stored.load", ("if one.last:", "if False:")),
         shown_by=(Try(scene="dear event", named=(("read", 9, "fields missing"), ("commit", 11, "killed after"))),),
     ),
     Mutant(

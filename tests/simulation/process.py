@@ -24,8 +24,7 @@ from worker.api.requests import Hosts
 from worker.api.transport import Transports
 from worker.engine.daemon import Daemon
 from worker.engine.looks import EngineSettings
-from worker.engine.parts import Parts
-from worker.engine.ports import CycleReport
+from worker.engine.ports import CycleReport, Parts
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import place_of
 from worker.ledger.reading import SERVICE

@@ -487,6 +487,17 @@ NAMED: tuple[Scene, ...] = (
         lasts_s=25.0,
     ),
     Scene(
+        name="away from a long list",
+        laws=(PAUSE, CALM),
+        events=({"id": "e1"}, *({"id": f"e{number}"} for number in range(3, 10))),
+        turns=(
+            _set(20.9, "e1", status="cancelled"),
+            Turn(at=21.0, does="remove", details={"event": "e1", "seconds": 60.0}),
+        ),
+        settings={"page_size": 1, "requests_per_minute": 60},
+        lasts_s=120.0,
+    ),
+    Scene(
         name="called off",
         laws=(PAUSE, CALM),
         events=({"id": "e1"}, OTHER),

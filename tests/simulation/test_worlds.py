@@ -124,6 +124,7 @@ PLAIN = {
     "started anew": ["set_client_campaign_status e1"],
     "two pages": ["set_client_campaign_status e1", "set_ad_campaign_optimisation_status e9"],
     "away": ["set_client_campaign_status e1"],
+    "away from a long list": ["set_client_campaign_status e1"],
     "called off": ["set_client_campaign_status e1", "set_ad_campaign_optimisation_status e9"],
     "set back": ["set_client_campaign_status e1"],
     "boost and after": ["boost e1"],

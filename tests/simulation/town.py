@@ -646,8 +646,8 @@ def _settings(scene: Scene) -> EngineSettings:
     if "surge" in scene.settings:
         surge = Surge(events=scene.settings["surge"], within=timedelta(minutes=10))
         settings = replace(settings, deciding=replace(settings.deciding, surge=surge))
-    if "page_size" in scene.settings:
-        settings = replace(settings, page_size=scene.settings["page_size"])
+    own = {name: scene.settings[name] for name in ("page_size", "requests_per_minute") if name in scene.settings}
+    settings = replace(settings, **own)
     limits = {name: scene.settings[name] for name in LIMITS if name in scene.settings}
     if limits:
         hourly = {"writes_per_hour": limits.pop("writes_per_hour")} if "writes_per_hour" in limits else {}

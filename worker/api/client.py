@@ -6,7 +6,7 @@ again and again would use up the tightest budget of the service (API section 8).
 remembered beyond tokens and refusals.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -39,10 +39,8 @@ from worker.model.exchange import (
     Places,
     SecretValue,
     TaskState,
-    TellPart,
     Urgency,
     WriteRequest,
-    told_nobody,
 )
 from worker.model.facts import CustomFact, EventId, Fact, FactKey, Json, Known, PartnerId, Trace, Unknown
 from worker.model.writes import Intent
@@ -159,12 +157,10 @@ class ApiService:
         await self._auth.token()
         return self._settings.partners
 
-    async def listing(
-        self, partner: PartnerId, told: TellPart = told_nobody, needed: frozenset[str] | None = None
-    ) -> Listing:
+    async def listing(self, partner: PartnerId, needed: frozenset[str] | None = None) -> AsyncIterator[Listing]:
         """The list of events; see `EventLists.listing`."""
-        found = await self._lists.listing(partner, told, needed)
-        return replace(found, why=self.scrubbed(found.why))
+        async for found in self._lists.listing(partner, needed):
+            yield replace(found, why=self.scrubbed(found.why))
 
     async def _list_page(self, partner: PartnerId, query: Query) -> ReadResponse:
         manner = Manner(urgency=Urgency.LISTING, bytes_max=PAGE_BYTES_MAX)

@@ -7,15 +7,15 @@ change while they are read. That makes a list incomplete, never wrong.
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 from types import MappingProxyType
 
 from worker.api.answers import EventPage, Malformed, NoValue, integer_from, page_from, run_id_from
 from worker.api.exchanges import ReadResponse
-from worker.model.exchange import Clock, Listing, PartOfList, TellPart, told_nobody
+from worker.model.exchange import Clock, Listing
 from worker.model.facts import EventId, Json, Known, PartnerId, UnknownCode
 
 PAGES_MAX = 500
@@ -49,33 +49,28 @@ class EventLists:
     _pages: dict[PartnerId, dict[int, tuple[bytes, object, EventPage]]] = field(default_factory=dict)
     _whole: dict[PartnerId, int] = field(default_factory=dict)
 
-    async def listing(
-        self, partner: PartnerId, told: TellPart = told_nobody, needed: frozenset[str] | None = None
-    ) -> Listing:
-        """The list of events. The second page is read alone, unless the last list was whole: if it is the first again,
-        no other is worth a request.
+    async def listing(self, partner: PartnerId, needed: frozenset[str] | None = None) -> AsyncIterator[Listing]:
+        """The list of events while it is read, a few pages at a time, and at last as a whole. The second page is read
+        alone, unless the last list was whole: if it is the first again, no other is worth a request.
 
-        ``told``: hears what some pages showed while others are still to be asked. ``needed``: the fields of an event
-        that somebody looks at, None for all; others may be left out.
+        ``needed``: the fields of an event that somebody looks at, None for all; others may be left out.
         """
-        began_at = self.clock.now()
-        found, known = Assembly(), self._whole.get(partner, 0)
+        found, known = Assembly(began_at=self.clock.now()), self._whole.get(partner, 0)
         number, pages = 1, max(1, known)
         while number <= pages and found.worth_going_on:
             at_once = PAGES_AT_ONCE if known or number > 2 else 1
             batch = range(number, min(number + at_once, pages + 1))
             replies = await asyncio.gather(*(self.ask(partner, self._query(page)) for page in batch))
-            shown: dict[EventId, Known] = {}
             for page, reply in zip(batch, replies, strict=True):
                 if (read := self._page(partner, page, reply, needed, found)) is not None:
-                    shown |= found.add(page, read, reply)
-            number, pages = batch.stop, found.pages_expected()
+                    found.add(page, read, reply)
+            number, pages = batch.stop, min(found.pages_expected(), PAGES_MAX)
             if number <= pages and found.worth_going_on:
-                await told(PartOfList(events=shown, pages=len(batch), of_pages=pages))
-        listing = found.listing(began_at, self.clock.now())
+                yield found.so_far(self.clock.now(), left=pages - number + 1)
+        listing = found.whole(self.clock.now())
         self._whole[partner] = pages if listing.complete else 0
         self._pages[partner] = {page: kept for page, kept in self._pages[partner].items() if page <= pages}
-        return listing
+        yield listing
 
     def _query(self, number: int) -> Query:
         """The first page needs no parameter whose name would have to be assumed."""
@@ -108,6 +103,7 @@ class EventLists:
 class Assembly:
     """A list of events as far as its pages are known. Pages come in order."""
 
+    began_at: datetime
     events: dict[EventId, Known] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     code: UnknownCode | None = None
@@ -115,8 +111,8 @@ class Assembly:
     bytes: int = 0
     worth_going_on: bool = True
 
-    def add(self, number: int, page: EventPage, reply: ReadResponse) -> Mapping[EventId, Known]:
-        """Takes one page. The events that it shows."""
+    def add(self, number: int, page: EventPage, reply: ReadResponse) -> None:
+        """Takes one page."""
         shown = {
             EventId(eid): Known(value=record, read_at=reply.read_at, gaps=gaps, trace=reply.trace)
             for eid, (record, gaps) in page.records.items()
@@ -129,14 +125,13 @@ class Assembly:
         elif self._is_first_again(page, self.first):
             self.faults.append(f"page {number} answered as page {page.page or 1}; {PAGING}")
             self.worth_going_on = False
-            return shown
+            return
         if repeated:
             self.faults.append(f"page {number}: {repeated} events stand in the list twice")
         if page.page != number:
             self.faults.append(f"page {number} calls itself {page.page}; {PAGING}")
         if (page.total, page.limit) != (self.first.total, self.first.limit):
             self.faults.append(f"page {number}: the list changed while it was read")
-        return shown
 
     def failed(self, number: int, why: str, code: UnknownCode) -> None:
         """A page could not be had."""
@@ -151,27 +146,24 @@ class Assembly:
         """How many pages there are by the first one's own word; the limit may be less than was asked for."""
         if self.first is None or self.first.total is None or self.first.limit is None:
             return 1
-        pages = -(-self.first.total // self.first.limit)
-        if pages > PAGES_MAX:
-            self.faults.append(f"the list has {pages} pages; {PAGES_MAX} are read")
-        return min(pages, PAGES_MAX)
+        return -(-self.first.total // self.first.limit)
 
-    def listing(self, began_at: datetime, ended_at: datetime) -> Listing:
+    def so_far(self, now: datetime, left: int) -> Listing:
+        """The list while pages are left to be read."""
+        pages = min(self.pages_expected(), PAGES_MAX)
+        return Listing(events=self.events, complete=False, began_at=self.began_at, ended_at=now, pages=pages, left=left)
+
+    def whole(self, now: datetime) -> Listing:
         """The list, complete only if nothing whatever speaks against it."""
+        if (pages := self.pages_expected()) > PAGES_MAX:
+            self.faults.append(f"the list has {pages} pages; {PAGES_MAX} are read")
         total = self.first.total if self.first is not None else None
         if not self.faults and total is not None and len(self.events) != total:
             self.faults.append(f"{len(self.events)} events where the total is {total}")
         shown = "; ".join(self.faults[:FAULTS_SHOWN])
         more = f"; and {len(self.faults) - FAULTS_SHOWN} more" if len(self.faults) > FAULTS_SHOWN else ""
-        return Listing(
-            events=self.events,
-            complete=not self.faults,
-            why=shown + more,
-            code=self.code,
-            began_at=began_at,
-            ended_at=ended_at,
-            pages=self.pages_expected(),
-        )
+        listing = self.so_far(now, left=0)
+        return replace(listing, complete=not self.faults, why=shown + more, code=self.code)
 
 
 # Whether a list is whole, by its own word, and the rest of it (docs/decisions/0011).

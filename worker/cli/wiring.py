@@ -24,7 +24,7 @@ from worker.config import Config, resolve
 from worker.config.addresses import service_of
 from worker.engine.daemon import Daemon, Reporter
 from worker.engine.looks import sendings_reach
-from worker.engine.parts import Parts, RulesInUse
+from worker.engine.ports import Parts, RulesInUse
 from worker.engine.ports import Service as Port
 from worker.engine.rehearsal import Rehearsal
 from worker.engine.remembered import Remembered, Tell, telling

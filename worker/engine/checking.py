@@ -12,9 +12,8 @@ from itertools import combinations
 from math import ceil
 from typing import TypeAlias
 
-from worker.engine.factreads import names_read
 from worker.engine.looks import EngineSettings
-from worker.engine.observe import PARTNER_FACTS_EVERY
+from worker.engine.observe import PARTNER_FACTS_EVERY, names_read
 from worker.engine.planning import Standing, loses
 from worker.model.actions import ACTIONS
 from worker.model.errors import Code, Problem

@@ -1,75 +1,40 @@
-"""One pass for one partner: observe, decide, execute, settle.
+"""One pass for one partner: poll, decide, act.
 
-The look and the decision are one step after the other; attempts and rounds of evidence run beside the next cycle, one
-task per write, so that a slow answer delays no look. What a cycle decided is in the ledger before it is acted on.
-A ledger that cannot be written stops everything that writes: memory stays as it was, and the next cycle tries again.
+What a poll shows is decided on piece by piece, and is in the ledger before it is acted on. Attempts and rounds of
+evidence run beside the next poll, one task per write, so that a slow answer delays no poll. A ledger that cannot be
+written stops everything that writes: memory stays as it was, and the next cycle tries again.
 """
 
 import asyncio
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
 
-from worker.engine.decide import Decision
 from worker.engine.deciding import Decider
 from worker.engine.execute import Executor
-from worker.engine.observe import Observer, Polled, Polling
-from worker.engine.parts import Parts
-from worker.engine.ports import CycleReport
-from worker.engine.recording import Recorder
+from worker.engine.observe import Polling, Reader
+from worker.engine.ports import CycleReport, Parts
+from worker.engine.recording import Stored
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
 from worker.model.commits import PartnerMemory
 from worker.model.errors import LedgerUnwritable, StateConflict
-from worker.model.facts import EventId, PartnerId, RuleId
+from worker.model.facts import PartnerId, RuleId
 from worker.model.rules import Truth
 from worker.model.writes import Write
 
-WATCHED_AGAIN = timedelta(minutes=2)
-"""At least this often the target of a write that is before a person is read by itself."""
-BREATH = timedelta(milliseconds=20)
-"""How long everything else has between two portions of a long look."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """What one pass of a cycle came to. ``left``: the cycle is over before its end, and the next begins anew."""
-
-    fired: int = 0
-    open_writes: int = 0
-    error: str | None = None
-    left: bool = False
-    judged: Counter[tuple[RuleId, Truth]] = field(default_factory=Counter)
-
-    def and_then(self, later: "Done | None") -> "Done":
-        """This pass and a later one as one; None is a pass that had nothing to decide on."""
-        if later is None:
-            return self
-        error, left = self.error or later.error, self.left or later.left
-        judged = self.judged + later.judged
-        return replace(later, fired=self.fired + later.fired, error=error, left=left, judged=judged)
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether the cycle has its next step."""
-        return self.error is None and not self.left
-
 
 class Cycle:
-    """Runs the cycles of one partner."""
+    """Runs the cycles of one partner after the other."""
 
     def __init__(self, parts: Parts, reader: Polling | None = None) -> None:
         self._clock = parts.clock
         self._ledger = parts.ledger
         self._settings = parts.settings
-        self._rules = parts.rules
         self._stopping = parts.stopping
         self._defect = parts.defect
-        self._observer: Polling = reader or Observer(parts)
-        self._recorder = Recorder(parts)
-        self._decider = Decider(parts, self._recorder)
-        self._settler = Settler(parts, self._recorder)
+        self._reader: Polling = reader or Reader(parts)
+        self._decider = Decider(parts)
+        self._settler = Settler(parts)
         self._executor = Executor(parts, self._settler)
 
     def load(self, partner: PartnerId) -> PartnerState:
@@ -78,7 +43,8 @@ class Cycle:
         read_up_to = self._ledger.last_seq()
         memories = {(one.event, one.rule): one for one in self._ledger.all_rule_memories(partner)}
         memory = self._ledger.partner_memory(partner) or PartnerMemory(partner=partner)
-        stored = self._recorder.load(partner, memory)
+        stored = Stored(partner=partner, keep=self._settings.observations_kept, listed_at=memory.listed_at)
+        stored.load(self._ledger.observed(partner))
         state = PartnerState(partner=partner, memory=memory, memories=memories, read_up_to=read_up_to, stored=stored)
         state.known = {*stored.looked_at, *(event for event, _ in memories), *memory.gone}
         for write in self._ledger.open_writes(partner):
@@ -88,96 +54,48 @@ class Cycle:
         return state
 
     async def run(self, state: PartnerState) -> CycleReport:
-        """One cycle. Never raises for the service or the ledger; says in the report what was wrong.
-
-        What the list alone shows is decided and acted on at once, page by page where it is long; the facts that cost a
-        request each come after it and between.
-        """
-        began = self._clock.monotonic()
-        done = Done()
-
-        def tell(part: Polled) -> int:
-            nonlocal done
-            done = done.and_then(self._pass(state, part))
-            return done.fired
-
-        seen = await self._observer.events(state, tell)
-        done = done.and_then(await self._whole(state, seen, began))
-        if done.goes_on:
-            done = done.and_then(await self._whole(state, await self._observer.facts(state, seen), began))
+        """One cycle. Never raises for the service or the ledger; says in the report what was wrong."""
+        began, fired, open_writes = self._clock.monotonic(), 0, 0
+        judged, news, error = Counter[tuple[RuleId, Truth]](), None, None
+        async for news in self._reader.poll(state):
+            try:
+                decision, writes = self._decider.decide(state, news)
+                if not news.more:
+                    self._act(state, writes)
+            except (LedgerUnwritable, StateConflict) as problem:
+                error = self._failed(state, problem)
+                break
+            fired += sum(1 for one in decision.commit.records if one.kind == "fired")
+            judged.update((rule, judgement.truth) for (_, rule), judgement in decision.judged.items())
+            open_writes = len(writes)
+        complete = news is not None and news.listing.complete
         took_s = self._clock.monotonic() - began
-        if seen.complete:
+        if complete:
             state.look_s = took_s
         return CycleReport(
             partner=state.partner,
-            events=len(seen.in_sight),
-            complete=seen.complete,
-            fired=done.fired,
-            open_writes=done.open_writes,
+            events=news.in_sight if news is not None else 0,
+            complete=complete,
+            fired=fired,
+            open_writes=open_writes,
             took_ms=round(took_s * 1000),
-            denied=seen.denied,
-            error=done.error or seen.why or None,
-            judged=done.judged,
+            denied=news is not None and news.listing.code == "denied",
+            error=error or (news.listing.why if news is not None else None) or None,
+            judged=judged,
         )
 
-    async def _whole(self, state: PartnerState, seen: Polled, began: float) -> Done | None:
-        """Decides on all that a look has seen. Where that is much to judge, what fires nothing is decided and stored in
-        portions, and everything else that this process does goes on between them; what fires is decided at the end, all
-        of it at once, because a surge is counted over a whole look. A look that is left in between has lost nothing:
-        what it has not decided on is looked at by the next."""
-        try:
-            portions = self._decider.portions(state, seen) if seen.only is None else []
-        except LedgerUnwritable as problem:
-            return self._failed(state, problem)
-        if len(portions) < 2:
-            return self._pass(state, seen)
-        rules, complete, done = self._rules.current, seen.complete, Done()
-        together = set[EventId]()
-        for portion in portions:
-            try:
-                decision, others = self._decider.decide_apart(state, seen, portion)
-                writes = self._ledger.open_writes(state.partner)
-                self._act(state, writes)
-            except (LedgerUnwritable, StateConflict) as problem:
-                return done.and_then(self._failed(state, problem))
-            done = done.and_then(Done(open_writes=len(writes), judged=_judged(decision)))
-            together |= others
-            seen = replace(seen, records=(), store=False, complete=False)
-            if complete:
-                state.look_s = max(state.look_s, self._clock.monotonic() - began)
-            await self._clock.sleep(BREATH.total_seconds())
-            if self._stopping() or self._rules.current is not rules:
-                return replace(done, left=True)
-        return done.and_then(self._pass(state, replace(seen, only=frozenset(together))))
-
-    def _pass(self, state: PartnerState, seen: Polled) -> Done | None:
-        """Decides on what was seen, and starts what follows from it; None where nothing was learnt."""
-        try:
-            decision = self._decider.decide(state, seen)
-            if decision is None:
-                return None
-            writes = self._ledger.open_writes(state.partner)
-            self._act(state, writes)
-        except (LedgerUnwritable, StateConflict) as problem:
-            return self._failed(state, problem)
-        fired = sum(1 for one in decision.commit.records if one.kind == "fired")
-        return Done(fired=fired, open_writes=len(writes), judged=_judged(decision))
-
-    def _failed(self, state: PartnerState, problem: LedgerUnwritable | StateConflict) -> Done:
-        """Nothing of a decision is known to be stored."""
+    def _failed(self, state: PartnerState, problem: LedgerUnwritable | StateConflict) -> str:
+        """Nothing of a decision is known to be stored. What this poll shows of unsettled writes is seen all the same,
+        and stored later."""
         if isinstance(problem, StateConflict):
             self._decider.reload(state)
-            return Done(error=f"decided anew in the next cycle: {problem}")
+            return f"decided anew in the next cycle: {problem}"
         state.last_error = str(problem)
-        self._glance_all(state)
-        return Done(error=str(problem))
-
-    def _glance_all(self, state: PartnerState) -> None:
-        """What this look shows of unsettled writes is seen also while nothing can be stored, and stored later."""
         with suppress(LedgerUnwritable):
             for write in self._ledger.open_writes(state.partner):
                 with suppress(LedgerUnwritable):
                     self._settler.glance(state, (write,))
+        return str(problem)
 
     async def drain(self, state: PartnerState) -> None:
         """Waits for the running attempts and rounds of evidence."""
@@ -196,10 +114,6 @@ class Cycle:
             elif write.id not in state.running and self._needs_tending(state, write):
                 self.tend(state, write)
 
-    def tend(self, state: PartnerState, write: Write) -> None:
-        """Starts the next step of this write's life, beside everything else."""
-        state.running[write.id] = asyncio.ensure_future(self._tend(state, write))
-
     def _needs_tending(self, state: PartnerState, write: Write) -> bool:
         """What waits for a person or for a brake is looked at less and less often; looks at its event still count."""
         if write.state in ("waiting", "sending"):
@@ -207,18 +121,19 @@ class Cycle:
         rests = write.state in ("planned", "needs_human")
         return not (rests and state.resting(write, self._clock.monotonic()))
 
+    def tend(self, state: PartnerState, write: Write) -> None:
+        """Starts the next step of this write's life, beside everything else."""
+        state.running[write.id] = asyncio.ensure_future(self._tend(state, write))
+
     async def _tend(self, state: PartnerState, write: Write) -> None:
         """One step of one write's life; what it cannot finish now, a later cycle goes on with."""
         try:
             if write.state == "planned":
                 await self._executor.attempt(state, write)
-                return
-            then = await self._settler.settle(state, write)
-            if write.state == "needs_human":
-                interval_s = self._settings.interval.total_seconds()
-                state.rest(write, self._clock.monotonic(), interval_s, WATCHED_AGAIN.total_seconds())
-            if then == "send" and not self._stopping():
-                await self._send_again(state, write)
+            elif await self._settler.settle(state, write) == "send" and not self._stopping():
+                current = self._ledger.write(write.id)
+                if current is not None and current.state == "unknown":
+                    await self._executor.attempt(state, current)
         except (LedgerUnwritable, StateConflict) as problem:
             state.last_error = str(problem)
         except Exception as defect:  # noqa: BLE001 - a defect in one write must stop no other, and be seen
@@ -226,14 +141,3 @@ class Cycle:
             self._defect(write, defect)
         finally:
             state.running.pop(write.id, None)
-
-    async def _send_again(self, state: PartnerState, write: Write) -> None:
-        current = self._ledger.write(write.id)
-        if current is None or current.state != "unknown":
-            return
-        await self._executor.attempt(state, current)
-
-
-def _judged(decision: Decision) -> Counter[tuple[RuleId, Truth]]:
-    """How many conditions were evaluated, by rule and by what they were."""
-    return Counter((rule, judgement.truth) for (_, rule), judgement in decision.judged.items())

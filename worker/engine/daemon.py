@@ -19,8 +19,7 @@ from apscheduler.triggers.base import BaseTrigger
 
 from worker.engine.cycle import Cycle
 from worker.engine.partners import Identities, Partners, Renewed, held_while_gone, said_of
-from worker.engine.parts import Parts
-from worker.engine.ports import RELOAD_EVERY, CycleReport
+from worker.engine.ports import RELOAD_EVERY, CycleReport, Parts
 from worker.engine.state import PartnerState
 from worker.model.commits import Commit, DaemonStatus, Record
 from worker.model.errors import LedgerUnwritable, NotSafe, StateConflict, WorkerError

@@ -7,8 +7,7 @@ simulation call this very function; what it gives is recorded in one transaction
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from worker.engine.changes import Watched, change_facts, glance_at_change, overlaid, watch
@@ -56,39 +55,26 @@ class Decision:
     """What one pass gives. ``commit`` holds what must be stored; ``memories`` the memory of every pair looked at, of
     which ``commit.memory`` is the part worth storing. For explaining: ``judged``, what each condition was; ``held``,
     what holds a firing back; ``scope``, what a rule was given to look at, made anew for the few who ask. ``looked_at``:
-    events of which it has to be noted that they were."""
+    events of which it has to be noted that they were; ``missed``: times that went by, told with the last piece."""
 
     commit: Commit
     memories: Mapping[tuple[EventId, RuleId], RuleMemory]
     judged: Mapping[tuple[EventId, RuleId], Judgement]
     held: Mapping[tuple[EventId, RuleId], Brake]
     scope: Callable[[EventId, Rule], Scope]
+    events: Sequence[EventId] = ()
     looked_at: tuple[EventId, ...] = ()
+    missed: Mapping[tuple[RuleId, datetime], Sequence[EventId]] = field(default_factory=dict)
 
 
 def decide(rules: RuleSet, look: Look, settings: Settings) -> Decision:
     """Judges every rule for every observed event. Raises nothing for bad facts: those are unknown."""
-    run = _begun(rules, look, settings)
-    return run.planned(rules, [one for event in look.observations for one in run.event(event)])
-
-
-def decide_apart(rules: RuleSet, look: Look, settings: Settings) -> tuple[Decision, frozenset[EventId]]:
-    """Decides on the events that can be decided on without the others of their look, and names those that cannot be:
-    what fires is counted over a whole look, and a time that was missed is said once for all events. Of these nothing is
-    decided here; it is as if they had not been looked at."""
-    run = _begun(rules, look, settings)
-    together = run.forget({one.event for event in look.observations for one in run.event(event)})
-    return run.planned(rules, []), together
-
-
-def _begun(rules: RuleSet, look: Look, settings: Settings) -> "_Pass":
-    """A pass in which nothing was judged yet."""
     active = [rule for rule in rules.rules if rule.looks_at(look.partner)]
     off = shut(active, _products_off(look))
     run = _Pass(look=look, settings=settings, rules=[rule for rule in active if rule.id not in off])
     for event in look.observations:
         run.unknown(event, [rule for rule in active if rule.id in off], off)
-    return run
+    return run.planned(rules, [one for event in look.observations for one in run.event(event)])
 
 
 def _products_off(look: Look) -> frozenset[str]:
@@ -113,12 +99,11 @@ class _Pass:
         self._judged: dict[tuple[EventId, RuleId], Judgement] = {}
         self._held: dict[tuple[EventId, RuleId], Brake] = {}
         self._records: list[Record] = []
-        self._missed: dict[tuple[RuleId, datetime], list[EventId]] = {}
+        self._missed: dict[tuple[RuleId, datetime], list[EventId]] = {pair: [*of] for pair, of in look.missed.items()}
         self._ended: dict[WriteId, Move] = {}
         self._messages: list[Plan] = []
         self._fired: Counter[RuleId] = Counter()
         self._acted_before: dict[RuleId, list[datetime]] = {}
-        self._together: AbstractSet[EventId] = frozenset()
 
     def unknown(self, event: EventId, rules: Iterable[Rule], off: Mapping[RuleId, str]) -> None:
         """Says of rules whose product is off that nothing can be said."""
@@ -151,20 +136,6 @@ class _Pass:
         self._overrule(rules, memories, open_writes, [*standing, *in_force(winners)])
         self._fired.update(one.glimpse.rule.id for one in winners)
         return winners
-
-    def forget(self, firing: AbstractSet[EventId]) -> frozenset[EventId]:
-        """As if events that fire, or whose time was missed, had not been judged. Which they are."""
-        gone, rules = frozenset(firing).union(*self._missed.values()), {rule.id for rule in self._rules}
-        for places in (self._memories, self._stored, self._judged, self._held):
-            for pair in [pair for pair in places if pair[0] in gone and pair[1] in rules]:
-                del places[pair]
-        self._records = [one for one in self._records if one.event not in gone]
-        self._ended = {number: one for number, one in self._ended.items() if one.before.key.event not in gone}
-        self._messages = [one for one in self._messages if one.key.event not in gone]
-        self._missed = {}
-        self._fired.clear()
-        self._together = gone
-        return gone
 
     def planned(self, rules: RuleSet, winners: Sequence[Candidate]) -> Decision:
         """The decision, with a plan for every firing."""
@@ -209,19 +180,20 @@ class _Pass:
             moves=(*self._ended.values(), *planner.moves),
             plans=(*planner.plans, *self._messages),
         )
-        noted = to_note(self._look, [rule.id for rule in self._rules], self._settings.gap)
         return Decision(
             commit=commit,
             memories=self._memories,
             judged=self._judged,
             held=self._held,
             scope=self.scope,
-            looked_at=tuple(event for event in noted if event not in self._together),
+            events=tuple(self._look.observations),
+            looked_at=to_note(self._look, [rule.id for rule in self._rules], self._settings.gap),
+            missed=self._missed if self._look.more else {},
         )
 
     def _times_missed(self) -> Iterator[Record]:
         """One record for each time that was missed, however many events it would have been for."""
-        for (rule, time), events in self._missed.items():
+        for (rule, time), events in self._missed.items() if not self._look.more else ():
             named = ", ".join(events[:EVENTS_NAMED]) + (", …" if len(events) > EVENTS_NAMED else "")
             yield Record(
                 at=self._look.now,

@@ -12,16 +12,13 @@ changed nothing, every look until the next of these moments would change nothing
 - The default ``runtime_in_days`` of ``budget_range`` drops by a day, or a ``today`` becomes another day: each asks for
   its fact by another key.
 
-Surge windows and the age of a pending change matter only at a firing, and a firing is never quiet. The daemon skips
-events by this, and the rule tests jump over whole hours by it; writes under way are for the callers to mind.
+Surge windows and the age of a pending change matter only at a firing, and a firing is never quiet. The daemon passes
+over events by this, and the rule tests jump over whole hours by it; writes under way are for the callers to mind.
 """
 
-import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple
 from zlib import crc32
 
 from worker.engine.episodes import next_look
@@ -30,7 +27,7 @@ from worker.model.commits import RuleMemory
 from worker.model.facts import EventId, FactKey, Known, Observation, RuleId, parse_time
 from worker.model.rules import Rule, Scope, Truth
 from worker.rules.cel import Node, walk
-from worker.rules.evaluate import Expression, Verdict, Verdicts, covers, leaves
+from worker.rules.evaluate import Expression, Verdicts, covers, leaves
 from worker.rules.facts import DATES, keys_for
 from worker.rules.registry import BUILT_IN, CHANGE
 
@@ -39,6 +36,9 @@ _MINUTELY = frozenset({"getMinutes"})
 _ORDERED = frozenset({"<", "<=", ">", ">="})
 _HOUR, _MINUTE = timedelta(hours=1), timedelta(minutes=1)
 JUST_AFTER = timedelta(microseconds=1)
+
+Memories = Mapping[tuple[EventId, RuleId], RuleMemory]
+Sendings = Mapping[tuple[EventId, RuleId], Sequence[datetime]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,177 +188,54 @@ def _next_multiple(now: datetime, period: timedelta) -> datetime:
     return midnight + ((now - midnight) // period + 1) * period
 
 
-# Which events a look may pass over, because it could not decide anything else about them than the last one did.
-#
-# An event is calm once a look at it changed nothing, no write of it is under way, and until the clock can change that.
-# Whatever is learnt of it ends its calm: a fact that says something else, a memory that was changed, its absence from
-# the list, another rule set. To look at a calm event costs time and finds nothing; to pass over one that is not loses
-# a decision: where in doubt, there is no calm.
-#
-# Of an event that was calm until a fact said something else it is still known what its conditions were: see below.
-
-
-class Stirred(NamedTuple):
-    """What an event was that a fact has stirred: calm until then, its conditions so."""
-
-    until: datetime
-    verdict: Verdict
-
-
-@dataclass(slots=True)
-class Calm:
-    """The calm events of one partner, each until a moment. ``under``: the rules and the state of the partner for which
-    that was found out. ``learnt``: events that only a fact has stirred, with when their calm would have ended."""
-
-    until: dict[EventId, datetime] = field(default_factory=dict)
-    learnt: dict[EventId, datetime] = field(default_factory=dict)
-    under: object = None
-    _verdicts: dict[EventId, Verdict] = field(default_factory=dict)
-    _ends: list[tuple[datetime, EventId]] = field(default_factory=list)
-
-    def only_under(self, under: object) -> None:
-        """Ends all calm that was found under anything else."""
-        if under != self.under:
-            self.stir_all()
-            self.under = under
-
-    def stir(self, event: EventId) -> None:
-        """Something about the event is otherwise than it was."""
-        self.until.pop(event, None)
-        self.learnt.pop(event, None)
-
-    def learn(self, event: EventId) -> None:
-        """A fact of the event says something else; all else about it is as it was."""
-        until = self.until.pop(event, None)
-        if until is not None:
-            self.learnt[event] = until
-
-    def stir_all(self) -> None:
-        """Something about the partner is otherwise than it was."""
-        self.until.clear()
-        self.learnt.clear()
-        self._verdicts.clear()
-        self._ends.clear()
-
-    def keep(self, event: EventId, until: datetime, verdict: Verdict | None = None) -> None:
-        """The event need not be looked at before then, as long as nothing stirs it. ``verdict``: what its conditions
-        are, if nothing but that can matter when a fact of it changes."""
-        self.learnt.pop(event, None)
-        if verdict is None:
-            self._verdicts.pop(event, None)
-        else:
-            self._verdicts[event] = verdict
-        self._calm(event, until)
-
-    def stay(self, event: EventId) -> None:
-        """The event is as calm as it was before a fact of it changed, and its conditions are the same."""
-        self._calm(event, self.learnt.pop(event))
-
-    def _calm(self, event: EventId, until: datetime) -> None:
-        """Calm until then, and no longer: its end is noted each time, because that of what was stirred is dropped."""
-        self.until[event] = until
-        heapq.heappush(self._ends, (until, event))
-        if len(self._ends) > 2 * len(self.until) + 64:
-            self._ends = [(at, one) for one, at in self.until.items()]
-            heapq.heapify(self._ends)
-
-    def ends(self) -> datetime | None:
-        """When the first calm ends; None where no event is calm."""
-        while self._ends and self.until.get(self._ends[0][1]) != self._ends[0][0]:
-            heapq.heappop(self._ends)
-        return self._ends[0][0] if self._ends else None
-
-    def rest(self, event: EventId, now: datetime) -> Stirred | None:
-        """What the event was, if nothing but a fact of it has changed since."""
-        until, verdict = self.learnt.get(event), self._verdicts.get(event)
-        return None if until is None or verdict is None or until <= now else Stirred(until=until, verdict=verdict)
-
-    def stirred(self, events: AbstractSet[EventId], now: datetime) -> list[EventId]:
-        """Those that must be looked at, in order. Calm that has ended by now is over for good."""
-        while self._ends and self._ends[0][0] <= now:
-            at, event = heapq.heappop(self._ends)
-            if self.until.get(event) == at:
-                del self.until[event]
-        calm = self.until  # asked one by one: to subtract two views builds the set of all events first
-        return sorted([event for event in events if event not in calm])
-
-    def portions(self, events: Sequence[EventId], rules: int, pairs: int, now: datetime) -> list[list[EventId]]:
-        """The events in portions of at most so many pairs of a rule and an event to judge. One that only a fact has
-        stirred counts as one pair: mostly it is passed over once its conditions were glanced at."""
-        found: list[list[EventId]] = []
-        room = 0
-        for event in events:
-            weight = max(1, rules) if self.rest(event, now) is None else 1
-            if room < weight:
-                found.append([])
-                room = max(pairs, weight)
-            room -= weight
-            found[-1].append(event)
-        return found
-
-
 def horizon(event: EventId, now: datetime, again: timedelta) -> datetime:
-    """Until when an event is calm at the most; not the same for all, so that no look has all of them at once."""
+    """When an event is due at the latest; not the same for all, so that no poll has all of them at once."""
     return now + again * (1.0 + crc32(event.encode()) % 1000 / 1000.0)
 
 
-# Which rules a look at an event needs, when a fact of it has changed and nothing else. Pure.
-#
-# For most rules only the truth of their condition matters, and most changes of a record change no truth. Where an
-# event was calm, every rule of this plain kind had nothing to do as long as its condition stays what it is: a false
-# one is closed, a true one has fired, an unknown one waits. So its conditions are judged together
-# (`worker.rules.evaluate`), and if they are what they were, the event stays calm. Rules of any other kind are looked
-# at whenever a fact of the event changes. Where there is anything to look at, the look takes in every plain rule whose
-# condition is, or was, anything but false, because it may stand in the way of another; a closed one neither acts nor
-# does that.
-
-
 class Screen:
-    """The rules that look at one partner, ready to be asked."""
+    """The rules that look at one partner, and which of them have anything to do with an event.
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
+    Most have not: nothing is remembered of the pair, and the condition is false. Where nothing but the truth of its
+    condition matters to a rule, a look at such a pair changes nothing and stores nothing. So the conditions of those
+    are judged together (`worker.rules.evaluate`), and only the others are decided on. ``again``: how soon every event
+    is decided on again, whatever was learnt.
+    """
+
+    def __init__(self, rules: Sequence[Rule], again: timedelta) -> None:
         self.rules = tuple(rules)
-        self._places = {rule.id: index for index, rule in enumerate(self.rules)}
-        self._plain = [rule for rule in self.rules if plain(rule)]
-        self._others = [rule for rule in self.rules if not plain(rule)]
-        self._verdicts = Verdicts(self._plain)
-        self.clocks: Mapping[RuleId, Clocked] = {rule.id: clocked(rule) for rule in self.rules}
-        self._timed = frozenset(rule.id for rule in self.rules if _timed(rule, self.clocks[rule.id]))
+        self._again = again
+        of_truth = [rule for rule in self.rules if plain(rule)]
+        bits = {rule.id: 1 << index for index, rule in enumerate(of_truth)}
+        self._rules = [(rule, rule.id, bits.get(rule.id)) for rule in self.rules]
+        self._verdicts = Verdicts(of_truth)
+        clocks = ((rule, clocked(rule)) for rule in self.rules)
+        self._timed = [(rule, clock) for rule, clock in clocks if timed(rule, clock)]
 
-    def verdict(self, observation: Observation) -> Verdict:
-        """What the conditions of the plain rules are."""
-        return self._verdicts.of(observation)
+    def concerned(self, observation: Observation, memories: Memories) -> list[Rule]:
+        """The rules that have to be decided on for this event."""
+        event = observation.event
+        true, unknown = self._verdicts.of(observation)
+        open_ = true | unknown
+        return [rule for rule, name, bit in self._rules if bit is None or bit & open_ or (event, name) in memories]
 
-    def needed(self, before: Verdict, after: Verdict) -> list[Rule]:
-        """The rules that a look takes in when the plain conditions were so and are so; none if there is no need."""
-        if before == after and not self._others:
-            return []
-        concerned = before[0] | before[1] | after[0] | after[1]
-        plain_ones = [rule for index, rule in enumerate(self._plain) if concerned >> index & 1]
-        return sorted([*plain_ones, *self._others], key=lambda rule: self._places[rule.id])
-
-    def settled(self, verdict: Verdict, event: EventId, memories: Mapping[tuple[EventId, RuleId], RuleMemory]) -> bool:
-        """Whether no plain rule that is not false waits for anything: one that is true but has not fired does."""
-        concerned = verdict[0] | verdict[1]
-        while concerned:
-            index = (concerned & -concerned).bit_length() - 1
-            concerned &= concerned - 1
-            memory = memories.get((event, self._plain[index].id))
-            if memory is not None and memory.open and not memory.fired:
-                return False
-        return True
-
-    def timed(self, rules: Iterable[Rule]) -> list[Rule]:
-        """Those of the rules about which the clock alone can ever change a decision."""
-        return [rule for rule in rules if rule.id in self._timed]
+    def due(self, observation: Observation, memories: Memories, sendings: Sendings, now: datetime) -> datetime:
+        """When the event has to be decided on again, if nothing is learnt of it until then."""
+        event = observation.event
+        first = horizon(event, now, self._again)
+        for rule, clock in self._timed:
+            glanced = Glanced(memory=memories.get((event, rule.id)), sendings=sendings.get((event, rule.id), ()))
+            first = next_due(rule, clock, observation, glanced, (now, first))
+        return first
 
 
 def plain(rule: Rule) -> bool:
-    """Whether nothing but the truth of the rule's condition matters, once a look has dealt with it."""
+    """Whether nothing but the truth of the rule's condition matters, as long as nothing is remembered."""
     return not rule.on_change and rule.at is None and rule.repeat == "once" and covers(rule)
 
 
-def _timed(rule: Rule, clock: Clocked) -> bool:
+def timed(rule: Rule, clock: Clocked) -> bool:
+    """Whether the clock alone can ever change what is decided."""
     limits = (rule.hold_for, rule.cooldown, rule.per_event_per_day, rule.per_rule_per_day)
     paced = any(limit is not None for limit in limits)
     by_days = "budget_range" in rule.names or any(

@@ -5,18 +5,18 @@ transaction that records it; a process that slept in between does not send. What
 soon as the ledger takes it: while the disk is full the outcome is kept and tried again, and nothing else is sent.
 """
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from worker.engine.episodes import momentary
-from worker.engine.factreads import scope_of
 from worker.engine.looks import policy_for, unvouched_for
+from worker.engine.observe import scope_of
 from worker.engine.operators import touched_meanwhile
-from worker.engine.parts import Outward, Parts
 from worker.engine.planning import let_go, reset_objection
-from worker.engine.ports import Places
+from worker.engine.ports import Parts, Places
 from worker.engine.preflight import UNASKED, Fresh, Memories, Preflight, WhoAsks, earlier_in_do, sending
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
@@ -36,13 +36,13 @@ from worker.guards.checks import (
     too_old,
 )
 from worker.model.actions import ACTIONS
-from worker.model.commits import Commit, LogFilter, Move, Record, Sending
+from worker.model.commits import HANDED_OVER, Commit, LogFilter, Move, Record, Sending
 from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
-from worker.model.exchange import Accepted, Answered, NotSent, Outcome, WriteRequest
+from worker.model.exchange import Accepted, Answered, Message, NotSent, Outcome, Uncertain, WriteRequest
 from worker.model.facts import UNREAD, Json, Known, Observation
 from worker.model.rules import Rule
 from worker.model.writes import State, Write
-from worker.writes.evidence import Unwanted, fact_key, fact_name
+from worker.writes.evidence import Unwanted, fact_key, fact_name, text_of_message
 from worker.writes.intents import NotComputable, holds_back, plan_steps
 from worker.writes.life import Attempted, Settling, advance, after_outcome, hold, in_a_row, move, note
 from worker.writes.undo import left_now, put_back_by
@@ -65,6 +65,57 @@ class Ready:
     write: Write
     fresh: Fresh
     situation: Situation
+
+
+# Where a write goes: a write is a request to the service, but for a message, which is handed to whoever takes messages.
+
+MESSAGE = "message"
+"""The host of a request that is a message."""
+
+
+class Outward:
+    """Makes the requests of writes, and sends them. One instance serves all partners."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._service = parts.service
+        self._notifier = parts.notifier
+        self._instead = parts.instead
+        self._timeout_s = parts.settings.timeout.total_seconds()
+
+    def request_for(self, write: Write) -> WriteRequest:
+        """What is sent, without secrets."""
+        key, intent = write.key, write.intent
+        if ACTIONS[intent.action].message:
+            return WriteRequest(host=MESSAGE, method="NOTIFY", path=MESSAGE, body=text_of_message(intent.params))
+        return self._service.request_for(key.partner, key.event, intent, key.item)
+
+    def spelled(self, request: WriteRequest) -> dict[str, Json]:
+        """The request as the log keeps it."""
+        return request.as_json(request.path if request.host == MESSAGE else self._service.url(request))
+
+    async def send(self, write: Write, request: WriteRequest, *, not_after: float) -> Outcome:
+        """One attempt. Never raises but when it is cancelled."""
+        if self._instead is not None:
+            return await self._instead(write, request)
+        if request.host != MESSAGE:
+            return await self._service.send(write.key.partner, request, not_after=not_after)
+        key = write.key
+        to = write.intent.params.get("to")
+        message = Message(
+            partner=key.partner,
+            event=key.event,
+            rule=key.rule,
+            write=write.id,
+            text=str(request.body),
+            to=None if to is None else str(to),
+        )
+        try:
+            await asyncio.wait_for(self._notifier.hand_over(message), self._timeout_s)
+        except TimeoutError:
+            return Uncertain(why=f"nobody said within {self._timeout_s:g} s that the message was taken")
+        except Exception as error:  # noqa: BLE001  # whatever a notifier fails with, the write is told and goes on
+            return NotSent(cause="connect", why=f"the message was not taken: {error}")
+        return Accepted(answer=Answered(status=202), why=HANDED_OVER + message.text)
 
 
 class Executor:
@@ -311,7 +362,7 @@ class Executor:
         with suppress(StateConflict):
             self._ledger.apply(Commit(at=self._clock.now(), moves=(ended,), memory=tuple(memories.values())))
             state.memories.update(memories)
-            state.calm.stir(ended.before.key.event)
+            state.due.pop(ended.before.key.event, None)
 
     def _situation(
         self, state: PartnerState, write: Write, earlier: tuple[Write, ...], fresh: Fresh | None

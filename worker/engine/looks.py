@@ -44,6 +44,8 @@ class Look:
     ``sendings``: first attempts of episodes, as far back as `sendings_reach` says; none where no rule asks for them.
     ``firings``: as far back as `firings_reach` says. ``ended``: the writes of one episode, final ones too;
     ``on_target``: those of one target. ``only``: the rules that look at an event, where the others have nothing to do.
+    ``more``: other events of this moment are still to be decided on, and what is said of all together is said with the
+    last; ``missed``: times that went by for those before.
     """
 
     partner: PartnerId
@@ -56,6 +58,8 @@ class Look:
     sendings: Mapping[tuple[EventId, RuleId], Sequence[datetime]] = field(default_factory=dict)
     firings: Sequence[tuple[RuleId, EventId, datetime]] = ()
     only: Mapping[EventId, Sequence[Rule]] = field(default_factory=dict)
+    more: bool = False
+    missed: Mapping[tuple[RuleId, datetime], Sequence[EventId]] = field(default_factory=dict)
     ended: Callable[[EventId, RuleId, int], tuple[Write, ...]] = lambda _event, _rule, _episode: ()
     on_target: Callable[[EventId, str], tuple[Write, ...]] = lambda _event, _target: ()
 
@@ -275,7 +279,7 @@ def to_note(look: Look, rules: Iterable[RuleId], gap: timedelta) -> tuple[EventI
             return True
         return (newest is not None and at < newest) or (returned is not None and at < returned)
 
-    return tuple(event for event in look.observations if event not in look.only and first(event))
+    return tuple(event for event in look.observations if first(event))
 
 
 def silence_before(
@@ -367,9 +371,8 @@ class EngineSettings:
     that spend go to a person at once, because ``safety.settle`` is not vouched for. ``requests_per_minute``: the budget
     per partner, from which it is estimated how often facts can be read. ``page_size``: events on one page of the list.
     ``shared``: the facts that are the whole partner's, the config's own among them; one read serves all events.
-    ``observations_kept``: how long changes of facts are kept for `backtest`. ``pairs_at_once``: a look that has more
-    rules to judge for events than this lets everything else go on between portions of so many. ``looked_at_again``: a
-    calm event is looked at again after this time, and at the latest after twice as long, not all at once.
+    ``observations_kept``: how long changes of facts are kept for `backtest`. ``looked_at_again``: every event is
+    decided on again after this time, and at the latest after twice as long, not all at once.
     """
 
     deciding: Settings
@@ -392,7 +395,6 @@ class EngineSettings:
     only_partners: frozenset[PartnerId] | None = None
     shared: frozenset[str] = BUILT_IN_REGISTRY.shared
     observations_kept: timedelta = timedelta(days=7)
-    pairs_at_once: int = 2_000
     looked_at_again: timedelta = timedelta(minutes=30)
 
     def pages(self, events: int) -> int:

@@ -1,34 +1,30 @@
-"""One look at one partner: the list, the events that dropped out of it, and the facts that rules need.
+"""One poll of one partner, as news to decide on: the list of events, then the facts that rules need.
 
-Only what was seen in this look becomes an observation; the rest keeps its memory untouched. An event missing from a
-complete list is asked for by itself before anything is concluded; while it answers 404 it is out of sight and frozen.
-Nothing here decides, and nothing is written: what must be remembered is handed to the cycle.
+Only what was seen in this poll is news; the rest keeps its memory untouched. An event missing from a complete list is
+asked for by itself before anything is concluded; while it answers 404 it is out of sight and frozen. Nothing here
+decides, and nothing is written: what must be remembered is part of the news.
 """
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import ceil, floor
 from typing import Protocol
 from zlib import crc32
 
-from worker.engine.factreads import FactReader
+from worker.engine.episodes import may_be_due
 from worker.engine.looks import shut
-from worker.engine.parts import Parts
-from worker.engine.ports import Listing, Urgency
-from worker.engine.state import EVENT, PARTNER, PartnerState
+from worker.engine.ports import Listing, Parts, Urgency
+from worker.engine.state import EVENT, PARTNER, FactsWanted, PartnerState
+from worker.model.actions import ACTIONS
 from worker.model.commits import PartnerMemory, Record
-from worker.model.exchange import PartOfList
-from worker.model.facts import (
-    EventId,
-    Fact,
-    FactKey,
-    Known,
-    Unknown,
-)
-from worker.model.rules import Rule
-from worker.reading.plan import Want, choose, delays, facts_per_look, requests_in
+from worker.model.facts import EventId, Fact, FactKey, Known, Observation, Unknown
+from worker.model.rules import Rule, RuleSet, Scope, Truth
+from worker.reading.plan import Want, choose, delays, facts_per_look
+from worker.rules.facts import keys_for, lacks_defaults, runtime_in_days
+from worker.rules.registry import LOCAL
 
 ACCOUNT = frozenset({"permissions", "features"})
 """What the account may do for the partner: fetched when the partner is first looked at, and again after a change."""
@@ -36,245 +32,233 @@ PARTNER_FACTS_EVERY = timedelta(seconds=60)
 """How often facts of the whole partner are read where no rule names them; its product flags guard every write."""
 GONE_AGAIN = timedelta(minutes=5)
 """How often an event that answered 404 is asked for again; being listed brings it back at once."""
-FIRINGS_BY_PARTS = 5
-"""With more firings than this, the rest of a long list is decided on as a whole: a surge is counted over all of it."""
-ROUNDS_PER_INTERVAL = 2
-"""How often facts are read between the pages of a long list: seldom enough to choose among all that are wanted."""
 EXPECTED_EVERY = timedelta(seconds=60)
 RESET_AT_LEAST = 4
 """Fewer events than this vanishing at once are not taken for a reset of the service."""
 MEMORY_EVERY = timedelta(seconds=30)
 """How often the time of the last complete list is stored, or twice as often, not for all partners at once. A silence is
 measured a little too long, never too short."""
+PAIRS_AT_ONCE = 10_000
+"""So many pairs of a rule and an event are one piece of news: all else that the process does waits for a piece."""
+BREATH = timedelta(milliseconds=5)
+"""How long everything else has between two pieces."""
+ROUNDS = 4
+"""Rounds of fact reads in one poll: parameters first, then what they give the key to."""
+SIDE_BY_SIDE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Polled:
-    """What one part of a look saw. ``in_sight``: the events whose facts count now; ``only``: those of which this part
-    learnt anything, None for all. ``pages``: see `Listing`. ``memory`` is the partner's new memory; ``store`` says
-    whether it is worth a commit. ``denied``: the service refused our credentials."""
+class News:
+    """What a part of a poll has shown, as of ``at``. ``events``: those that may be decided otherwise for it; ``more``:
+    it is not all that was seen then, and nothing is to be done about it yet.
 
-    in_sight: AbstractSet[EventId]
+    ``listing``: the list as far as it was read, and ``in_sight``: how many events there are. ``memory`` is the
+    partner's new memory; ``store`` says whether it is worth a commit.
+    """
+
+    at: datetime
+    listing: Listing
     memory: PartnerMemory
-    store: bool
-    records: tuple[Record, ...]
-    complete: bool
-    only: AbstractSet[EventId] | None = None
-    room: int = 0
-    pages: int = 1
-    denied: bool = False
-    why: str = ""
-
-
-Tell = Callable[[Polled], int]
-"""Hears of a part of a look; how many firings there were in the parts so far."""
+    events: Sequence[EventId] = ()
+    more: bool = False
+    in_sight: int = 0
+    store: bool = False
+    records: tuple[Record, ...] = ()
 
 
 class Polling(Protocol):
-    """Who looks at a partner for a cycle: `Observer`, or a record of what it saw once."""
+    """Who polls for a cycle: `Reader`, or a record of what it saw once."""
 
-    async def events(self, state: PartnerState, tell: Tell) -> Polled: ...
-    async def facts(self, state: PartnerState, seen: Polled) -> Polled: ...
+    def poll(self, state: PartnerState) -> AsyncIterator[News]: ...
 
 
 @dataclass(slots=True, kw_only=True)
-class Course:
-    """One look while it is under way. ``handled``: what its pages showed so far of events that were decided on before
-    the list is whole. ``heard``: the share of the pages that was; ``room``: fact reads that are due since;
-    ``fired``: firings so far; ``listed_at``: when its first pages were answered."""
+class _Poll:
+    """One poll while it is under way, under these ``rules``. ``part_began``: when the part of the list began that is
+    being read, in monotonic seconds. ``facts``: how many were read between its pages."""
 
+    rules: RuleSet
     began: datetime
-    rules: list[Rule]
-    tell: Tell
-    handled: dict[EventId, Known] = field(default_factory=dict)
-    heard: float = 0.0
-    fired: int = 0
-    room: float = 0.0
-    listed_at: float | None = None
+    part_began: float
+    facts: int = 0
 
 
-class Observer:
-    """Looks at one partner, again and again."""
+class Reader:
+    """Polls. One instance serves all partners; everything that differs is in the state handed in."""
 
     def __init__(self, parts: Parts) -> None:
         self._clock = parts.clock
         self._service = parts.service
         self._settings = parts.settings
         self._rules = parts.rules
-        self._reader = FactReader(parts)
+        self._stopping = parts.stopping
 
-    async def events(self, state: PartnerState, tell: Tell) -> Polled:
-        """The list, and whoever dropped out of it. Never raises for what the service does: that is unknown, and said
-        in ``why``.
+    async def poll(self, state: PartnerState) -> AsyncIterator[News]:
+        """The list, and whoever dropped out of it; then the facts that cost a request each, while there is time.
 
-        ``tell`` hears what some pages of a long list show of events that are known and still the same, and facts read
-        meanwhile: a cancelled event must not wait until all others were listed. Whatever needs the whole list to be
-        understood (a new event, a missing one, another one under an old id) is in what is given back.
+        Never raises for what the service does: that is unknown, and said in the listing. A list that takes longer than
+        an interval comes in parts of one interval each, because a cancelled event must not wait until all others are
+        listed; but whatever needs the whole list to be understood (a new event, a missing one, another one under an old
+        id) comes at its end. It ends early, and has lost nothing, when the worker stops or other rules are in force.
         """
+        poll = _Poll(rules=self._rules.current, began=self._clock.now(), part_began=self._clock.monotonic())
         if state.shared.get(PARTNER) is None:
-            await self._read_shared(state, self._looking(state))
-        rules = self._looking(state)
-        under = (self._rules.current, state.products_off)
-        same_rules = state.wanted_under == under and state.stored.rules is self._rules.current
-        course = Course(began=self._clock.now(), rules=rules, tell=tell)
+            await self._read_shared(state)
+        needed, listed_at = self._rules.needed, None
+        async for listing in self._service.listing(state.partner, needed):
+            listed_at = listed_at or self._clock.monotonic()
+            if self._over(poll):
+                return
+            news = self._of_part if listing.left else self._of_list
+            if not listing.left:
+                state.listed_at = listed_at
+                state.listed(needed, listing.events)
+            async for piece in news(state, poll, listing):
+                yield piece
 
-        async def hear(part: PartOfList) -> None:
-            course.listed_at = course.listed_at or self._clock.monotonic()
-            if same_rules:
-                await self._hear(state, course, part)
+    def _over(self, poll: _Poll) -> bool:
+        return self._stopping() or self._rules.current is not poll.rules
 
-        needed = self._rules.needed
-        listing = await self._service.listing(state.partner, hear, needed)
-        state.listed(needed, listing.events)
-        now, state.listed_at = self._clock.now(), course.listed_at or self._clock.monotonic()
-        memory = self._gap(state.memory, course.began)
-        in_sight = _taken_in(state, course, listing)
-        room = self._room(state, listing, course)
-        memory, records = self._replaced(state, memory, now)
+    async def _of_part(self, state: PartnerState, poll: _Poll, listing: Listing) -> AsyncIterator[News]:
+        """After each interval, what pages show of events that are known and still the same, and facts due by then."""
+        early = self._clock.monotonic() - poll.part_began < self._settings.interval.total_seconds()
+        if early or state.stored.rules is not poll.rules:
+            return
+        known = state.known - state.memory.gone.keys()
+        changed = [
+            event
+            for event, fact in listing.events.items()
+            if event in known
+            and (old := state.fact(event, EVENT)) is not None
+            and not _is_another(old, fact)
+            and state.observe(event, EVENT, fact)
+        ]
+        async for piece in self._pieces(state, poll, self._news(state, poll, listing), sorted(changed)):
+            yield piece
+        share = 1.0 - listing.left / listing.pages
+        room = floor(self._facts_per_poll(state, listing) * share) - poll.facts
+        learnt = await self.read_facts(state, known - state.lacking, room)
+        poll.facts += max(0, room)
+        async for piece in self._pieces(state, poll, self._news(state, poll, listing), sorted(learnt)):
+            yield piece
+        poll.part_began = self._clock.monotonic()
+
+    async def _of_list(self, state: PartnerState, poll: _Poll, listing: Listing) -> AsyncIterator[News]:
+        """What the whole list shows, and then the facts of the partner and of the events in sight."""
+        in_sight = _taken_in(state, listing)
+        news, now = self._news(state, poll, listing), self._clock.now()
+        memory, records = _replaced(state, news.memory, now)
         if listing.complete:
-            memory, reset = self._reset(state, memory, in_sight, now)
+            memory, reset = _reset(state, memory, in_sight, now)
             records.extend(reset)
-            room -= await self._ask_for_missing(state, in_sight, room)
+            poll.facts += await self._ask_for_missing(state, in_sight, self._room(state, poll, listing))
             if memory.reset_at is not None and _many_lost(state, memory, in_sight):
                 memory = _lost(state, memory, in_sight, now)
-        memory = self._sight(state, memory, in_sight, now)
-        self._reader.want(state, rules, state.calm.stirred(in_sight, now) if state.wanted_under == under else in_sight)
-        state.wanted_under = under
+        memory = _sight(state, memory, in_sight, now)
         if listing.complete:
             memory = replace(memory, listed_at=now)
             state.last_ok_at, state.last_error = now, None
         else:
             state.last_error = listing.why
-        return Polled(
-            in_sight=in_sight,
-            memory=memory,
-            store=_worth_storing(state.memory, memory),
-            records=tuple(records),
-            complete=listing.complete,
-            room=room,
-            pages=listing.pages,
-            denied=listing.code == "denied",
-            why=listing.why,
-        )
+        state.under((poll.rules, memory.after_gap_at, memory.reset_at, memory.restored_at))
+        store = _worth_storing(state.memory, memory)
+        news = replace(news, memory=memory, records=tuple(records), store=store, in_sight=len(in_sight))
+        stirred = state.stirred(in_sight, now)
+        if not stirred:
+            yield news
+        async for piece in self._pieces(state, poll, news, stirred):
+            yield piece
+        of_partner = await self._read_shared(state)
+        learnt = await self.read_facts(state, in_sight, self._room(state, poll, listing))
+        self._expect(state, listing, in_sight)
+        news = replace(self._news(state, poll, listing), in_sight=len(in_sight))
+        events = state.stirred(in_sight, news.at) if of_partner else sorted(learnt)
+        async for piece in self._pieces(state, poll, news, events):
+            yield piece
 
-    async def facts(self, state: PartnerState, seen: Polled) -> Polled:
-        """The facts that cost a request each, of the partner and of the events in sight, while room is left."""
+    def _news(self, state: PartnerState, poll: _Poll, listing: Listing) -> News:
+        return News(at=self._clock.now(), listing=listing, memory=self._gap(state.memory, poll.began))
+
+    async def _pieces(
+        self, state: PartnerState, poll: _Poll, news: News, events: Sequence[EventId]
+    ) -> AsyncIterator[News]:
+        """News of so many events as can be decided on without holding up anybody for long."""
         rules = self._looking(state)
-        news = await self._read_shared(state, rules)
-        changed = await self._reader.read_facts(state, rules, seen.in_sight, seen.room)
-        self._expect(state, seen)
-        return replace(seen, memory=state.memory, store=False, records=(), only=None if news else changed)
+        at_once = max(1, PAIRS_AT_ONCE // max(1, len(rules)))
+        for first in range(0, len(events), at_once):
+            if self._over(poll):
+                return
+            piece, more = events[first : first + at_once], first + at_once < len(events)
+            self._want(state, rules, piece)
+            yield replace(news, events=piece, more=more)
+            news = replace(news, store=False, records=())
+            if more:
+                await self._clock.sleep(BREATH.total_seconds())
 
-    def _expect(self, state: PartnerState, seen: Polled) -> None:
-        """Finds out anew how soon changes are seen; now and then, because it takes all wanted facts together."""
-        now = self._clock.monotonic()
-        if not seen.complete or now < state.expected_until:
-            return
-        wants = self._reader.wants(state, seen.in_sight, fresh=False)
-        state.expected = delays(wants, seen.pages, self._service.budget(state.partner), self._settings.interval)
-        state.expected_until = now + EXPECTED_EVERY.total_seconds()
+    async def read_facts(self, state: PartnerState, in_sight: AbstractSet[EventId], room: int) -> set[EventId]:
+        """Reads per-event facts while room is left: parameters first, then what they give the key to. The events of
+        which something else is known now."""
+        rules, tried, changed = self._looking(state), set[tuple[EventId, FactKey]](), set[EventId]()
+        for turn in range(ROUNDS):
+            wants = [want for want in _wants(state, in_sight, fresh=turn > 0) if want.place not in tried]
+            chosen = choose(wants, room, self._clock.monotonic(), self._settings.interval)
+            if not chosen:
+                break
+            tried |= {want.place for want in chosen}
+            room -= len(chosen)
+            learnt = await self._read(state, chosen)
+            self._want(state, rules, sorted(learnt))
+            changed |= learnt
+        return changed
 
-    def _looking(self, state: PartnerState) -> list[Rule]:
-        """The rules that look at this partner now."""
-        rules = [rule for rule in self._rules.current.rules if rule.looks_at(state.partner)]
-        off = shut(rules, state.products_off)
-        return [rule for rule in rules if rule.id not in off] if off else rules
+    async def _read(self, state: PartnerState, wants: Iterable[Want]) -> set[EventId]:
+        """Reads side by side; the events of which something else is known now."""
+        gate, changed = asyncio.Semaphore(SIDE_BY_SIDE), set[EventId]()
 
-    def _gap(self, memory: PartnerMemory, began: datetime) -> PartnerMemory:
-        """A silence longer than ``gap.longer_than`` makes every first look after it a look with care. A last list that
-        is stamped as far in the future says nothing of how long it was."""
-        if memory.listed_at is None or abs(began - memory.listed_at) <= self._settings.deciding.gap:
-            return memory
-        return replace(memory, after_gap_at=began)
+        async def one(want: Want) -> None:
+            async with gate:
+                fact = await self._service.read(state.partner, want.event, want.key, urgency=Urgency.FACT)
+                known = isinstance(state.fact(want.event, want.key), Known)
+                says_else = state.observe(want.event, want.key, fact)
+                if says_else:
+                    changed.add(want.event)
+                if known and isinstance(fact, Known) and want.read_at is not None and fact.trace is not None:
+                    after_s = max(0.0, fact.trace.began - want.read_at)
+                    state.habits.visited(want.place, changed=says_else, after_s=after_s)
 
-    async def _hear(self, state: PartnerState, course: Course, part: PartOfList) -> None:
-        """Takes in some pages of a list of which others are still to come, and what facts are due by now."""
-        if course.fired > FIRINGS_BY_PARTS:
-            return
-        changed: set[EventId] = set()
-        known, gone = state.known, state.memory.gone
-        for event, fact in part.events.items():
-            if event not in known or event in gone:
-                continue
-            if state.says_it_again(event, fact):
-                course.handled[event] = fact
-                continue
-            old = state.fact(event, EVENT)
-            if old is None or _is_another(old, fact):
-                continue
-            course.handled[event] = fact
-            if state.observe(event, EVENT, fact):
-                changed.add(event)
-        at_once = self._settings.pairs_at_once
-        if len(state.calm.portions(sorted(changed), len(course.rules), at_once, self._clock.now())) < 2:  # else later
-            self._reader.want(state, course.rules, sorted(changed))
-            self._tell(state, course, changed)
-        share = part.pages / part.of_pages
-        course.heard += share
-        course.room += self._facts_per_look(state, part.of_pages) * share
-        per_interval = requests_in(self._settings.interval, self._service.budget(state.partner))
-        if course.room >= max(1.0, per_interval / ROUNDS_PER_INTERVAL):
-            room, in_sight = floor(course.room), state.known - state.memory.gone.keys()
-            course.room -= room
-            self._tell(state, course, await self._reader.read_facts(state, course.rules, in_sight, room))
+        await asyncio.gather(*(one(want) for want in wants))
+        return changed
 
-    def _tell(self, state: PartnerState, course: Course, events: AbstractSet[EventId]) -> None:
-        if events:
-            memory = self._gap(state.memory, course.began)
-            course.fired = course.tell(
-                Polled(in_sight=events, only=events, memory=memory, store=False, records=(), complete=False)
-            )
-
-    def _room(self, state: PartnerState, listing: Listing, course: Course) -> int:
-        """How many facts are still to be read in this look. Those due while the list was read have been. Rather one too
-        many, and a look that takes a little longer, than a pace that is not used and never finds that it may grow."""
-        return max(1, ceil(course.room + self._facts_per_look(state, listing.pages) * (1.0 - course.heard)))
-
-    def _facts_per_look(self, state: PartnerState, pages: int) -> float:
-        return facts_per_look(self._service.budget(state.partner), self._settings.interval, pages)
-
-    def _reset(
-        self, state: PartnerState, memory: PartnerMemory, listed: set[EventId], now: datetime
-    ) -> tuple[PartnerMemory, list[Record]]:
-        if not _many_lost(state, memory, listed):
-            return memory, []
-        known = state.known - memory.gone.keys()
-        lost = known - listed
-        if _recent(memory.reset_at, now):
-            return replace(memory, reset_at=now), []
-        why = f"{len(lost)} of {len(known)} events vanished from the list at once; what comes back waits for approval"
-        record = Record(at=now, kind="observed", reason="reset", why=why, partner=state.partner)
-        return replace(memory, reset_at=now), [record]
-
-    def _replaced(
-        self, state: PartnerState, memory: PartnerMemory, now: datetime
-    ) -> tuple[PartnerMemory, list[Record]]:
-        """A reset that gives the ids to other events at once, so that none is seen to vanish. What was known of the
-        events before is forgotten: compared with it, everything would have changed."""
-        stored = state.stored
-        changed = [event for event, key in stored.seen if key == EVENT and event in stored.facts]
-        others = [one for one in changed if _is_another(stored.facts[one].get(EVENT), state.fact(one, EVENT))]
-        known = len(state.known - memory.gone.keys())
-        if len(others) < RESET_AT_LEAST or 2 * len(others) <= known:
-            return memory, []
-        for event in others:
-            now_there = state.facts[event][EVENT]
-            state.forget(event)
-            state.facts[event] = {EVENT: now_there}
-            stored.saw((event, EVENT), now_there)
-        why = f"{len(others)} of {known} events became others under their ids; what they lead to waits for approval"
-        record = Record(at=now, kind="observed", reason="reset", why=why, partner=state.partner)
-        returned = {**memory.returned, **dict.fromkeys(others, now)}
-        fresh = [] if _recent(memory.reset_at, now) else [record]
-        return replace(memory, reset_at=now, returned=returned), fresh
+    def _want(self, state: PartnerState, rules: list[Rule], events: Iterable[EventId]) -> None:
+        """Finds out anew which facts rules want of these events. Those that none wants any more are forgotten: an old
+        value must not stand for today's when they are wanted again."""
+        now = self._clock.now()
+        asking = [rule for rule in rules if asks_more(rule, self._settings.shared)]
+        for event in events:
+            seen = state.observation(event)
+            by_rule = [(rule.priority, wanted_keys(rule, seen, now) - {EVENT}) for rule in asking]
+            wanted = {key for _, keys in by_rule for key in keys}
+            facts = state.facts.get(event, {})
+            for key in [key for key in facts if key not in wanted and key != EVENT]:
+                del facts[key]
+            own = frozenset(key for key in wanted if key not in state.shared)
+            if own:
+                weight = weight_of((priority for priority, keys in by_rule if keys), seen, now)
+                state.wanted[event] = FactsWanted(keys=own, weight=weight)
+            else:
+                state.wanted.pop(event, None)
 
     async def _ask_for_missing(self, state: PartnerState, in_sight: set[EventId], room: int) -> int:
         """Reads the known events that the list lacks, one by one; those that answer are in sight after all."""
-        now = self._clock.monotonic()
-        missing = [event for event in sorted(state.known - in_sight) if self._worth_asking(state, event, now)]
+        now, again_s = self._clock.monotonic(), GONE_AGAIN.total_seconds()
+        missing = [
+            event
+            for event in sorted(state.known - in_sight)
+            if event not in state.memory.gone or now - state.checked_gone.get(event, float("-inf")) >= again_s
+        ]
         wants = [Want(event=event, key=EVENT, read_at=state.checked_gone.get(event)) for event in missing]
         chosen = choose(wants, room, now, self._settings.interval)
-        await self._reader.read(state, chosen)
+        await self._read(state, chosen)
         for want in chosen:
             state.checked_gone[want.event] = now
             if isinstance(state.fact(want.event, EVENT), Known):
@@ -282,35 +266,11 @@ class Observer:
                 state.lacking.discard(want.event)
         return len(chosen)
 
-    def _worth_asking(self, state: PartnerState, event: EventId, now: float) -> bool:
-        if event not in state.memory.gone:
-            return True
-        last = state.checked_gone.get(event)
-        return last is None or now - last >= GONE_AGAIN.total_seconds()
-
-    def _sight(
-        self, state: PartnerState, memory: PartnerMemory, in_sight: set[EventId], now: datetime
-    ) -> PartnerMemory:
-        """Who went out of sight and who came back. A failed read is neither."""
-        gone, returned = dict(memory.gone), dict(memory.returned)
-        for event in state.known - in_sight:
-            fact = state.fact(event, EVENT)
-            if _is_gone(fact) and event not in gone:
-                gone[event] = now
-        for event in in_sight:
-            if event in gone:
-                del gone[event]
-                returned[event] = now
-        state.known |= in_sight
-        if gone == memory.gone and returned == memory.returned:
-            return memory
-        return replace(memory, gone=gone, returned=returned)
-
-    async def _read_shared(self, state: PartnerState, rules: Iterable[Rule]) -> bool:
+    async def _read_shared(self, state: PartnerState) -> bool:
         """Facts of the whole partner: those that rules name, the partner record that guards every write, and what the
         account may do, once and again when the partner's record has changed. Whether any says something else now."""
         changed: list[FactKey] = []
-        named = {name for rule in rules for name in rule.names} & self._settings.shared
+        named = {name for rule in self._looking(state) for name in rule.names} & self._settings.shared
         for key in [PARTNER, *(FactKey(name=name) for name in sorted((named | ACCOUNT) - {PARTNER.name}))]:
             old = state.shared.get(key)
             if self._still_good(key, old, named=key.name in named, anew=PARTNER in changed):
@@ -330,42 +290,105 @@ class Observer:
         every = self._settings.interval if named else PARTNER_FACTS_EVERY
         return self._clock.monotonic() - old.trace.began < every.total_seconds()
 
+    def _looking(self, state: PartnerState) -> list[Rule]:
+        """The rules that look at this partner now."""
+        rules = [rule for rule in self._rules.current.rules if rule.looks_at(state.partner)]
+        off = shut(rules, state.products_off)
+        return [rule for rule in rules if rule.id not in off]
 
-def _many_lost(state: PartnerState, memory: PartnerMemory, seen: set[EventId]) -> bool:
-    """More than half of the events that were in sight are missing at once."""
-    known = state.known - memory.gone.keys()
-    return len(known) >= RESET_AT_LEAST and 2 * len(known - seen) > len(known)
+    def _room(self, state: PartnerState, poll: _Poll, listing: Listing) -> int:
+        """How many facts are still to be read in this poll. Those due while the list was read have been. Rather one too
+        many, and a poll that takes a little longer, than a pace that is not used and never finds that it may grow."""
+        return max(1, ceil(self._facts_per_poll(state, listing) - poll.facts))
+
+    def _facts_per_poll(self, state: PartnerState, listing: Listing) -> float:
+        return facts_per_look(self._service.budget(state.partner), self._settings.interval, listing.pages)
+
+    def _expect(self, state: PartnerState, listing: Listing, in_sight: AbstractSet[EventId]) -> None:
+        """Finds out anew how soon changes are seen; now and then, because it takes all wanted facts together."""
+        now = self._clock.monotonic()
+        if not listing.complete or now < state.expected_until:
+            return
+        wants = _wants(state, in_sight, fresh=False)
+        state.expected = delays(wants, listing.pages, self._service.budget(state.partner), self._settings.interval)
+        state.expected_until = now + EXPECTED_EVERY.total_seconds()
+
+    def _gap(self, memory: PartnerMemory, began: datetime) -> PartnerMemory:
+        """A silence longer than ``gap.longer_than`` makes every first look after it a look with care. A last list that
+        is stamped as far in the future says nothing of how long it was."""
+        if memory.listed_at is None or abs(began - memory.listed_at) <= self._settings.deciding.gap:
+            return memory
+        return replace(memory, after_gap_at=began)
 
 
-def _is_another(old: Fact | None, new: Fact | None) -> bool:
-    """Whether the event that has the id now is not the one that had it: both its title and its start are others."""
-    if not (isinstance(old, Known) and isinstance(new, Known)):
-        return False
-    was, now_is = old.value, new.value
-    if was is now_is:
-        return False
-    if not (isinstance(was, dict) and isinstance(now_is, dict)):
-        return False
-    return all(name in was and name in now_is and was[name] != now_is[name] for name in ("title", "start_date_time"))
+# What the list says of events that come, go, and become others. Pure, but for what is kept in the state.
 
 
-def _taken_in(state: PartnerState, course: Course, listing: Listing) -> set[EventId]:
-    """Keeps what the list says of each event, unless its page was taken in as it came. The events that are there."""
-    there = set[EventId](listing.events)
+def _taken_in(state: PartnerState, listing: Listing) -> set[EventId]:
+    """Keeps what the list says of each event. The events that are there; not one that a read of its own, made later
+    than the list, did not find."""
     for event, fact in listing.events.items():
-        if course.handled.get(event) is not fact:
-            if state.says_it_again(event, fact):
-                continue
-            state.observe(event, EVENT, fact)
-        known = state.fact(event, EVENT)
-        if known is not fact and _is_gone(known):  # by a read of its own that was made later than the list
-            there.discard(event)
-    return there
+        state.observe(event, EVENT, fact)
+    return {event for event in listing.events if not _is_gone(state.facts[event].get(EVENT))}
 
 
 def _is_gone(fact: Fact | None) -> bool:
     """Whether the event answered 404 by itself; a list that was read before does not bring it back."""
     return isinstance(fact, Unknown) and fact.code == "gone"
+
+
+def _is_another(old: Fact | None, new: Fact | None) -> bool:
+    """Whether the event that has the id now is not the one that had it: both its title and its start are others."""
+    if not (isinstance(old, Known) and isinstance(new, Known)) or old.value is new.value:
+        return False
+    was, now_is = old.value, new.value
+    if not (isinstance(was, dict) and isinstance(now_is, dict)):
+        return False
+    return all(name in was and name in now_is and was[name] != now_is[name] for name in ("title", "start_date_time"))
+
+
+def _replaced(state: PartnerState, memory: PartnerMemory, now: datetime) -> tuple[PartnerMemory, list[Record]]:
+    """A reset that gives the ids to other events at once, so that none is seen to vanish. What was known of the events
+    before is forgotten: compared with it, everything would have changed."""
+    stored = state.stored
+    changed = [event for event, keys in stored.seen.items() if EVENT in keys and event in stored.facts]
+    others = [one for one in changed if _is_another(stored.facts[one].get(EVENT), state.fact(one, EVENT))]
+    known = len(state.known - memory.gone.keys())
+    if len(others) < RESET_AT_LEAST or 2 * len(others) <= known:
+        return memory, []
+    for event in others:
+        now_there = state.facts[event][EVENT]
+        state.forget(event)
+        state.facts[event] = {EVENT: now_there}
+        stored.saw((event, EVENT), now_there)
+    why = f"{len(others)} of {known} events became others under their ids; what they lead to waits for approval"
+    returned = {**memory.returned, **dict.fromkeys(others, now)}
+    return replace(memory, reset_at=now, returned=returned), _reset_record(state, memory, now, why)
+
+
+def _reset(
+    state: PartnerState, memory: PartnerMemory, in_sight: set[EventId], now: datetime
+) -> tuple[PartnerMemory, list[Record]]:
+    """A reset of the service: more than half of the events vanish from the list at once."""
+    if not _many_lost(state, memory, in_sight):
+        return memory, []
+    known = state.known - memory.gone.keys()
+    lost = f"{len(known - in_sight)} of {len(known)} events vanished from the list at once"
+    why = f"{lost}; what comes back waits for approval"
+    return replace(memory, reset_at=now), _reset_record(state, memory, now, why)
+
+
+def _reset_record(state: PartnerState, memory: PartnerMemory, now: datetime, why: str) -> list[Record]:
+    """A reset goes on for a while: its later waves belong to it."""
+    if memory.reset_at is not None and now - memory.reset_at < timedelta(minutes=10):
+        return []
+    return [Record(at=now, kind="observed", reason="reset", why=why, partner=state.partner)]
+
+
+def _many_lost(state: PartnerState, memory: PartnerMemory, in_sight: set[EventId]) -> bool:
+    """More than half of the events that were in sight are missing at once."""
+    known = state.known - memory.gone.keys()
+    return len(known) >= RESET_AT_LEAST and 2 * len(known - in_sight) > len(known)
 
 
 def _lost(state: PartnerState, memory: PartnerMemory, in_sight: set[EventId], now: datetime) -> PartnerMemory:
@@ -376,9 +399,15 @@ def _lost(state: PartnerState, memory: PartnerMemory, in_sight: set[EventId], no
     return replace(memory, gone={**dict.fromkeys(state.known - in_sight, now), **memory.gone})
 
 
-def _recent(at: datetime | None, now: datetime) -> bool:
-    """A reset goes on for a while: its later waves belong to it."""
-    return at is not None and now - at < timedelta(minutes=10)
+def _sight(state: PartnerState, memory: PartnerMemory, in_sight: set[EventId], now: datetime) -> PartnerMemory:
+    """Who went out of sight and who came back. A failed read is neither."""
+    away = {event: now for event in state.known - in_sight if _is_gone(state.fact(event, EVENT))}
+    back = in_sight & memory.gone.keys()
+    state.known |= in_sight
+    if not back and away.keys() <= memory.gone.keys():
+        return memory
+    gone = {event: at for event, at in {**away, **memory.gone}.items() if event not in back}
+    return replace(memory, gone=gone, returned={**memory.returned, **dict.fromkeys(back, now)})
 
 
 def _worth_storing(old: PartnerMemory, new: PartnerMemory) -> bool:
@@ -388,3 +417,102 @@ def _worth_storing(old: PartnerMemory, new: PartnerMemory) -> bool:
         return False
     every = MEMORY_EVERY * (0.5 + crc32(new.partner.encode()) % 500 / 1000.0)
     return old.listed_at is None or abs(new.listed_at - old.listed_at) >= every
+
+
+# Which facts a rule wants of an event, given what is already known. Pure.
+#
+# A fact that costs a request is wanted only while the rest of the condition can still be true: the condition is judged
+# without it, and a definite false means that it cannot matter. Facts that ``on_change`` watches or ``do`` computes with
+# are wanted while the condition is not definitely false.
+
+HIGHEST_PRIORITY = 5
+"""Priorities beyond this do not make an event more urgent still."""
+SOON_DAYS, FAR_DAYS = 7, 90
+
+
+def scope_of(rule: Rule, observation: Observation, now: datetime) -> Scope:
+    """The rule's scope over these facts."""
+    return Scope(observation=observation, keys=keys_for(rule, observation, now), now=now)
+
+
+def wanted_keys(rule: Rule, observation: Observation, now: datetime) -> frozenset[FactKey]:
+    """The facts that can still make a difference to the rule for this event."""
+    if not may_be_due(rule, now):
+        return frozenset()
+    scope = scope_of(rule, observation, now)
+    possible = _truth(rule, scope) is not Truth.FALSE
+    in_condition = rule.when.names if rule.when is not None else frozenset()
+    wanted: set[FactKey] = set()
+    for name in names_read(rule):
+        key = scope.keys.get(name)
+        if key is None:
+            if possible and lacks_defaults(rule, name):
+                wanted.add(FactKey(name="defaults"))
+        elif possible or (name in in_condition and _could_without(rule, scope, key)):
+            wanted.add(key)
+            if lacks_defaults(rule, name):
+                wanted.add(FactKey(name="defaults"))
+    return frozenset(wanted)
+
+
+def unread_keys(rule: Rule, observation: Observation, now: datetime) -> frozenset[FactKey]:
+    """The wanted facts that were never read."""
+    return frozenset(key for key in wanted_keys(rule, observation, now) if key not in observation.facts)
+
+
+def names_read(rule: Rule) -> Iterable[str]:
+    """The facts that the rule names, and with ``repeat: enforce`` those that show its targets."""
+    names = set(rule.names) - LOCAL
+    if rule.repeat == "enforce":
+        names |= {fact for step in rule.do for fact in ACTIONS[step.action].reads}
+    return sorted(names)
+
+
+def asks_more(rule: Rule, shared: AbstractSet[str]) -> bool:
+    """Whether the rule can want any fact of a single event beside the event's own record. ``shared``: the facts of the
+    whole partner."""
+    return any(name != "event" and name not in shared for name in names_read(rule))
+
+
+def _truth(rule: Rule, scope: Scope) -> Truth:
+    return Truth.TRUE if rule.when is None else rule.when.judge(scope).truth
+
+
+def _could_without(rule: Rule, scope: Scope, key: FactKey) -> bool:
+    facts = {one: fact for one, fact in scope.observation.facts.items() if one != key}
+    without = replace(scope, observation=replace(scope.observation, facts=facts))
+    return _truth(rule, without) is not Truth.FALSE
+
+
+def weight_of(priorities: Iterable[int], observation: Observation, now: datetime) -> float:
+    """How much it matters to see soon what changes of this event, against 1: twice as much for each step in the highest
+    priority of the rules that want anything of it, up to 32 times; twice as much in the last days before it starts, and
+    half as much while that is months away."""
+    highest = max(priorities, default=0)
+    weight = 2.0 ** max(-HIGHEST_PRIORITY, min(highest, HIGHEST_PRIORITY))
+    days = runtime_in_days(observation, now)
+    if days is None:
+        return weight
+    return weight * (2.0 if days <= SOON_DAYS else 0.5 if days >= FAR_DAYS else 1.0)
+
+
+def _wants(state: PartnerState, in_sight: AbstractSet[EventId], *, fresh: bool) -> list[Want]:
+    """What rules want of every event in sight. ``fresh``: only what was never read, for the later rounds."""
+    return [
+        Want(
+            event=event,
+            key=key,
+            read_at=_asked_at(state, event, key),
+            weight=wanted.weight,
+            rate=state.habits.rate((event, key)),
+        )
+        for event, wanted in state.wanted.items()
+        if event in in_sight and not state.claimed[event]
+        for key in wanted.keys
+        if not fresh or key not in state.facts.get(event, {})
+    ]
+
+
+def _asked_at(state: PartnerState, event: EventId, key: FactKey) -> float | None:
+    fact = state.facts.get(event, {}).get(key)
+    return fact.trace.began if fact is not None and fact.trace is not None else None

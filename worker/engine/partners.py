@@ -14,8 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from worker.engine.parts import Parts
-from worker.engine.ports import Urgency
+from worker.engine.ports import Parts, Urgency
 from worker.engine.state import PARTNER, PartnerState
 from worker.model.commits import OF_PARTNER, Move
 from worker.model.errors import LedgerUnwritable

@@ -5,7 +5,7 @@ effects of writes; quiet times are jumped over, as far as the next moment at whi
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -17,8 +17,7 @@ from worker.engine.decide import Decision
 from worker.engine.due import Clocked, Glanced, clocked, next_due
 from worker.engine.looks import EngineSettings, asks_sendings, policy_for, sendings_reach
 from worker.engine.observe import Polling
-from worker.engine.parts import Parts
-from worker.engine.ports import Ledger, Listing, Places, Urgency
+from worker.engine.ports import Ledger, Listing, Parts, Places, Urgency
 from worker.engine.state import EVENT, PartnerState
 from worker.model.commits import MemoryChange, Record
 from worker.model.errors import UsageError
@@ -28,9 +27,7 @@ from worker.model.exchange import (
     NotSent,
     Outcome,
     TaskState,
-    TellPart,
     WriteRequest,
-    told_nobody,
 )
 from worker.model.facts import UNREAD, EventId, Fact, FactKey, Known, PartnerId, Trace, WriteId
 from worker.model.rules import RuleSet
@@ -210,17 +207,16 @@ class WorldService(Offline):
         """Never asked: a play has one."""
         return ()
 
-    async def listing(
-        self, _partner: PartnerId, _told: TellPart = told_nobody, _needed: frozenset[str] | None = None
-    ) -> Listing:
+    async def listing(self, _partner: PartnerId, _needed: frozenset[str] | None = None) -> AsyncIterator[Listing]:
         """Every event of the world."""
         now = self._clock.now()
         if not self.world.listed:
             why = "the test makes the events unreadable"
-            return Listing(events={}, complete=False, why=why, code="unreadable", began_at=now, ended_at=now)
+            yield Listing(events={}, complete=False, why=why, code="unreadable", began_at=now, ended_at=now)
+            return
         facts = {event: self._read(event, EVENT) for event in self.world.events}
         events = {event: fact for event, fact in facts.items() if isinstance(fact, Known)}
-        return Listing(events=events, complete=True, began_at=now, ended_at=now)
+        yield Listing(events=events, complete=True, began_at=now, ended_at=now)
 
     async def read(
         self,
@@ -354,7 +350,7 @@ class Play:
         report = await self._cycle.run(self.state)
         self.open = await self._settled() if report.open_writes else ()
         unchanged = (version, before) == (self._stage.world.version, self.open) and self._at_rest()
-        calm = not self._decided or not self.state.calm.stirred(self.state.known, self._clock.now())
+        calm = not self._decided or not self.state.stirred(self.state.known, self._clock.now())
         self._quiet = calm and unchanged
 
     async def _settled(self) -> tuple[Write, ...]:
@@ -410,8 +406,8 @@ class Play:
         landings = self._stage.late_effects
         resting = [self.state.rests[write.id].until for write in self.open if write.state == "planned"]
         first = min([horizon, *landings, *(self._clock.start + timedelta(seconds=until) for until in resting)])
-        stirred = self.state.calm.stirred(self.state.known - self.state.memory.gone.keys(), now)
-        first = min(first, self.state.calm.ends() or first)
+        stirred = self.state.stirred(self.state.known - self.state.memory.gone.keys(), now)
+        first = min([first, *(at for at in self.state.due.values() if at > now)])
         reach = now - sendings_reach(self._rules.rules)
         asked = stirred and asks_sendings(self._rules.rules)
         sendings = self._ledger.first_sendings(self.state.partner, reach) if asked else {}

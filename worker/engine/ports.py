@@ -3,11 +3,13 @@
 Only `worker.cli.wiring` and the simulation build the real ones. A port says nothing of httpx, SQL or files.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from worker.engine.decide import Decision
+from worker.engine.looks import EngineSettings
 from worker.model.commits import (
     Brake,
     Commit,
@@ -21,6 +23,7 @@ from worker.model.commits import (
     Sending,
     SendingView,
 )
+from worker.model.errors import UsageError
 from worker.model.exchange import (
     Clock,
     Listing,
@@ -28,14 +31,13 @@ from worker.model.exchange import (
     Outcome,
     Places,
     TaskState,
-    TellPart,
     Urgency,
     WriteRequest,
-    told_nobody,
 )
 from worker.model.facts import EventId, Fact, FactKey, Json, PartnerId, RuleId, WriteId
-from worker.model.rules import Truth
+from worker.model.rules import RuleSet, Truth
 from worker.model.writes import Intent, Write
+from worker.rules.facts import Fields, worth_keeping
 
 # What one look at one partner came to, for log lines and figures.
 
@@ -62,10 +64,9 @@ class Service(Protocol):
         """Signed in, the partners that the token names now. Raises `NotSafe` where credentials are refused."""
         ...
 
-    async def listing(
-        self, partner: PartnerId, told: TellPart = told_nobody, needed: frozenset[str] | None = None, /
-    ) -> Listing:
-        """The list of events. ``needed``: the fields of an event that are wanted, None for all; others may be there."""
+    def listing(self, partner: PartnerId, needed: frozenset[str] | None = None, /) -> AsyncIterator[Listing]:
+        """The list of events, as far as it is read, again and again, and at last as a whole. ``needed``: the fields of
+        an event that are wanted, None for all; others may be there."""
         ...
 
     async def read(
@@ -207,6 +208,56 @@ class Ledger(Protocol):
 
 
 __all__ = ["Clock", "Ledger", "Listing", "Notifier", "Places", "Service", "TaskState", "Urgency", "WriteRequest"]
+
+
+# What every step of a cycle is built from, handed in as one: the three ports, the settings, the rules in force.
+
+
+class RulesInUse:
+    """The rule set in force; replaced as a whole by a successful load and by nothing else."""
+
+    def __init__(self, rules: RuleSet) -> None:
+        self.current = rules
+        self._needed: tuple[RuleSet, Fields] | None = None
+
+    @property
+    def needed(self) -> Fields:
+        """The fields of an event's record that rules look at or that are kept; None for all of them."""
+        if self._needed is None or self._needed[0] is not self.current:
+            self._needed = (self.current, worth_keeping(self.current.rules).get("event"))
+        return self._needed[1]
+
+
+def _nobody(_write: Write, _defect: Exception) -> None:
+    """Nobody is told; for tests that look at the state instead."""
+
+
+class Nowhere:
+    """The notifier of a worker that was given none: it takes no message, so that none is called delivered."""
+
+    async def hand_over(self, message: Message) -> None:
+        """Raises `UsageError`: the message is held."""
+        raise UsageError(f"nobody takes messages here: {message.text}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """``notifier``: who takes the messages of rules. ``stopping``: nothing new may be recorded any more. ``defect``:
+    told of an exception that should not exist. ``scrubbed``: takes the secrets that the service's client has in hand
+    out of a text. ``decided``: told of every decision once it is stored. ``instead``: takes every attempt in the place
+    of service and notifier, which send nothing then: what `plan` and rule tests have."""
+
+    clock: Clock
+    service: Service
+    ledger: Ledger
+    settings: EngineSettings
+    notifier: Notifier = field(default_factory=Nowhere)
+    rules: RulesInUse = field(default_factory=lambda: RulesInUse(RuleSet()))
+    stopping: Callable[[], bool] = lambda: False
+    defect: Callable[[Write, Exception], None] = _nobody
+    scrubbed: Callable[[str], str] = str
+    decided: Callable[[Decision], None] = lambda _decision: None
+    instead: Callable[[Write, WriteRequest], Awaitable[Outcome]] | None = None
 
 
 # Whether the daemon is well, from what it last said of itself. Pure.

@@ -16,11 +16,11 @@ from math import inf
 from typing import Literal
 
 from worker.engine.changes import fields_of, with_fields
-from worker.engine.factreads import scope_of
 from worker.engine.looks import mode_of, off_fact
-from worker.engine.parts import Parts, as_judged
+from worker.engine.observe import scope_of
 from worker.engine.planning import Standing, overruled, reset_objection, standing_wishes, wanted_by, wishes_in_force
-from worker.engine.ports import Places, Urgency
+from worker.engine.ports import Parts, Places, Urgency
+from worker.engine.settle import as_judged
 from worker.engine.state import EVENT, PARTNER, PartnerState
 from worker.guards.checks import No
 from worker.model.actions import ACTIONS

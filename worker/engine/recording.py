@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from worker.engine.parts import Parts
+from worker.engine.ports import Ledger
 from worker.model.actions import ACTIONS
 from worker.model.commits import MEMORY, OF_PARTNER, SILENCE, Change, Changes, Commit, Observed, PartnerMemory, Record
 from worker.model.errors import StateConflict
@@ -58,13 +58,14 @@ class Stored:
     fields that cannot be read now were when they were read last. ``seen``: what each fact was since, oldest first; what
     came and went is two changes, perhaps of two hands. ``anew``: events that are others than those that the ledger
     knows by their ids. ``rules``: the rules by which fields are ``kept``, and ``watched``. ``trial``: a commit of which
-    nobody knows whether it is stored."""
+    nobody knows whether it is stored. ``keep``: how long changes stay."""
 
     partner: PartnerId
+    keep: timedelta = timedelta(days=7)
     facts: dict[EventId, dict[FactKey, Fact]] = field(default_factory=dict)
     looked_at: dict[EventId, datetime] = field(default_factory=dict)
     lacked: dict[Place, Mapping[str, Json]] = field(default_factory=dict)
-    seen: dict[Place, list[Fact]] = field(default_factory=dict)
+    seen: dict[EventId, dict[FactKey, list[Fact]]] = field(default_factory=dict)
     anew: set[EventId] = field(default_factory=set)
     rules: RuleSet | None = None
     kept: Mapping[str, Fields] = field(default_factory=dict)
@@ -73,15 +74,25 @@ class Stored:
     forgot_at: datetime | None = None
     trial: Trial | None = None
 
+    def load(self, observed: Iterable[Observed]) -> None:
+        """Takes what the ledger holds."""
+        for one in observed:
+            self.facts.setdefault(one.event, {})[one.key] = one.fact
+            if one.last:
+                self.lacked[one.event, one.key] = one.last
+            if one.looked_at is not None:
+                self.looked_at[one.event] = one.looked_at
+
     def saw(self, place: Place, fact: Fact) -> None:
         """A fact says something else than before, as whoever calls knows it; the ledger may know that already."""
-        values = self.seen.get(place)
+        event, key = place
+        values = self.seen.get(event, {}).get(key)
         if values is None:
-            facts = self.facts.setdefault(place[0], {})
-            if same(facts.get(place[1]), fact):
-                facts[place[1]] = fact
+            facts = self.facts.setdefault(event, {})
+            if same(facts.get(key), fact):
+                facts[key] = fact
             else:
-                self.seen[place] = [fact]
+                self.seen.setdefault(event, {})[key] = [fact]
             return
         tried = self.trial.counts.get(place, 0) if self.trial is not None else 0
         if len(values) - tried < UNSTORED_MOST:
@@ -92,8 +103,7 @@ class Stored:
     def forget(self, event: EventId) -> None:
         """What comes back under its id may be another event: nothing from before counts any more."""
         self.anew.add(event)
-        for place in [place for place in self.seen if place[0] == event]:
-            del self.seen[place]
+        self.seen.pop(event, None)
 
     def under(self, rules: RuleSet, known: Iterable[tuple[Place, Fact]]) -> None:
         """Under other rules other fields are worth keeping, of everything that is ``known``."""
@@ -103,15 +113,59 @@ class Stored:
             for facts in self.facts.values():
                 facts.update({key: narrowed(fact, self.kept.get(key.name)) for key, fact in facts.items()})
         self.rules, self.kept, self.watched = rules, worth_keeping(rules.rules), watched_fields(rules.rules)
-        for place, fact in known:
-            if place not in self.seen:
-                self.seen[place] = [fact]
+        for (event, key), fact in known:
+            self.seen.setdefault(event, {}).setdefault(key, [fact])
 
-    def attempt(self, now: datetime, event: EventId | None) -> Trial:
-        """What was seen of one event, or of all, as it is to be stored at ``now``."""
-        places = [place for place in self.seen if event is None or place[0] == event]
+    def looked(self, memory: PartnerMemory, now: datetime, *, complete: bool) -> None:
+        """What a poll says of the partner as a whole. ``complete``: the list was had as a whole."""
+        self.saw((OF_PARTNER, MEMORY), Known(value=_spelled(memory), read_at=now))
+        if complete:
+            if self.listed_at is not None and now - self.listed_at > SILENCE_LONGER_THAN:
+                self.saw((OF_PARTNER, SILENCE), Known(value={"since": spelled(self.listed_at)}, read_at=now))
+            self.listed_at = now
+
+    def commit(
+        self,
+        ledger: Ledger,
+        commit: Commit,
+        events: Iterable[EventId] | None,
+        looked_at: tuple[EventId, ...] = (),
+    ) -> tuple[Write, ...]:
+        """Stores the commit, and with it what was seen of these events, or of all. Raises as the ledger does.
+        ``looked_at``: events of which it is noted.
+
+        A commit that is reported as failed may be stored all the same. Whether it is, the ledger says before the next.
+        """
+        if self.trial is not None and ledger.last_change(self.partner) > self.trial.reached:
+            self.took(self.trial)
+        self.trial = None
+        trial = self.attempt(commit.at, events)
+        if trial.changes or looked_at:
+            noted = dict.fromkeys(looked_at, commit.at)
+            trial = replace(trial, reached=ledger.last_change(self.partner), looked_at=noted)
+            before = commit.at - self.keep
+            old = self.forgot_at is None or before - self.forgot_at >= FORGET_EVERY
+            forget = before if old and trial.changes else None
+            changes = Changes(partner=self.partner, changes=trial.changes, looked_at=looked_at, forget=forget)
+            commit = replace(commit, records=(*self.records(trial.changes), *commit.records), changes=changes)
+            self.forgot_at = forget or self.forgot_at
+        self.trial = trial
+        try:
+            made = ledger.apply(commit)
+        except StateConflict:
+            self.trial = None
+            raise
+        self.took(trial)
+        return made
+
+    def attempt(self, now: datetime, events: Iterable[EventId] | None) -> Trial:
+        """What was seen of these events, or of all, as it is to be stored at ``now``."""
+        if self.rules is None:
+            return Trial(changes=(), counts={})
+        chosen = self.seen if events is None else [event for event in events if event in self.seen]
+        places = [(event, key) for event in chosen for key in self.seen[event]]
         changes = tuple(change for place in places for change in self._changes(place, now))
-        return Trial(changes=changes, counts={place: len(self.seen[place]) for place in places})
+        return Trial(changes=changes, counts={(event, key): len(self.seen[event][key]) for event, key in places})
 
     def took(self, trial: Trial) -> None:
         """It is in the ledger."""
@@ -123,13 +177,13 @@ class Stored:
             if change.now.last:
                 self.lacked[place] = change.now.last
         for (event, key), count in trial.counts.items():
-            values = self.seen.get((event, key), [])
+            values = self.seen.get(event, {}).pop(key, [])
             if values[:count]:
                 self.facts.setdefault(event, {})[key] = values[:count][-1]
             if values[count:]:
-                self.seen[event, key] = values[count:]
-            else:
-                self.seen.pop((event, key), None)
+                self.seen[event][key] = values[count:]
+            elif not self.seen.get(event):
+                self.seen.pop(event, None)
             self.anew.discard(event)
 
     def _changes(self, place: Place, now: datetime) -> Iterator[Change]:
@@ -140,7 +194,7 @@ class Stored:
         if known is not None:
             last = {} if event in self.anew else self.lacked.get(place, {})
             before = Observed(event=event, key=key, fact=narrowed(known, fields), at=now, last=last)
-        for fact in self.seen[place]:
+        for fact in self.seen[event][key]:
             new = narrowed(replace(fact, trace=None) if fact.trace is not None else fact, fields)
             if before is not None and same(before.fact, new):
                 continue
@@ -164,74 +218,6 @@ class Stored:
                 if name in was and name in now_is and was[name] != now_is[name]:
                     said = (f"{now.key.name}.{name}", was[name], now_is[name])
                     yield _changed(self.partner, now.event, said, now.at)
-
-
-class Recorder:
-    """Stores commits together with what was seen. One instance serves all partners."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._ledger = parts.ledger
-        self._keep = parts.settings.observations_kept
-
-    def load(self, partner: PartnerId, memory: PartnerMemory) -> Stored:
-        """What the ledger holds of the partner."""
-        stored = Stored(partner=partner, listed_at=memory.listed_at)
-        for one in self._ledger.observed(partner):
-            stored.facts.setdefault(one.event, {})[one.key] = one.fact
-            if one.last:
-                stored.lacked[one.event, one.key] = one.last
-            if one.looked_at is not None:
-                stored.looked_at[one.event] = one.looked_at
-        return stored
-
-    def looked(self, stored: Stored, memory: PartnerMemory, now: datetime, *, complete: bool) -> None:
-        """What a look says of the partner as a whole. ``complete``: the list was had as a whole."""
-        stored.saw((OF_PARTNER, MEMORY), Known(value=_spelled(memory), read_at=now))
-        if complete:
-            if stored.listed_at is not None and now - stored.listed_at > SILENCE_LONGER_THAN:
-                stored.saw((OF_PARTNER, SILENCE), Known(value={"since": spelled(stored.listed_at)}, read_at=now))
-            stored.listed_at = now
-
-    def apply(
-        self, stored: Stored, commit: Commit, event: EventId | None = None, looked_at: tuple[EventId, ...] = ()
-    ) -> tuple[Write, ...]:
-        """Stores the commit, and with it what was seen of one event, or of all. Raises as the ledger does.
-        ``looked_at``: events of which it is noted.
-
-        A commit that is reported as failed may be stored all the same. Whether it is, the ledger says before the next.
-        """
-        trial = stored.trial
-        if trial is not None and self._ledger.last_change(stored.partner) > trial.reached:
-            stored.took(trial)
-        stored.trial = None
-        if stored.rules is None:
-            return self._ledger.apply(commit)
-        trial = stored.attempt(commit.at, event)
-        if not trial.changes and not looked_at:
-            stored.took(trial)
-            return self._ledger.apply(commit)
-        reached = self._ledger.last_change(stored.partner)
-        stored.trial = trial = replace(trial, reached=reached, looked_at=dict.fromkeys(looked_at, commit.at))
-        changes = Changes(
-            partner=stored.partner,
-            changes=trial.changes,
-            looked_at=looked_at,
-            forget=self._forget(stored, commit.at) if trial.changes else None,
-        )
-        records = (*stored.records(trial.changes), *commit.records)
-        try:
-            made = self._ledger.apply(replace(commit, records=records, changes=changes))
-        except StateConflict:
-            stored.trial = None
-            raise
-        stored.took(trial)
-        stored.forgot_at = changes.forget or stored.forgot_at
-        return made
-
-    def _forget(self, stored: Stored, now: datetime) -> datetime | None:
-        before = now - self._keep
-        due = stored.forgot_at is None or before - stored.forgot_at >= FORGET_EVERY
-        return before if due else None
 
 
 def watched_fields(rules: Iterable[Rule]) -> Mapping[str, tuple[str, ...]]:

@@ -12,9 +12,10 @@ from datetime import datetime, timedelta
 
 from worker.engine.cycle import Cycle
 from worker.engine.decide import Decision
-from worker.engine.parts import Outward, Parts, as_judged
-from worker.engine.ports import CycleReport
+from worker.engine.execute import Outward
+from worker.engine.ports import CycleReport, Parts
 from worker.engine.preflight import Preflight, WhoAsks
+from worker.engine.settle import as_judged
 from worker.engine.state import PARTNER, PartnerState
 from worker.model.commits import Brake
 from worker.model.exchange import Outcome, WriteRequest

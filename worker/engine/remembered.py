@@ -4,7 +4,7 @@ Two processes that read would together be faster than the service allows. So bes
 what that daemon has seen; what it has not read is unknown here and says so. Nothing is ever asked of the network.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -23,7 +23,7 @@ from worker.model.commits import (
     Sending,
     of_write,
 )
-from worker.model.exchange import NotSent, Outcome, TaskState, TellPart, WriteRequest, told_nobody
+from worker.model.exchange import NotSent, Outcome, TaskState, WriteRequest
 from worker.model.facts import EventId, Fact, FactKey, Known, PartnerId, Trace, Unknown
 from worker.model.writes import Intent, Write
 
@@ -58,9 +58,7 @@ class Remembered(Offline):
         """Nobody is signed in here; who the partners are is known to whoever rehearses."""
         return ()
 
-    async def listing(
-        self, partner: PartnerId, _told: TellPart = told_nobody, _needed: frozenset[str] | None = None
-    ) -> Listing:
+    async def listing(self, partner: PartnerId, _needed: frozenset[str] | None = None) -> AsyncIterator[Listing]:
         """Every event that the daemon saw last, as one complete list."""
         now = self._clock.now()
         events = {
@@ -68,7 +66,7 @@ class Remembered(Offline):
             for (event, key) in self._of(partner)
             if key == EVENT and isinstance(fact := self._fact(partner, event, key), Known)
         }
-        return Listing(events=events, complete=True, began_at=now, ended_at=now)
+        yield Listing(events=events, complete=True, began_at=now, ended_at=now)
 
     async def read(
         self,

@@ -7,19 +7,18 @@ would be gone is left out of it, field by field, until somebody else changes tha
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
 from worker.engine.decide import Decision
 from worker.engine.due import JUST_AFTER
-from worker.engine.factreads import names_read, unread_keys
 from worker.engine.looks import EngineSettings
-from worker.engine.observe import Polled, Tell
+from worker.engine.observe import News, names_read, unread_keys
 from worker.engine.operators import Word, approved, rejected, reopening, spoken
-from worker.engine.parts import Parts, RulesInUse
 from worker.engine.playing import Bench, Play, VirtualClock, VirtualLoop, WorldService, amount_shown
+from worker.engine.ports import Listing, Parts, RulesInUse
 from worker.engine.recording import memory_of
 from worker.engine.scripted import open_way
 from worker.engine.state import EVENT, PartnerState
@@ -216,8 +215,8 @@ class Recorded(WorldService):
         """The record has it."""
         return any(one.key == write.key for _, one in self._late)
 
-    async def events(self, state: PartnerState, _tell: Tell) -> Polled:
-        """What a look saw then: the record's own memory of silences and of who was out of sight, and what changed."""
+    async def poll(self, state: PartnerState) -> AsyncIterator[News]:
+        """What a poll showed then: the record's memory of silences and of who was out of sight, and what changed."""
         past, now = self._past, self._clock.now()
         began = self._clock.monotonic()
         met = len(state.known)
@@ -235,11 +234,12 @@ class Recorded(WorldService):
             self._in_sight = frozenset(state.known - memory.gone.keys())
         store, memory = memory != state.memory, replace(memory, listed_at=now)
         state.last_ok_at = now
-        return Polled(in_sight=self._in_sight, memory=memory, store=store, records=(), complete=True)
-
-    async def facts(self, state: PartnerState, seen: Polled) -> Polled:
-        """They were in the record with the rest."""
-        return replace(seen, memory=state.memory, store=False, only=frozenset())
+        state.under((memory.after_gap_at, memory.reset_at, memory.restored_at))
+        events, listing = (
+            state.stirred(self._in_sight, now),
+            Listing(events={}, complete=True, began_at=now, ended_at=now),
+        )
+        yield News(at=now, listing=listing, memory=memory, events=events, in_sight=len(self._in_sight), store=store)
 
 
 # Writes that were made beside writes that a rule folder would have made: new, gone, earlier, later, or the same. Pure.

@@ -24,8 +24,8 @@ from typing import TypeVar
 from worker.engine.decide import Decision
 from worker.engine.looks import EngineSettings
 from worker.engine.operators import approved, rejected
-from worker.engine.parts import Parts, RulesInUse
 from worker.engine.playing import Bench, Play, VirtualClock, VirtualLoop, amount_shown
+from worker.engine.ports import Parts, RulesInUse
 from worker.engine.scripted import GivenWorld, Scripted
 from worker.model.commits import Commit, LogFilter, Move, Record, RuleMemory
 from worker.model.errors import UsageError
@@ -425,6 +425,10 @@ class _Run:
     def _take(self, decision: Decision) -> None:
         """What a pass of the cycle has decided and stored."""
         commit = decision.commit
+        for event in decision.events:
+            for rule in self._rules.rules:
+                if rule.enabled and (event, rule.id) not in decision.judged and rule.when is not None:
+                    self._judged[event, rule.id] = rule.when.judge(decision.scope(event, rule))
         self._judged.update(decision.judged)
         self._why_held.update({pair: brake.why for pair, brake in decision.held.items()})
         for plan in commit.plans:

@@ -6,26 +6,31 @@ a PUT that has one, with waits that double, a few times, and proves nothing by i
 ledger: another process goes on with the next wait, and takes the task for running until it has read it itself.
 """
 
-from collections.abc import Iterable
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Literal
 
 from worker.engine.looks import policy_for
-from worker.engine.parts import Parts, as_judged
-from worker.engine.ports import Urgency
-from worker.engine.recording import Recorder
+from worker.engine.ports import Parts, Urgency
 from worker.engine.state import EVENT, PartnerState, TaskWatch
 from worker.model.actions import ACTIONS
 from worker.model.commits import Commit, LogFilter, Record, of_write
 from worker.model.errors import LedgerUnwritable, StateConflict
-from worker.model.facts import Fact, Json, Known, spelled
+from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Unknown, spelled
+from worker.model.rules import Condition, Scope, Truth
 from worker.model.writes import Write
-from worker.writes.evidence import Evidence, fact_key, judge, looked, needs_event
+from worker.rules.evaluate import expression
+from worker.writes.evidence import CONFIRM, Evidence, fact_key, judge, looked, needs_event
 from worker.writes.life import FoundSending, Input, Next, Policy, Settling, TaskFailed, Then, advance
 
 SAID_AGAIN_S = 60.0
 """What a held write would be sent on is logged again after so long."""
+WATCHED_AGAIN = timedelta(minutes=2)
+"""At least this often the target of a write that is before a person is read by itself."""
 TASK_READS = 6
 TASK_FIRST_WAIT_S = 2.0
 
@@ -33,13 +38,12 @@ TASK_FIRST_WAIT_S = 2.0
 class Settler:
     """Settles writes by reading. One instance serves all partners."""
 
-    def __init__(self, parts: Parts, recorder: Recorder) -> None:
+    def __init__(self, parts: Parts) -> None:
         self._clock = parts.clock
         self._service = parts.service
         self._ledger = parts.ledger
         self._settings = parts.settings
         self._rules = parts.rules
-        self._recorder = recorder
 
     async def settle(self, state: PartnerState, write: Write) -> Then:
         """One round of evidence for an applied, unknown or needs_human write; says what shall follow."""
@@ -57,6 +61,9 @@ class Settler:
         current = self._ledger.write(write.id)
         if current is not None and current.state == write.state:
             await self._task(state, write)
+        if write.state == "needs_human":
+            first_s = self._settings.interval.total_seconds()
+            state.rest(write, self._clock.monotonic(), first_s, WATCHED_AGAIN.total_seconds())
         return then
 
     def _looked_at(self, write: Write, policy: Policy) -> datetime | None:
@@ -215,7 +222,7 @@ class Settler:
         if moves or records:
             try:
                 commit = Commit(at=self._clock.now(), records=records, moves=moves)
-                self._recorder.apply(state.stored, commit, one.write.key.event)  # with what the read has shown
+                state.stored.commit(self._ledger, commit, [one.write.key.event])  # with what the read has shown
             except StateConflict:
                 return  # a person's verdict came first; it stands
             except LedgerUnwritable:
@@ -253,3 +260,49 @@ def _spelled(fact: Fact, evidence: Evidence) -> dict[str, Json]:
         "value": evidence.value,
         "says": evidence.says,
     }
+
+
+# What a rule's own `confirm` makes of an answer. The client knows what was answered and not what a rule makes of it,
+# while evidence and guards know what a target reads as and not how CEL is judged: between them the answer becomes a
+# fact like any other, whether the rule's condition is true of it, and what it was, so that "exactly as before" can be
+# told.
+
+RESPONSE = FactKey(name="response")
+KEPT_MAX = 2_000
+"""Characters of an answer that are kept with a write; of a longer one, only what tells it from another."""
+
+
+def as_judged(key: FactKey, fact: Fact) -> Fact:
+    """A fact as it was read, and a rule's own ``confirm`` as it was judged."""
+    return confirmation(key, fact) if key.name == CONFIRM else fact
+
+
+def confirmation(key: FactKey, fact: Fact) -> Fact:
+    """What a read of a write's ``confirm`` says: ``{when, response}``, and ``absent`` where it answered 404.
+
+    A 404 is null for the condition; where the condition makes nothing of null, it is not true.
+    """
+    if not isinstance(fact, Known) or not isinstance(fact.value, Mapping) or "when" in fact.value:
+        return fact  # unknown, or judged already: a rule test says what a condition would be, and not what was read
+    absent, body = fact.value.get("status") == 404, fact.value.get("body")
+    seen = Observation(
+        partner=PartnerId(""), event=EventId(""), facts={RESPONSE: Known(value=body, read_at=fact.read_at)}
+    )
+    judged = _compiled(str(dict(key.params)["when"])).judge(
+        Scope(observation=seen, keys={RESPONSE.name: RESPONSE}, now=fact.read_at)
+    )
+    if judged.truth is Truth.UNKNOWN and not absent:
+        why = f"confirm.when could not be judged: {judged.why}"
+        return Unknown(code="malformed", why=why, read_at=fact.read_at, trace=fact.trace)
+    value: dict[str, Json] = {"when": judged.truth is Truth.TRUE, "response": _kept(body)}
+    return replace(fact, value={**value, "absent": True} if absent else value)
+
+
+@lru_cache(maxsize=256)
+def _compiled(source: str) -> Condition:
+    return expression(source)
+
+
+def _kept(body: Json) -> Json:
+    text = json.dumps(body, sort_keys=True, ensure_ascii=False)
+    return body if len(text) <= KEPT_MAX else f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

@@ -6,11 +6,10 @@ writes are in the ledger; ``memories`` is a copy of what is stored there, replac
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from worker.engine.due import Calm
 from worker.engine.looks import products_off
 from worker.engine.recording import Stored
 from worker.model.commits import OF_PARTNER, PartnerMemory, RuleMemory
@@ -81,17 +80,17 @@ class PartnerState:
     could not take it.
     ``listed_for``: the fields of an event that the list was read for last; ``lacking``: events that it has not shown
     since those are others, so that a field may seem to be missing which nobody has asked for.
-    ``calm``: events that need no look. ``wanted``:
-    the facts that rules want of an event beside its own record; only events of which any is wanted; ``wanted_under``:
-    by which rules; ``habits``: how often those facts were found changed.
-    ``shut``: rules that a product of the partner keeps from looking, with why, as it was last said. ``claimed``: events
-    whose facts a pre-flight is about to read. ``in_flight``: writes whose attempt is recorded and whose outcome is not.
+    ``due``: when an event is to be decided on again though nothing is learnt of it; one that is not there at once.
+    ``due_under``: what that also depends on. ``wanted``: the facts that rules want of an event beside its own record;
+    only events of which any is wanted; ``habits``: how often those facts were found changed.
+    ``shut``: rules that a product of the partner keeps from looking, with why, as it was last said; ``missed``: times
+    of rules that went by, and are not told yet. ``claimed``: events whose facts a pre-flight is about to read.
+    ``in_flight``: writes whose attempt is recorded and whose outcome is not.
     ``quiet_until``: monotonic second before which the partner is left in peace. ``listed_at``: when its list, or the
     first pages of a long one, was answered last, in monotonic seconds; ``look_s``: how long the last complete look
     took; ``expected``: how soon changes are seen now, as found out last, good until ``expected_until``.
     ``left``: the service no longer names it; nothing more is sent. ``read_up_to``: the newest record when a person's
-    changes of the ledger's memory were last looked for; ``in_doubt``: a decision may be stored that was reported as
-    failed, so that what is stored is read again before the next.
+    changes of the ledger's memory were last looked for.
     """
 
     partner: PartnerId
@@ -100,11 +99,12 @@ class PartnerState:
     stored: Stored
     facts: dict[EventId, dict[FactKey, Fact]] = field(default_factory=dict)
     shared: dict[FactKey, Fact] = field(default_factory=dict)
-    calm: Calm = field(default_factory=Calm)
+    due: dict[EventId, datetime] = field(default_factory=dict)
+    due_under: object = None
     wanted: dict[EventId, FactsWanted] = field(default_factory=dict)
     habits: Habits = field(default_factory=Habits)
-    wanted_under: object = None
     shut: Mapping[RuleId, str] = field(default_factory=dict)
+    missed: Mapping[tuple[RuleId, datetime], Sequence[EventId]] = field(default_factory=dict)
     known: set[EventId] = field(default_factory=set)
     listed_for: object = NOT_LISTED
     lacking: set[EventId] = field(default_factory=set)
@@ -124,7 +124,6 @@ class PartnerState:
     expected_until: float = float("-inf")
     left: bool = False
     read_up_to: int = 0
-    in_doubt: bool = False
     last_ok_at: datetime | None = None
     last_error: str | None = None
 
@@ -199,7 +198,7 @@ class PartnerState:
         if old is not None and _says_the_same(old, fact):
             return False
         self.stored.saw((event, key), fact)
-        self.calm.learn(event)
+        self.due.pop(event, None)
         return True
 
     def listed(self, needed: object, events: Iterable[EventId]) -> None:
@@ -209,17 +208,16 @@ class PartnerState:
         if self.lacking:
             self.lacking.difference_update(events)
 
-    def says_it_again(self, event: EventId, fact: Known) -> bool:
-        """Keeps what a list says of the event, if it is the very value that is known already; else nothing is done.
-        Nearly every fact of nearly every look is such a one."""
-        store = self.facts.get(event)
-        old = None if store is None else store.get(EVENT)
-        if store is None or not isinstance(old, Known) or old.value is not fact.value or old.gaps != fact.gaps:
-            return False
-        if _began(fact) < _began(old):
-            return False
-        store[EVENT] = fact
-        return True
+    def under(self, circumstances: object) -> None:
+        """What every decision about this partner also depends on; where that is new, everything is decided on anew."""
+        if circumstances != self.due_under:
+            self.due.clear()
+            self.due_under = circumstances
+
+    def stirred(self, events: Iterable[EventId], now: datetime) -> list[EventId]:
+        """Those of which something was learnt, or whose time has come, in order."""
+        due = self.due
+        return sorted(event for event in events if (at := due.get(event)) is None or at <= now)
 
     def observe_shared(self, key: FactKey, fact: Fact) -> bool:
         """Keeps a fact of the whole partner; see `observe`."""
@@ -230,7 +228,7 @@ class PartnerState:
         if old is not None and _says_the_same(old, fact):
             return False
         self.stored.saw((OF_PARTNER, key), fact)
-        self.calm.stir_all()
+        self.due.clear()
         return True
 
     def observation(self, event: EventId) -> Observation:

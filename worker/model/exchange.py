@@ -4,7 +4,7 @@ These shapes stand in the model because the client, the pacing and the engine al
 not know each other.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import IntEnum
@@ -66,7 +66,7 @@ class Listing:
     """One pass over ``GET /events/``. Well-formed items of any page are facts; absence needs ``complete``.
 
     ``code``: what kind of failure it was where a page could not be had at all; ``why`` says everything in words.
-    ``pages``: how many requests the list takes.
+    ``pages``: how many requests the list takes; ``left``: how many of them are still to come.
     """
 
     events: Mapping[EventId, Known]
@@ -76,22 +76,7 @@ class Listing:
     began_at: datetime
     ended_at: datetime
     pages: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartOfList:
-    """What some pages of ``GET /events/`` showed, while others are still to be asked. ``of_pages``: all of them."""
-
-    events: Mapping[EventId, Known]
-    pages: int
-    of_pages: int
-
-
-TellPart = Callable[[PartOfList], Awaitable[None]]
-
-
-async def told_nobody(_part: PartOfList) -> None:
-    """For those who want a list as a whole only."""
+    left: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,7 @@ METRICS: Mapping[str, str] = {
     "oldest_needs_human_seconds": "for how long a person has been waited for; 0 where nobody is",
     "change_to_confirmed_seconds": "time from the poll at which a rule fired to the confirmed write",
     "fired_total": "firings by rule",
-    "rule_evaluations_total": "conditions evaluated, by rule and truth: true, false, unknown",
+    "rule_evaluations_total": "conditions of rules that had anything to do, by rule and truth: true, false, unknown",
     "ledger_commit_seconds": "time of a commit, its sync to disk included",
     "ledger_failures_total": "commits that failed; nothing is sent until one succeeds",
     "messages_total": "messages to people by result: sent, failed",

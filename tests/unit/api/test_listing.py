@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.reading.virtual import VirtualClock
+from tests.virtual import last
 from worker.api import listing
 from worker.api.exchanges import ReadResponse
 from worker.api.listing import PAGES_MAX, EventLists, Query
@@ -50,7 +51,7 @@ def lists(service: Callable[[int], ReadResponse], asked: list[int]) -> EventList
 
 def listed(service: Callable[[int], ReadResponse]) -> tuple[Listing, list[int]]:
     asked: list[int] = []
-    return asyncio.run(lists(service, asked).listing(HALL)), asked
+    return asyncio.run(last(lists(service, asked).listing(HALL))), asked
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 11, 20])
@@ -176,7 +177,7 @@ WHOLE: dict[str, Json] = {"id": "e1", "status": "active", "capacity": 400, "mood
 
 
 def items(made: EventLists, needed: frozenset[str] | None = None) -> Json:
-    return asyncio.run(made.listing(HALL, needed=needed)).events[EventId("e1")].value
+    return asyncio.run(last(made.listing(HALL, needed))).events[EventId("e1")].value
 
 
 def test_an_item_has_the_fields_that_are_needed_as_soon_as_they_are() -> None:

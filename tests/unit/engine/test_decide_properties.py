@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.looks import BUDGET_500, E1, HOUR, INTERVAL, MINUTE, PARTNER, TCS, Looked, Story, a_rule, a_set, tcs
-from worker.engine.factreads import unread_keys
+from worker.engine.observe import unread_keys
 from worker.model.facts import EventId, Fact, FactKey, Observation
 from worker.model.rules import Rule, RuleSet, Surge, Watch
 from worker.model.writes import State

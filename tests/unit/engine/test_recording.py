@@ -37,7 +37,7 @@ def stored(*seen: Fact) -> Stored:
 
 def told(found: Stored, event: EventId | None = None) -> list[tuple[object, object]]:
     """What the records of the next commit say that a field was and has become; then it is stored."""
-    trial = found.attempt(LATER, event)
+    trial = found.attempt(LATER, None if event is None else [event])
     records = [one.facts or {} for one in found.records(trial.changes)]
     found.took(trial)
     return [(one["before"], one["event.status"]) for one in records]
@@ -96,7 +96,7 @@ def test_of_too_many_values_the_newest_stays(tried: int) -> None:
     for number in range(3 * UNSTORED_MOST):
         found.saw(PLACE, known(f"w{number}"))
     found.took(found.trial)
-    assert len(found.seen[PLACE]) == UNSTORED_MOST
+    assert len(found.seen[E1][EVENT]) == UNSTORED_MOST
     assert told(found)[-1] == (f"w{UNSTORED_MOST - 2}", f"w{3 * UNSTORED_MOST - 1}")
 
 

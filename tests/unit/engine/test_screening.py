@@ -1,10 +1,10 @@
-"""Which rules a look needs when only a fact has changed, and what is known of an event's calm then."""
+"""Which rules have anything to do with an event, and which the clock can bring to decide otherwise."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from worker.engine.due import Calm, Screen, Stirred, plain
+from worker.engine.due import Memories, Screen, clocked, horizon, plain, timed
 from worker.model.commits import RuleMemory
 from worker.model.facts import EventId, FactKey, Json, Known, Observation, PartnerId, RuleId
 from worker.model.rules import Rule
@@ -12,6 +12,7 @@ from worker.rules.load import read_rules
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 E1 = EventId("e1")
+AGAIN = timedelta(minutes=30)
 RULES = """
 rules:
   - {id: cancelled, when: event.status == 'cancelled', do: [pause]}
@@ -35,40 +36,18 @@ def ids(found: list[Rule]) -> list[str]:
     return [rule.id for rule in found]
 
 
-def test_what_changes_no_truth_asks_for_rules_of_other_kinds_and_those_that_may_stand_in_their_way() -> None:
-    screen = Screen(rules())
-    before = screen.verdict(event())
-
-    assert ids(screen.needed(before, screen.verdict(event(predicted_sales_share=0.8)))) == ["changed", "setup"]
-    plain_ones = Screen(rule for rule in rules() if plain(rule))
-    assert plain_ones.needed(before, plain_ones.verdict(event(status="sold out"))) == []
+def remembered(rule: str) -> Memories:
+    return {(E1, RuleId(rule)): RuleMemory(partner=PartnerId("p"), event=E1, rule=RuleId(rule))}
 
 
-def test_where_a_truth_changes_all_are_asked_that_are_or_were_anything_but_false() -> None:
-    screen = Screen(rules())
-    before = screen.verdict(event())
-    after = screen.verdict(event(status="cancelled"))
+def test_a_rule_whose_condition_is_false_and_that_remembers_nothing_has_nothing_to_do() -> None:
+    screen = Screen(rules(), AGAIN)
 
-    assert ids(screen.needed(before, after)) == ["cancelled", "changed", "setup"], "setup was never read: unknown"
-    assert ids(screen.needed(after, before)) == ["cancelled", "changed", "setup"]
-
-
-@pytest.mark.parametrize(
-    ("memory", "settled"),
-    [
-        (None, True),
-        (RuleMemory(partner=PartnerId("p"), event=E1, rule=RuleId("cancelled")), True),
-        (RuleMemory(partner=PartnerId("p"), event=E1, rule=RuleId("cancelled"), open=True, fired=True), True),
-        (RuleMemory(partner=PartnerId("p"), event=E1, rule=RuleId("cancelled"), open=True), False),
-    ],
-)
-def test_a_rule_that_is_true_and_has_not_fired_waits_for_something(memory: RuleMemory | None, settled: bool) -> None:
-    screen = Screen(rules())
-    verdict = screen.verdict(event(status="cancelled"))
-    memories = {} if memory is None else {(E1, memory.rule): memory}
-
-    assert screen.settled(verdict, E1, memories) is settled
-    assert screen.settled(screen.verdict(event()), E1, memories), "of one that is false nothing is asked"
+    assert ids(screen.concerned(event(), {})) == ["changed", "setup"], "a change is compared; setup was never read"
+    assert ids(screen.concerned(event(status="cancelled"), {})) == ["cancelled", "changed", "setup"]
+    assert ids(screen.concerned(event(), remembered("full"))) == ["changed", "full", "setup"]
+    of_truth = Screen([rule for rule in rules() if plain(rule) and rule.id != "setup"])
+    assert of_truth.concerned(event(), {}) == []
 
 
 @pytest.mark.parametrize(
@@ -90,46 +69,6 @@ def test_kinds_of_rules(text: str, is_plain: bool, is_timed: bool) -> None:
     (rule,) = rules(f"rules:\n  - {{id: r, {text}, do: [pause]}}")
 
     assert plain(rule) is is_plain
-    assert bool(Screen([rule]).timed([rule])) is is_timed
-
-
-def test_what_an_event_was_is_known_until_anything_but_a_fact_stirs_it() -> None:
-    calm, later = Calm(), NOW + timedelta(minutes=5)
-    calm.keep(E1, later, (1, 0))
-    assert calm.rest(E1, NOW) is None, "it is calm"
-    calm.learn(E1)
-    calm.learn(E1)
-    assert calm.rest(E1, NOW) == Stirred(until=later, verdict=(1, 0))
-    assert calm.rest(E1, later) is None, "its calm has ended by itself"
-    assert calm.stirred({E1}, NOW) == [E1]
-    calm.stir(E1)
-    assert calm.rest(E1, NOW) is None
-    calm.keep(E1, later)
-    calm.learn(E1)
-    assert calm.rest(E1, NOW) is None, "its conditions were not all that mattered"
-
-
-def test_how_often_an_event_was_calm_leaves_nothing_behind() -> None:
-    calm = Calm()
-    for turn in range(1000):
-        calm.keep(E1, NOW + timedelta(seconds=turn))
-    assert calm.stirred({E1}, NOW + timedelta(seconds=998)) == []
-    assert calm.stirred({E1}, NOW + timedelta(seconds=999)) == [E1]
-
-
-def test_calm_that_goes_on_ends_when_it_would_have_however_many_others_were_looked_at_meanwhile() -> None:
-    calm, later = Calm(), NOW + timedelta(minutes=5)
-    events = [EventId(f"e{number}") for number in range(200)]
-    looked_at, passed = events[:100], events[100:]
-    for one in events:
-        calm.keep(one, later, (0, 0))
-    for one in events:
-        calm.learn(one)
-
-    for one in looked_at:  # the portion of a long look that comes first
-        calm.keep(one, later, (0, 0))
-    for one in passed:
-        calm.stay(one)
-
-    assert calm.stirred(frozenset(events), NOW) == []
-    assert calm.stirred(frozenset(events), later) == sorted(events)
+    later = Screen([rule], AGAIN).due(event(start_date_time="2026-06-01T12:00:00Z"), {}, {}, NOW)
+    assert (timed(rule, clocked(rule))) is is_timed
+    assert later <= horizon(E1, NOW, AGAIN)

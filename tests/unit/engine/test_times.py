@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.looks import E1, HOUR, INTERVAL, MINUTE, START, Story, a_rule, a_story, on_tcs, seen
+from tests.looks import E1, HOUR, INTERVAL, MINUTE, PARTNER, START, Story, a_rule, a_story, on_tcs, seen
+from worker.engine.decide import decide
 from worker.engine.due import Glanced, clocked, next_due
 from worker.engine.episodes import momentary
-from worker.engine.factreads import wanted_keys
-from worker.engine.looks import Settings
+from worker.engine.looks import Look, Settings
+from worker.engine.observe import wanted_keys
 from worker.model.facts import EventId, FactKey, Observation, RuleId
 from worker.model.rules import Rule
 from worker.rules.cron import CronTimes
@@ -310,3 +311,32 @@ def test_between_its_times_nothing_is_said_of_its_condition() -> None:
     assert story.look().decision.judged == {}
     assert (E1, RuleId("r")) in story.look(to(story, 5)).decision.judged
     assert INTERVAL < MINUTE
+
+
+def test_a_time_that_was_missed_is_said_once_for_all_events_also_where_they_come_in_pieces() -> None:
+    daily = a_rule("daily", "event.status == 'active'", at=CronTimes(source="0 13 * * *"))
+    story = a_story(daily)
+    story.look()
+    events = [EventId("e1"), EventId("e2")]
+    facts = next(iter(story.facts.values()))
+    late = START + timedelta(days=2)
+    known = next(iter(story.memories.values()))
+    look = Look(
+        partner=PARTNER,
+        now=late,
+        memory=story.memory,
+        observations={},
+        memories={(event, daily.id): replace(known, event=event) for event in events},
+    )
+
+    def of(event: EventId) -> dict[EventId, Observation]:
+        return {event: Observation(partner=PARTNER, event=event, facts=facts)}
+
+    first = decide(story.rules, replace(look, observations=of(events[0]), more=True), story.settings)
+    second = decide(story.rules, replace(look, observations=of(events[1]), missed=first.missed), story.settings)
+
+    assert first.commit.records == ()
+    (record,) = second.commit.records
+    assert record.reason == "missed"
+    assert "2 events (e1, e2)" in record.why
+    assert second.missed == {}

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from worker.engine.factreads import wanted_keys
+from worker.engine.observe import wanted_keys
 from worker.model.errors import InputErrors
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Scalar
 from worker.model.rules import Rule
