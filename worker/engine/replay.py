@@ -235,10 +235,8 @@ class Recorded(WorldService):
         store, memory = memory != state.memory, replace(memory, listed_at=now)
         state.last_ok_at = now
         state.under((memory.after_gap_at, memory.reset_at, memory.restored_at))
-        events, listing = (
-            state.stirred(self._in_sight, now),
-            Listing(events={}, complete=True, began_at=now, ended_at=now),
-        )
+        listing = Listing(events={}, complete=True, began_at=now, ended_at=now)
+        events = state.stirred(self._in_sight, now)
         yield News(at=now, listing=listing, memory=memory, events=events, in_sight=len(self._in_sight), store=store)
 
 
