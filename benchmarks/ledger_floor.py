@@ -16,10 +16,10 @@ from typing import Any
 
 from sqlalchemy import Connection, event
 
-from worker.ledger.database import WRITING, make_durable
 from worker.ledger.mark import SLOT_BYTES
 from worker.ledger.places import LedgerPlace
 from worker.ledger.sql import SqlLedger
+from worker.ledger.sqlite import make_durable
 
 WAL_PAGES = 1_100
 """A little more than the log has when SQLite moves it into the file."""
@@ -49,7 +49,7 @@ def noting(ledger: SqlLedger) -> Iterator[Noted]:
     engine = ledger._store.engine  # noqa: SLF001 - a measurement looks beneath the surface
 
     def begun(_connection: Connection) -> None:
-        noted.add(WRITING, ())
+        noted.add("BEGIN IMMEDIATE", ())
 
     def asked(_connection: Connection, _cursor: Any, text: str, values: Any, _context: Any, many: bool) -> None:  # noqa: ANN401, FBT001 - as SQLAlchemy tells it
         noted.add(text, list(values) if many else values, many=many)

@@ -1,10 +1,11 @@
-"""One suite over every ledger: what the engine relies on holds on a disk and in memory alike."""
+"""One suite over every ledger: what the engine relies on holds on a disk, in memory and on a server alike."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.contract.postgres import Server
 from tests.unit.ledger.examples import (
     ACME,
     E1,
@@ -31,15 +32,17 @@ from worker.model.commits import Brake, Commit, DaemonStatus, LogFilter, Partner
 from worker.model.errors import StateConflict
 from worker.model.facts import PartnerId, WriteId
 
-MAKERS: dict[str, Callable[[Path], SqlLedger]] = {
-    "file": open_ledger,
-    "memory": lambda _: in_memory_ledger(NOW),
-}
 
-
-@pytest.fixture(params=sorted(MAKERS))
+@pytest.fixture(params=["file", "memory", "server"])
 def made(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlLedger]:
-    with MAKERS[request.param](tmp_path) as ledger:
+    if request.param == "file":
+        opened = open_ledger(tmp_path)
+    elif request.param == "memory":
+        opened = in_memory_ledger(NOW)
+    else:
+        server: Server = request.getfixturevalue("postgres")
+        opened = SqlLedger.open(server.ledger(), clock_now=lambda: NOW)
+    with opened as ledger:
         yield ledger
 
 
@@ -116,11 +119,12 @@ def test_the_daemons_word_is_kept(made: SqlLedger) -> None:
     assert repr(made.status()) == repr(status)
 
 
-def test_both_write_the_same_log_to_the_byte(tmp_path: Path) -> None:
+def test_all_write_the_same_log_to_the_byte(tmp_path: Path, postgres: Server) -> None:
     ends = []
-    for make in MAKERS.values():
-        with make(tmp_path) as ledger:
+    server = SqlLedger.open(postgres.ledger(), clock_now=lambda: NOW)
+    for made in (open_ledger(tmp_path), in_memory_ledger(NOW), server):
+        with made as ledger:
             (write,) = planned(ledger)
             sent(ledger, write, after(1))
             ends.append([record["hash"] for record in ledger.log(LogFilter())])
-    assert ends[0] == ends[1]
+    assert ends[0] == ends[1] == ends[2]

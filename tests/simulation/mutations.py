@@ -262,7 +262,7 @@ _ALL: tuple[Mutant, ...] = (
         name="synchronous=NORMAL",
         why="a commit returns before it is on the disk",
         applied=flaw(
-            "worker.ledger.database:make_durable",
+            "worker.ledger.sqlite:make_durable",
             ("PRAGMA synchronous=FULL", "PRAGMA synchronous=NORMAL"),
             ("or synchronous != FULL", ""),
         ),
@@ -492,7 +492,7 @@ _ALL: tuple[Mutant, ...] = (
         applied=flaw(
             "worker.ledger.log:Journal.__init__",
             (
-                "self.seq, self.hash = end_of_chain(connection)",
+                "self.seq, self.hash = end_of_chain(connection, hold=True)",
                 'self.seq, self.hash = end_of_chain(connection)[0], "0" * 64',
             ),
         ),

@@ -14,7 +14,7 @@ from tests.simulation.kernel import Socket, Timers, socket_of
 from tests.simulation.loop import OWNER, START_S, Deadlock, Killed, SimLoop
 from tests.simulation.mutations import flaw
 from worker.api.transport import WINDOW_S
-from worker.ledger import database as store
+from worker.ledger import sqlite as store
 from worker.ledger.places import place_of
 
 

@@ -6,6 +6,7 @@ from urllib.parse import SplitResult, urlsplit
 
 SANDBOX = "sandbox"
 LEDGER_PREFIX = "sqlite:///"
+SERVER_PREFIXES = ("postgresql://", "postgresql+", "postgres://")
 PORT_MAX = 65_535
 _VERSION = re.compile(r"/v\d+/?$")
 
@@ -59,6 +60,14 @@ def address_error(text: str) -> tuple[str, str] | None:
 
 def ledger_error(text: str) -> tuple[str, str] | None:
     """What is wrong with the address of a ledger, and what to do; None if nothing is."""
+    if text.startswith(SERVER_PREFIXES):
+        parts = _split(text)
+        if parts is not None and (parts.password is not None or "password=" in parts.query):
+            return "must not hold a password", "give it in a file that PGPASSFILE names, or in PGPASSWORD"
+        return (
+            "names a PostgreSQL server, which several workers could share, and this version cannot run several yet",
+            "write sqlite:///FILE, on a disk of this machine",
+        )
     if not text.startswith(LEDGER_PREFIX) or len(text) == len(LEDGER_PREFIX) or "?" in text or ":memory:" in text:
         return (
             "must be sqlite:///FILE",

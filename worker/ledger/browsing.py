@@ -8,34 +8,52 @@ often keeps no writer waiting and no WAL from being moved into the file. Nothing
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
-from sqlalchemy import Select, Text, and_, case, func, or_, select, union
+from sqlalchemy import Float, Select, and_, case, func, or_, select, union
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
 
-from worker.ledger.database import reading_store
-from worker.ledger.log import ALL_RECORDS, printed
-from worker.ledger.migrations import require_current, revision_of
-from worker.ledger.places import place_of
-from worker.ledger.reading import LedgerReader
-from worker.ledger.rows import ALL_WRITES, rule_memory_of, rules_that_looked, write_of
+from worker.ledger.log import ALL_RECORDS, OF_ALL, printed
+from worker.ledger.reading import LedgerReader, store_of
+from worker.ledger.rows import ALL_WRITES, EVENT_FACT, rule_memory_of, rules_that_looked, write_of
 from worker.ledger.tables import (
     action_log,
     millis_text,
     observed,
-    partner_memory,
+    partners,
     rule_memory,
     writes,
 )
 from worker.model.commits import RuleMemory
 from worker.model.errors import NotSafe
-from worker.model.facts import EventId, FactKey, Json, PartnerId, RuleId
+from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.writes import Outcomes, RecordFilter, Settled, State, Write, WriteFilter
 
 _NEWEST_RECORDS = ALL_RECORDS.order_by(None).order_by(action_log.c.seq.desc())
 _NEWEST_WRITES = ALL_WRITES.order_by(None).order_by(writes.c.id.desc())
-EVENT_FACT = FactKey(name="event").text
-_TITLE = func.json_extract(observed.c.body, "$.value.title", type_=Text)
-DAY_S = 86_400.0
+
+
+class SecondsBetween(FunctionElement[float]):
+    """How long after one stored time another is, as each database counts it."""
+
+    inherit_cache = True
+    type = Float()
+
+
+@compiles(SecondsBetween, "sqlite")
+def _in_sqlite(between: SecondsBetween, compiler: SQLCompiler, **more: Any) -> str:  # noqa: ANN401 - SQLAlchemy's own
+    begun, ended = (compiler.process(one, **more) for one in between.clauses)
+    return f"((julianday({ended}) - julianday({begun})) * 86400.0)"
+
+
+@compiles(SecondsBetween, "postgresql")
+def _in_postgres(between: SecondsBetween, compiler: SQLCompiler, **more: Any) -> str:  # noqa: ANN401 - the same
+    begun, ended = (compiler.process(one, **more) for one in between.clauses)
+    return f"extract(epoch from {ended}::timestamptz - {begun}::timestamptz)::float8"
+
+
 _EQUAL = ("partner", "event", "rule", "write", "kind", "reason")
 
 
@@ -84,7 +102,8 @@ class LedgerBrowser(LedgerReader):
 
     def partners(self) -> tuple[PartnerId, ...]:
         """Every partner that the ledger remembers or that a write was ever planned for."""
-        query = union(select(partner_memory.c.partner), select(rule_memory.c.partner), select(writes.c.partner))
+        remembered = select(partners.c.partner).where(partners.c.partner != OF_ALL)
+        query = union(remembered, select(rule_memory.c.partner), select(writes.c.partner))
         with self._store.reading() as connection:
             return tuple(sorted(PartnerId(one) for one in connection.execute(query).scalars()))
 
@@ -99,9 +118,8 @@ class LedgerBrowser(LedgerReader):
         """Events whose id or title contains the text, those whose id begins with it first."""
         found: list[tuple[PartnerId, EventId]] = []
         o = observed.c
-        named = select(o.partner, o.event).where(
-            o.fact == EVENT_FACT, or_(o.event.contains(text, autoescape=True), _TITLE.contains(text, autoescape=True))
-        )
+        like = or_(o.event.icontains(text, autoescape=True), o.title.icontains(text, autoescape=True))
+        named = select(o.partner, o.event).where(o.fact == EVENT_FACT, like)
         with self._store.reading() as connection:
             found.extend((PartnerId(one), EventId(event)) for one, event in connection.execute(named.limit(limit)))
             for column, partner in (
@@ -109,7 +127,7 @@ class LedgerBrowser(LedgerReader):
                 (writes.c.event, writes.c.partner),
                 (action_log.c.event, action_log.c.partner),
             ):
-                query = select(partner, column).where(column.contains(text, autoescape=True)).distinct().limit(limit)
+                query = select(partner, column).where(column.icontains(text, autoescape=True)).distinct().limit(limit)
                 found.extend((PartnerId(one), EventId(event)) for one, event in connection.execute(query))
                 if len(found) >= limit:
                     break
@@ -119,12 +137,13 @@ class LedgerBrowser(LedgerReader):
     def titles(self, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """The titles of events as they were seen last, where they are kept."""
         o = observed.c
-        query = select(o.partner, o.event, _TITLE).where(
+        query = select(o.partner, o.event, o.title).where(
             o.fact == EVENT_FACT, o.event.in_([event for _, event in pairs]), o.partner.in_([one for one, _ in pairs])
         )
+        query = query.where(o.title.is_not(None))
         with self._store.reading() as connection:
             found = connection.execute(query).all()
-        return {(partner, event): title for partner, event, title in found if isinstance(title, str)}
+        return {(partner, event): title for partner, event, title in found}
 
     def memories_of(self, rule: str, limit: int) -> tuple[RuleMemory, ...]:
         """What is remembered of a rule, event by event."""
@@ -155,10 +174,10 @@ class LedgerBrowser(LedgerReader):
             )
 
     def settled(self, since: datetime) -> tuple[Settled, ...]:
-        """How long confirming took, day by day since then. SQLite ranks them: there are too many to carry over."""
+        """How long confirming took, day by day since then. The database ranks them: they are too many to carry."""
         w = writes.c
         day = func.substr(w.changed_at, 1, 10)
-        took = (func.julianday(w.changed_at) - func.julianday(w.planned_at)) * DAY_S
+        took = SecondsBetween(w.planned_at, w.changed_at)
         ranked = (
             select(
                 day.label("day"),
@@ -205,9 +224,7 @@ class LedgerBrowser(LedgerReader):
 
 def open_browser(url: str, folder: Path | None = None) -> LedgerBrowser:
     """The ledger for a page, beside its daemon. Raises `NotSafe` for another revision or no ledger."""
-    place = place_of(url, folder)
-    store = reading_store(place)
-    name = f"the ledger {place.file}"
-    with store.reading() as connection:
-        require_current(revision_of(connection, name), name)
+    store = store_of(url, folder)
+    if store is None:
+        raise NotSafe("there is no ledger yet", hint="`campaign-worker run` makes it")
     return LedgerBrowser(store)

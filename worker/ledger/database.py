@@ -1,355 +1,125 @@
-"""Transactions on the ledger's database: SQLAlchemy's engine on SQLite, and what happens when the disk says no.
+"""Transactions on the ledger's database, whichever it is: SQLAlchemy's connection, and what happens when it says no.
 
-Every writing transaction is BEGIN IMMEDIATE, so what it reads cannot change before it commits. WAL and synchronous=FULL
-are set on every connection and read back: a commit that returns is on the disk. After an error of SQLite the connection
+Everything of a transaction is durable when it is left, or nothing of it. After an error of the database the connection
 is thrown away, so nothing half done can be committed later, and the next transaction starts afresh and works again when
-there is room. A commit whose sync failed was reported as failed and may yet be found after a power cut; that is safe,
-because nothing was sent for it. Nothing here knows a table.
+the database does. ``sqlite`` and ``postgres`` say how one begins and what errors mean. Nothing here knows a table.
 """
 
-import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from threading import RLock
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Executable, Row, create_engine
+from sqlalchemy import Connection, Engine, Executable, Row
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import NullPool, StaticPool
 
-from worker.ledger.places import LedgerPlace, identity, torn
-from worker.ledger.tables import DAMAGED_HINT, damaged
-from worker.model.errors import LedgerUnwritable, NotSafe
-
-BUSY_TIMEOUT_S = 5.0
-"""So long a transaction waits for other processes' before it fails."""
-TRIES = 5_000
-"""So often one that writes asks meanwhile."""
-TRY_MS = 1
-"""So long SQLite waits at each."""
-TRIES_IN_A_LOOP = 50
-"""So often one asks that must not stand: its answers, its page's sign of life and its end wait for it."""
-IN_VAIN = 40
-"""After a wait in vain each of so many others asks once only, so that they do not stand one after the other."""
-WAL_KEPT_BYTES = 64 * 1024 * 1024
-FULL = 2
-"""What ``PRAGMA synchronous`` answers for FULL."""
-
-HINTS = {
-    sqlite3.SQLITE_FULL: "free some space on its disk",
-    sqlite3.SQLITE_READONLY: "make the file and its folder writable for this user",
-    sqlite3.SQLITE_IOERR: "look at the disk: it is failing, full or over quota",
-    sqlite3.SQLITE_BUSY: "another process holds the ledger in a transaction; find it with `fuser` or `lsof`",
-    sqlite3.SQLITE_LOCKED: "another process holds the ledger in a transaction; find it with `fuser` or `lsof`",
-    sqlite3.SQLITE_CANTOPEN: "check that the folder exists and that this user may write to it",
-    sqlite3.SQLITE_NOTADB: "the file is no SQLite database; check the path",
-}
-READING, WRITING = "BEGIN", "BEGIN IMMEDIATE"
-HEADER = b"SQLite format 3\0"
-"""How each file of SQLite's begins."""
-NOT_UTF8 = "Could not decode to UTF-8"
-"""How Python's own error about a stored text begins; it has no code."""
+from worker.ledger.places import LedgerPlace, identity
+from worker.model.errors import LedgerUnwritable
 
 Values = Mapping[str, object]
 
 
-class Store:
-    """Transactions on one ledger. ``place`` is None for one in memory."""
+class Store(ABC):
+    """Transactions on one ledger. ``place``: its files, where it has any; ``name``: as errors name it."""
 
-    def __init__(self, engine: Engine, place: LedgerPlace | None, *, anchor: sqlite3.Connection | None = None) -> None:
+    def __init__(self, engine: Engine, name: str, place: LedgerPlace | None = None) -> None:
         self.engine = engine
+        self.name = name
         self.place = place
         self.refused: LedgerUnwritable | None = None
         """Why nothing is written any more, whatever comes: the ledger is not what it was."""
         self.in_a_loop = False
         """Whether a transaction that writes waits a moment only for other processes: whoever asks has a loop to keep
         moving, and asks again by itself."""
-        self._file = "" if place is None else str(place.file)
-        self._anchor = anchor
-        watched = () if place is None or anchor is None else (place.file, place.wal, place.shm)
-        self._files = {str(one): identity(str(one)) for one in watched}
-        self._in_vain = 0
-        self._turn: AbstractContextManager[object] = RLock() if place is None else nullcontext()
+        self._files: dict[str, tuple[int, int] | None] = {}
+        """What must lie where it did."""
+        self._turn: AbstractContextManager[object] = nullcontext()
         self._at_rest: list[Connection] = []
         """The connection that the next transaction takes: to take one from SQLAlchemy's pool costs more than most
         statements."""
 
+    @property
+    def lasting(self) -> bool:
+        """Whether the ledger outlives this process."""
+        return True
+
     def reading(self) -> AbstractContextManager[Connection]:
         """A transaction that sees one state of the ledger and changes nothing."""
-        return self._transaction(READING)
+        return self._transaction(writing=False)
 
     def writing(self) -> AbstractContextManager[Connection]:
         """A transaction that nobody else writes in between; all of it is durable on leaving, or none of it."""
         self.require_same()
-        return self._transaction(WRITING)
+        return self._transaction(writing=True)
+
+    def require_same(self) -> None:
+        """Raises `LedgerUnwritable` where the files are not those that were opened: what is written to a file that was
+        removed is seen by nobody else, and lost with this process."""
+        if self.refused is not None:
+            raise self.refused
+        for file, known in self._files.items():
+            if identity(file) != known:
+                what = "" if self.name.endswith(file) else f": {file} is not the one that it opened"
+                raise LedgerUnwritable(
+                    f"{self.name} was replaced or removed while it was in use{what}",
+                    hint="stop the worker, see which file is the right one, and start again",
+                )
 
     def rows(self, asked: Executable, values: Values | None = None) -> Sequence[Row[*tuple[Any, ...]]]:
         """Every row of the answer to one question."""
         with self.reading() as connection:
             return connection.execute(asked, values).all()
 
+    @abstractmethod
+    def begin(self, connection: Connection, *, writing: bool) -> None:
+        """Begins a transaction; one that writes, once nobody else is in one."""
+
+    def require_certain(self, connection: Connection) -> None:  # noqa: B027 - that to a file is
+        """Raises `LedgerUnwritable` where nothing may rest on the commit that was just made."""
+
+    @abstractmethod
+    def in_words(self, error: BaseException) -> LedgerUnwritable | None:
+        """The driver's error in the words of the error tree; None for any other error."""
+
+    def spoils(self, error: BaseException) -> bool:
+        """Whether the connection on which this happened is of no use any more."""
+        return not isinstance(error, Exception) or self.in_words(error) is not None
+
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[Connection]:
-        """SQLite's own errors are raised in the ledger's words, and end the connection, unless it only had to wait too
-        long. Threads take turns on a database in memory, whose one connection no error ends."""
+    def _transaction(self, *, writing: bool) -> Iterator[Connection]:
+        """The driver's errors are raised in the ledger's words, and end the connection."""
         connection = None
         with self._turn:
             try:
-                connection = self._taken()
+                connection = self.taken()
                 with connection.begin():
-                    self._begin(connection, begin)
+                    self.begin(connection, writing=writing)
                     yield connection
+                self.require_certain(connection)
             except BaseException as error:
-                found = error.orig if isinstance(error, DBAPIError) else error
-                failed = isinstance(found, sqlite3.Error) and code_of(found) != sqlite3.SQLITE_BUSY
-                if connection is not None and self.place is not None and (failed or not isinstance(error, Exception)):
+                found = error.orig or error if isinstance(error, DBAPIError) else error
+                if connection is not None and self.spoils(found):
                     connection.invalidate()
-                if isinstance(found, sqlite3.Error):
-                    raise unwritable(self.name, found) from error
+                said = self.in_words(found)
+                if said is not None:
+                    raise said from found
                 raise
             finally:
                 if connection is not None:
-                    self._give_back(connection)
+                    self.give_back(connection)
 
-    def _taken(self) -> Connection:
+    def taken(self) -> Connection:
+        """A connection that nobody else has; to be given back."""
         return self._at_rest.pop() if self._at_rest else self.engine.connect()
 
-    def _give_back(self, connection: Connection) -> None:
+    def give_back(self, connection: Connection) -> None:
+        """Keeps one connection, and closes any other."""
         if self._at_rest or connection.invalidated:
             connection.close()
         else:
             self._at_rest.append(connection)
 
-    def _begin(self, connection: Connection, begin: str) -> None:
-        """Begins a transaction; one that writes, once no other process is in one. SQLite's own wait soon asks ten times
-        a second only, and seldom meets the moment in which a process that writes without a pause lets go: an operator's
-        command would fail beside a busy worker. So a connection that writes waits for a millisecond, again and again.
-        """
-        raw: Any = connection.connection.driver_connection
-        if begin != WRITING:
-            raw.execute(begin)
-            return
-        tries = TRIES
-        if self.in_a_loop:
-            tries = 1 if self._in_vain % IN_VAIN else min(TRIES, TRIES_IN_A_LOOP)
-        for left in reversed(range(tries)):
-            try:
-                raw.execute(begin)
-            except sqlite3.OperationalError as error:
-                busy = code_of(error) == sqlite3.SQLITE_BUSY
-                if busy and left:
-                    continue
-                self._in_vain += busy
-                raise
-            else:
-                self._in_vain = 0
-                return
-
-    def require_same(self) -> None:
-        """Raises `LedgerUnwritable` where the files are not those that were opened: what is written to a file that was
-        removed is seen by nobody else, and lost with this process. One connection stays open all the time, so SQLite
-        itself never exchanges them meanwhile."""
-        if self.refused is not None:
-            raise self.refused
-        for file, known in self._files.items():
-            if identity(file) != known:
-                what = "" if file == self._file else f": {file} is not the one that it opened"
-                raise LedgerUnwritable(
-                    f"{self.name} was replaced or removed while it was in use{what}",
-                    hint="stop the worker, see which file is the right one, and start again",
-                )
-
-    def run_alone(self, statement: str, *values: str) -> None:
-        """Runs one statement outside a transaction, for what SQLite allows nowhere else."""
-        try:
-            connection = self._taken()
-            try:
-                raw: Any = connection.connection.driver_connection
-                raw.execute(statement, values)
-            finally:
-                self._give_back(connection)
-        except (sqlite3.Error, DBAPIError) as error:
-            found = error.orig if isinstance(error, DBAPIError) else error
-            if not isinstance(found, sqlite3.Error):
-                raise
-            raise unwritable(self.name, found) from error
-
     def close(self) -> None:
         """Closes every connection; a later transaction opens one again."""
         while self._at_rest:
             self._at_rest.pop().close()
-        if self._anchor is not None:
-            self._anchor.close()
-
-    @property
-    def name(self) -> str:
-        """As errors name it."""
-        return f"the ledger {self._file}" if self._file else "the ledger in memory"
-
-
-def unwritable(name: str, error: sqlite3.Error) -> LedgerUnwritable:
-    """SQLite's error in the words of the error tree."""
-    code = code_of(error)
-    if code == sqlite3.SQLITE_CORRUPT or str(error).startswith(NOT_UTF8):
-        return LedgerUnwritable(f"{name} is damaged: {error}", hint=DAMAGED_HINT)
-    hint = HINTS.get(code, "look at the disk and at the file's permissions")
-    return LedgerUnwritable(f"{name} cannot be used: {error}", hint=f"{hint}; nothing is sent until it can be written")
-
-
-def code_of(error: BaseException | None) -> int:
-    """SQLite's primary code of an error, 0 for any other."""
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
-
-
-def engine_of(connect: Callable[[], sqlite3.Connection]) -> Engine:
-    """An engine on what this makes. A `Store` keeps one connection of it; who finds that taken gets another, which is
-    closed after its use."""
-    return create_engine("sqlite://", creator=connect, poolclass=NullPool)
-
-
-def writing_store(place: LedgerPlace) -> Store:
-    """For the file of a ledger that exists; a connection never makes one, or a deleted ledger would come back empty."""
-    try:
-        first = _writable(place, mode="rw")
-        try:
-            anchor = _probed(_connector(place, "mode=rw"))
-        finally:
-            first.close()
-    except sqlite3.Error as error:
-        raise unwritable(f"the ledger {place.file}", error) from error
-    return Store(engine_of(lambda: _writable(place, mode="rw")), place, anchor=anchor)
-
-
-def create_file(place: LedgerPlace) -> None:
-    """Makes the empty file in WAL mode, and closes it again."""
-    try:
-        _writable(place, mode="rwc").close()
-    except sqlite3.Error as error:
-        raise unwritable(f"the ledger {place.file}", error) from error
-
-
-def reading_store(place: LedgerPlace) -> Store:
-    """For the file of a ledger that exists: never writes, never creates, works beside a daemon and on a read-only disk.
-
-    A WAL database needs its shared-memory file even for reading. Where that cannot be made, nobody can be writing here,
-    so the file is read as it stands; if committed pages still wait in the WAL, a copy of both is read instead.
-    """
-    if place.file.is_dir():
-        raise NotSafe(
-            f"{place.file} is a folder; `ledger:` names a file", hint="write for instance sqlite:///worker.db"
-        )
-    half = torn(place)
-    if half is not None:
-        raise half
-    connect = _connector(place, "mode=ro")
-    try:
-        _probed(connect).close()
-    except sqlite3.OperationalError as error:
-        if code_of(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
-            raise unwritable(f"the ledger {place.file}", error) from error
-        return _reading_without_shared_memory(place)
-    except sqlite3.DatabaseError as error:
-        if _begins_like_one(place):
-            raise NotSafe(f"the ledger {place.file} is damaged: {error}", hint=DAMAGED_HINT) from error
-        raise NotSafe(f"{place.file} is not a ledger: {error}", hint="check the path in `ledger:`") from error
-    except UnicodeDecodeError as error:  # what SQLite complains of is itself no text
-        raise damaged("its schema cannot be read", f"the ledger {place.file}") from error
-    return Store(engine_of(connect), place)
-
-
-def _begins_like_one(place: LedgerPlace) -> bool:
-    """Whether the file is one of SQLite's, if a broken one. Only for a file that SQLite itself would not read: closing
-    it drops the locks that this process holds on it."""
-    try:
-        with place.file.open("rb") as opened:
-            return opened.read(len(HEADER)) == HEADER
-    except OSError:
-        return False
-
-
-def memory_store() -> Store:
-    """One that lives as long as the object, for tests and for what does not exist yet."""
-    return Store(engine_of_one(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)), None)
-
-
-def engine_of_one(connection: sqlite3.Connection) -> Engine:
-    """An engine on one connection, which is all that there is of a database in memory."""
-    return create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
-
-
-def _reading_without_shared_memory(place: LedgerPlace) -> Store:
-    try:
-        if place.wal.exists() and place.wal.stat().st_size > 0:
-            return Store(engine_of_one(_copied(place)), place)
-        connect = _connector(place, "mode=ro&immutable=1")
-        _probed(connect).close()
-        return Store(engine_of(connect), place)
-    except (sqlite3.Error, OSError) as error:
-        hint = "check that this user may read the file and its folder"
-        raise NotSafe(f"the ledger {place.file} cannot be read: {error}", hint=hint) from error
-
-
-def _copied(place: LedgerPlace) -> sqlite3.Connection:
-    """File and WAL, joined in memory."""
-    memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    with TemporaryDirectory() as folder:
-        copy = LedgerPlace(file=Path(folder) / "copy.db")
-        for source, target in ((place.file, copy.file), (place.wal, copy.wal)):
-            target.write_bytes(source.read_bytes())
-        connection = sqlite3.connect(copy.file)
-        try:
-            connection.backup(memory)
-        finally:
-            connection.close()
-    return memory
-
-
-def _connector(place: LedgerPlace, query: str) -> Callable[[], sqlite3.Connection]:
-    def connect() -> sqlite3.Connection:
-        return sqlite3.connect(
-            f"{place.file.as_uri()}?{query}",
-            uri=True,
-            timeout=BUSY_TIMEOUT_S,
-            isolation_level=None,
-            check_same_thread=False,
-        )
-
-    return connect
-
-
-def _probed(connect: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
-    """A connection through which the file was read."""
-    connection = connect()
-    try:
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _writable(place: LedgerPlace, *, mode: str) -> sqlite3.Connection:
-    connection = _connector(place, f"mode={mode}")()
-    try:
-        make_durable(connection, place)
-        connection.execute(f"PRAGMA busy_timeout={TRY_MS}")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def make_durable(connection: sqlite3.Connection, place: LedgerPlace) -> None:
-    """Sets WAL and synchronous=FULL and reads both back. Raises `NotSafe` where SQLite answers anything else."""
-    journal = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
-    connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("PRAGMA fullfsync=ON")  # macOS: a plain sync leaves the data in the drive's cache
-    connection.execute(f"PRAGMA journal_size_limit={WAL_KEPT_BYTES}")
-    synchronous = connection.execute("PRAGMA synchronous").fetchone()[0]
-    if journal != "wal" or synchronous != FULL:
-        raise NotSafe(
-            f"the ledger {place.file} cannot be made durable: journal {journal}, synchronous {synchronous}",
-            hint="put it on a local disk; network file systems cannot hold a ledger",
-        )

@@ -20,7 +20,7 @@ from typing import Self, cast
 
 from sqlalchemy import Connection, Row, insert, select
 
-from worker.ledger.tables import action_log, millis_text
+from worker.ledger.tables import action_log, millis_text, partners, upsert
 from worker.model.commits import ChainBreak, Record
 from worker.model.facts import Json
 
@@ -155,7 +155,11 @@ FIELDS: tuple[str, ...] = (
 )
 """In the order in which they are printed."""
 JSON_FIELDS: tuple[str, ...] = ("request", "before", "response", "evidence", "facts")
-_LAST = select(action_log.c.seq, action_log.c.hash).order_by(action_log.c.seq.desc()).limit(1)
+OF_ALL = ""
+"""The row of `partners` that is the ledger's own."""
+_END = select(partners.c.seq, partners.c.hash).where(partners.c.partner == OF_ALL)
+_HOLD_END = _END.with_for_update()
+_SAVE_END = upsert(partners, "partner", changed=("seq", "hash"))
 _ADD = insert(action_log)
 _COLUMNS = tuple(action_log.c[name] for name in FIELDS)
 ALL_RECORDS = select(*_COLUMNS).order_by(action_log.c.seq)
@@ -163,11 +167,12 @@ ALL_RECORDS = select(*_COLUMNS).order_by(action_log.c.seq)
 
 
 class Journal:
-    """The end of the chain within one writing transaction. Nothing is stored before `flush`."""
+    """The end of the chain within one writing transaction, held so that nobody else goes on from it. Nothing is stored
+    before `flush`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self.seq, self.hash = end_of_chain(connection)
+        self.seq, self.hash = end_of_chain(connection, hold=True)
         self._rows: list[dict[str, Json]] = []
 
     def add(self, records: Iterable[Record]) -> None:
@@ -181,12 +186,14 @@ class Journal:
         """Writes what was added."""
         if self._rows:
             self._connection.execute(_ADD, self._rows)
+            self._connection.execute(_SAVE_END, {"partner": OF_ALL, "seq": self.seq, "hash": self.hash})
             self._rows = []
 
 
-def end_of_chain(connection: Connection) -> tuple[int, str]:
-    """The last seq and its hash; 0 and `GENESIS` for an empty log."""
-    row = connection.execute(_LAST).first()
+def end_of_chain(connection: Connection, *, hold: bool = False) -> tuple[int, str]:
+    """The last seq and its hash; 0 and `GENESIS` for an empty log. ``hold``: until the transaction ends, whoever else
+    wants to write waits here."""
+    row = connection.execute(_HOLD_END if hold else _END).first()
     return (0, GENESIS) if row is None else (row.seq, row.hash)
 
 
@@ -222,7 +229,7 @@ def _clean(value: object) -> Json:
         return None
     match value:
         case str():
-            return value.encode("utf-8", errors="replace").decode("utf-8") if _broken(value) else value
+            return storable(value)
         case float():
             return value if math.isfinite(value) else str(value)
         case bool() | int():
@@ -235,8 +242,11 @@ def _clean(value: object) -> Json:
             raise TypeError(f"{type(value).__name__} is no JSON value")
 
 
-def _broken(text: str) -> bool:
-    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
+def storable(text: str) -> str:
+    """The text without what no file or no database could hold: half of a surrogate pair, a zero."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.encode("utf-8", errors="replace").decode("utf-8").replace("\0", "\ufffd")
 
 
 NUMBERS = frozenset({"seq", "episode", "write", "attempt"})

@@ -246,7 +246,8 @@ def compare(place: LedgerPlace, mark: Mark | None, ledger: Reached) -> None:
 # nothing.
 
 _ID = select(meta.c.ledger_id)
-_HASH_AT = select(action_log.c.hash).where(action_log.c.seq == bindparam("at"))
+_HASH_AT = select(action_log.c.hash).where(action_log.c.seq == bindparam("at")).scalar_subquery()
+_ID_AND_HASH = select(meta.c.ledger_id, _HASH_AT.label("hash"))
 
 
 def refusal(store: Store) -> NotSafe | None:
@@ -285,12 +286,14 @@ def marked_to(store: Store) -> int:
 
 def compared(connection: Connection, place: LedgerPlace, mark: Mark | None) -> str:
     """The ledger's id, where ledger and mark belong together. Raises `NotSafe`; changes nothing."""
-    ledger_id: str | None = connection.execute(_ID).scalar()
-    if ledger_id is None:
+    seq = 0 if mark is None else mark.seq
+    found = connection.execute(_ID_AND_HASH, {"at": seq}).first()
+    if found is None:
         raise damaged("it says nothing of itself", f"the ledger {place.file}")
+    ledger_id: str = found.ledger_id
     reached = Reached(
         ledger_id=ledger_id,
-        hash_at_mark=None if mark is None else _hash_at(connection, mark.seq),
+        hash_at_mark=found.hash if seq else GENESIS,
         sent_since=mark is not None and mark.alone and _sent_after(connection, mark.seq),
         blank=mark is None and _blank(connection),
     )
@@ -308,9 +311,3 @@ def _blank(connection: Connection) -> bool:
     """Nothing was ever recorded or remembered."""
     tables = (action_log, writes, rule_memory)
     return not any(connection.execute(select(1).select_from(table).limit(1)).first() for table in tables)
-
-
-def _hash_at(connection: Connection, seq: int) -> str | None:
-    if seq == 0:
-        return GENESIS
-    return connection.execute(_HASH_AT, {"at": seq}).scalar()

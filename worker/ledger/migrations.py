@@ -11,14 +11,17 @@ from typing import Final
 from sqlalchemy import Column, Connection, Table, bindparam, delete, func, insert, inspect, select, update
 from sqlalchemy.schema import CreateColumn, DropIndex, Index
 
+from worker.ledger.log import GENESIS, OF_ALL
 from worker.ledger.places import LedgerPlace, holder
+from worker.ledger.rows import EVENT_FACT
 from worker.ledger.tables import (
     REVISION,
     REVISIONS,
     action_log,
     damaged,
     metadata,
-    partner_memory,
+    observed,
+    partners,
     revision_table,
     rule_memory,
     writes,
@@ -27,7 +30,7 @@ from worker.model.errors import NotSafe
 
 NOTHING: Final = ""
 """The revision of a file without tables: one whose creation was cut short."""
-GONE = ("evaluations", "conditions")
+GONE = ("evaluations", "conditions", "partner_memory")
 """Tables of revisions before, of which nothing is kept."""
 LONG_AGO = "1970-01-01T00:00:00.000Z"
 
@@ -73,10 +76,12 @@ def migrate(connection: Connection, before: str = NOTHING) -> None:
             table.create(connection)
         else:
             _bring_up(connection, table)
+    if before == NOTHING:
+        connection.execute(insert(partners).values(partner=OF_ALL, seq=0, hash=GENESIS))
+    else:
+        _fill(connection, before)
     for name in there.intersection(GONE):
         connection.exec_driver_sql(f"DROP TABLE {name}")
-    if before != NOTHING:
-        _fill(connection, before)
     connection.execute(delete(revision_table))
     connection.execute(insert(revision_table).values(version_num=REVISION))
 
@@ -109,8 +114,15 @@ def _fill(connection: Connection, before: str) -> None:
 
     A write counts as held since its last change, which is what the program went by then. The order of writes is had
     from the log; one whose records the log lacks counts as the oldest, and its times decide. A rule that is remembered
-    has looked; where it has gone meanwhile, its return is to wait for a person.
+    has looked; where it has gone meanwhile, its return is to wait for a person. The chain ends with its last record.
     """
+    if before < "0007":
+        connection.exec_driver_sql("INSERT INTO partners (partner, body) SELECT partner, body FROM partner_memory")
+        last = select(action_log.c.seq, action_log.c.hash).order_by(action_log.c.seq.desc()).limit(1)
+        seq, digest = connection.execute(last).one_or_none() or (0, GENESIS)
+        connection.execute(insert(partners).values(partner=OF_ALL, seq=seq, hash=digest))
+        title = func.json_extract(observed.c.body, "$.value.title")
+        connection.execute(update(observed).where(observed.c.fact == EVENT_FACT).values(title=title))
     if before < "0003":
         connection.execute(update(writes).values(due_since=writes.c.changed_at))
     if before < "0005":
@@ -123,7 +135,8 @@ def _fill(connection: Connection, before: str) -> None:
         )
     if before < "0006":
         remembered = select(rule_memory.c.rule).where(rule_memory.c.partner == bindparam("of"))
-        for partner, body in connection.execute(select(partner_memory.c.partner, partner_memory.c.body)).all():
+        known = select(partners.c.partner, partners.c.body).where(partners.c.partner != OF_ALL)
+        for partner, body in connection.execute(known).all():
             rules = dict.fromkeys(connection.execute(remembered, {"of": partner}).scalars(), LONG_AGO)
-            here = update(partner_memory).where(partner_memory.c.partner == partner)
+            here = update(partners).where(partners.c.partner == partner)
             connection.execute(here.values(body={**body, "rules": rules}))

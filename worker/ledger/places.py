@@ -1,7 +1,7 @@
 """Where a ledger lives: its file, the mark and the lock beside it, and making a folder's entries durable.
 
-Only SQLite files are ledgers. The paths are made from the URL here and nowhere else, so that the command line, the
-daemon and the tests agree on them. Nothing here opens the ledger's file itself: closing a second handle on it would
+A file is one of SQLite's. The paths are made from the URL here and nowhere else, so that the command line, the daemon
+and the tests agree on them. Nothing here opens the ledger's file itself: closing a second handle on it would
 drop the locks that SQLite holds for this process. A link in the path is followed here, so that one file has one mark
 and one lock, whatever name it came by; a file with two names of its own (hard links) is refused, because SQLite keeps
 a write-ahead log for each name.
@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from stat import S_ISREG
 
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from worker.ledger.tables import time_of
@@ -44,16 +44,24 @@ class LedgerPlace:
             object.__setattr__(self, name, self.file.with_name(self.file.name + end))
 
 
-def place_of(url: str, folder: Path | None = None) -> LedgerPlace:
-    """The files of a ledger URL; a relative path counts from ``folder`` (default: the current one)."""
+def on_a_server(url: str) -> bool:
+    """Whether a ledger URL names a database of PostgreSQL's, and no file."""
+    return _parsed(url).get_backend_name() == "postgresql"
+
+
+def _parsed(url: str) -> URL:
     try:
-        parsed = make_url(url)
+        return make_url(url)
     except ArgumentError as error:
         raise UsageError("ledger: this is not a URL", hint="write sqlite:///worker.db") from error
+
+
+def place_of(url: str, folder: Path | None = None) -> LedgerPlace:
+    """The files of a ledger URL; a relative path counts from ``folder`` (default: the current one)."""
+    parsed = _parsed(url)
     if parsed.drivername not in ("sqlite", "sqlite+pysqlite"):
-        backend = parsed.get_backend_name()
         raise UsageError(
-            f"ledger: {backend} is not supported yet, only SQLite is",
+            f"ledger: {parsed.get_backend_name()} is not supported here, only SQLite is",
             hint="write sqlite:///worker.db; one daemon writes, so a file beside it is enough",
         )
     if not parsed.database or parsed.database == ":memory:" or parsed.query or parsed.host:

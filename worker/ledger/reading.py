@@ -16,18 +16,11 @@ from typing import Literal, Self, cast, get_args
 from sqlalchemy import BindParameter, Connection, Select, bindparam, func, literal_column, or_, select, tuple_, union
 
 from worker.ledger import tables
-from worker.ledger.database import (
-    Store,
-    Values,
-    code_of,
-    memory_store,
-    reading_store,
-)
-from worker.ledger.facts import facts_begin, last_change, load_history, load_observed
+from worker.ledger.database import Store, Values
 from worker.ledger.log import ALL_RECORDS, FIELDS, Head, end_of_chain, printed, verify_to
 from worker.ledger.mark import lost, marked_to, refusal
 from worker.ledger.migrations import NOTHING, require_current, revision_of
-from worker.ledger.places import LedgerPlace, place_of, sync_folder
+from worker.ledger.places import on_a_server, place_of, sync_folder
 from worker.ledger.rows import (
     ALL_WRITES,
     HOUR,
@@ -35,13 +28,18 @@ from worker.ledger.rows import (
     OPEN_WRITES,
     WEEK,
     WITHOUT_EFFECT,
+    facts_begin,
     first_sendings,
+    last_change,
+    load_history,
+    load_observed,
     partner_memory_of,
     rule_memory_of,
     rules_that_looked,
     task_reads,
     write_of,
 )
+from worker.ledger.sqlite import SqliteStore, code_of, memory_store, reading_store
 from worker.ledger.tables import (
     action_log,
     attempts,
@@ -53,7 +51,7 @@ from worker.ledger.tables import (
     millis_text,
     none_of,
     observed,
-    partner_memory,
+    partners,
     readable,
     rule_memory,
     time_of,
@@ -74,7 +72,7 @@ from worker.model.commits import (
     RuleMemory,
     SendingView,
 )
-from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, WorkerError
+from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, UsageError, WorkerError
 from worker.model.facts import EventId, Json, PartnerId, RuleId, WriteId
 from worker.model.writes import UNSETTLED, State, Write
 
@@ -89,14 +87,13 @@ _A, _H, _L, _M, _W = attempts.c, halts.c, action_log.c, rule_memory.c, writes.c
 # Statements that every look or every write asks are made once: SQLAlchemy then knows them without looking at them anew.
 _PARTNER: BindParameter[str] = bindparam("of_partner")
 _EVENT: BindParameter[str] = bindparam("of_event")
-_PARTNER_MEMORY = select(partner_memory.c.body).where(partner_memory.c.partner == _PARTNER)
+_PARTNER_MEMORY = select(partners.c.body).where(partners.c.partner == _PARTNER, partners.c.body.is_not(None))
 _OF_EVENT = ALL_WRITES.where(_W.partner == _PARTNER, _W.event == _EVENT)
 _WRITE = ALL_WRITES.where(_W.id == bindparam("this"))
 _PARTNERS_OPEN = OPEN_WRITES.where(_W.partner == _PARTNER)
 _EPISODE = _OF_EVENT.where(_W.rule == bindparam("of_rule"), _W.episode == bindparam("of_episode"))
 _TARGET = _OF_EVENT.where(_W.target == bindparam("of_target"))
 _HOLDING = _TARGET.where(none_of(_W.state, HOLDS_NOTHING), _W.id != bindparam("but"))
-_LAST_SEQ = select(func.coalesce(func.max(_L.seq), 0))
 _REOPENED = select(_L.partner).where(_L.seq > bindparam("after"), _L.kind == "again")
 _FIRINGS = (
     select(_L.rule, _L.event, _L.at)
@@ -180,7 +177,7 @@ class LedgerReader:
     @property
     def made(self) -> bool:
         """Whether there is a ledger on the disk: what was never made reads as an empty one."""
-        return self._store.place is not None
+        return self._store.lasting
 
     def close(self) -> None:
         """Gives the connections back."""
@@ -271,7 +268,7 @@ class LedgerReader:
     @readable
     def known(self, field: Literal["partner", "event", "rule"]) -> tuple[str, ...]:
         """Every partner, event or rule that the worker has dealt with, in order. A halt alone makes none known."""
-        tables = [rule_memory, writes, action_log, *([partner_memory] if field == "partner" else [])]
+        tables = [rule_memory, writes, action_log, *([partners] if field == "partner" else [])]
         found: set[str] = set()
         with self._store.reading() as connection:
             for table in tables:
@@ -326,7 +323,7 @@ class LedgerReader:
 
     def last_seq(self) -> int:
         """The number of the newest record; 0 for an empty log."""
-        return int(self._store.rows(_LAST_SEQ)[0][0])
+        return self.head().seq
 
     def head(self) -> Head:
         """The end of the log's chain."""
@@ -350,10 +347,10 @@ class LedgerReader:
         knows of no partner of any."""
         said = self.status()
         own = None if said is None else said.body.get(SERVICE)
-        if own in (None, service) or self._store.place is None or not self.known("partner"):
+        if own in (None, service) or not self.made or not self.known("partner"):
             return None
         return NotSafe(
-            f"the ledger {self._store.place.file} belongs to the service {own}, and the config's api.base_url names "
+            f"{self._store.name} belongs to the service {own}, and the config's api.base_url names "
             f"{service}: what was done for one says nothing of the other",
             hint="for another service name another `ledger:` in the config; where the same one has moved, run "
             f"`campaign-worker ledger moved --to {service} --because TEXT`: open writes are then put before a person, "
@@ -367,8 +364,8 @@ class LedgerReader:
     def verify(self) -> ChainBreak | None:
         """Recomputes the whole chain. That its end was cut off is shown by its mark, unless `refused` says that the
         mark cannot."""
-        marked = marked_to(self._store)  # first: a daemon may go on meanwhile
-        return verify_to(self._records(LogFilter()), marked)
+        reached = max(marked_to(self._store), self.last_seq())  # first: a daemon may go on meanwhile
+        return verify_to(self._records(LogFilter()), reached)
 
     # what explains
 
@@ -421,7 +418,9 @@ class LedgerReader:
 
     def backup(self, target: Path) -> None:
         """A copy of one moment, taken beside a running daemon: whole or not there, and never over another file."""
-        if self._store.place is None:
+        if not isinstance(self._store, SqliteStore):
+            raise NotFound(f"{self._store.name} is no file", hint="back it up with PostgreSQL's own tools: pg_dump")
+        if not self._store.lasting:
             raise NotFound("there is no ledger to back up", hint="check the path in `ledger:`")
         if target.is_dir():
             raise NotFound(f"{target} is a folder", hint="name a file in it that does not exist yet")
@@ -453,35 +452,62 @@ class LedgerReader:
 
 def open_for_backup(url: str, folder: Path | None = None) -> LedgerReader:
     """The ledger for nothing but `backup`, of whatever revision it is: a backup is what comes before an upgrade."""
+    if on_a_server(url):
+        return LedgerReader(server_store(url))
     place = place_of(url, folder)
-    return LedgerReader(reading_store(place)) if place.file.exists() else _nothing(place)
+    if not place.file.exists() and place.mark.exists():
+        raise lost(place)
+    return LedgerReader(reading_store(place) if place.file.exists() else empty_store())
 
 
 def open_reading(url: str, folder: Path | None = None) -> LedgerReader:
     """The ledger for reading. What does not exist yet is empty; `NotSafe` for another revision, no ledger, or one that
     was lost: its mark remembers that there was something to read."""
-    place = place_of(url, folder)
-    if not place.file.exists():
-        return _nothing(place)
-    store = reading_store(place)
-    name = f"the ledger {place.file}"
-    with store.reading() as connection:
-        revision = revision_of(connection, name)
-    if revision == NOTHING:
-        store.close()
-        return _nothing(place)
-    require_current(revision, name, place=place)
-    return LedgerReader(store)
+    return LedgerReader(store_of(url, folder) or empty_store())
 
 
-def _nothing(place: LedgerPlace) -> LedgerReader:
-    """A ledger that was never made; `NotSafe` for one that is gone."""
-    if place.mark.exists():
+def store_of(url: str, folder: Path | None = None) -> Store | None:
+    """What there is of a ledger to be read, of this program's revision; None where it was never made."""
+    place = None if on_a_server(url) else place_of(url, folder)
+    if place is None:
+        store: Store = server_store(url)
+    elif place.file.exists():
+        store = reading_store(place)
+    elif place.mark.exists():
         raise lost(place)
+    else:
+        return None
+    try:
+        with store.reading() as connection:
+            revision = revision_of(connection, store.name)
+        if revision != NOTHING:
+            require_current(revision, store.name, place=place)
+            return store
+    except BaseException:
+        store.close()
+        raise
+    store.close()
+    if place is not None and place.mark.exists():
+        raise lost(place)
+    return None
+
+
+def server_store(url: str) -> Store:
+    """For a ledger on PostgreSQL. The driver is loaded here: who keeps the ledger in a file need not have it."""
+    try:
+        from worker.ledger.postgres import postgres_store  # noqa: PLC0415 - see above
+    except ImportError as error:
+        hint = "install it with the extra `postgres`: pip install 'campaign-worker[postgres]'"
+        raise UsageError("ledger: PostgreSQL needs its driver, psycopg, which is not installed", hint=hint) from error
+    return postgres_store(url)
+
+
+def empty_store() -> Store:
+    """What reads as a ledger in which nothing was ever written."""
     store = memory_store()
     with store.writing() as connection:
         metadata.create_all(connection)
-    return LedgerReader(store)
+    return store
 
 
 def _facts(text: str | None) -> Mapping[str, Json] | None:

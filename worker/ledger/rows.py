@@ -1,4 +1,4 @@
-"""Rows: how memory, writes and attempts are stored, and the single changes that a transaction is made of.
+"""Rows: how memory, writes, attempts and facts are stored, and the single changes that a transaction is made of.
 
 A write has one column for each field, so that operators can ask SQL what no command foresaw. Each change is made only
 where it stands on what is there: memory whose episode would go back, a plan whose natural key exists and a move whose
@@ -6,7 +6,7 @@ row has changed meanwhile are a `StateConflict`, and undo the caller's transacti
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, cast, get_args
@@ -14,50 +14,59 @@ from typing import Any, cast, get_args
 from sqlalchemy import (
     Connection,
     CursorResult,
+    Executable,
     Integer,
     Row,
     RowMapping,
     Select,
-    Table,
     bindparam,
+    delete,
     exists,
     false,
     func,
     insert,
+    or_,
     select,
     true,
     update,
 )
-from sqlalchemy.dialects.sqlite import Insert
-from sqlalchemy.dialects.sqlite import insert as insert_of
 from sqlalchemy.exc import IntegrityError
 
 from worker.ledger.database import Store
+from worker.ledger.log import storable
 from worker.ledger.tables import (
     attempts,
     halts,
     millis_text,
     none_of,
-    partner_memory,
+    observations,
+    observed,
+    partners,
     readable,
     rule_memory,
     time_of,
     time_text,
+    upsert,
     writes,
 )
-from worker.model.commits import Baseline, Halt, Move, PartnerMemory, RuleMemory
+from worker.model.commits import Baseline, Change, Changes, Halt, History, Move, Observed, PartnerMemory, RuleMemory
 from worker.model.errors import StateConflict
-from worker.model.facts import EventId, Json, PartnerId, RuleId, WriteId
+from worker.model.facts import (
+    EventId,
+    Fact,
+    FactKey,
+    Json,
+    Known,
+    PartnerId,
+    RuleId,
+    Scalar,
+    Unknown,
+    UnknownCode,
+    WriteId,
+)
 from worker.model.writes import FINAL, Intent, Plan, State, Write, WriteKey
 
 AnyRow = Row[*tuple[Any, ...]]
-
-
-def upsert(table: Table, *keys: str) -> Insert:
-    """Inserts a row, or replaces the one with the same ``keys``."""
-    made = insert_of(table)
-    others = {column.name: made.excluded[column.name] for column in table.c if column.name not in keys}
-    return made.on_conflict_do_update(index_elements=list(keys), set_=others)
 
 
 # Memory, as JSON: what the model gains is stored with the next change, and has its default until then; what it lost is
@@ -93,7 +102,7 @@ def partner_memory_of(body: Json) -> PartnerMemory:
 
 def rules_that_looked(connection: Connection) -> set[str]:
     """Every rule that ever looked at a partner; of most pairs of a rule and an event nothing else is stored."""
-    bodies = connection.execute(select(partner_memory.c.body)).scalars()
+    bodies = connection.execute(select(partners.c.body).where(partners.c.body.is_not(None))).scalars()
     return {rule for body in bodies for rule in body.get("rules", ())}
 
 
@@ -118,13 +127,8 @@ def _value(name: str, value: Any) -> Any:  # noqa: ANN401 - whatever is stored
     return value
 
 
-_SAVE_MEMORY = upsert(rule_memory, "partner", "event", "rule")
-_SAVE_MEMORY = insert_of(rule_memory).on_conflict_do_update(
-    index_elements=["partner", "event", "rule"],
-    set_={name: _SAVE_MEMORY.excluded[name] for name in ("episode", "body")},
-    where=_SAVE_MEMORY.excluded.episode >= rule_memory.c.episode,
-)
-_SAVE_PARTNER = upsert(partner_memory, "partner")
+_SAVE_MEMORY = upsert(rule_memory, "partner", "event", "rule", where="episode")
+_SAVE_PARTNER = upsert(partners, "partner", changed=("body",))
 
 
 def save_memories(connection: Connection, memories: Sequence[RuleMemory]) -> None:
@@ -146,7 +150,7 @@ def save_memories(connection: Connection, memories: Sequence[RuleMemory]) -> Non
     )
 
 
-def counted(connection: Connection, statement: Insert, rows: list[dict[str, Any]]) -> int:
+def counted(connection: Connection, statement: Executable, rows: list[dict[str, Any]]) -> int:
     """How many rows an upsert of these has stored."""
     asked = connection.execution_options(preserve_rowcount=True)
     return cast("CursorResult[Any]", asked.execute(statement, rows)).rowcount
@@ -208,18 +212,13 @@ _IF_UNMOVED = (
 
 def life_row(write: Write) -> dict[str, Any]:
     """The values of `LIFE`."""
-    return {**{name: getattr(write, name) for name in LIFE}, "why": text_safe(write.why)}
+    return {**{name: getattr(write, name) for name in LIFE}, "why": storable(write.why)}
 
 
 def write_row(write: Write) -> dict[str, Any]:
     """Every column but the number."""
     row = {name: getattr(write.key, name) for name in KEY} | {name: getattr(write.intent, name) for name in INTENT}
     return {**row, **life_row(write), **{name: getattr(write, name) for name in _OWN}}
-
-
-def text_safe(text: str) -> str:
-    """Words for people, without what no file could hold (half a surrogate pair from a service's answer)."""
-    return text if text.isascii() else text.encode("utf-8", errors="replace").decode("utf-8")
 
 
 @readable
@@ -276,7 +275,7 @@ def _aim(write: Write) -> tuple[str, str]:
 
 def insert_plan(connection: Connection, plan: Plan, at: datetime, seq: int) -> Write:
     """Stores a new write and gives it its number. ``seq``: of the record that is to tell of it."""
-    write = replace(replace(plan, why=text_safe(plan.why)).write(0, at), changed_seq=seq)
+    write = replace(replace(plan, why=storable(plan.why)).write(0, at), changed_seq=seq)
     try:
         made = cast("CursorResult[Any]", connection.execute(_ADD_WRITE, write_row(write)))
     except IntegrityError as error:
@@ -426,3 +425,206 @@ def insert_halt(connection: Connection, halt: Halt) -> int:
     """Stores a halt and gives it its number."""
     row = {name: getattr(halt, name) for name in ("partner", "rule", "until", "because", "by", "at")}
     return int(connection.execute(insert(halts).returning(halts.c.id), row).scalar_one())
+
+
+# Facts: how what is known of a partner is stored, and how the past is had back from it.
+#
+# The newest state of a fact is kept whole. A change keeps what the fact was *before* it, of a record only the fields
+# that differ, so that old changes can be dropped without a second thought and a quiet field costs nothing. Nothing here
+# is part of the action log or its chain: it explains decisions, it proves none.
+#
+# Facts as JSON, and the difference between two of them, so that a change of one field stores one field.
+#
+# A difference is what must be put on the newer fact to have the older one back. Only records are narrowed to the fields
+# that differ; anything else is kept whole. When a fact was read is no part of what it is.
+
+Body = Mapping[str, Json]
+
+
+def fact_body(fact: Fact) -> dict[str, Json]:
+    """What the fact is, without when it was read."""
+    if isinstance(fact, Known):
+        return {"value": fact.value, **({"gaps": dict(fact.gaps)} if fact.gaps else {})}
+    return {"unknown": fact.code, "why": fact.why}
+
+
+def stored_body(one: Observed) -> dict[str, Json]:
+    """The same, with when it was read, and what it lacks as it was read last."""
+    found: dict[str, Json] = {
+        **fact_body(one.fact),
+        "read_at": None if one.fact.read_at is None else time_text(one.fact.read_at),
+    }
+    return {**found, "last": dict(one.last)} if one.last else found
+
+
+def fact_of(body: Body, otherwise: datetime) -> Fact:
+    """The fact of a body. ``otherwise``: when a known one was read, where the body does not say."""
+    stored = body.get("read_at")
+    said = None if stored is None else time_of(str(stored))
+    if "unknown" in body:
+        return Unknown(code=cast(UnknownCode, body["unknown"]), why=str(body.get("why", "")), read_at=said)
+    read_at = said or otherwise
+    gaps = body.get("gaps")
+    if isinstance(gaps, dict):
+        return Known(value=body["value"], read_at=read_at, gaps={name: str(why) for name, why in gaps.items()})
+    return Known(value=body["value"], read_at=read_at)
+
+
+def difference(older: Fact, newer: Fact) -> Body:
+    """What brings ``older`` back, put on ``newer``."""
+    if not isinstance(older, Known) or not isinstance(newer, Known) or older.gaps != newer.gaps:
+        return {"whole": fact_body(older)}
+    old, new = older.value, newer.value
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return {"whole": fact_body(older)}
+    other: dict[str, Json] = {name: value for name, value in old.items() if name not in new or new[name] != value}
+    return {"set": other, "unset": [name for name in new if name not in old]}
+
+
+@readable
+def put_back(found: Body | None, newer: Fact | None, read_at: datetime) -> Fact | None:
+    """The older fact; None where there was none."""
+    if found is None:
+        return None
+    whole = found.get("whole")
+    if isinstance(whole, dict):
+        return fact_of(whole, read_at)
+    if not isinstance(newer, Known) or not isinstance(newer.value, dict):
+        raise ValueError("a difference of fields stands on something that is no record")  # noqa: TRY004 - of the text
+    unset = cast("list[Json]", found["unset"])
+    kept = {name: value for name, value in newer.value.items() if name not in unset}
+    return Known(value={**kept, **cast("dict[str, Json]", found["set"])}, read_at=read_at, gaps=newer.gaps)
+
+
+Place = tuple[EventId, str]
+"""An event, or none, and the key of a fact as text."""
+FORGET_AT_ONCE = 2_000
+"""How many old changes one transaction drops at most, so that none takes long."""
+
+_O, _C = observed.c, observations.c
+EVENT_FACT = FactKey(name="event").text
+_SAVE_OBSERVED = upsert(observed, "partner", "event", "fact", changed=("params", "at", "body", "title"))
+_ADD_CHANGE = insert(observations)
+_LAST_CHANGE = select(func.coalesce(func.max(_C.id), 0)).where(_C.partner == bindparam("of_partner"))
+_LOOKED_AT = (
+    update(observed)
+    .where(_O.partner == bindparam("of_partner"), _O.event == bindparam("of_event"), _O.fact == EVENT_FACT)
+    .values(looked_at=bindparam("looked"))
+)
+
+
+def save_changes(connection: Connection, seen: Changes, at: datetime) -> None:
+    """Stores what was seen, within the caller's transaction."""
+    if seen.changes:
+        connection.execute(_ADD_CHANGE, [_change_row(seen.partner, one) for one in seen.changes])
+        connection.execute(_SAVE_OBSERVED, [_observed_row(seen.partner, one.now) for one in seen.changes])
+    if seen.looked_at:
+        rows = [{"of_partner": seen.partner, "of_event": event, "looked": at} for event in seen.looked_at]
+        connection.execute(_LOOKED_AT, rows)
+    if seen.forget is not None:
+        old = select(_C.id).where(_C.partner == seen.partner, _C.at < seen.forget).limit(FORGET_AT_ONCE)
+        connection.execute(delete(observations).where(_C.id.in_(old)))
+
+
+def last_change(connection: Connection, partner: PartnerId) -> int:
+    """The number of the partner's newest change."""
+    return int(connection.execute(_LAST_CHANGE, {"of_partner": partner}).scalar_one())
+
+
+def load_observed(connection: Connection, partner: PartnerId, event: EventId | None) -> tuple[Observed, ...]:
+    """Every fact of the partner, or of one event and the partner as a whole, as it was seen last."""
+    query = select(observed).where(_O.partner == partner).order_by(_O.event, _O.fact)
+    if event is not None:
+        query = query.where(or_(_O.event == "", _O.event == event))
+    return tuple(map(_observed, connection.execute(query)))
+
+
+def facts_begin(connection: Connection, partner: PartnerId) -> datetime | None:
+    """How far back the changes of the partner's facts are kept."""
+    found: datetime | None = connection.execute(select(func.min(_C.at)).where(_C.partner == partner)).scalar_one()
+    return found
+
+
+@readable
+def load_history(
+    connection: Connection, partner: PartnerId, since: datetime | None, event: EventId | None = None
+) -> History:
+    """What was so at a time, or before the first change that is still kept, and every change after it; of all events,
+    or of one and of the partner as a whole."""
+    newest = load_observed(connection, partner, event)
+    keys = {(one.event, one.key.text): one.key for one in newest}
+    state: dict[Place, Fact] = {(one.event, one.key.text): one.fact for one in newest}
+    begins = since or min((one.at for one in newest), default=None)
+    query = select(_C.event, _C.fact, _C.at, _C.before).where(_C.partner == partner).order_by(_C.id.desc())
+    if event is not None:
+        query = query.where(or_(_C.event == "", _C.event == event))
+    steps: list[tuple[datetime, Place, Body]] = []
+    for row in connection.execute(query if since is None else query.where(_C.at >= since)):
+        place, at = (EventId(row.event), str(row.fact)), row.at
+        after = state.pop(place)
+        before = put_back(row.before, after, at)
+        steps.append((at, place, difference(after, before) if before is not None else {"whole": fact_body(after)}))
+        if before is not None:
+            state[place] = before
+        begins = at if since is None else since
+    start = tuple(
+        Observed(event=place[0], key=keys[place], fact=fact, at=begins)
+        for place, fact in sorted(state.items(), key=lambda one: one[0])
+        if begins is not None
+    )
+    return History(begins=begins, start=start, changes=_replayed(dict(state), keys, steps))
+
+
+def _replayed(
+    state: dict[Place, Fact], keys: Mapping[Place, FactKey], steps: list[tuple[datetime, Place, Body]]
+) -> Iterator[Observed]:
+    """The changes forwards, each made from its difference only when it is asked for."""
+    for at, place, found in reversed(steps):
+        fact = put_back(found, state.get(place), at)
+        if fact is not None:
+            state[place] = fact
+            yield Observed(event=place[0], key=keys[place], fact=fact, at=at)
+
+
+def _change_row(partner: PartnerId, change: Change) -> dict[str, object]:
+    return {
+        "partner": partner,
+        "event": change.now.event,
+        "fact": change.now.key.text,
+        "at": change.now.at,
+        "before": None if change.before is None else difference(change.before.fact, change.now.fact),
+    }
+
+
+def _observed_row(partner: PartnerId, one: Observed) -> dict[str, object]:
+    return {
+        "partner": partner,
+        "event": one.event,
+        "fact": one.key.text,
+        "params": {"name": one.key.name, "params": [list(pair) for pair in one.key.params]},
+        "at": one.at,
+        "body": stored_body(one),
+        "title": _title(one),
+    }
+
+
+def _title(one: Observed) -> str | None:
+    """What people find an event by."""
+    fact = one.fact
+    if one.key.text != EVENT_FACT or not isinstance(fact, Known) or not isinstance(fact.value, dict):
+        return None
+    title = fact.value.get("title")
+    return storable(title) if isinstance(title, str) else None
+
+
+@readable
+def _observed(row: AnyRow) -> Observed:
+    pairs = cast("list[tuple[str, Scalar]]", row.params["params"])
+    return Observed(
+        event=EventId(row.event),
+        key=FactKey(name=row.params["name"], params=tuple((name, value) for name, value in pairs)),
+        fact=fact_of(row.body, row.at),
+        at=row.at,
+        last=row.body.get("last", {}),
+        looked_at=row.looked_at,
+    )

@@ -15,31 +15,33 @@ from typing import Self
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, func, insert, or_, select, update
 
-from worker.ledger.database import (
-    Store,
-    create_file,
-    memory_store,
-    reading_store,
-    writing_store,
-)
-from worker.ledger.facts import save_changes
+from worker.ledger.database import Store
 from worker.ledger.log import Journal, end_of_chain
 from worker.ledger.mark import Mark, compared, first_mark, lost, read_mark, stands, write_mark
 from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
-from worker.ledger.places import LedgerPlace, identity, place_of, sync_folder
-from worker.ledger.reading import LedgerReader, active_halts, open_reading, view_of
+from worker.ledger.places import LedgerPlace, identity, on_a_server, place_of, sync_folder
+from worker.ledger.reading import (
+    LedgerReader,
+    active_halts,
+    empty_store,
+    open_reading,
+    server_store,
+    store_of,
+    view_of,
+)
 from worker.ledger.rows import (
     insert_halt,
     insert_plan,
     note_task_read,
     record_attempt,
+    save_changes,
     save_memories,
     save_partner,
     settle_attempt,
     stored_memory,
     update_write,
-    upsert,
 )
+from worker.ledger.sqlite import create_file, memory_store, reading_store, writing_store
 from worker.ledger.tables import (
     action_log,
     attempts,
@@ -49,8 +51,9 @@ from worker.ledger.tables import (
     metadata,
     millis_text,
     observed,
-    partner_memory,
+    partners,
     rule_memory,
+    upsert,
     writes,
 )
 from worker.model.commits import (
@@ -72,6 +75,12 @@ from worker.model.writes import FINAL, Write
 NowClock = Callable[[], datetime]
 _L = action_log.c
 
+_NEW_ID = {
+    "sqlite": "SELECT lower(hex(randomblob(16)))",
+    "postgresql": "SELECT replace(gen_random_uuid()::text, '-', '')",
+}
+MAKING = 0x63616D7061
+"""What whoever makes a ledger on a server holds meanwhile."""
 _SAVE_STATUS = upsert(daemon_status, "id")
 
 
@@ -92,6 +101,8 @@ class SqlLedger(LedgerReader):
     @classmethod
     def open(cls, url: str, *, clock_now: NowClock, folder: Path | None = None) -> Self:
         """The ledger for writing: made if there is none, refused with `NotSafe` if it is not safe to send from."""
+        if on_a_server(url):
+            return cls(_on_a_server(url, clock_now()), mark=first_mark(url))
         place = place_of(url, folder)
         if stored_revision(place, marked=True) == NOTHING:
             if place.mark.exists():
@@ -136,11 +147,11 @@ class SqlLedger(LedgerReader):
             raise ValueError(f"write {after.id}: a sending is a move to sending with the next attempt")
         self._require_lock()
         with self._store.writing() as connection:
+            journal = Journal(connection)
             self._require_marked(connection)
             brake = sending.check(view_of(connection, after, after.changed_at))
             if brake is not None:
                 return brake
-            journal = Journal(connection)
             journal.add(move.records)
             update_write(connection, move, journal.seq)
             settle_attempt(connection, move)
@@ -165,6 +176,7 @@ class SqlLedger(LedgerReader):
         `StateConflict` where the daemon has decided meanwhile: what a person saw is no longer what is there.
         """
         with self._store.writing() as connection:
+            journal = Journal(connection)
             for change in changes:
                 if stored_memory(connection, change.before) != change.before:
                     one = change.before
@@ -173,7 +185,6 @@ class SqlLedger(LedgerReader):
                         hint="look at it again with `campaign-worker writes`",
                     )
             save_memories(connection, [change.after for change in changes])
-            journal = Journal(connection)
             journal.add(records)
             journal.flush()
 
@@ -218,8 +229,8 @@ class SqlLedger(LedgerReader):
         halt = Halt(id=0, partner=partner, rule=rule, until=until, because=because, by=by, at=at)
         why = because if until is None else f"until {until:%Y-%m-%d %H:%M:%S} UTC: {because}"
         with self._store.writing() as connection:
-            stored = replace(halt, id=insert_halt(connection, halt))
             journal = Journal(connection)
+            stored = replace(halt, id=insert_halt(connection, halt))
             journal.add([Record(at=at, kind="halted", reason="halt", why=why, partner=partner, rule=rule, by=by)])
             journal.flush()
         return stored
@@ -235,12 +246,12 @@ class SqlLedger(LedgerReader):
     ) -> tuple[Halt, ...]:
         """Ends the halts in force that name this partner and this rule; without either, all. Returns those ended."""
         with self._store.writing() as connection:
+            journal = Journal(connection)
             ended = tuple(
                 halt
                 for halt in active_halts(connection, at)
                 if (partner is None or halt.partner == partner) and (rule is None or halt.rule == rule)
             )
-            journal = Journal(connection)
             for halt in ended:
                 connection.execute(update(halts).where(halts.c.id == halt.id).values(resumed_at=at))
                 journal.add([Record(at=at, kind="resumed", why=because, partner=halt.partner, rule=halt.rule, by=by)])
@@ -289,6 +300,19 @@ class SqlLedger(LedgerReader):
             raise self._store.refused from error
 
 
+def _on_a_server(url: str, now: datetime) -> Store:
+    store = server_store(url)
+    try:
+        with store.writing() as connection:
+            connection.execute(select(func.pg_advisory_xact_lock(MAKING)))  # of two that make it, one waits
+            set_up(connection, now)
+            require_current(revision_of(connection, store.name), store.name)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
 def stored_revision(place: LedgerPlace, *, marked: bool = False) -> str:
     """The revision in the file, `NOTHING` where there is no file or no table. Raises `NotSafe` unless it is ours; with
     ``marked`` also for a ledger behind its mark, before anything opens it for writing.
@@ -329,10 +353,7 @@ def create(place: LedgerPlace, now: datetime) -> None:
 
 
 def set_up(connection: Connection, now: datetime) -> None:
-    """Tables and identity, within the caller's transaction.
-
-    The ledger's id is drawn by SQLite: it decides nothing and stands in no record, so no seed has to reproduce it.
-    """
+    """Tables and identity, within the caller's transaction."""
     if revision_of(connection, "the new ledger") != NOTHING:
         return
     migrate(connection)
@@ -340,8 +361,9 @@ def set_up(connection: Connection, now: datetime) -> None:
 
 
 def new_id(connection: Connection) -> str:
-    """An id that no other ledger has."""
-    return str(connection.execute(select(func.lower(func.hex(func.randomblob(16))))).scalar_one())
+    """An id that no other ledger has, drawn by the database: it decides nothing and stands in no record, so no seed has
+    to reproduce it."""
+    return str(connection.exec_driver_sql(_NEW_ID[connection.dialect.name]).scalar_one())
 
 
 def check_mark(store: Store, place: LedgerPlace) -> Mark:
@@ -430,33 +452,23 @@ def draft_of(url: str, *, now: datetime, reach: timedelta, folder: Path | None =
 
     Raises `NotSafe` where the daemon would not start on it either: restored, lost, newer or older.
     """
-    place = place_of(url, folder)
-    store = memory_store()
-    with store.writing() as target:
-        metadata.create_all(target)
-    if place.file.exists():
-        _copy(place, store, now=now, reach=reach)
-    elif place.mark.exists():
-        raise lost(place)
-    return SqlLedger(store, mark=first_mark("draft"))
+    draft, stored = empty_store(), store_of(url, folder)
+    if stored is not None:
+        try:
+            _copy(stored, draft, now=now, reach=reach)
+        finally:
+            stored.close()
+    return SqlLedger(draft, mark=first_mark("draft"))
 
 
-def _copy(place: LedgerPlace, store: Store, *, now: datetime, reach: timedelta) -> None:
-    mark = read_mark(place)  # before the ledger: a daemon may go on meanwhile, and a ledger ahead of its mark is fine
-    file = reading_store(place)
-    name = f"the ledger {place.file}"
-    try:
-        with file.reading() as source:
-            revision = revision_of(source, name)
-            if revision == NOTHING:
-                return
-            require_current(revision, name, place=place)
-            compared(source, place, mark)
-            with store.writing() as target:
-                for table, wanted in _wanted(now, reach).items():
-                    _copy_rows(source, target, table, wanted)
-    finally:
-        file.close()
+def _copy(stored: Store, draft: Store, *, now: datetime, reach: timedelta) -> None:
+    # The mark before the ledger: a daemon may go on meanwhile, and a ledger ahead of its mark is fine.
+    mark = None if stored.place is None else read_mark(stored.place)
+    with stored.reading() as source, draft.writing() as target:
+        if stored.place is not None:
+            compared(source, stored.place, mark)
+        for table, wanted in _wanted(now, reach).items():
+            _copy_rows(source, target, table, wanted)
 
 
 def _copy_rows(source: Connection, target: Connection, table: Table, wanted: ColumnElement[bool] | None) -> None:
@@ -471,14 +483,13 @@ def _wanted(now: datetime, reach: timedelta) -> Mapping[Table, ColumnElement[boo
     recent = now - RECENT
     of_episode = exists().where(m.partner == w.partner, m.event == w.event, m.rule == w.rule, m.episode == w.episode)
     fired = and_(log.kind == "fired", log.at >= millis_text(now - RECENT))
-    newest = log.seq == select(func.max(action_log.alias("whole").c.seq)).scalar_subquery()
     return {
         meta: None,
         rule_memory: None,
         observed: None,
-        partner_memory: None,
+        partners: None,
         halts: None,
         writes: or_(w.state.not_in(sorted(FINAL)), w.changed_at >= recent, of_episode),
         attempts: or_(a.at >= now - max(reach, RECENT), a.amount.is_not(None)),
-        action_log: or_(fired, newest),
+        action_log: fired,
     }

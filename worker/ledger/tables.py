@@ -6,12 +6,13 @@ floats stay apart, and what was hashed is what is stored. Nothing changes the ta
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, wraps
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     CheckConstraint,
     Column,
@@ -29,6 +30,7 @@ from sqlalchemy import (
     and_,
     text,
 )
+from sqlalchemy.dialects.postgresql import Insert, insert
 
 from worker.model.errors import LedgerDamaged
 from worker.model.facts import Json
@@ -104,10 +106,21 @@ def json_of(stored: str) -> Json:
     return cast(Json, json.loads(stored))
 
 
+Words = Text().with_variant(Text(collation="C"), "postgresql")
+"""A text; sorted as Python sorts it, wherever it is kept."""
+Number = BigInteger().with_variant(Integer, "sqlite")
+"""A whole number of 64 bits, which SQLite calls an integer."""
+
+
+def only_where(condition: str) -> dict[str, Any]:
+    """Of an index: it holds only rows of this kind."""
+    return {f"{database}_where": text(condition) for database in ("sqlite", "postgresql")}
+
+
 class UtcTime(TypeDecorator[datetime]):
     """A time with its zone."""
 
-    impl = Text
+    impl = Words
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - for any
@@ -120,7 +133,7 @@ class UtcTime(TypeDecorator[datetime]):
 class Jsons(TypeDecorator[Json]):
     """Any JSON value; what has none reads as null."""
 
-    impl = Text
+    impl = Words
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ANN401, ARG002 - any JSON
@@ -135,7 +148,19 @@ def none_of(column: ColumnElement[str], words: Iterable[str]) -> ColumnElement[b
     return and_(*(column != word for word in sorted(words)))
 
 
-REVISIONS: tuple[str, ...] = ("0001", "0002", "0003", "0004", "0005", "0006")
+def upsert(table: Table, *keys: str, changed: Sequence[str] = (), where: str = "") -> Insert:
+    """Inserts a row, or changes the one with the same ``keys``, in PostgreSQL's words, which are SQLite's too.
+    ``changed``: these columns, or all others; ``where``: only if this column would not go back."""
+    made = insert(table)
+    others = changed or [column.name for column in table.c if column.name not in keys]
+    return made.on_conflict_do_update(
+        index_elements=list(keys),
+        set_={name: made.excluded[name] for name in others},
+        where=made.excluded[where] >= table.c[where] if where else None,
+    )
+
+
+REVISIONS: tuple[str, ...] = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
 """Every revision, oldest first; the last is the one that this program reads and writes."""
 REVISION = REVISIONS[-1]
 
@@ -147,8 +172,8 @@ revision_table = Table("alembic_version", metadata, Column("version_num", String
 meta = Table(
     "meta",
     metadata,
-    Column("id", Integer, CheckConstraint("id = 1", name="one_row"), primary_key=True),
-    Column("ledger_id", Text, nullable=False),
+    Column("id", Number, CheckConstraint("id = 1", name="one_row"), primary_key=True),
+    Column("ledger_id", Words, nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Column("restored_at", UtcTime),
 )
@@ -156,74 +181,74 @@ meta = Table(
 action_log = Table(
     "action_log",
     metadata,
-    Column("seq", Integer, primary_key=True),
-    Column("at", Text, nullable=False),
-    Column("partner", Text),
-    Column("event", Text),
-    Column("rule", Text),
-    Column("episode", Integer),
-    Column("write", Integer),
-    Column("attempt", Integer),
-    Column("action", Text),
-    Column("kind", Text, nullable=False),
-    Column("reason", Text),
-    Column("why", Text, nullable=False),
-    Column("request", Text),
-    Column("before", Text),
-    Column("response", Text),
-    Column("evidence", Text),
-    Column("facts", Text),
-    Column("by", Text, nullable=False),
-    Column("prev", Text, nullable=False),
-    Column("hash", Text, nullable=False),
+    Column("seq", Number, primary_key=True),
+    Column("at", Words, nullable=False),
+    Column("partner", Words),
+    Column("event", Words),
+    Column("rule", Words),
+    Column("episode", Number),
+    Column("write", Number),
+    Column("attempt", Number),
+    Column("action", Words),
+    Column("kind", Words, nullable=False),
+    Column("reason", Words),
+    Column("why", Words, nullable=False),
+    Column("request", Words),
+    Column("before", Words),
+    Column("response", Words),
+    Column("evidence", Words),
+    Column("facts", Words),
+    Column("by", Words, nullable=False),
+    Column("prev", Words, nullable=False),
+    Column("hash", Words, nullable=False),
     Index("ix_action_log_event", "partner", "event"),
     Index("ix_action_log_write", "write"),
-    Index("ix_action_log_fired", "partner", "at", sqlite_where=text("kind = 'fired'")),
+    Index("ix_action_log_fired", "partner", "at", **only_where("kind = 'fired'")),
 )
 
 writes = Table(
     "writes",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("partner", Text, nullable=False),
-    Column("event", Text, nullable=False),
-    Column("rule", Text, nullable=False),
-    Column("episode", Integer, nullable=False),
-    Column("position", Integer, nullable=False),
-    Column("item", Text, nullable=False),
-    Column("action", Text, nullable=False),
-    Column("target", Text, nullable=False),
-    Column("wish", Text, nullable=False),
+    Column("id", Number, primary_key=True),
+    Column("partner", Words, nullable=False),
+    Column("event", Words, nullable=False),
+    Column("rule", Words, nullable=False),
+    Column("episode", Number, nullable=False),
+    Column("position", Number, nullable=False),
+    Column("item", Words, nullable=False),
+    Column("action", Words, nullable=False),
+    Column("target", Words, nullable=False),
+    Column("wish", Words, nullable=False),
     Column("wanted", Jsons, nullable=False),
     Column("params", Jsons, nullable=False),
-    Column("order", Integer, nullable=False),
+    Column("order", Number, nullable=False),
     Column("spends", Boolean, nullable=False),
     Column("stops", Boolean, nullable=False),
-    Column("do_hash", Text, nullable=False),
+    Column("do_hash", Words, nullable=False),
     Column("context", Jsons, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("why", Text, nullable=False),
+    Column("state", Words, nullable=False),
+    Column("reason", Words, nullable=False),
+    Column("why", Words, nullable=False),
     Column("rules", Jsons, nullable=False),
-    Column("attempt", Integer, nullable=False),
-    Column("uncounted", Integer, nullable=False),
+    Column("attempt", Number, nullable=False),
+    Column("uncounted", Number, nullable=False),
     Column("planned_at", UtcTime, nullable=False),
     Column("changed_at", UtcTime, nullable=False),
     Column("due_since", UtcTime, nullable=False, server_default=""),
     Column("first_sent_at", UtcTime),
     Column("last_sent_at", UtcTime),
     Column("unknown_since", UtcTime),
-    Column("held_by", Text),
+    Column("held_by", Words),
     Column("held_until", UtcTime),
-    Column("confirmed_by", Text),
+    Column("confirmed_by", Words),
     Column("before", Jsons),
     Column("before_known", Boolean, nullable=False),
     Column("approved", Boolean, nullable=False),
-    Column("extra_attempts", Integer, nullable=False),
-    Column("denied", Integer, nullable=False),
+    Column("extra_attempts", Number, nullable=False),
+    Column("denied", Number, nullable=False),
     Column("absent_proved", Boolean, nullable=False),
-    Column("changed_seq", Integer, nullable=False, server_default="0"),
-    Column("sent_seq", Integer, nullable=False, server_default="0"),
+    Column("changed_seq", Number, nullable=False, server_default="0"),
+    Column("sent_seq", Number, nullable=False, server_default="0"),
     UniqueConstraint("partner", "event", "rule", "episode", "position", "item", name="natural_key"),
     Index("ix_writes_open", "state", "partner"),
     Index("ix_writes_target", "partner", "event", "target"),
@@ -232,50 +257,54 @@ writes = Table(
 attempts = Table(
     "attempts",
     metadata,
-    Column("write", Integer, primary_key=True),
-    Column("attempt", Integer, primary_key=True),
+    Column("write", Number, primary_key=True),
+    Column("attempt", Number, primary_key=True),
     Column("at", UtcTime, nullable=False),
-    Column("partner", Text, nullable=False),
-    Column("event", Text, nullable=False),
-    Column("rule", Text, nullable=False),
-    Column("episode", Integer, nullable=False),
+    Column("partner", Words, nullable=False),
+    Column("event", Words, nullable=False),
+    Column("rule", Words, nullable=False),
+    Column("episode", Number, nullable=False),
     Column("stops", Boolean, nullable=False),
     Column("spends", Boolean, nullable=False),
     Column("amount", Float),
-    Column("outcome", Text, nullable=False),
-    Column("task_reads", Integer, nullable=False, server_default="0"),
+    Column("outcome", Words, nullable=False),
+    Column("task_reads", Number, nullable=False, server_default="0"),
     Index("ix_attempts_partner", "partner", "stops", "at"),
-    Index("ix_attempts_money", "partner", "at", sqlite_where=text("amount IS NOT NULL")),
-    Index("ix_attempts_money_event", "partner", "event", "at", sqlite_where=text("amount IS NOT NULL")),
+    Index("ix_attempts_money", "partner", "at", **only_where("amount IS NOT NULL")),
+    Index("ix_attempts_money_event", "partner", "event", "at", **only_where("amount IS NOT NULL")),
     sqlite_with_rowid=False,
 )
 
 rule_memory = Table(
     "rule_memory",
     metadata,
-    Column("partner", Text, primary_key=True),
-    Column("event", Text, primary_key=True),
-    Column("rule", Text, primary_key=True),
-    Column("episode", Integer, nullable=False),
+    Column("partner", Words, primary_key=True),
+    Column("event", Words, primary_key=True),
+    Column("rule", Words, primary_key=True),
+    Column("episode", Number, nullable=False),
     Column("body", Jsons, nullable=False),
 )
 
-partner_memory = Table(
-    "partner_memory",
+partners = Table(
+    "partners",
     metadata,
-    Column("partner", Text, primary_key=True),
-    Column("body", Jsons, nullable=False),
+    Column("partner", Words, primary_key=True),
+    Column("seq", Number, nullable=False, server_default="0"),
+    Column("hash", Words, nullable=False, server_default=""),
+    Column("body", Jsons),
 )
+"""A partner's memory. The row without a name is the ledger's own: the end of the log's chain, and what each transaction
+that writes takes hold of first."""
 
 halts = Table(
     "halts",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("partner", Text),
-    Column("rule", Text),
+    Column("id", Number, primary_key=True),
+    Column("partner", Words),
+    Column("rule", Words),
     Column("until", UtcTime),
-    Column("because", Text, nullable=False),
-    Column("by", Text, nullable=False),
+    Column("because", Words, nullable=False),
+    Column("by", Words, nullable=False),
     Column("at", UtcTime, nullable=False),
     Column("resumed_at", UtcTime),
 )
@@ -283,8 +312,8 @@ halts = Table(
 daemon_status = Table(
     "daemon_status",
     metadata,
-    Column("id", Integer, CheckConstraint("id = 1", name="one_row"), primary_key=True),
-    Column("pid", Integer, nullable=False),
+    Column("id", Number, CheckConstraint("id = 1", name="one_row"), primary_key=True),
+    Column("pid", Number, nullable=False),
     Column("since", UtcTime, nullable=False),
     Column("seen_at", UtcTime, nullable=False),
     Column("body", Jsons, nullable=False),
@@ -293,23 +322,24 @@ daemon_status = Table(
 observed = Table(
     "observed",
     metadata,
-    Column("partner", Text, primary_key=True),
-    Column("event", Text, primary_key=True),
-    Column("fact", Text, primary_key=True),
+    Column("partner", Words, primary_key=True),
+    Column("event", Words, primary_key=True),
+    Column("fact", Words, primary_key=True),
     Column("params", Jsons, nullable=False),
     Column("at", UtcTime, nullable=False),
     Column("body", Jsons, nullable=False),
     Column("looked_at", UtcTime),
+    Column("title", Words),
     sqlite_with_rowid=False,
 )
 
 observations = Table(
     "observations",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("partner", Text, nullable=False),
-    Column("event", Text, nullable=False),
-    Column("fact", Text, nullable=False),
+    Column("id", Number, primary_key=True),
+    Column("partner", Words, nullable=False),
+    Column("event", Words, nullable=False),
+    Column("fact", Words, nullable=False),
     Column("at", UtcTime, nullable=False),
     Column("before", Jsons),
     Index("ix_observations_at", "partner", "at"),

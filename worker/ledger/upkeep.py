@@ -13,10 +13,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Update, select, update
 
-from worker.ledger.database import (
-    Store,
-    writing_store,
-)
+from worker.ledger.database import Store
 from worker.ledger.lock import SenderLock
 from worker.ledger.log import Journal, end_of_chain
 from worker.ledger.mark import Mark, write_mark
@@ -25,13 +22,14 @@ from worker.ledger.places import LedgerPlace, place_of
 from worker.ledger.reading import SERVICE, LedgerReader
 from worker.ledger.rows import ALL_WRITES, body_of, partner_memory_of, rule_memory_of, update_write, write_of
 from worker.ledger.sql import check_mark, create, new_id, stored_revision
+from worker.ledger.sqlite import writing_store
 from worker.ledger.tables import (
     REVISION,
     REVISIONS,
     daemon_status,
     meta,
     observed,
-    partner_memory,
+    partners,
     rule_memory,
     writes,
 )
@@ -200,8 +198,7 @@ def _forget(connection: Connection) -> int:
 
 
 def _remember_restoring(connection: Connection, now: datetime) -> None:
-    for row in connection.execute(select(partner_memory)).all():
+    for row in connection.execute(select(partners).where(partners.c.body.is_not(None))).all():
         memory = replace(partner_memory_of(row.body), restored_at=now)
-        where = partner_memory.c.partner == row.partner
-        connection.execute(update(partner_memory).where(where).values(body=body_of(memory)))
+        connection.execute(update(partners).where(partners.c.partner == row.partner).values(body=body_of(memory)))
     connection.execute(update(meta).values(ledger_id=new_id(connection), restored_at=now))

@@ -15,6 +15,7 @@ from worker.engine.ports import Ledger
 from worker.ledger.mark import Mark, read_mark, write_mark
 from worker.ledger.places import LedgerPlace
 from worker.ledger.sql import SqlLedger
+from worker.ledger.sqlite import SqliteStore
 from worker.model.commits import Brake, Commit, Move, Record, RuleMemory, Sending, SendingView, of_write
 from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.writes import Intent, Plan, State, Write, WriteKey
@@ -64,10 +65,16 @@ def raw_of(connection: Connection) -> Any:  # noqa: ANN401 - the driver's own
     return connection.connection.driver_connection
 
 
+def run_alone(ledger: SqlLedger, statement: str) -> None:
+    """One statement on a ledger's file, outside of a transaction."""
+    assert isinstance(ledger._store, SqliteStore)
+    ledger._store.run_alone(statement)
+
+
 def older_ledger(folder: Path, revision: str) -> None:
     """A ledger as a program of that revision has left it, with its mark: open writes, an episode, a halt and a chain.
 
-    The rows are those of the last revision before; of an older one, as many of their columns as it has.
+    The rows are those of revision 0005; of another one, as many of their columns as it has.
     """
     with closing(sqlite3.connect(folder / "rows.db")) as newest, newest:
         newest.executescript((OLDER / "0005.sql").read_text("utf-8"))
@@ -77,8 +84,11 @@ def older_ledger(folder: Path, revision: str) -> None:
         connection.execute("ATTACH ? AS newest", (str(folder / "rows.db"),))
         tables = "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name != 'alembic_version'"
         for (table,) in connection.execute(tables).fetchall():
-            columns = connection.execute(f"PRAGMA main.table_info({table})").fetchall()
-            names = ", ".join(f'"{column[1]}"' for column in columns)
+            there, known = (
+                {f'"{column[1]}"' for column in connection.execute(f"PRAGMA {one}.table_info({table})")}
+                for one in ("main", "newest")
+            )
+            names = ", ".join(sorted(there & known))
             connection.execute(f"INSERT INTO main.{table} ({names}) SELECT {names} FROM newest.{table}")  # noqa: S608 - ours
         (ledger_id,) = connection.execute("SELECT ledger_id FROM main.meta").fetchone()
         seq, last = connection.execute("SELECT seq, hash FROM main.action_log ORDER BY seq DESC LIMIT 1").fetchone()

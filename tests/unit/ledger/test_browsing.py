@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from tests.unit.ledger.examples import ACME, NOW, URL, after, become, fired, key, memory, plan, planned, sent
 from worker.ledger.browsing import LedgerBrowser, open_browser
 from worker.ledger.sql import SqlLedger
+from worker.ledger.tables import action_log
 from worker.model.commits import Change, Changes, Commit, Observed, Record
 from worker.model.errors import NotSafe
 from worker.model.facts import EventId, FactKey, Known, PartnerId
@@ -19,8 +21,8 @@ OTHER = PartnerId("partner-id-other")
 
 
 @pytest.fixture
-def browser(ledger: SqlLedger, tmp_path: Path) -> Iterator[LedgerBrowser]:
-    with open_browser(URL, tmp_path) as opened:
+def browser(ledger: SqlLedger, url: str) -> Iterator[LedgerBrowser]:
+    with open_browser(url) as opened:
         yield opened
 
 
@@ -135,7 +137,8 @@ def test_a_record_that_was_tampered_with_is_not_shown_as_if_it_were_whole(
     ledger: SqlLedger, browser: LedgerBrowser
 ) -> None:
     ledger.apply(Commit(at=NOW, records=(fired(facts={"a": 1}),)))
-    ledger._store.run_alone("UPDATE action_log SET facts = ?", '{"a":  2}')
+    with ledger._store.writing() as connection:
+        connection.execute(update(action_log).values(facts='{"a":  2}'))
     with pytest.raises(NotSafe, match="cannot be read"):
         browser.newest(RecordFilter(), 9)
 

@@ -44,7 +44,7 @@ def spoil(folder: Path, statement: str) -> None:
         ("UPDATE rule_memory SET body = '{\"partner\": 1'", lambda one: one.rule_memories(ACME, E1), "half an object"),
         ("UPDATE rule_memory SET body = '[]'", lambda one: one.rule_memories(ACME), "no object"),
         ("UPDATE rule_memory SET body = '{}'", lambda one: one.rule_memories(ACME), "nothing that has no default"),
-        ("UPDATE partner_memory SET body = '1'", lambda one: one.partner_memory(ACME), "another kind of value"),
+        ("UPDATE partners SET body = '1'", lambda one: one.partner_memory(ACME), "another kind of value"),
         ("UPDATE halts SET at = 'once'", lambda one: one.halts(NOW), "a time that is none"),
         ("UPDATE daemon_status SET body = '{'", lambda one: one.status(), "JSON that is none"),
         ("UPDATE action_log SET at = 'once' WHERE kind = 'fired'", lambda one: one.firings(ACME, NOW), "a time"),

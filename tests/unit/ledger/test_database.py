@@ -9,8 +9,9 @@ from threading import Barrier, Event, get_ident
 import pytest
 from sqlalchemy import func, select
 
-from tests.unit.ledger.examples import open_ledger, place_in, planned, raw_of
-from worker.ledger.database import Store, engine_of, memory_store
+from tests.unit.ledger.examples import open_ledger, place_in, planned, raw_of, run_alone
+from worker.ledger.database import Store
+from worker.ledger.sqlite import SqliteStore, engine_of, memory_store
 from worker.ledger.tables import writes
 from worker.model.errors import LedgerUnwritable
 from worker.model.facts import WriteId
@@ -39,7 +40,7 @@ def closed(connection: sqlite3.Connection) -> bool:
 
 def test_one_connection_serves_one_transaction_after_the_other(tmp_path: Path) -> None:
     connect, made = connecting(tmp_path / "any.db")
-    store = Store(engine_of(connect), PLACE)
+    store = SqliteStore(engine_of(connect), PLACE)
     for _ in range(3):
         with store.reading():
             pass
@@ -55,7 +56,7 @@ def test_one_connection_serves_one_transaction_after_the_other(tmp_path: Path) -
 
 def test_threads_at_once_have_a_connection_each_and_one_of_those_is_kept(tmp_path: Path) -> None:
     connect, made = connecting(tmp_path / "any.db")
-    store, all_in = Store(engine_of(connect), PLACE), Barrier(4)
+    store, all_in = SqliteStore(engine_of(connect), PLACE), Barrier(4)
 
     def read(_: int) -> sqlite3.Connection:
         with store.reading() as connection:
@@ -148,7 +149,7 @@ def test_a_statement_that_was_interrupted_leaves_the_next_transaction_one_that_a
     def connect() -> sqlite3.Connection:
         return sqlite3.connect(tmp_path / "any.db", isolation_level=None, factory=Interruptible)
 
-    store = Store(engine_of(connect), PLACE)
+    store = SqliteStore(engine_of(connect), PLACE)
     with pytest.raises(KeyboardInterrupt):
         stop(store)
     with store.reading() as connection:
@@ -158,9 +159,9 @@ def test_a_statement_that_was_interrupted_leaves_the_next_transaction_one_that_a
 
 def test_an_error_that_sqlalchemy_wraps_is_said_in_the_ledgers_words(tmp_path: Path) -> None:
     with open_ledger(tmp_path) as ledger:
-        ledger._store.run_alone("ALTER TABLE writes RENAME TO elsewhere")
+        run_alone(ledger, "ALTER TABLE writes RENAME TO elsewhere")
         with pytest.raises(LedgerUnwritable, match="no such table"), ledger._store.reading() as connection:
             connection.execute(COUNT)
-        ledger._store.run_alone("ALTER TABLE elsewhere RENAME TO writes")
+        run_alone(ledger, "ALTER TABLE elsewhere RENAME TO writes")
         with ledger._store.reading() as connection:
             assert connection.execute(COUNT).scalar_one() == 0

@@ -19,10 +19,11 @@ from tests.unit.ledger.examples import (
     planned,
     raw_of,
     record,
+    run_alone,
     sent,
     to_sending,
 )
-from worker.ledger import database as store
+from worker.ledger import sqlite as store
 from worker.ledger.mark import read_mark
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Commit
@@ -33,10 +34,10 @@ LONG = "x" * 200_000
 
 def fill_disk(ledger: SqlLedger) -> None:
     """No page more than there is: the limit belongs to the connection, so it goes when the connection is discarded."""
-    ledger._store.run_alone("PRAGMA max_page_count=1")
+    run_alone(ledger, "PRAGMA max_page_count=1")
 
 
-def test_a_full_disk_undoes_the_commit_and_the_next_one_succeeds(ledger: SqlLedger) -> None:
+def test_a_full_disk_undoes_the_commit_and_the_next_one_succeeds(ledger: SqlLedger, tmp_path: Path) -> None:
     fill_disk(ledger)
 
     with pytest.raises(LedgerUnwritable) as caught:

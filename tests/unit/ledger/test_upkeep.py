@@ -27,6 +27,7 @@ from tests.unit.ledger.examples import (
     place_in,
     plan,
     planned,
+    run_alone,
     sent,
 )
 from worker.engine.operators import after_restore
@@ -265,7 +266,10 @@ def test_a_ledger_of_every_revision_before_is_taken_over_with_all_that_is_open(t
         assert fired[EventId("e6"), RuleId("pause-cancelled")].episode == 1
         partner = ledger.partner_memory(PARTNER)
         assert partner is not None
-        assert set(partner.rules) == {one.rule for one in ledger.rule_memories(PARTNER)}, "they have looked"
+        if revision < "0006":
+            assert set(partner.rules) == {one.rule for one in ledger.rule_memories(PARTNER)}, "they have looked"
+        head = ledger.head()
+        assert (head.seq, head.hash) == (records[-1]["seq"], records[-1]["hash"]), "the chain goes on from its end"
         sending = ledger.write(WriteId(5))
         assert sending is not None
         assert len(ledger.sending_view(sending, sending.changed_at).sent_last_hour) == 2
@@ -298,7 +302,7 @@ def test_the_tables_are_the_same_however_they_came_about(tmp_path: Path, revisio
 
 def test_a_newer_ledger_is_not_upgraded_backwards(tmp_path: Path) -> None:
     with open_ledger(tmp_path) as ledger:
-        ledger._store.run_alone("UPDATE alembic_version SET version_num = '9999'")
+        run_alone(ledger, "UPDATE alembic_version SET version_num = '9999'")
 
     with pytest.raises(NotSafe, match="newer"):
         upgrade(URL, now=NOW, folder=tmp_path)

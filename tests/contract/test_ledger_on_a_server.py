@@ -1,0 +1,291 @@
+"""A ledger on PostgreSQL where the server, the link or the address is not as it should be: told, and never for ever."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from tests.contract.postgres import Server
+from tests.unit.ledger.examples import ACME, NOW, after, become, fired, moved, no_brake, plan, planned, to_sending
+from worker.ledger import postgres as server_side
+from worker.ledger.reading import open_reading
+from worker.ledger.sql import SqlLedger
+from worker.model.commits import Commit, LogFilter, Sending
+from worker.model.errors import LedgerUnwritable, NotSafe, StateConflict, UsageError
+from worker.model.facts import WriteId
+
+
+def opened(url: str) -> SqlLedger:
+    return SqlLedger.open(url, clock_now=lambda: NOW)
+
+
+class Link:
+    """A socket between the ledger and its server that goes on taking what it is given and may say nothing more."""
+
+    def __init__(self, folder: Path, server: Server) -> None:
+        self.folder = folder
+        self.silent = threading.Event()
+        self._to = str(server.folder / ".s.PGSQL.5432")
+        self._listens = socket.socket(socket.AF_UNIX)
+        self._listens.bind(str(folder / ".s.PGSQL.5432"))
+        self._listens.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._listens.accept()
+                far = socket.socket(socket.AF_UNIX)
+                far.connect(self._to)
+                for one, other, back in ((near, far, False), (far, near, True)):
+                    threading.Thread(target=self._pass, args=(one, other, back), daemon=True).start()
+
+    def _pass(self, one: socket.socket, other: socket.socket, back: bool) -> None:
+        with suppress(OSError), one:
+            while said := one.recv(65536):
+                if not (back and self.silent.is_set()):
+                    other.sendall(said)
+            other.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._listens.close()
+
+
+@pytest.fixture
+def link(tmp_path: Path, postgres: Server) -> Iterator[Link]:
+    made = Link(tmp_path, postgres)
+    yield made
+    made.close()
+
+
+def through(link: Link, url: str, server: Server) -> str:
+    return url.replace(str(server.folder), str(link.folder))
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("postgresql://ann@127.0.0.1:1/ledger", ("ledger on 127.0.0.1:1", "efused")),
+        ("postgresql://ann@/ledger?host=/nowhere", ("ledger on /nowhere", "No such file")),
+    ],
+)
+def test_a_server_that_is_not_there_is_told_with_its_place_and_what_to_do(url: str, words: tuple[str, ...]) -> None:
+    for door in (opened, open_reading):
+        with pytest.raises(NotSafe) as caught:
+            door(url)
+        assert caught.value.exit_code == 3
+        assert all(word in str(caught.value) for word in words)
+        assert "check host and port" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("what", "word"),
+    [("url", "host"), ("a password", "PGPASSFILE"), ("a password elsewhere", "PGPASSFILE")],
+)
+def test_an_address_that_cannot_be_one_is_wrong_usage(what: str, word: str) -> None:
+    urls = {
+        "url": "postgresql:///ledger",
+        "a password": "postgresql://ann:secret@db/ledger",
+        "a password elsewhere": "postgresql://ann@db/ledger?password=secret",
+    }
+    with pytest.raises(UsageError) as caught:
+        opened(urls[what])
+    assert caught.value.exit_code == 2
+    assert "secret" not in f"{caught.value} {caught.value.hint}"
+    assert word.lower() in f"{caught.value} {caught.value.hint}".lower()
+
+
+def test_a_database_or_user_that_there_is_not_is_named_with_a_remedy(postgres: Server) -> None:
+    for url in (postgres.url("nowhere"), postgres.url().replace("worker@", "nobody@")):
+        with pytest.raises(NotSafe, match="does not exist") as caught:
+            opened(url)
+        assert "create it" in caught.value.hint
+
+
+@pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
+def test_a_server_that_may_lose_what_it_acknowledged_is_not_used(postgres: Server, setting: str) -> None:
+    url = postgres.ledger()
+    with postgres.connect() as connection:
+        connection.execute(f"ALTER SYSTEM SET {setting} = off".encode())
+        connection.execute("SELECT pg_reload_conf()")
+        try:
+            while connection.execute(f"SHOW {setting}".encode()).fetchone() != ("off",):
+                pass
+            with pytest.raises(NotSafe, match=f"{setting} is off"):
+                opened(url)
+        finally:
+            connection.execute(f"ALTER SYSTEM RESET {setting}".encode())
+            connection.execute("SELECT pg_reload_conf()")
+            while connection.execute(f"SHOW {setting}".encode()).fetchone() != ("on",):
+                pass
+    opened(url).close()
+
+
+def test_what_a_session_would_do_by_default_is_no_matter(postgres: Server) -> None:
+    url = postgres.ledger()
+    with opened(f"{url}%20-csynchronous_commit%3Doff%20-cdefault_transaction_isolation%3Dserializable") as ledger:
+        planned(ledger)
+        with ledger._store.writing() as connection:
+            asked = "SELECT current_setting('synchronous_commit'), current_setting('transaction_isolation')"
+            assert tuple(connection.exec_driver_sql(asked).one()) == ("on", "read committed")
+
+
+def test_two_that_make_a_ledger_at_once_make_one(postgres: Server) -> None:
+    url = postgres.ledger()
+    with ThreadPoolExecutor(4) as pool:
+        for ledger in pool.map(opened, [url] * 4):
+            ledger.close()
+    with open_reading(url) as reader:
+        assert reader.made
+        assert reader.last_seq() == 0
+
+
+def test_a_ledger_that_nobody_made_reads_as_an_empty_one(postgres: Server) -> None:
+    with open_reading(postgres.ledger()) as reader:
+        assert not reader.made
+        assert reader.open_writes() == ()
+
+
+def test_a_ledger_of_another_revision_waits(postgres: Server) -> None:
+    url = postgres.ledger()
+    with opened(url) as ledger, ledger._store.writing() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    for door in (opened, open_reading):
+        with pytest.raises(NotSafe, match="newer than this program"):
+            door(url)
+
+
+def test_writers_at_once_go_on_from_each_others_end(postgres: Server) -> None:
+    url = postgres.ledger()
+    ledgers = [opened(url) for _ in range(4)]
+
+    def write(at: int) -> None:
+        for number in range(10):
+            ledgers[at].apply(Commit(at=NOW, records=(fired(event=f"e{at}-{number}"),)))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    assert ledgers[0].verify() is None
+    assert ledgers[0].last_seq() == 40
+    for ledger in ledgers:
+        ledger.close()
+
+
+def test_of_two_processes_one_records_the_sending(postgres: Server) -> None:
+    url = postgres.ledger()
+    with opened(url) as one, opened(url) as other:
+        (write,) = planned(one)
+        sending = Sending(move=to_sending(write, after(1)), check=no_brake, amount=None)
+        assert one.record_sending(sending) is None
+        with pytest.raises(StateConflict):
+            other.record_sending(sending)
+        assert [record["kind"] for record in other.log(LogFilter())].count("sending") == 1
+
+
+def test_a_halt_of_another_process_is_seen_by_the_next_sending(postgres: Server) -> None:
+    url = postgres.ledger()
+    seen: list[Any] = []
+    with opened(url) as one, opened(url) as other:
+        (write,) = planned(one)
+        other.append_halt(because="a look first", by="ann", at=NOW)
+        one.record_sending(
+            Sending(move=to_sending(write, after(1)), check=lambda view: seen.extend(view.halts), amount=None)
+        )
+    assert [halt.because for halt in seen] == ["a look first"]
+
+
+def test_a_silent_link_ends_the_call_and_another_link_serves_the_next(postgres: Server, link: Link) -> None:
+    url = postgres.ledger()
+    with opened(through(link, url, postgres)) as ledger, patch.object(server_side, "DEADLINE_S", 0.2):
+        (write,) = planned(ledger)
+        link.silent.set()
+        began = time.monotonic()
+        with pytest.raises(LedgerUnwritable, match=r"no answer within 0.2 s"):
+            become(ledger, write, "waiting", after(1))
+        assert time.monotonic() - began < 5
+        link.silent.clear()
+        again = ledger.write(WriteId(1))
+        assert again is not None
+        assert again.state == "planned"
+        become(ledger, again, "waiting", after(2))
+
+
+def test_a_commit_whose_answer_did_not_come_is_an_error_and_may_be_there(postgres: Server, link: Link) -> None:
+    url = postgres.ledger()
+    commit = server_side.Bounded.commit
+
+    def cut(connection: server_side.Bounded) -> None:
+        link.silent.set()
+        commit(connection)
+
+    with opened(through(link, url, postgres)) as ledger, patch.object(server_side, "DEADLINE_S", 0.2):
+        (write,) = planned(ledger)
+        sending = Sending(move=to_sending(write, after(1)), check=no_brake, amount=None)
+        with patch.object(server_side.Bounded, "commit", cut), pytest.raises(LedgerUnwritable, match="no answer"):
+            ledger.record_sending(sending)
+    with opened(url) as other:
+        stored = other.write(WriteId(1))
+        assert stored is not None
+        assert stored.state == "sending", "the server has it: whoever starts takes it for unknown"
+        assert other.verify() is None
+
+
+def test_a_commit_of_which_the_server_warns_is_an_error(postgres: Server) -> None:
+    with opened(postgres.ledger()) as ledger:
+        (write,) = planned(ledger)
+        with ledger._store.writing() as connection:
+            connection.exec_driver_sql(
+                "CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS "
+                "$$ BEGIN RAISE WARNING 'the standby may not have it'; RETURN NULL; END $$"
+            )
+            connection.exec_driver_sql(
+                "CREATE CONSTRAINT TRIGGER warns AFTER INSERT ON attempts DEFERRABLE INITIALLY DEFERRED "
+                "FOR EACH ROW EXECUTE FUNCTION warn()"
+            )
+        sending = Sending(move=to_sending(write, after(1)), check=no_brake, amount=None)
+        with pytest.raises(LedgerUnwritable, match="the standby may not have it"):
+            ledger.record_sending(sending)
+
+
+def test_who_stands_in_a_transaction_loses_what_others_wait_for(postgres: Server) -> None:
+    url = postgres.ledger()
+    short = {**server_side.SETTINGS, "idle_in_transaction_session_timeout": "200ms"}
+    with patch.object(server_side, "SETTINGS", short), opened(url) as stopped, opened(url) as other:
+        (write,) = planned(stopped)
+
+        def stands(view: object) -> None:
+            other.append_halt(because="now", by="ann", at=NOW)
+
+        with pytest.raises(LedgerUnwritable):
+            stopped.record_sending(Sending(move=to_sending(write, after(1)), check=stands, amount=None))
+        assert [halt.because for halt in other.halts(NOW)] == ["now"]
+        stored = other.write(write.id)
+        assert stored is not None
+        assert stored.state == "planned", "nothing was recorded against the halt"
+
+
+def test_text_that_no_database_holds_is_stored_without_it(postgres: Server) -> None:
+    with opened(postgres.ledger()) as ledger:
+        ledger.apply(Commit(at=NOW, records=(fired(facts={"a\0b": "half \ud800 and \0"}),), plans=(plan(),)))
+        assert ledger.verify() is None
+        (write,) = ledger.open_writes(ACME)
+        ledger.apply(Commit(at=NOW, moves=(moved(write, "waiting", after(1), why="zero \0"),)))
+        assert ledger.open_writes(ACME)[0].why == "zero \ufffd"
+
+
+def test_a_server_that_starts_again_is_found_again(postgres: Server) -> None:
+    with opened(postgres.ledger()) as ledger:
+        planned(ledger)
+        postgres.stop()
+        with pytest.raises(LedgerUnwritable, match="cannot be used"):
+            planned(ledger, plan())
+        postgres.start()
+        assert len(ledger.open_writes()) == 1
+        assert ledger.verify() is None
