@@ -22,7 +22,6 @@ from worker import __version__
 from worker.cli import signals
 from worker.model.errors import InputErrors, WorkerError, printable
 
-CONFIG_ENV = "CAMPAIGN_WORKER_CONFIG"
 USAGE = 2
 PANELS: Mapping[str, Mapping[str, str]] = {
     "Start here": {
@@ -153,16 +152,21 @@ def _version(value: bool) -> None:  # noqa: FBT001 - the form that the option's 
 
 @app.callback()
 def _root(
-    context: typer.Context,
-    config: Annotated[
+    _config: Annotated[
         Path | None,
-        typer.Option("--config", "-c", help=f"The config file. Default: ${CONFIG_ENV}, else ./config.yaml."),
+        typer.Option(
+            "--config",
+            "-c",
+            envvar="CAMPAIGN_WORKER_CONFIG",
+            show_envvar=False,
+            help="The config file. Default: $CAMPAIGN_WORKER_CONFIG, else ./config.yaml.",
+        ),
     ] = None,
     _version_asked: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    context.obj = config or (Path(os.environ[CONFIG_ENV]) if os.environ.get(CONFIG_ENV) else None)
+    """Every command asks for the config itself (`worker.cli.common.config_file`)."""
 
 
 # The door to the shell. A reader that has had enough (``| head -1``) is no error; an output that cannot be written (a

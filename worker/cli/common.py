@@ -4,11 +4,11 @@ import json
 import os
 import pwd
 import shlex
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import Annotated, Final, Literal, cast
 
 import typer
 
@@ -22,7 +22,7 @@ from worker.ledger.places import FOLDER_HINT, LedgerPlace, exchanged, exposed, n
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.actions import ACTIONS
 from worker.model.commits import WORKER
-from worker.model.errors import NotFound, NotSafe, Problem, UsageError
+from worker.model.errors import NotFound, NotSafe, Problem, UsageError, WorkerError
 from worker.model.facts import Json
 from worker.model.rules import Rule, SpendLimits, Surge
 from worker.rules.durations import duration_text, parse_duration
@@ -51,8 +51,13 @@ def exposed_files(config: Config) -> tuple[Problem, ...]:
 
 def config_file(context: typer.Context) -> Path:
     """The config that somebody named, in the call or in the environment, or the one that lies here."""
-    named: Path | None = context.find_root().obj
-    return named or Path("config.yaml")
+    return named_config(context) or Path("config.yaml")
+
+
+def named_config(context: typer.Context) -> Path | None:
+    """The config that somebody named."""
+    named: Path | None = context.find_root().params.get("_config")
+    return named and Path(named)  # a completion has the text
 
 
 def config_of(context: typer.Context) -> Config:
@@ -63,7 +68,7 @@ def config_of(context: typer.Context) -> Config:
 def config_for(context: typer.Context, paths: Collection[Path] | None) -> Config:
     """The config; where nobody named one and the files to look at are named, there need not be any."""
     path = config_file(context)
-    if paths and context.find_root().obj is None and not path.exists():
+    if paths and named_config(context) is None and not path.exists():
         return read_config(path, "")
     return load_config(path)
 
@@ -252,7 +257,28 @@ def operator() -> str:
     return f"{named} (claims to be {claimed})" if claimed and claimed != user else named
 
 
-FIELDS: Final[tuple[Literal["partner", "event", "rule"], ...]] = ("partner", "event", "rule")
+Field = Literal["partner", "event", "rule"]
+FIELDS: Final[tuple[Field, ...]] = ("partner", "event", "rule")
+
+
+def completing(field: Field) -> Callable[[typer.Context, str], list[str]]:
+    """What a shell offers for a name: all that are known, none where they cannot be read."""
+
+    def complete(context: typer.Context, incomplete: str) -> list[str]:
+        with suppress(WorkerError):
+            config = config_of(context)
+            with open_reading(ledger_url(config)) as ledger:
+                return [name for name in known_names(field, ledger, config) if name.startswith(incomplete)]
+        return []
+
+    return complete
+
+
+OnlyPartner = Annotated[
+    str | None, typer.Option("--partner", help="Only this partner.", autocompletion=completing("partner"))
+]
+OnlyEvent = Annotated[str | None, typer.Option("--event", help="Only this event.", autocompletion=completing("event"))]
+OnlyRule = Annotated[str | None, typer.Option("--rule", help="Only this rule.", autocompletion=completing("rule"))]
 
 
 def say_nothing_found(ledger: LedgerReader, config: Config, asked: Mapping[str, object], what: str) -> bool:
@@ -283,7 +309,7 @@ def strangers(ledger: LedgerReader, config: Config, asked: Mapping[str, object])
     return tuple(found)
 
 
-def known_names(field: Literal["partner", "event", "rule"], ledger: LedgerReader, config: Config) -> tuple[str, ...]:
+def known_names(field: Field, ledger: LedgerReader, config: Config) -> tuple[str, ...]:
     """Every partner, event or rule that there is or was: in the ledger, by the daemon's last word, in config and rules.
     Files that do not load are no reason not to know the others."""
     found = set(ledger.known(field))

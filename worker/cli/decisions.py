@@ -13,6 +13,10 @@ from typing import Annotated
 import typer
 
 from worker.cli.common import (
+    OnlyEvent,
+    OnlyPartner,
+    OnlyRule,
+    completing,
     config_file,
     config_of,
     duration,
@@ -55,10 +59,11 @@ app = typer.Typer()
 LOOK = "campaign-worker writes lists them"
 
 Ids = Annotated[list[int] | None, typer.Argument(help="The writes, by number, as `writes` shows them.")]
-OfRule = Annotated[str | None, typer.Option("--rule", help="All of this rule instead: a whole burst.")]
+OfRule = Annotated[
+    str | None,
+    typer.Option("--rule", help="All of this rule instead: a whole burst.", autocompletion=completing("rule")),
+]
 Because = Annotated[str, typer.Option("--because", help="Why; it is kept in the log.")]
-OnlyPartner = Annotated[str | None, typer.Option("--partner", help="Only this partner.")]
-OnlyRule = Annotated[str | None, typer.Option("--rule", help="Only this rule.")]
 
 
 # Approve, reject, resolve: a person decides what waits or needs one.
@@ -203,8 +208,13 @@ def again(
     context: typer.Context,
     because: Annotated[str, typer.Option(help="Why; it is kept in the log.")],
     ids: Ids = None,
-    rule: Annotated[str | None, typer.Option("--rule", help="All of this rule instead, of its last episodes.")] = None,
-    event: Annotated[str | None, typer.Option("--event", help="With --rule: only of this event.")] = None,
+    rule: Annotated[
+        str | None,
+        typer.Option(
+            "--rule", help="All of this rule instead, of its last episodes.", autocompletion=completing("rule")
+        ),
+    ] = None,
+    event: OnlyEvent = None,
 ) -> None:
     """Reopen what ended without effect: rejected, refused, skipped, shadowed, cancelled. All of it, or nothing.
 
@@ -275,7 +285,10 @@ def undo(
     because: Annotated[str, typer.Option(help="Why; it is kept in the log.")],
     ids: Ids = None,
     rule: Annotated[
-        str | None, typer.Option("--rule", help="All that this rule has sent instead; with --since.")
+        str | None,
+        typer.Option(
+            "--rule", help="All that this rule has sent instead; with --since.", autocompletion=completing("rule")
+        ),
     ] = None,
     since: Annotated[
         str | None,

@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.common import config_of, engine_settings, ledger_url, moment, say_no_ledger, strangers
+from worker.cli.common import (
+    OnlyPartner,
+    OnlyRule,
+    completing,
+    config_of,
+    engine_settings,
+    ledger_url,
+    moment,
+    say_no_ledger,
+    strangers,
+)
 from worker.cli.output import Format, console, print_json, say
 from worker.config import Config
 from worker.engine.explaining import (
@@ -216,9 +226,9 @@ NOT_IN_FORCE: frozenset[Standing] = frozenset({"disabled", "removed", "not_for_p
 @app.command("explain")
 def explain_command(
     context: typer.Context,
-    event: Annotated[str, typer.Option(help="The event, by its id.")],
-    rule: Annotated[str | None, typer.Option(help="Only this rule.")] = None,
-    partner: Annotated[str | None, typer.Option(help="Only this partner, where several have such an event.")] = None,
+    event: Annotated[str, typer.Option(help="The event, by its id.", autocompletion=completing("event"))],
+    rule: OnlyRule = None,
+    partner: OnlyPartner = None,
     at: Annotated[
         str | None, typer.Option(help="As of then: how long ago (2h, 7d) or a time (2026-03-01T12:00:00Z).")
     ] = None,

@@ -11,7 +11,17 @@ from typing import Annotated, NoReturn, TextIO, cast
 
 import typer
 
-from worker.cli.common import config_of, ledger_url, moment, no_ledger, reader_of, say_nothing_found
+from worker.cli.common import (
+    OnlyEvent,
+    OnlyPartner,
+    OnlyRule,
+    config_of,
+    ledger_url,
+    moment,
+    no_ledger,
+    reader_of,
+    say_nothing_found,
+)
 from worker.cli.output import Format, LogFormat, counted, moment_shown, print_json, print_line, print_table, say
 from worker.config import Config
 from worker.engine.explaining import wanted_of
@@ -41,10 +51,16 @@ STDIN = "-"
 @app.command("writes")
 def writes(
     context: typer.Context,
-    state: Annotated[str | None, typer.Option(help="Only this state, for instance needs_human.")] = None,
-    event: Annotated[str | None, typer.Option(help="Only this event.")] = None,
-    partner: Annotated[str | None, typer.Option(help="Only this partner.")] = None,
-    rule: Annotated[str | None, typer.Option(help="Only this rule.")] = None,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            help="Only this state, for instance needs_human.",
+            autocompletion=lambda incomplete: [state for state in MOVES if state.startswith(incomplete)],
+        ),
+    ] = None,
+    event: OnlyEvent = None,
+    partner: OnlyPartner = None,
+    rule: OnlyRule = None,
     output: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.table,
 ) -> None:
     """Print every write, oldest first: its state, what holds it, and why.
@@ -84,9 +100,9 @@ def writes(
 def log(
     context: typer.Context,
     since: Annotated[str | None, typer.Option(help="How long ago (2h, 7d) or a time (2026-03-01T12:00:00Z).")] = None,
-    partner: Annotated[str | None, typer.Option(help="Only this partner.")] = None,
-    event: Annotated[str | None, typer.Option(help="Only this event.")] = None,
-    rule: Annotated[str | None, typer.Option(help="Only this rule.")] = None,
+    partner: OnlyPartner = None,
+    event: OnlyEvent = None,
+    rule: OnlyRule = None,
     write: Annotated[int | None, typer.Option(help="Only this write: its whole life.")] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on printing new records until interrupted.")

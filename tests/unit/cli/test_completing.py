@@ -1,0 +1,40 @@
+"""What a shell offers behind an option: the names that config, rules and ledger know."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from worker.cli.app import app
+
+
+def offered(config: Path, *words: str, begun: str = "") -> Sequence[str]:
+    """What bash is told for these words, the last of which is only begun."""
+    line = " ".join(["campaign-worker", "--config", str(config), *words, begun])
+    asked = {
+        "_CAMPAIGN_WORKER_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) + 3),
+    }
+    return CliRunner().invoke(app, [], prog_name="campaign-worker", env=asked).stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "begun", "names"),
+    [
+        (("writes", "--state"), "need", ["needs_human"]),
+        (("writes", "--event"), "", ["e1"]),
+        (("log", "--rule"), "p", ["pause-cancelled"]),
+        (("log", "--rule"), "x", []),
+        (("approve", "--rule"), "", ["pause-cancelled"]),
+        (("explain", "--event"), "", ["e1"]),
+        (("halt", "--partner"), "", ["partner-id-acme"]),
+    ],
+)
+def test_names_are_completed(config: Path, words: tuple[str, ...], begun: str, names: list[str]) -> None:
+    assert offered(config, *words, begun=begun) == names
+
+
+def test_where_nothing_can_be_read_nothing_is_offered(tmp_path: Path) -> None:
+    assert offered(tmp_path / "none.yaml", "log", "--rule") == []
