@@ -123,6 +123,7 @@ class Decider:
             only={event: screen.concerned(seen, memories) for event, seen in observations.items()},
             ended=lambda event, rule, episode: self._ledger.episode_writes(partner, event, rule, episode),
             on_target=lambda event, target: self._ledger.target_writes(partner, event, target),
+            of_rule=lambda event, rule: self._ledger.writes(event=event, partner=partner, rule=rule),
         )
 
     def _note_due(

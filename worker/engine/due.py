@@ -53,8 +53,8 @@ class Clocked:
 
 def clocked(rule: Rule) -> Clocked:
     """What the rule's text says of the clock."""
-    computed = [value for step in rule.do for value in step.computed]
-    if any("now" in value.names for value in computed):
+    names = [value.names for step in rule.do for value in step.computed] + [step.lists for step in rule.do]
+    if any("now" in named for named in names):
         return Clocked(restless=True)
     if rule.when is None or "now" not in rule.when.names:
         return Clocked()

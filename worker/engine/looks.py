@@ -43,9 +43,9 @@ class Look:
     ``looked_at``: the last noted look at each event. ``writes``: every write of the partner that is not final.
     ``sendings``: first attempts of episodes, as far back as `sendings_reach` says; none where no rule asks for them.
     ``firings``: as far back as `firings_reach` says. ``ended``: the writes of one episode, final ones too;
-    ``on_target``: those of one target. ``only``: the rules that look at an event, where the others have nothing to do.
-    ``more``: other events of this moment are still to be decided on, and what is said of all together is said with the
-    last; ``missed``: times that went by for those before.
+    ``on_target``: those of one target; ``of_rule``: those of one rule. ``only``: the rules that look at an event, where
+    the others have nothing to do. ``more``: other events of this moment are still to be decided on, and what is said of
+    all together is said with the last; ``missed``: times that went by for those before.
     """
 
     partner: PartnerId
@@ -62,6 +62,7 @@ class Look:
     missed: Mapping[tuple[RuleId, datetime], Sequence[EventId]] = field(default_factory=dict)
     ended: Callable[[EventId, RuleId, int], tuple[Write, ...]] = lambda _event, _rule, _episode: ()
     on_target: Callable[[EventId, str], tuple[Write, ...]] = lambda _event, _target: ()
+    of_rule: Callable[[EventId, RuleId], Sequence[Write]] = lambda _event, _rule: ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,8 @@ from worker.model.facts import EventId, Json, Known, RuleId, WriteId, spelled
 from worker.model.rules import Rule, RuleSet, RuleStep, Truth
 from worker.model.writes import ENDED, UNSENT, Mode, Plan, Write, WriteKey
 from worker.rules.durations import duration_text
-from worker.writes.evidence import Wish
-from worker.writes.intents import NotComputable, Planned, asks_always, plan_steps, wishes_of
+from worker.writes.evidence import Wish, wish_of
+from worker.writes.intents import EACH, NotComputable, Planned, asks_always, plan_steps, wishes_of
 from worker.writes.life import and_then, move, note
 
 # What an edit of the rules does to writes that were not sent yet, and to the memory behind them. Pure.
@@ -233,12 +233,21 @@ def standing_wishes(
         brief = rule.on_change or rule.at is not None
         if rule.id in wanted if brief else memory is not None and memory.open:
             found.extend(wishes_in_force(rule, settings))
+        items = [one.intent for one in writes if rule.id in one.rules and EACH in one.intent.context]
+        shadow = mode_of(rule, settings) == "shadow"
+        found.extend(Standing(rule=rule, wish=wish_of(one.action, one.params), shadow=shadow) for one in items)
     return found
 
 
 def in_force(candidates: Iterable[Candidate]) -> list[Standing]:
-    """The wishes of these candidates."""
-    return [one for each in candidates for one in wishes_in_force(each.glimpse.rule, each.glimpse.settings)]
+    """The wishes of these candidates, of ``each`` those of its items."""
+    found: list[Standing] = []
+    for candidate in candidates:
+        rule, settings = candidate.glimpse.rule, candidate.glimpse.settings
+        found.extend(wishes_in_force(rule, settings))
+        items = [step.wish for step in candidate.steps if EACH in step.intent.context]
+        found.extend(Standing(rule=rule, wish=wish, shadow=mode_of(rule, settings) == "shadow") for wish in items)
+    return found
 
 
 def judge_conflicts(
@@ -386,22 +395,25 @@ class Planner:
         self._hold_unsent(surging)
 
     def _surging(self, winners: Sequence[Candidate]) -> dict[RuleId, str]:
-        events: dict[RuleId, set[EventId]] = {}
+        """The rules that fire for too many events; each write of an ``each`` counts as one. Messages do not count."""
+        counted: dict[RuleId, set[tuple[EventId, str]]] = {}
         rules: dict[RuleId, Rule] = {}
         for candidate in winners:
             if all(ACTIONS[step.intent.action].message for step in candidate.steps):
                 continue
-            events.setdefault(candidate.glimpse.rule.id, set()).add(candidate.event)
-            rules[candidate.glimpse.rule.id] = candidate.glimpse.rule
+            rule = rules[candidate.glimpse.rule.id] = candidate.glimpse.rule
+            counted.setdefault(rule.id, set()).update(_pieces(candidate.event, candidate.steps))
         over: dict[RuleId, str] = {}
-        for rule_id, now_events in events.items():
+        for rule_id, fresh in counted.items():
             surge = rules[rule_id].surge or self._settings.surge
             since = self._look.now - surge.within
-            recent = {event for rule, event, at in self._look.firings if rule == rule_id and at > since}
-            count = len(now_events | recent)
-            if count > surge.events:
-                within = duration_text(surge.within)
-                over[rule_id] = f"fires for {count} events within {within}; more than {surge.events} need approval"
+            each, pieces = any(step.each for step in rules[rule_id].do), set(fresh)
+            for event in {event for rule, event, at in self._look.firings if rule == rule_id and at > since}:
+                writes = self._look.of_rule(event, rule_id) if each else ()
+                pieces |= _pieces(event, [one for one in writes if one.planned_at > since])
+            if len(pieces) > surge.events:
+                what = f"{len(pieces)} {'writes' if each else 'events'} within {duration_text(surge.within)}"
+                over[rule_id] = f"fires for {what}; more than {surge.events} need approval"
         return over
 
     def _hold_unsent(self, surging: Mapping[RuleId, str]) -> None:
@@ -522,6 +534,12 @@ class Planner:
             episode=candidate.episode,
             facts=_facts_used(candidate),
         )
+
+
+def _pieces(event: EventId, made: Iterable[Planned | Write]) -> set[tuple[EventId, str]]:
+    """What a surge counts of one event: its writes of ``each``, or itself where there are none."""
+    items = {one.intent.target for one in made if EACH in one.intent.context}
+    return {(event, item) for item in items or ("",)}
 
 
 def _wishes(candidate: Candidate) -> set[tuple[str, str]]:

@@ -32,7 +32,7 @@ from worker.reading.pacing import SENT_WITHIN
 from worker.rules.facts import normalised, runtime_in_days, watch_key
 from worker.rules.registry import LOCAL
 from worker.writes.evidence import fact_key, target_value, wish_of
-from worker.writes.intents import asks_always, budgets_of, reads_back
+from worker.writes.intents import ADDED, EACH, asks_always, budgets_of, reads_back
 from worker.writes.life import move
 
 # Who asks for a write that is about to be sent: the rules in force, the config, other rules, and persons.
@@ -323,6 +323,8 @@ class Preflight:
             keys |= {scope.keys[name] for name in names if name in scope.keys}
         row = ACTIONS[write.intent.action]
         keys |= {FactKey(name=name) for name in row.reads}
+        if (of := write.intent.context.get(EACH)) not in (None, ADDED):
+            keys.add(FactKey(name=str(of)))
         if reads_back(write.intent, write.key.item):
             keys.add(fact_key(write.intent))
         if row.budget == "draft" or budgets_of(write.intent):

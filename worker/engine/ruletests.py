@@ -461,7 +461,7 @@ class _Run:
             own = [one for key, one, _ in of_step if (key.rule, key.position) == (rule.id, position)]
             given = [one.params for one in own or [one for _, one, rules in of_step if rule.id in rules]]
             for params in given if step.each else given[:1] or [{}]:
-                event, each = record.event, step.each
+                event, each = record.event, bool(step.each)
                 yield Fired(rule=rule.id, action=step.action, event=event, at=at, params=params, each=each)
 
     def _happened(self, step: StepOfTest) -> Happened:

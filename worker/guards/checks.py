@@ -10,8 +10,18 @@ from worker.model.commits import Booking, Brake, Halt, SendingView
 from worker.model.facts import UNREAD, Fact, Json, Known, RuleId, Unknown, WriteId
 from worker.model.rules import Judgement, SpendLimits, Truth
 from worker.model.writes import Write
-from worker.writes.evidence import already_so, fact_name, own_values, same_field, target_value, there, unclear
-from worker.writes.intents import COMPUTED_FROM, amount_of, amount_of_draft, budgets_of, reads_back
+from worker.writes.evidence import (
+    already_so,
+    fact_name,
+    named_so,
+    own_values,
+    same,
+    same_field,
+    target_value,
+    there,
+    unclear,
+)
+from worker.writes.intents import ADDED, COMPUTED_FROM, EACH, amount_of, amount_of_draft, budgets_of, reads_back
 from worker.writes.life import CREDENTIALS_HOLD
 
 # What a guard may look at, and the four ways of saying no.
@@ -215,6 +225,26 @@ def setup_state(situation: Situation) -> No | None:
         why = "the event has no draft" if state == "NONE" else "the setup is published: it is no draft any more"
         return No(way="refuse", reason="no_draft", why=why)
     return No(way="refuse", reason="not_published", why=f"the setup is {state}, and must be published")
+
+
+def item_there(situation: Situation) -> No | None:
+    """The item that the write is for is still in its list."""
+    write = situation.write
+    of = write.intent.context.get(EACH)
+    if of in (None, ADDED) or write.sent:
+        return None
+    fact = situation.fact(str(of))
+    if not isinstance(fact, Known) or not isinstance(fact.value, list):
+        why = fact.why if not isinstance(fact, Known) else "it is no list"
+        return No(way="hold", reason="target_unreadable", why=f"{of}: {why}")
+    name = write.intent.params.get("tc")
+    if of == ACTIONS[write.intent.action].own_fact:
+        there = bool(named_so(write.intent, fact.value))
+    else:
+        there = any(isinstance(one, Mapping) and same(one.get("tc"), name) for one in fact.value)
+    if there:
+        return None
+    return No(way="refuse", reason="gone", why=f"{write.key.item} is not among the {of} any more")
 
 
 def target_says(situation: Situation) -> No | None:
@@ -547,6 +577,7 @@ AFTER_READING: tuple[Guard, ...] = (
     seen_after_all,
     condition_holds,
     setup_state,
+    item_there,
     target_says,
     as_computed_from,
     as_approved,

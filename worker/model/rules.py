@@ -103,15 +103,22 @@ Template: TypeAlias = Union[Json, Computed, "list[Template]", "dict[str, Templat
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleStep:
     """One action of ``do``: its name and its parameters, some of them still to be computed. ``each``: one write for
-    every item that the watched list has gained. ``relative``: the fields of its own target that a value is computed
-    from. ``remind``: after how long a message is said again; ``ended``: what is said when the condition ends."""
+    every item of this list for which ``where`` is true: ``added``, or the name of a fact. ``relative``: the fields of
+    its own target that a value is computed from. ``remind``: after how long a message is said again; ``ended``: what is
+    said when the condition ends."""
 
     action: str
     params: Mapping[str, Template] = field(default_factory=dict)
-    each: bool = False
+    each: str = ""
+    where: Condition | None = None
     relative: tuple[str, ...] = ()
     remind: timedelta | None = None
     ended: Template = None
+
+    @property
+    def lists(self) -> frozenset[str]:
+        """The facts that ``each`` goes through and ``where`` names."""
+        return frozenset({self.each} - {"", "added"}) | (self.where.names if self.where is not None else frozenset())
 
     @property
     def computed(self) -> tuple[Computed, ...]:
@@ -181,7 +188,7 @@ class Rule:
         names = set(self.when.names) if self.when else set()
         names |= {watch.fact for watch in self.on_change}
         for step in self.do:
-            names |= {name for value in step.computed for name in value.names}
+            names |= {name for value in step.computed for name in value.names} | step.lists
         object.__setattr__(self, "names", frozenset(names))
 
     def looks_at(self, partner: PartnerId) -> bool:

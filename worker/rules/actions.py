@@ -16,14 +16,17 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    GetJsonSchemaHandler,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
     WrapValidator,
     create_model,
+    model_validator,
 )
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue, models_json_schema
+from pydantic_core import CoreSchema
 
 from worker.model.actions import ACTIONS, EXTRA, WORDS, Action, ParamType
 from worker.model.facts import Json
@@ -48,7 +51,6 @@ from worker.rules.nearest import instead, meant, nearest
 from worker.rules.registry import CHANGE, EACH, ITEM, Registry
 from worker.rules.yaml import Document, Entries, Scalar, Value, compose
 
-ADDED = "added"
 EVENT = "eid"
 _OWN: Final = frozenset({EVENT, EACH, EXTRA})
 """What is no parameter: the event is sent by itself, and the others say how parameters are meant."""
@@ -63,14 +65,15 @@ _COMPUTED: Final = {"type": "string", "pattern": "^=", "description": "CEL, comp
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepText:
     """One action as it is written. ``params`` are checked, but for what is computed in them; ``places``: where each
-    stands. ``each``: its place, where one write is made for each item. ``remind``, ``ended``: of a message, when it is
-    said again, and what is said in the end."""
+    stands. ``each``: what it goes through, and ``each_at`` where that stands. ``remind``, ``ended``: of a message, when
+    it is said again, and what is said in the end."""
 
     action: Action
     place: Value
     params: Mapping[str, Tree] = field(default_factory=dict)
     places: Mapping[str, Value] = field(default_factory=dict)
-    each: Value | None = None
+    each: "EachText | None" = None
+    each_at: Value | None = None
     remind: timedelta | None = None
     ended: Tree = None
     noun: ClassVar[str] = "an action"
@@ -305,13 +308,39 @@ def _numbered(fields: Mapping[str, tuple[Any, Any]]) -> Any:  # noqa: ANN401 - a
     return {f"key{number}": one for number, one in enumerate(fields.values())}
 
 
+class EachText(Section):
+    """The list, one write for each item of which is made."""
+
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("in", "list", "from", "items", "over", "each"), "of"),
+        **dict.fromkeys(("when", "if", "filter", "only"), "where"),
+    }
+    of: Annotated[Literal["added", "campaigns", "clusters"], SPELLED] = Field(
+        description="added: what the watched list has gained; or all campaigns, or clusters, of the event",
+        examples=["campaigns"],
+    )
+    where: Cel | None = Field(
+        default=None, description="CEL on the item, which is called each", examples=["each.budget < 100.0"]
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Tree) -> Tree:
+        return {"of": value} if isinstance(value, Scalar) else value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, inner: GetJsonSchemaHandler) -> JsonSchemaValue:
+        whole = inner(schema)
+        return {"anyOf": [inner.resolve_ref_schema(whole)["properties"]["of"], whole]}
+
+
 _EACH: Final[tuple[Any, Any]] = (
-    Annotated[Literal["added"] | None, SPELLED],
+    EachText | None,
     Field(
         alias=EACH,
         default=None,
-        description="one write for each item that the watched list has gained",
-        examples=["added"],
+        description="one write for each item of a list",
+        examples=["campaigns", {"of": "campaigns", "where": "each.budget < 100.0"}],
     ),
 )
 _EXTRA: Final[Any] = Field(
@@ -357,14 +386,23 @@ def step_of(value: Tree, asked: ValidationInfo) -> StepText:
     written = found.written()
     own = written.pop(name)
     params = {str(action.bare): own} if single else {**own.written(), **written}
+    of = params.get(EACH)
     params = {**{one: part for one, part in params.items() if one not in (EACH, EXTRA)}, **params.get(EXTRA, {})}
     if action.shown == "confirm":
         params = {"host": "api", **params}
         calls.check_call(params["method"], params["path"], params["host"], given["path"][1])
     places = {one: part for one, (_, part) in given.items()}
     remind, ended = (params.pop("remind", None), params.pop("ended", None)) if action.message else (None, None)
-    at = None if each is None else each[0]
-    return StepText(action=action, place=inner, params=params, places=places, each=at, remind=remind, ended=ended)
+    return StepText(
+        action=action,
+        place=inner,
+        params=params,
+        places=places,
+        each=of,
+        each_at=None if each is None else each[0],
+        remind=remind,
+        ended=ended,
+    )
 
 
 OF_OTHER_TOOLS: Final[Mapping[str, str]] = {

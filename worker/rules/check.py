@@ -177,8 +177,8 @@ class _Check:
             hint = look if target.kind == "list" else f"write {base} alone"
             self.find(node.at, f"{base} is {target.words} and has no field '{node.text}'", hint)
             return ANY
-        if node.text in target.fields:
-            return target.fields[node.text]
+        if node.text in target.fields or target.more:
+            return target.fields.get(node.text, ANY)
         message, hint = remedies.unknown_field(base, node.text, target.fields)
         self.find(node.at, message, hint, code="field")
         return ANY

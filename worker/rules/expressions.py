@@ -19,7 +19,7 @@ from worker.rules.check import by_zero, check_condition, nonzero, text_of, type_
 from worker.rules.evaluate import Expression, expression_of
 from worker.rules.facts import BY_DEFAULT
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT
-from worker.rules.registry import ANY, BUILT_IN, CHANGE, DOUBLE, ITEM, Registry, Type
+from worker.rules.registry import ADDED, ANY, BUILT_IN, CHANGE, DOUBLE, ITEM, Registry, Type
 from worker.rules.yaml import Entries, Items, Scalar, Value
 
 _RESPONSE: Mapping[str, Type] = {"response": ANY}
@@ -195,9 +195,13 @@ class Expressions:
         """Whether ``added`` has items: a watched fact is a list, or may be one."""
         return any(self._names[watch.fact].kind in ("list", "any") for watch in self._watches)
 
-    def computed(self, value: Scalar, *, item: bool = False) -> Expression | None:
-        """A value that begins with ``=``. ``item``: it stands in an action with ``each``."""
-        found = self._checked(value, 1, boolean=False, item=item)
+    def of_item(self, value: Scalar, each: str) -> Expression | None:
+        """A condition on an item of the list that ``each`` goes through."""
+        return self._checked(value, 0, boolean=True, each=each)
+
+    def computed(self, value: Scalar, *, each: str = "") -> Expression | None:
+        """A value that begins with ``=``. ``each``: what the action goes through."""
+        found = self._checked(value, 1, boolean=False, each=each)
         if found is not None:
             self._places.append((found, value))
         return found
@@ -216,7 +220,7 @@ class Expressions:
         skip: int,
         *,
         boolean: bool,
-        item: bool = False,
+        each: str = "",
         names: Mapping[str, Type] | None = None,
     ) -> Expression | None:
         """What is written, compiled, after everything that is wrong in it was noted."""
@@ -231,6 +235,8 @@ class Expressions:
             return None
         before = len(self._form.problems)
         known = self._names if names is None else names
+        if each and each != ADDED:
+            known = {**known, ITEM: known[each].items or ANY}
         for finding in check_condition(tree, known, boolean=boolean, whole=None if whole is tree else whole):
             if finding.severity == "error":
                 hint = finding.hint if names is None or finding.code != "fact" else _ONLY_RESPONSE
@@ -242,17 +248,17 @@ class Expressions:
                         index, finding.message, hint=finding.hint, code=finding.code, severity="warning"
                     )
                 )
-        self._warn_of_zero(source, tree, value, skip, item=item)
+        self._warn_of_zero(source, tree, value, skip, each=each)
         if not self._watches:
             self._note_names(tree, value, skip, _OF_CHANGES)
-        if not item:
+        if not each:
             self._note_names(tree, value, skip, _OF_ITEMS)
         return expression_of(text, whole) if len(self._form.problems) == before else None
 
-    def _warn_of_zero(self, source: str, tree: Node, value: Scalar, skip: int, *, item: bool) -> None:
+    def _warn_of_zero(self, source: str, tree: Node, value: Scalar, skip: int, *, each: str) -> None:
         """A division by what may be 0. Where a value is computed, ``when`` was true; where it is computed for each item
         that was added, some were."""
-        safe = self._nonzero | ({"size(added)", "added.size()"} if item else frozenset[str]())
+        safe = self._nonzero | ({f"size({each})", f"{each}.size()"} if each else frozenset[str]())
         safe |= {name for name, one in self._defined.items() if one.number}
         for divisor in by_zero(source, tree, safe):
             text = text_of(source, divisor)
@@ -293,7 +299,7 @@ _OF_CHANGES = _Misplaced(
 _OF_ITEMS = _Misplaced(
     names=frozenset({ITEM}),
     where="an action with `each`",
-    hint="add `each: added`; it is the item that the write is for",
+    hint="add each: campaigns, clusters or added; it is the item that the write is for",
 )
 
 
@@ -337,7 +343,6 @@ def _narrowed(record: Type, by: tuple[str, ...]) -> Type:
 
 COOLDOWN_MIN = timedelta(hours=1)
 """The least ``cooldown`` that is pace enough by itself."""
-_ADDED = "added"
 _PREVIOUS = "previous"
 _FOUND_BY = frozenset({"tc", "tc_run_id"})
 """What a campaign is found by; no write changes it."""
@@ -345,9 +350,10 @@ _FOUND_BY = frozenset({"tc", "tc_run_id"})
 
 def with_relative(rule: Rule, form: Form, expressions: Expressions, registry: Registry) -> Rule:
     """The rule with the fields of their own targets that its steps read; notes each value that could run away."""
-    items = frozenset({ITEM, _ADDED}) if "campaigns" in {watch.fact for watch in rule.on_change} else frozenset[str]()
+    watched = "campaigns" in {watch.fact for watch in rule.on_change}
     steps = []
     for step in rule.do:
+        items = frozenset({ITEM} if step.each == "campaigns" else {ITEM, ADDED} if watched else ())
         own = ACTIONS[step.action].own_fact
         read: set[str] = set()
         for value in cast("tuple[Expression, ...]", step.computed) if own else ():

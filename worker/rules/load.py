@@ -23,13 +23,14 @@ from worker.model.errors import InputErrors, Problem
 from worker.model.facts import Json, PartnerId, RuleId
 from worker.model.rules import Rule, RuleSet, RuleStep, SpendLimits, Surge, Template, Watch, computed_in
 from worker.rules import calls, remedies
-from worker.rules.actions import ADDED, ConfirmText, StepText, is_computed, is_fact
+from worker.rules.actions import ConfirmText, StepText, is_computed, is_fact
 from worker.rules.binding import Form, Tree, bind, is_null, place_of
 from worker.rules.cron import CronTimes
+from worker.rules.evaluate import Expression
 from worker.rules.expressions import Defined, Definitions, Expressions, with_relative
 from worker.rules.models import OF_OTHER_TOOLS, RulesText, RuleText, SpendText, WithText
 from worker.rules.nearest import nearest
-from worker.rules.registry import BUILT_IN_REGISTRY, WITHOUT_DEFAULT, Registry
+from worker.rules.registry import ADDED, BUILT_IN_REGISTRY, WITHOUT_DEFAULT, Registry
 from worker.rules.yaml import Document, Entries, Items, Scalar, Value, compose
 
 ENFORCE_COOLDOWN_MIN = timedelta(minutes=1)
@@ -287,25 +288,41 @@ class _RuleReader:
         for one in whole.items if isinstance(whole, Items) else ():
             if isinstance(one, Entries) and kept.isdisjoint(part.start for part in one.parts):
                 for value in filter(is_computed, _scalars_in(one)):
-                    self._expressions.computed(value, item=True)
+                    self._expressions.computed(value, each=ADDED)
         return tuple(self._step(step) for step in self._text.do or ())
 
     def _step(self, step: StepText) -> RuleStep:
         """One action, with what is computed in it compiled."""
-        if step.each is not None and not self._expressions.list_watched:
-            hint = "add on_change: suggested_tcs, or name tc and tc_run_id"
-            self.form.note(step.each, f"'each: {ADDED}' goes with on_change of a list", hint=hint)
+        each = self._each(step)
         params = {name: self._param(step, name, value) for name, value in step.params.items()}
         if step.action.shown == "confirm":
             said = calls.undocumented(str(params["method"]), str(params["path"]), step.params["host"])
             hint = "the service may answer 404; nothing but the paths of its document is known"
             if said:
                 self._expressions.warn(step.place, f"'{step.action.name}': {said}", hint=hint, code="path")
-        ended = None if step.ended is None else self._template(step.ended, item=False)
+        ended = None if step.ended is None else self._template(step.ended)
         self._said_later(step)
         return RuleStep(
-            action=step.action.name, params=params, each=step.each is not None, remind=step.remind, ended=ended
+            action=step.action.name,
+            params=params,
+            each="" if step.each is None else step.each.of,
+            where=each,
+            remind=step.remind,
+            ended=ended,
         )
+
+    def _each(self, step: StepText) -> Expression | None:
+        """What ``each`` goes through, and which items of it."""
+        each, at = step.each, step.each_at
+        if each is None or at is None:
+            return None
+        if each.of == ADDED and not self._expressions.list_watched:
+            hint = "add on_change: suggested_tcs, write each: campaigns, or name tc and tc_run_id"
+            self.form.note(at, f"'each: {ADDED}' goes with on_change of a list", hint=hint)
+        if step.action.creates and each.of == step.action.own_fact:
+            hint = "write each: clusters, or each: added"
+            self.form.note(at, f"'{step.action.name}' makes what is not among the {each.of}", hint=hint)
+        return None if each.where is None else self._expressions.of_item(each.where, each.of)
 
     def _said_later(self, step: StepText) -> None:
         """What is said again, or at the end, needs a condition that goes on."""
@@ -319,7 +336,7 @@ class _RuleReader:
     def _param(self, step: StepText, name: str, value: Tree) -> Template:
         what = step.action.name if step.action.bare is not None else f"{step.action.name}.{name}"
         place, param = step.places.get(name, step.place), step.action.params.get(name)
-        found = self._template(value, item=step.each is not None)
+        found = self._template(value, each="" if step.each is None else step.each.of)
         if param is not None and param.type == "string":
             self._warn_of_braces(place, what)
         if (text := uncounted({name: found})) is not None:
@@ -332,17 +349,17 @@ class _RuleReader:
                 self.form.note(place, f"{what} {fault}", hint="write a number that a request can carry")
         return found
 
-    def _template(self, value: Tree, *, item: bool) -> Template:
+    def _template(self, value: Tree, *, each: str = "") -> Template:
         if isinstance(value, ConfirmText):
             when = self._expressions.of_response(value.when)
             found: dict[str, Template] = {"get": value.get, "when": "" if when is None else when.source}
             return found
         if is_computed(value):
-            return self._expressions.computed(value, item=item)
+            return self._expressions.computed(value, each=each)
         if isinstance(value, Entries):
-            return {key: self._template(part, item=item) for key, (_, part) in value.named.items()}
+            return {key: self._template(part, each=each) for key, (_, part) in value.named.items()}
         if isinstance(value, Items | list | tuple):
-            return [self._template(part, item=item) for part in (value.items if isinstance(value, Items) else value)]
+            return [self._template(part, each=each) for part in (value.items if isinstance(value, Items) else value)]
         plain: Json = value.json if isinstance(value, Scalar) else value
         return plain
 

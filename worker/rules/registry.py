@@ -53,7 +53,8 @@ ORDERED: frozenset[Kind] = frozenset({"int", "double", "string", "timestamp", "d
 class Type:
     """One type. ``values``: the documented values of a text, all of them unless ``open_set``.
 
-    ``fields``: the documented fields of a record, None where none is documented. ``items``: the type of a list's items.
+    ``fields``: the documented fields of a record, None where none is documented; ``more``: it has others, too.
+    ``items``: the type of a list's items.
     """
 
     kind: Kind
@@ -62,6 +63,7 @@ class Type:
     open_set: bool = False
     fields: "Mapping[str, Type] | None" = None
     items: "Type | None" = None
+    more: bool = False
 
     @property
     def words(self) -> str:
@@ -156,7 +158,7 @@ _EVENT_READ: Literal["event"] = "event"
 # A cluster gets the run of the answer it came in, which is what an action on it needs.
 _CLUSTERS = Type(kind="list", items=of_record({**CLUSTER_FIELDS, "tc_run_id": SUGGESTED_TC_FIELDS["tc_run_id"]}))
 _SUGGESTED = Type(kind="list", items=of_record(SUGGESTED_TC_FIELDS))
-_CAMPAIGN = Type(kind="object", fields=dict.fromkeys(("tc", "tc_run_id"), ANY))
+_CAMPAIGN = Type(kind="object", fields={"tc": ANY, "tc_run_id": ANY, "budget": DOUBLE}, more=True)
 
 _FACTS: tuple[FactName, ...] = (
     FactName(
@@ -313,11 +315,11 @@ _FACTS: tuple[FactName, ...] = (
         example="size(removed) == 0",
     ),
     FactName(
-        name="item",
+        name="each",
         level="local",
         type=ANY,
         about="in an action with each: the item of the list that the write is for",
-        example="item.tc",
+        example="each.budget * 1.2",
     ),
 )
 
@@ -469,13 +471,15 @@ _MORE: tuple[FactName, ...] = (
 )
 
 LOCAL: frozenset[str] = frozenset(fact.name for fact in _FACTS if fact.level == "local")
-ITEM = "item"
+ITEM = "each"
 CHANGE: frozenset[str] = frozenset({"previous", "added", "removed"})
 """Names that exist only where ``on_change`` does."""
 BUILT_IN: Mapping[str, FactName] = {fact.name: fact for fact in (*_FACTS, *_MORE)}
 
 EACH = "each"
 """The key of an action that makes one write for each item of a list."""
+ADDED = "added"
+"""The list that ``each`` takes the items of that the watched list has gained."""
 
 
 FROM_FACTS: Mapping[str, str] = {
@@ -549,6 +553,7 @@ def _named(template: Json) -> frozenset[str]:
 
 
 __all__ = [
+    "ADDED",
     "BUILT_IN",
     "BUILT_IN_REGISTRY",
     "CHANGE",

@@ -30,6 +30,8 @@ _OF_OTHER_LANGUAGES: Mapping[str, str] = {
     "hours": "duration('2h')",
 }
 """Functions that people know from elsewhere, and how the same is written here."""
+_OF_ITEMS = frozenset({"item", "it", "this", "self", "campaign", "cluster", "row"})
+"""What other tools call the item that a write is for."""
 _EXACT = "texts are compared letter by letter: list the spellings, x in ['a', 'A'], or use x.matches('(?i)…')"
 ONE_KIND = "the two sides must be of one kind; remove one of them, or name a field of it"
 _DAYS = "for times of the day or week give the rule `at`; now.getDayOfWeek() is 0 on Sundays, in UTC"
@@ -51,6 +53,8 @@ def unknown_name(name: str, known: Mapping[str, object]) -> tuple[str, str]:
     fields = [f"{record}.{name}" for record, documented in _RECORDS.items() if name in documented]
     if fields:
         return f"unknown fact '{name}'; did you mean {' or '.join(f'{one!r}' for one in fields)}?", f"write {fields[0]}"
+    if name in _OF_ITEMS:
+        return f"unknown fact '{name}'; in an action with `each` the item is called 'each'", "write each, as in each.tc"
     near = nearest(name, known)
     hint = (
         f"write {near}"

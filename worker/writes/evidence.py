@@ -10,7 +10,7 @@ import json
 import re
 import string
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias, assert_never
@@ -262,7 +262,7 @@ def own_values(intent: Intent, fact: Fact, names: Iterable[str]) -> Mapping[str,
     if not isinstance(fact, Known) or any(name in fact.gaps for name in names):
         return None
     campaigns = _listed(fact)
-    record = fact.value if campaigns is None else next(iter(_named_so(intent, campaigns)), {})
+    record = fact.value if campaigns is None else next(iter(named_so(intent, campaigns)), {})
     return {name: record.get(name) for name in names} if isinstance(record, Mapping) else None
 
 
@@ -325,7 +325,7 @@ def _campaign(intent: Intent, fact: Fact) -> tuple[bool, Json]:
         return False, None
     found = [
         {"exists": True, **{name: one[name] for name in intent.wanted if name in one and name != "exists"}}
-        for one in _named_so(intent, campaigns)
+        for one in named_so(intent, campaigns)
     ]
     wanted = next((one for one in found if _agree(intent.wanted, one) and one.keys() >= intent.wanted.keys()), None)
     if wanted is not None:
@@ -395,10 +395,11 @@ def _named_in(value: Json | Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
             yield from _named_in(part)
 
 
-def _named_so(intent: Intent, campaigns: Iterable[Mapping[str, Json]]) -> list[Mapping[str, Json]]:
+def named_so(intent: Intent, campaigns: Sequence[Json] | Sequence[Mapping[str, Json]]) -> list[Mapping[str, Json]]:
     """The campaigns that are found by the names that the write gives."""
     name, run = intent.params.get("tc"), intent.params.get("tc_run_id")
-    return [one for one in campaigns if same(one.get("tc"), name) and one.get("tc_run_id") == run]
+    found = (one for one in campaigns if isinstance(one, Mapping) and same(one.get("tc"), name))
+    return [one for one in found if one.get("tc_run_id") == run]
 
 
 def _series(intent: Intent, record: Mapping[str, Json]) -> tuple[bool, Json]:

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from worker.model.actions import ACTIONS, Action, Param, budgets_in, fault_of, in_cents, money_in
 from worker.model.endpoints import Host, row_called
 from worker.model.facts import Json, Known
-from worker.model.rules import Computed, Rule, RuleStep, Scope, Template, computed_in
+from worker.model.rules import Computed, Rule, RuleStep, Scope, Template, Truth, computed_in
 from worker.model.writes import UNSETTLED, Intent, Write
 from worker.writes.evidence import CONFIRM, EXACT_MAX, Wish, members, own_values, wish_of
 
@@ -23,6 +23,9 @@ from worker.writes.evidence import CONFIRM, EXACT_MAX, Wish, members, own_values
 # computed now holds the firing; what was computed and is no value of its parameter is never sent (`judged`).
 
 RUN = "tc_run_id"
+EACH = "each"
+"""The item, in the scope of its values; and in an intent's context, the list that it comes from."""
+ADDED = "added"
 CLIENT = "{client_id}"
 _WITH_RUNS = ("suggested_tcs", "clusters")
 """Facts in which a cluster stands beside its run."""
@@ -57,19 +60,36 @@ def computed_params(place: str, step: RuleStep, scope: Scope) -> dict[str, Json]
 
 
 def each_of(place: str, step: RuleStep, scope: Scope) -> dict[str, dict[str, Json]]:
-    """The parameters of one write for each item that the watched list has gained, by the item's name."""
-    added = scope.extra.get("added")
-    if not isinstance(added, list):
-        raise NotComputable(f"{place}: each: nothing is known to have been added")
+    """The parameters of one write for each item of its list that is meant, by the item's name."""
     found: dict[str, dict[str, Json]] = {}
-    for given in added:
+    for given in _listed(place, step, scope):
         item = _with_run(given, scope)
-        params = computed_params(place, step, replace(scope, extra={**scope.extra, "item": item}))
+        of_item = replace(scope, extra={**scope.extra, EACH: item})
+        judged = step.where.judge(of_item) if step.where is not None else None
+        if judged is not None and judged.truth is Truth.UNKNOWN:
+            raise NotComputable(f"{place}: each.where: {judged.why}")
+        if judged is not None and judged.truth is Truth.FALSE:
+            continue
+        params = computed_params(place, step, of_item)
         for name, param in ACTIONS[step.action].params.items():
             if param.of_item and name not in params:
                 params[name] = _part(place, item, name)
         found.setdefault(f"{params['tc']}:{params[RUN]}", params)
     return found
+
+
+def _listed(place: str, step: RuleStep, scope: Scope) -> list[Json]:
+    """What the watched list has gained, or all items of a fact."""
+    if step.each == ADDED:
+        added = scope.extra.get(ADDED)
+        if isinstance(added, list):
+            return added
+        raise NotComputable(f"{place}: each: nothing is known to have been added")
+    fact = scope.fact(step.each)
+    if isinstance(fact, Known) and isinstance(fact.value, list):
+        return fact.value
+    why = fact.why if not isinstance(fact, Known) else "it is no list"
+    raise NotComputable(f"{place}: each: {step.each} is not known: {why}")
 
 
 def _names_client(value: Json) -> bool:
@@ -120,7 +140,7 @@ def _with_run(item: Json, scope: Scope) -> Json:
 def _part(place: str, item: Json, name: str) -> Json:
     value = item.get(name) if isinstance(item, Mapping) else None
     if value is None:
-        raise NotComputable(f"{place}: an added item has no {name}")
+        raise NotComputable(f"{place}: an item has no {name}")
     if name != RUN:
         return value
     run = _whole(value)
@@ -171,12 +191,13 @@ def plan_steps(rule: Rule, scope: Scope, context: Mapping[str, Json]) -> tuple[P
             params = computed_params(place, step, scope)
             made = [(order + index, item, params) for index, item in enumerate(ACTIONS[step.action].items)]
         order += 1 if step.each else len(made)
+        of_step = {**context, EACH: step.each} if step.each else context
         for turn, item, values in made:
             fit, fault = judged(place, step, values)
             params = in_cents(fit)
-            intent = replace(_intent(step.action, params, item), order=turn, do_hash=rule.do_hash, context=context)
+            intent = replace(_intent(step.action, params, item), order=turn, do_hash=rule.do_hash, context=of_step)
             if step.relative and not fault:
-                intent = replace(intent, context={**context, COMPUTED_FROM: _computed_from(place, step, intent, scope)})
+                intent = replace(intent, context={**of_step, COMPUTED_FROM: _computed_from(place, step, intent, scope)})
             wish = wish_of(step.action, params)
             planned.append(Planned(position=position, item=item, intent=intent, wish=wish, fault=fault))
     return tuple(planned)

@@ -218,7 +218,7 @@ def test_equal_wishes_share_one_write_of_the_highest_priority_then_the_smallest_
 @pytest.mark.parametrize("first", ["each", "plain"])
 def test_an_action_for_each_of_a_list_and_a_plain_one_share_an_equal_wish(first: str) -> None:
     each = on_tcs("each")
-    each = replace(each, do=(RuleStep(action="edit_cluster", params={"budget": 120.0}, each=True),))
+    each = replace(each, do=(RuleStep(action="edit_cluster", params={"budget": 120.0}, each="added"),))
     one = RuleStep(action="edit_cluster", params={"tc": "b", "tc_run_id": 1, "budget": 120.0})
     story = a_story(each, replace(a_rule("plain", X), do=(one,)), confirming=False)
     story.event(city="")

@@ -6,7 +6,7 @@ from tests.unit.engine.ruletest_bench import a_bench, failing, passes
 
 EDIT = (
     "{id: r, on_change: suggested_tcs, when: \"setup.state == 'PUBLISHED'\", "
-    "do: [{edit_cluster: {each: added, budget: '=item.tc_run_id'}}]}"
+    "do: [{edit_cluster: {each: added, budget: '=each.tc_run_id'}}]}"
 )
 CLUSTERS = "suggested_tcs: [{tc: a, tc_run_id: 1}]"
 

@@ -40,6 +40,7 @@ from worker.guards.checks import (
     halted,
     held_back_off,
     held_over,
+    item_there,
     out_of_date,
     product_on,
     put_back,
@@ -590,7 +591,7 @@ def test_a_write_that_is_to_be_put_back_is_not_sent_and_ends_once_that_is_certai
 def test_the_first_guard_that_objects_wins(
     guards: tuple[Callable[[Situation], No | None], ...], objections: list[tuple[str, Changes]]
 ) -> None:
-    guards = tuple(guard for guard in guards if guard not in (seen_after_all, held_over))
+    guards = tuple(guard for guard in guards if guard not in (seen_after_all, held_over, item_there))
     assert len(guards) == len(objections), "every guard has its place here"
     for first in range(len(objections)):
         situation = a_situation(a_write("boost"))
@@ -690,3 +691,26 @@ def test_an_unknown_write_never_waits_for_approval() -> None:
 def test_what_ends_a_write_ends_it_however_old_it_is() -> None:
     situation = a_situation(a_write("boost", due_since=NOW - 2 * LIMIT), facts={"setup": setup_fact("NONE")})
     assert said(first_no(AFTER_READING, situation)) == ("refuse", "no_draft")
+
+
+ROCK: Mapping[str, Json] = {"tc": "rock", "tc_run_id": 7}
+
+
+@pytest.mark.parametrize(
+    ("of", "fact", "expected", "reason"),
+    [
+        ("campaigns", a_fact([dict(ROCK)]), None, "it is there"),
+        ("campaigns", a_fact([{**ROCK, "tc_run_id": 8}]), ("refuse", "gone"), "that is another run"),
+        ("campaigns", a_fact([]), ("refuse", "gone"), "nothing is"),
+        ("campaigns", unreadable(), ("hold", "target_unreadable"), "nobody knows"),
+        ("campaigns", a_fact({}), ("hold", "target_unreadable"), "it is no list"),
+        ("clusters", a_fact([{"tc": "rock"}]), None, "a cluster goes by its name"),
+        ("clusters", a_fact([{"tc": "jazz"}, "rock"]), ("refuse", "gone"), "another one"),
+        ("added", a_fact([]), None, "what was added is judged by the change"),
+    ],
+)
+def test_an_item_must_be_in_its_list_still(of: str, fact: Fact, expected: tuple[Way, str] | None, reason: str) -> None:
+    write = a_write("edit_cluster", params={**ROCK, "budget": 5.0})
+    write = replace(write, intent=replace(write.intent, context={"each": of}))
+    assert said(item_there(a_situation(write, facts={of: fact}))) == expected, reason
+    assert item_there(a_situation(replace(write, attempt=1), facts={of: fact})) is None, "once sent, reads settle it"

@@ -159,7 +159,7 @@ def test_an_undocumented_name_comes_with_the_way_to_say_it() -> None:
 @pytest.mark.parametrize(
     ("condition", "hint"),
     [
-        ("campaigns[0].budget > 5.0", "is written campaigns[0]['budget']"),
+        ("clusters[0].price > 5.0", "is written clusters[0]['price']"),
         ("clusters[0].label.x == 'x'", "write clusters[0].label alone"),
         ("clusters.filter(c, c.tc == 'x')[0].zzz > 5.0", "is written …[0]['zzz']"),
         ("clusters[0].tc.size()", "compare it with something, as in clusters[0].tc.size() > …"),

@@ -63,8 +63,11 @@ def test_each_action_is_read_with_what_it_takes(written: str, action: str, param
         ("series_add: e7", "r.yaml:4:22: series_add must be a list"),
         ("series_add: []", "r.yaml:4:22: series_add must not be empty"),
         ("series_add: [[e7]]", "r.yaml:4:23: an item of series_add must be a text"),
-        ("{edit_cluster: {tc: a, tc_run_id: 1}, each: all}", "r.yaml:4:54: each is one of added, not 'all'"),
-        ("{edit_cluster: {each: [added]}}", "r.yaml:4:32: edit_cluster.each is one of added, not a list"),
+        (
+            "{edit_cluster: {tc: a, tc_run_id: 1}, each: all}",
+            "r.yaml:4:54: each.of is one of added, campaigns, clusters, not 'all'",
+        ),
+        ("{edit_cluster: {each: [added]}}", "r.yaml:4:32: edit_cluster.each must be a mapping with of, where"),
         ("{edit_cluster: {each: added}}", "r.yaml:4:26: 'each: added' goes with on_change of a list"),
         ("{edit_cluster: {tc: a, tc: b, tc_run_id: 1}}", "r.yaml:4:33: 'tc' is given twice; first on line 4"),
         ("{pause: , each: added}", "r.yaml:4:10: an action is a word, or one key with its value"),
@@ -75,8 +78,8 @@ def test_each_action_is_read_with_what_it_takes(written: str, action: str, param
             "r.yaml:4:81: defaults has no documented field 'z'",
         ),
         (
-            "edit_cluster: {tc: '=item.tc', tc_run_id: 1}",
-            "r.yaml:4:31: 'item' exists only in an action with `each`",
+            "edit_cluster: {tc: '=each.tc', tc_run_id: 1}",
+            "r.yaml:4:31: 'each' exists only in an action with `each`",
         ),
     ],
 )
@@ -90,7 +93,7 @@ def test_what_an_action_cannot_take_is_told_at_its_place(written: str, message: 
     [
         ("edit_cluster: {each: added}, each: added", "r.yaml:4:39: unknown action 'each'"),
         ("{edit_cluster: {each: added}, pause: }", "r.yaml:4:10: an action is a word"),
-        ("{edit_cluster: {each: added, budget: '=item.price'}}", "r.yaml:4:54: item has no documented field 'price'"),
+        ("{edit_cluster: {each: added, budget: '=each.price'}}", "r.yaml:4:54: each has no documented field 'price'"),
     ],
 )
 def test_what_each_cannot_take_is_told_at_its_place(written: str, message: str) -> None:
@@ -115,15 +118,15 @@ def test_each_without_a_list_to_go_through_is_an_error() -> None:
 )
 def test_each_stands_among_the_parameters_or_beside_the_action(written: str) -> None:
     found = step(written, WATCHING)
-    assert (found.action, found.each, list(found.params)) == ("edit_cluster", True, ["budget"])
+    assert (found.action, found.each, list(found.params)) == ("edit_cluster", "added", ["budget"])
 
 
 @pytest.mark.parametrize("watched", ["suggested_tcs", "clusters", "{fact: suggested_tcs, by: [tc]}"])
 def test_a_value_may_speak_of_its_item_and_of_the_items_run(watched: str) -> None:
-    do = "[edit_cluster: {each: added, extra: {x: '=item.tc_run_id'}}]"
+    do = "[edit_cluster: {each: added, extra: {x: '=each.tc_run_id'}}]"
     text = f"rules:\n  - {{id: a, on_change: {watched}, do: {do}}}"
     (rule,) = read_rules({"r.yaml": text}).rules.rules
-    assert rule.names >= {"item"}
+    assert rule.names >= {"each"}
 
 
 def test_values_are_computed_at_any_depth() -> None:

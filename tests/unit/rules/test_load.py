@@ -67,7 +67,7 @@ def one(extra: str = "", do: str = "[pause]") -> Rule:
             "r.yaml:5:13: enforce goes with a condition, not with on_change",
         ),
         (HEAD + "    limit: 3", "r.yaml:5:12: limit must be a mapping with per_event_per_day"),
-        (HEAD + "    limit: {}", "r.yaml:5:12: limit lacks 'per_event_per_day'"),
+        (HEAD + "    limit: {}", "r.yaml:5:12: limit says nothing"),
         (HEAD + "    limit: {per_event_per_day: 0}", "r.yaml:5:32: limit.per_event_per_day must be 1 or more, not 0"),
         (HEAD + "    priority: high", "r.yaml:5:15: priority must be a whole number"),
         (HEAD + "    partners: []", "r.yaml:5:15: partners must not be empty"),

@@ -79,7 +79,7 @@ def test_any_other_value_may_be_written_as_often_as_the_rule_fires(action: str, 
 
 
 @pytest.mark.parametrize(
-    ("value", "fields"), [("item['budget'] * 1.2", ("budget",)), ("added[0]['budget'] * 1.2", ("budget",))]
+    ("value", "fields"), [("each['budget'] * 1.2", ("budget",)), ("added[0]['budget'] * 1.2", ("budget",))]
 )
 def test_an_item_of_the_watched_campaigns_is_the_target_itself(value: str, fields: tuple[str, ...]) -> None:
     action = f'{{edit_cluster: {{budget: "={value}"}}, each: added}}'
@@ -89,7 +89,7 @@ def test_an_item_of_the_watched_campaigns_is_the_target_itself(value: str, field
 
 
 def test_a_campaigns_name_is_no_value_of_it() -> None:
-    action = "{edit_cluster: {extra: {label: '=item.tc'}, budget: 5}, each: added}"
+    action = "{edit_cluster: {extra: {label: '=each.tc'}, budget: 5}, each: added}"
     assert relative(action, ", on_change: campaigns") == ()
 
 

@@ -8,6 +8,7 @@ import pytest
 from tests.builders import a_fact, a_rule, a_scope, unreadable
 from worker.model.facts import Fact, Json
 from worker.model.rules import RuleStep, Scope, Template
+from worker.rules.evaluate import expression
 from worker.writes.intents import NotComputable, computed_params, each_of, judged, plan_steps, wishes_of
 
 ROCK: dict[str, Json] = {"tc": "rock", "tc_run_id": 7}
@@ -26,16 +27,16 @@ class OfItem:
 
     @property
     def names(self) -> frozenset[str]:
-        return frozenset({"item"})
+        return frozenset({"each"})
 
     def value(self, scope: Scope) -> Json:
-        item = scope.extra.get("item")
+        item = scope.extra.get("each")
         if not isinstance(item, dict) or self.name not in item:
             raise ValueError(f"item has no field '{self.name}'")
         return item[self.name]
 
 
-def edit(each: bool = True, **params: Any) -> RuleStep:  # noqa: ANN401 - values of any kind
+def edit(each: str = "added", **params: Any) -> RuleStep:  # noqa: ANN401 - values of any kind
     return RuleStep(action="edit_cluster", params=params, each=each)
 
 
@@ -47,12 +48,12 @@ def test_what_is_computed_stands_where_it_was_written() -> None:
     first: list[Template] = [OfItem(name="tc"), 1]
     inside: dict[str, Template] = {"y": first}
     step = RuleStep(action="update_draft", params={"x": inside, "z": OfItem(name="tc_run_id")})
-    scope = replace(a_scope(), extra={"item": ROCK})
+    scope = replace(a_scope(), extra={"each": ROCK})
     assert computed_params("p", step, scope) == {"x": {"y": ["rock", 1]}, "z": 7}
     with pytest.raises(NotComputable, match=r"p\.x\.y\[0\] = item\.tc: item has no field 'tc'"):
         computed_params("p", step, a_scope())
     with pytest.raises(NotComputable, match=r"p\.x\.y\[0\] = item\.tc is null, which is not known"):
-        computed_params("p", step, replace(a_scope(), extra={"item": {"tc": None}}))
+        computed_params("p", step, replace(a_scope(), extra={"each": {"tc": None}}))
 
 
 def test_only_what_was_computed_is_judged_and_what_is_wrong_is_left_out() -> None:
@@ -77,8 +78,8 @@ def test_a_write_with_a_fault_wants_nothing_that_it_may_not_send() -> None:
 
 @pytest.mark.parametrize("run", ["x", 7.5, True])
 def test_a_run_that_is_computed_and_is_none_is_a_fault(run: Json) -> None:
-    rule = a_rule(edit(each=False, tc="rock", tc_run_id=OfItem(name="run")))
-    (planned,) = plan_steps(rule, replace(a_scope(), extra={"item": {"run": run}}), {})
+    rule = a_rule(edit(each="", tc="rock", tc_run_id=OfItem(name="run")))
+    (planned,) = plan_steps(rule, replace(a_scope(), extra={"each": {"run": run}}), {})
     assert "tc_run_id is" in planned.fault
     assert "must be a whole number" in planned.fault
 
@@ -122,11 +123,11 @@ def test_a_cluster_of_which_only_the_name_was_compared_gets_its_run(name: str) -
     ("scope", "message", "reason"),
     [
         (a_scope(), "nothing is known to have been added", "no change is pending"),
-        (after({"tc": "rock"}), "an added item has no tc_run_id", "no list tells its run"),
-        (after({"tc": "rock"}, clusters=unreadable()), "an added item has no tc_run_id", "the list cannot be read"),
+        (after({"tc": "rock"}), "an item has no tc_run_id", "no list tells its run"),
+        (after({"tc": "rock"}, clusters=unreadable()), "an item has no tc_run_id", "the list cannot be read"),
         (after({"tc": "rock"}, clusters=a_fact([{"tc": "pop", "tc_run_id": 1}])), "no tc_run_id", "another cluster"),
-        (after({"tc_run_id": 7}), "an added item has no tc", "a run alone names no cluster"),
-        (after("rock"), "an added item has no tc", "no cluster at all"),
+        (after({"tc_run_id": 7}), "an item has no tc", "a run alone names no cluster"),
+        (after("rock"), "an item has no tc", "no cluster at all"),
         (after({"tc": "rock", "tc_run_id": 7.5}), "7.5 is no run of clusters", "half a run"),
         (after({"tc": "rock", "tc_run_id": "x"}), "'x' is no run of clusters", "a word"),
         (after({"tc": "rock", "tc_run_id": True}), "True is no run of clusters", "a truth"),
@@ -140,7 +141,7 @@ def test_an_item_that_names_no_campaign_plans_nothing(scope: Scope, message: str
 
 def test_a_run_is_a_whole_number_however_it_is_spelled() -> None:
     for spelled in (7, 7.0, "7"):
-        step = edit(each=False, tc="rock", tc_run_id=spelled)
+        step = edit(each="", tc="rock", tc_run_id=spelled)
         assert computed_params("p", step, a_scope()) == {"tc": "rock", "tc_run_id": 7}
 
 
@@ -170,3 +171,32 @@ def test_what_the_rule_writes_goes_before_what_the_item_says() -> None:
 
 def test_one_cluster_added_twice_is_one_write() -> None:
     assert list(each_of("p", edit(), after(ROCK, {**ROCK, "label": "x"}))) == ["rock:7"]
+
+
+def listed(*items: Json) -> Scope:
+    fact = a_fact(list(items))
+    return a_scope({"campaigns": fact})
+
+
+def test_each_item_of_a_fact_is_a_write_where_its_condition_is_true() -> None:
+    jazz: Json = {"tc": "jazz", "tc_run_id": 7, "budget": 20.0}
+    scope = listed({**ROCK, "budget": 5.0}, jazz)
+    assert list(each_of("p", edit("campaigns"), scope)) == ["rock:7", "jazz:7"]
+    some = replace(edit("campaigns"), where=expression("each.budget > 10.0"))
+    assert list(each_of("p", some, scope)) == ["jazz:7"]
+    assert some.lists == {"campaigns", "each"}
+    with pytest.raises(NotComputable, match=r"p: each\.where: "):
+        each_of("p", some, listed(ROCK))
+
+
+def test_a_list_that_is_not_known_holds_the_firing() -> None:
+    with pytest.raises(NotComputable, match="p: each: campaigns is not known: "):
+        each_of("p", edit("campaigns"), a_scope({"campaigns": unreadable()}))
+    with pytest.raises(NotComputable, match="it is no list"):
+        each_of("p", edit("campaigns"), a_scope({"campaigns": a_fact({})}))
+
+
+def test_the_list_that_a_write_comes_from_is_kept_with_it() -> None:
+    rule = a_rule(edit("campaigns", budget=5.0))
+    (planned,) = plan_steps(rule, listed(ROCK), {"x": 1})
+    assert planned.intent.context == {"x": 1, "each": "campaigns"}
