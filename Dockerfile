@@ -32,11 +32,17 @@ COPY rules /etc/campaign-worker/rules
 RUN sed -i 's|^ledger: sqlite:///worker.db$|ledger: sqlite:////data/worker.db|' /etc/campaign-worker/config.yaml \
     && grep -q '^ledger: sqlite:////data/worker.db$' /etc/campaign-worker/config.yaml
 
+LABEL org.opencontainers.image.title="campaign-worker" \
+      org.opencontainers.image.description="Watches events, decides by rules, and makes each effect happen at most once." \
+      org.opencontainers.image.version="0.2.0" \
+      org.opencontainers.image.licenses="MIT"
+
 ENV PATH=/opt/campaign-worker/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     CAMPAIGN_WORKER_CONFIG=/etc/campaign-worker/config.yaml
 
-USER worker
+# The number, because an orchestrator that asks for a user other than root (runAsNonRoot) cannot know a name.
+USER 10001:10001
 WORKDIR /data
 VOLUME /data
 STOPSIGNAL SIGTERM

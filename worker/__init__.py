@@ -4,4 +4,4 @@ The package root says what this is and which version it is, and imports nothing:
 free of side effects, because every layer below pays for what stands here.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -5,11 +5,17 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
+import pytest
 import yaml
+from pre_commit.clientlib import load_manifest  # type: ignore[import-untyped]
+
+from tests.calling import call
+from worker import __version__
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LINES: Final = (ROOT / "Dockerfile").read_text("utf-8").replace("\\\n", " ").splitlines()
@@ -37,7 +43,38 @@ def test_the_image_s_ledger_is_taken_to_its_volume() -> None:
     assert re.search(f"^{found[1]}$", (ROOT / "config.yaml").read_text("utf-8"), re.MULTILINE)
     assert found[2].startswith("ledger: sqlite:////data/")
     assert any(line.split() == ["VOLUME", "/data"] for line in LINES)
-    assert any(line.startswith("USER ") and "root" not in line for line in LINES)
+
+
+def test_the_image_runs_as_a_number_that_is_not_root_and_says_which_version_it_is() -> None:
+    made = re.search(r"useradd --uid (\d+) --user-group", "\n".join(LINES))
+    assert made is not None
+    assert [line.split()[1] for line in LINES if line.startswith("USER ")] == [f"{made[1]}:{made[1]}"]
+    assert int(made[1]) > 0
+    labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]*)"', "\n".join(LINES)))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert (labels["version"], labels["licenses"]) == (project["version"], project["license"])
+    assert labels["title"] == project["name"]
+    assert project["version"] == __version__
+    assert f"## [{__version__}]" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_a_repository_of_rules_can_check_and_test_before_a_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hooks = load_manifest(str(ROOT / ".pre-commit-hooks.yaml"))
+    assert [hook["id"] for hook in hooks] == ["campaign-worker-check", "campaign-worker-test"]
+    call("init", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    def ran() -> list[int]:
+        return [call(*shlex.split(hook["entry"])[1:]).code for hook in hooks]
+
+    assert all(hook["language"] == "python" and not hook["pass_filenames"] for hook in hooks)
+    assert all(hook["entry"].startswith("campaign-worker ") for hook in hooks)
+    assert ran() == [0, 0]
+    rule = tmp_path / "rules" / "pause-cancelled.yaml"
+    rule.write_text(rule.read_text("utf-8").replace("event.status", "event.statsu"), "utf-8")
+    assert ran() == [2, 2]
 
 
 def test_every_hook_calls_a_tool_of_the_lock() -> None:
