@@ -283,7 +283,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="no high-water check",
         why="a restored ledger is gone on with",
-        applied=flaw("worker.ledger.mark:compare", ("if ledger.hash_at_mark != mark.hash:", "if False:")),
+        applied=flaw("worker.ledger.mark:compared", ("mark.hash != (found.hash if mark.seq else GENESIS)", "False")),
         shown_by=(plain("restored"),),
     ),
     Mutant(

@@ -351,7 +351,7 @@ class Observations(Section):
     """What the looks leave behind in the ledger."""
 
     keep: Span = Field(
-        default=timedelta(days=7),
+        default=timedelta(days=8),
         description="how long changes of facts are kept, which is how far `backtest` can look back",
     )
 
@@ -528,7 +528,7 @@ class Config(Section):
     stop_within: Span = Field(default=timedelta(seconds=20), description="how long a stopping worker awaits answers")
     safety: Safety = Field(default_factory=Safety, description="brakes and evidence", examples=[{"settle": "2m"}])
     observations: Observations = Field(
-        default_factory=Observations, description="what the looks leave behind in the ledger", examples=[{"keep": "7d"}]
+        default_factory=Observations, description="what the looks leave behind in the ledger", examples=[{"keep": "8d"}]
     )
     assumptions: Annotated[dict[str, AnyJson], NAMED] = Field(
         default_factory=dict,

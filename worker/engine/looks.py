@@ -395,7 +395,7 @@ class EngineSettings:
     page_size: int = 100
     only_partners: frozenset[PartnerId] | None = None
     shared: frozenset[str] = BUILT_IN_REGISTRY.shared
-    observations_kept: timedelta = timedelta(days=7)
+    observations_kept: timedelta = timedelta(days=8)
     looked_at_again: timedelta = timedelta(minutes=30)
 
     def pages(self, events: int) -> int:

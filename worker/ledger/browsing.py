@@ -17,7 +17,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from worker.ledger.log import ALL_RECORDS, OF_ALL, printed
 from worker.ledger.reading import LedgerReader, store_of
-from worker.ledger.rows import ALL_WRITES, EVENT_FACT, rule_memory_of, rules_that_looked, write_of
+from worker.ledger.rows import ALL_WRITES, EVENT_FACT, rule_memory_of, rules_that_looked
 from worker.ledger.tables import (
     action_log,
     millis_text,
@@ -74,8 +74,7 @@ class LedgerBrowser(LedgerReader):
             query = query.where(a.at < millis_text(wanted.until))
         if wanted.before_seq is not None:
             query = query.where(a.seq < wanted.before_seq)
-        with self._store.reading() as connection:
-            rows = connection.execute(query.limit(limit)).all()
+        rows = self._store.rows(query.limit(limit))
         try:
             return [printed(row) for row in rows]
         except ValueError as error:
@@ -91,21 +90,18 @@ class LedgerBrowser(LedgerReader):
                 query = query.where(writes.c[name] == value)
         if wanted.before_id is not None:
             query = query.where(writes.c.id < wanted.before_id)
-        with self._store.reading() as connection:
-            return tuple(map(write_of, connection.execute(query.limit(limit)).mappings()))
+        return self._writes(query.limit(limit))
 
     def writes_in(self, states: Sequence[State], limit: int) -> tuple[Write, ...]:
         """The oldest writes that are in one of these states: who has waited longest comes first."""
         query = ALL_WRITES.where(writes.c.state.in_(sorted(states))).limit(limit)
-        with self._store.reading() as connection:
-            return tuple(map(write_of, connection.execute(query).mappings()))
+        return self._writes(query)
 
     def partners(self) -> tuple[PartnerId, ...]:
         """Every partner that the ledger remembers or that a write was ever planned for."""
         remembered = select(partners.c.partner).where(partners.c.partner != OF_ALL)
         query = union(remembered, select(rule_memory.c.partner), select(writes.c.partner))
-        with self._store.reading() as connection:
-            return tuple(sorted(PartnerId(one) for one in connection.execute(query).scalars()))
+        return tuple(sorted(PartnerId(one) for (one,) in self._store.rows(query)))
 
     def rule_ids(self) -> tuple[RuleId, ...]:
         """Every rule that is remembered or has planned a write, whether it is still in force or not."""
@@ -141,22 +137,19 @@ class LedgerBrowser(LedgerReader):
             o.fact == EVENT_FACT, o.event.in_([event for _, event in pairs]), o.partner.in_([one for one, _ in pairs])
         )
         query = query.where(o.title.is_not(None))
-        with self._store.reading() as connection:
-            found = connection.execute(query).all()
+        found = self._store.rows(query)
         return {(partner, event): title for partner, event, title in found}
 
     def memories_of(self, rule: str, limit: int) -> tuple[RuleMemory, ...]:
         """What is remembered of a rule, event by event."""
         m = rule_memory.c
         query = select(m.body).where(m.rule == rule).order_by(m.partner, m.event).limit(limit)
-        with self._store.reading() as connection:
-            return tuple(rule_memory_of(body) for body in connection.execute(query).scalars())
+        return tuple(rule_memory_of(body) for (body,) in self._store.rows(query))
 
     def counts_of(self, rule: str) -> dict[State, int]:
         """How many writes of a rule are in each state that occurs."""
         query = select(writes.c.state, func.count()).where(writes.c.rule == rule).group_by(writes.c.state)
-        with self._store.reading() as connection:
-            return {cast(State, state): count for state, count in connection.execute(query)}
+        return {cast(State, state): count for state, count in self._store.rows(query)}
 
     def daily(self, since: datetime) -> tuple[Outcomes, ...]:
         """Where the writes that changed since then stand, by the day of their last change."""
@@ -167,11 +160,9 @@ class LedgerBrowser(LedgerReader):
             .group_by(day, writes.c.state)
             .order_by(day)
         )
-        with self._store.reading() as connection:
-            return tuple(
-                Outcomes(day=at, state=cast(State, state), count=count)
-                for at, state, count in connection.execute(query)
-            )
+        return tuple(
+            Outcomes(day=at, state=cast(State, state), count=count) for at, state, count in self._store.rows(query)
+        )
 
     def settled(self, since: datetime) -> tuple[Settled, ...]:
         """How long confirming took, day by day since then. The database ranks them: they are too many to carry."""
@@ -200,11 +191,10 @@ class LedgerBrowser(LedgerReader):
             .group_by(r.day)
             .order_by(r.day)
         )
-        with self._store.reading() as connection:
-            return tuple(
-                Settled(day=at, count=count, middle_s=round(max(0.0, half), 3), slow_s=round(max(0.0, most), 3))
-                for at, count, half, most in connection.execute(query)
-            )
+        return tuple(
+            Settled(day=at, count=count, middle_s=round(max(0.0, half), 3), slow_s=round(max(0.0, most), 3))
+            for at, count, half, most in self._store.rows(query)
+        )
 
     def oldest(self, state: State) -> datetime | None:
         """Since when the write that has been longest in a state is in it; None where there is none."""
@@ -212,8 +202,8 @@ class LedgerBrowser(LedgerReader):
             func.coalesce(writes.c.unknown_since, writes.c.changed_at) if state == "unknown" else writes.c.changed_at
         )
         query = select(func.min(since)).where(writes.c.state == state)
-        with self._store.reading() as connection:
-            return connection.execute(query).scalar_one_or_none()
+        found: datetime | None = self._store.rows(query)[0][0]
+        return found
 
     def _of_any_partner(self, query: Select[tuple[object, ...]], wanted: RecordFilter) -> Select[tuple[object, ...]]:
         """An event without its partner: the index begins with the partner, and there are few of them."""

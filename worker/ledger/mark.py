@@ -63,7 +63,7 @@ def read_mark(place: LedgerPlace) -> Mark | None:
     try:
         body = place.mark.read_bytes()
         newest = _newest(body)
-        return newest.mark if newest is not None else _of_one_line(body)
+        return newest[1] if newest is not None else _of_one_line(body)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
@@ -92,32 +92,14 @@ def write_mark(place: LedgerPlace, mark: Mark, *, anew: bool = False) -> None:
         ) from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Slot:
-    number: int
-    mark: Mark
-
-
-_LAST: list[tuple[bytes, _Slot | None]] = [(b"", None)]
-"""What the file said last, and its newest slot: mostly the next mark finds just that, and need not read it anew."""
-
-
-def _newest(body: bytes) -> _Slot | None:
-    """The newest whole slot; None where there is none."""
-    said, newest = _LAST[0]
-    if body == said:
-        return newest
-    newest = _newest_of(body)
-    _LAST[0] = body, newest
-    return newest
-
-
-def _newest_of(body: bytes) -> _Slot | None:
+def _newest(body: bytes) -> tuple[int, Mark] | None:
+    """The newest whole slot's number, and its mark; None where there is none."""
     marks = [_whole(body[at : at + SLOT_BYTES]) for at in range(0, SLOTS * SLOT_BYTES, SLOT_BYTES)]
-    slots = [_Slot(number=number, mark=mark) for number, mark in enumerate(marks) if mark is not None]
+    slots = [(number, mark) for number, mark in enumerate(marks) if mark is not None]
     if len(slots) == 1:
-        return replace(slots[0], mark=replace(slots[0].mark, alone=True))
-    return max(slots, key=lambda one: one.mark.seq, default=None)
+        number, mark = slots[0]
+        return number, replace(mark, alone=True)
+    return max(slots, key=lambda slot: slot[1].seq, default=None)
 
 
 def _whole(slot: bytes) -> Mark | None:
@@ -155,13 +137,12 @@ def _written_in_place(place: LedgerPlace, mark: Mark) -> bool:
     try:
         body = os.pread(file, SLOTS * SLOT_BYTES + 1, 0)
         newest = _newest(body)
-        if newest is None or newest.mark.ledger_id != mark.ledger_id or newest.mark.seq >= mark.seq:
+        if newest is None or newest[1].ledger_id != mark.ledger_id or newest[1].seq >= mark.seq:
             return False
         if len(body) != SLOTS * SLOT_BYTES:
             return False  # one that was cut off: the slot that is left would not be whole with a gap behind it
-        text, slot = _text(mark), _Slot(number=SLOTS - 1 - newest.number, mark=mark)
-        at = slot.number * SLOT_BYTES
-        if os.pwrite(file, text, at) != len(text):
+        text, older = _text(mark), SLOTS - 1 - newest[0]
+        if os.pwrite(file, text, older * SLOT_BYTES) != len(text):
             return False  # what was cut off has no check, and the other slot still stands
         try:
             _sync(file)
@@ -169,7 +150,6 @@ def _written_in_place(place: LedgerPlace, mark: Mark) -> bool:
             return False  # reads show it from now on, and the disk may not have it: the other slot must not be next
     finally:
         os.close(file)
-    _LAST[0] = body[:at] + text + body[at + SLOT_BYTES :], slot
     return True
 
 
@@ -201,42 +181,6 @@ _sync = getattr(os, "fdatasync", os.fsync)  # the file never changes its length,
 def lost(place: LedgerPlace) -> NotSafe:
     """The error for a mark whose ledger is gone: what it remembered of writes is not known any more."""
     return NotSafe(f"the ledger {place.file} was lost: only its mark {place.mark.name} is there", hint=ACCEPT_HINT)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reached:
-    """What the ledger itself says. ``hash_at_mark``: its hash at the mark's seq, None where it has no such record.
-    ``sent_since``: it has recorded ``sending`` after that. ``blank``: it holds nothing at all, which is asked
-    where there is no mark."""
-
-    ledger_id: str
-    hash_at_mark: str | None
-    sent_since: bool
-    blank: bool
-
-
-def compare(place: LedgerPlace, mark: Mark | None, ledger: Reached) -> None:
-    """Raises `NotSafe` unless ledger and mark belong together. A blank ledger without a mark is a new one, whose first
-    start was cut short."""
-    if mark is None:
-        if ledger.blank:
-            return
-        raise NotSafe(
-            f"the ledger {place.file} was restored or lost its mark: {place.mark} is missing", hint=ACCEPT_HINT
-        )
-    if mark.ledger_id != ledger.ledger_id:
-        raise NotSafe(f"the ledger {place.file} was restored: {place.mark} belongs to another ledger", hint=ACCEPT_HINT)
-    if ledger.hash_at_mark != mark.hash:
-        raise NotSafe(
-            f"the ledger {place.file} was restored or lost records: it is not what had reached seq {mark.seq}",
-            hint=ACCEPT_HINT,
-        )
-    if mark.alone and not ledger.sent_since:
-        raise NotSafe(
-            f"the ledger's mark {place.mark} is damaged: what is left of it says seq {mark.seq}, and {place.file.name} "
-            "shows no sending after that, so one may be lost",
-            hint=ACCEPT_HINT,
-        )
 
 
 # How the ledger and its mark stand to each other: asked by a start, by a rehearsal, and by those who only look.
@@ -285,20 +229,27 @@ def marked_to(store: Store) -> int:
 
 
 def compared(connection: Connection, place: LedgerPlace, mark: Mark | None) -> str:
-    """The ledger's id, where ledger and mark belong together. Raises `NotSafe`; changes nothing."""
-    seq = 0 if mark is None else mark.seq
-    found = connection.execute(_ID_AND_HASH, {"at": seq}).first()
+    """The ledger's id, where ledger and mark belong together. A blank ledger without a mark is a new one, whose first
+    start was cut short. Raises `NotSafe`; changes nothing."""
+    found = connection.execute(_ID_AND_HASH, {"at": 0 if mark is None else mark.seq}).first()
     if found is None:
         raise damaged("it says nothing of itself", f"the ledger {place.file}")
-    ledger_id: str = found.ledger_id
-    reached = Reached(
-        ledger_id=ledger_id,
-        hash_at_mark=found.hash if seq else GENESIS,
-        sent_since=mark is not None and mark.alone and _sent_after(connection, mark.seq),
-        blank=mark is None and _blank(connection),
-    )
-    compare(place, mark, reached)
-    return ledger_id
+    why = None
+    if mark is None:
+        if not _blank(connection):
+            why = f"the ledger {place.file} was restored or lost its mark: {place.mark} is missing"
+    elif mark.ledger_id != found.ledger_id:
+        why = f"the ledger {place.file} was restored: {place.mark} belongs to another ledger"
+    elif mark.hash != (found.hash if mark.seq else GENESIS):
+        why = f"the ledger {place.file} was restored or lost records: it is not what had reached seq {mark.seq}"
+    elif mark.alone and not _sent_after(connection, mark.seq):
+        why = (
+            f"the ledger's mark {place.mark} is damaged: what is left of it says seq {mark.seq}, and {place.file.name} "
+            "shows no sending after that, so one may be lost"
+        )
+    if why is not None:
+        raise NotSafe(why, hint=ACCEPT_HINT)
+    return str(found.ledger_id)
 
 
 def _sent_after(connection: Connection, seq: int) -> bool:

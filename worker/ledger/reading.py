@@ -7,6 +7,7 @@ disk; a ledger that does not exist reads as an empty one. Nothing here writes, l
 
 import os
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -23,20 +24,20 @@ from worker.ledger.migrations import NOTHING, require_current, revision_of
 from worker.ledger.places import on_a_server, place_of, sync_folder
 from worker.ledger.rows import (
     ALL_WRITES,
+    FACTS_BEGIN,
+    FIRST_SENDINGS,
     HOUR,
+    LAST_CHANGE,
     NOT_SENT,
     OPEN_WRITES,
+    TASK_READS,
     WEEK,
     WITHOUT_EFFECT,
-    facts_begin,
-    first_sendings,
-    last_change,
     load_history,
     load_observed,
     partner_memory_of,
     rule_memory_of,
     rules_that_looked,
-    task_reads,
     write_of,
 )
 from worker.ledger.sqlite import SqliteStore, code_of, memory_store, reading_store
@@ -242,7 +243,8 @@ class LedgerReader:
 
     def task_reads(self, write: Write) -> int:
         """How often the service's task behind the write's last attempt was read."""
-        return task_reads(self._store, write)
+        found = self._store.rows(TASK_READS, {"of_write": write.id, "of_attempt": write.attempt})
+        return int(found[0][0]) if found else 0
 
     def writes(
         self,
@@ -262,8 +264,7 @@ class LedgerReader:
     def state_counts(self) -> dict[State, int]:
         """How many writes are in each state that occurs."""
         query = select(writes.c.state, func.count()).group_by(writes.c.state).order_by(writes.c.state)
-        with self._store.reading() as connection:
-            return {cast(State, state): count for state, count in connection.execute(query)}
+        return {cast(State, state): count for state, count in self._store.rows(query)}
 
     @readable
     def known(self, field: Literal["partner", "event", "rule"]) -> tuple[str, ...]:
@@ -289,7 +290,10 @@ class LedgerReader:
         self, partner: PartnerId, since: datetime
     ) -> Mapping[tuple[EventId, RuleId], Sequence[datetime]]:
         """When the first attempt of each episode was recorded since a time; unsent ones do not count."""
-        return first_sendings(self._store, partner, since)
+        found: dict[tuple[EventId, RuleId], list[datetime]] = defaultdict(list)
+        for event, rule, at in self._store.rows(FIRST_SENDINGS, {"of_partner": partner, "since": since}):
+            found[event, rule].append(at)
+        return dict(found)
 
     def firings(self, partner: PartnerId, since: datetime) -> Sequence[tuple[RuleId, EventId, datetime]]:
         """Firings since a time, oldest first, from the log itself."""
@@ -386,20 +390,18 @@ class LedgerReader:
 
     def facts_begin(self, partner: PartnerId) -> datetime | None:
         """How far back `observed_at` reaches; None where nothing is recorded."""
-        with self._store.reading() as connection:
-            return facts_begin(connection, partner)
+        found: datetime | None = self._store.rows(FACTS_BEGIN, {"of_partner": partner})[0][0]
+        return found
 
     def last_change(self, partner: PartnerId) -> int:
         """The number of the newest change of the partner's facts; 0 where there is none."""
-        with self._store.reading() as connection:
-            return last_change(connection, partner)
+        return int(self._store.rows(LAST_CHANGE, {"of_partner": partner})[0][0])
 
     def partners_of(self, event: EventId) -> tuple[PartnerId, ...]:
         """The partners that have, or had, an event of this id."""
         places = (tables.observed, rule_memory, writes)
         found = union(*(select(table.c.partner).where(table.c.event == event) for table in places))
-        with self._store.reading() as connection:
-            return tuple(PartnerId(name) for name in sorted(connection.execute(found).scalars()))
+        return tuple(PartnerId(name) for (name,) in sorted(self._store.rows(found)))
 
     # the daemon
 
@@ -410,11 +412,9 @@ class LedgerReader:
 
     def status(self) -> DaemonStatus | None:
         """What the daemon last said of itself, None before its first word."""
-        with self._store.reading() as connection:
-            row = connection.execute(select(daemon_status)).first()
-        if row is None:
-            return None
-        return DaemonStatus(pid=row.pid, since=row.since, seen_at=row.seen_at, body=row.body)
+        for row in self._store.rows(select(daemon_status)):
+            return DaemonStatus(pid=row.pid, since=row.since, seen_at=row.seen_at, body=row.body)
+        return None
 
     def backup(self, target: Path) -> None:
         """A copy of one moment, taken beside a running daemon: whole or not there, and never over another file."""

@@ -5,7 +5,6 @@ where it stands on what is there: memory whose episode would go back, a plan who
 row has changed meanwhile are a `StateConflict`, and undo the caller's transaction. Nothing here begins or ends one.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from datetime import datetime, timedelta
@@ -32,7 +31,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from worker.ledger.database import Store
 from worker.ledger.log import storable
 from worker.ledger.tables import (
     attempts,
@@ -58,7 +56,6 @@ from worker.model.facts import (
     Json,
     Known,
     PartnerId,
-    RuleId,
     Scalar,
     Unknown,
     UnknownCode,
@@ -352,7 +349,7 @@ _OUTCOME = update(attempts).where(_A.write == bindparam("of_write")).values(outc
 _OF_ONE = _OUTCOME.where(_A.attempt == bindparam("of_attempt"))
 _OF_UNKNOWN = _OUTCOME.where(_A.outcome == UNKNOWN)
 _ADD_ATTEMPT = insert(attempts)
-_TASK_READS = select(_A.task_reads).where(_A.write == bindparam("of_write"), _A.attempt == bindparam("of_attempt"))
+TASK_READS = select(_A.task_reads).where(_A.write == bindparam("of_write"), _A.attempt == bindparam("of_attempt"))
 _BEGUN_BEFORE = exists().where(
     writes.c.partner == _A.partner,
     writes.c.event == _A.event,
@@ -362,7 +359,7 @@ _BEGUN_BEFORE = exists().where(
     _EARLIER.at < bindparam("since"),
     _EARLIER.outcome != NOT_SENT,
 )
-_FIRST_SENDINGS = (
+FIRST_SENDINGS = (
     select(_A.event, _A.rule, func.min(_A.at))
     .where(_A.partner == bindparam("of_partner"), _A.stops.in_([false(), true()]), _A.at >= bindparam("since"))
     .where(_A.outcome != NOT_SENT, ~_BEGUN_BEFORE)
@@ -403,22 +400,6 @@ def note_task_read(connection: Connection, write: Write) -> None:
     """Counts one read of the service's task behind the write's last attempt."""
     this = (_A.write == write.id, _A.attempt == write.attempt)
     connection.execute(update(attempts).where(*this).values(task_reads=_A.task_reads + 1))
-
-
-def task_reads(store: Store, write: Write) -> int:
-    """How often the task behind the write's last attempt was read."""
-    found = store.rows(_TASK_READS, {"of_write": write.id, "of_attempt": write.attempt})
-    return int(found[0][0]) if found else 0
-
-
-def first_sendings(
-    store: Store, partner: PartnerId, since: datetime
-) -> Mapping[tuple[EventId, RuleId], Sequence[datetime]]:
-    """When each episode's first attempt was recorded, unsent ones left out, by (event, rule)."""
-    found: dict[tuple[EventId, RuleId], list[datetime]] = defaultdict(list)
-    for event, rule, at in store.rows(_FIRST_SENDINGS, {"of_partner": partner, "since": since}):
-        found[event, rule].append(at)
-    return dict(found)
 
 
 def insert_halt(connection: Connection, halt: Halt) -> int:
@@ -505,7 +486,8 @@ _O, _C = observed.c, observations.c
 EVENT_FACT = FactKey(name="event").text
 _SAVE_OBSERVED = upsert(observed, "partner", "event", "fact", changed=("params", "at", "body", "title"))
 _ADD_CHANGE = insert(observations)
-_LAST_CHANGE = select(func.coalesce(func.max(_C.id), 0)).where(_C.partner == bindparam("of_partner"))
+FACTS_BEGIN = select(func.min(_C.at)).where(_C.partner == bindparam("of_partner"))
+LAST_CHANGE = select(func.coalesce(func.max(_C.id), 0)).where(_C.partner == bindparam("of_partner"))
 _LOOKED_AT = (
     update(observed)
     .where(_O.partner == bindparam("of_partner"), _O.event == bindparam("of_event"), _O.fact == EVENT_FACT)
@@ -526,23 +508,12 @@ def save_changes(connection: Connection, seen: Changes, at: datetime) -> None:
         connection.execute(delete(observations).where(_C.id.in_(old)))
 
 
-def last_change(connection: Connection, partner: PartnerId) -> int:
-    """The number of the partner's newest change."""
-    return int(connection.execute(_LAST_CHANGE, {"of_partner": partner}).scalar_one())
-
-
 def load_observed(connection: Connection, partner: PartnerId, event: EventId | None) -> tuple[Observed, ...]:
     """Every fact of the partner, or of one event and the partner as a whole, as it was seen last."""
     query = select(observed).where(_O.partner == partner).order_by(_O.event, _O.fact)
     if event is not None:
         query = query.where(or_(_O.event == "", _O.event == event))
     return tuple(map(_observed, connection.execute(query)))
-
-
-def facts_begin(connection: Connection, partner: PartnerId) -> datetime | None:
-    """How far back the changes of the partner's facts are kept."""
-    found: datetime | None = connection.execute(select(func.min(_C.at)).where(_C.partner == partner)).scalar_one()
-    return found
 
 
 @readable

@@ -24,7 +24,6 @@ from worker.ledger.reading import (
     LedgerReader,
     active_halts,
     empty_store,
-    open_reading,
     server_store,
     store_of,
     view_of,
@@ -118,11 +117,6 @@ class SqlLedger(LedgerReader):
     def in_a_loop(self) -> None:
         """For who must not stand while another process holds the ledger: see `Store`."""
         self._store.in_a_loop = True
-
-    @staticmethod
-    def open_reading(url: str, folder: Path | None = None) -> LedgerReader:
-        """See `worker.ledger.reading.open_reading`."""
-        return open_reading(url, folder)
 
     def apply(self, commit: Commit) -> tuple[Write, ...]:
         """One transaction; returns the new writes in the order of ``plans``. `StateConflict` undoes all of it."""

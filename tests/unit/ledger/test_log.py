@@ -23,7 +23,7 @@ from tests.unit.ledger.examples import (
     sent,
 )
 from worker.ledger.log import hash_of, verified
-from worker.ledger.reading import FIELDS, PAGE_RECORDS
+from worker.ledger.reading import FIELDS, PAGE_RECORDS, open_reading
 from worker.ledger.sql import SqlLedger, in_memory_ledger
 from worker.model.commits import ChainBreak, Commit, LogFilter, Record
 from worker.model.errors import NotSafe
@@ -165,7 +165,7 @@ def test_verify_names_the_first_bad_record(
 
     tamper(tmp_path, statement)
 
-    with SqlLedger.open_reading("sqlite:///worker.db", tmp_path) as reader:
+    with open_reading("sqlite:///worker.db", tmp_path) as reader:
         found = reader.verify()
     assert isinstance(found, ChainBreak), reason
     assert found.seq == seq, reason
@@ -177,7 +177,7 @@ def test_verify_shows_by_the_mark_that_the_end_was_cut_off(ledger: SqlLedger, tm
     ledger.close()
     tamper(tmp_path, "DELETE FROM action_log WHERE seq = 2")
 
-    with SqlLedger.open_reading("sqlite:///worker.db", tmp_path) as reader:
+    with open_reading("sqlite:///worker.db", tmp_path) as reader:
         found = reader.verify()
 
     assert found is not None
@@ -190,7 +190,7 @@ def test_printing_a_log_that_somebody_spoiled_says_what_to_do(ledger: SqlLedger,
     ledger.close()
     tamper(tmp_path, "UPDATE action_log SET facts = '[' WHERE seq = 2")
 
-    with SqlLedger.open_reading("sqlite:///worker.db", tmp_path) as reader:
+    with open_reading("sqlite:///worker.db", tmp_path) as reader:
         lines = reader.log(LogFilter())
         assert next(lines)["seq"] == 1
         with pytest.raises(NotSafe) as caught:

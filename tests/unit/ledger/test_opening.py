@@ -10,8 +10,7 @@ from tests.unit.ledger.examples import NOW, URL, after, fired, memory, open_ledg
 from worker.ledger.mark import SLOT_BYTES, Mark, read_mark, write_mark
 from worker.ledger.migrations import require_current
 from worker.ledger.places import place_of
-from worker.ledger.reading import LedgerReader
-from worker.ledger.sql import SqlLedger
+from worker.ledger.reading import LedgerReader, open_reading
 from worker.ledger.sqlite import make_durable
 from worker.ledger.tables import REVISION
 from worker.model.commits import Commit
@@ -20,7 +19,7 @@ from worker.model.errors import LedgerUnwritable, NotSafe, UsageError
 
 def openings(folder: Path) -> list[Callable[[], LedgerReader]]:
     """Both ways in."""
-    return [lambda: open_ledger(folder), lambda: SqlLedger.open_reading(URL, folder)]
+    return [lambda: open_ledger(folder), lambda: open_reading(URL, folder)]
 
 
 def copy(source: Path, target: Path) -> None:

@@ -33,6 +33,7 @@ from tests.unit.ledger.examples import (
 from worker.engine.operators import after_restore
 from worker.ledger.lock import SenderLock
 from worker.ledger.mark import read_mark
+from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
 from worker.ledger.tables import REVISION, REVISIONS, metadata
 from worker.ledger.upkeep import RestoreAccepted, Upgraded, accept_restore, upgrade
@@ -205,7 +206,7 @@ def test_there_is_nothing_to_accept_where_ledger_and_mark_are_in_step(tmp_path: 
         accepted_restore(tmp_path)
 
     assert caught.value.exit_code == 1
-    with SqlLedger.open_reading(URL, tmp_path) as reader:
+    with open_reading(URL, tmp_path) as reader:
         assert reader.state_counts() == {"planned": 1}
 
 
