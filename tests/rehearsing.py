@@ -1,32 +1,43 @@
 """A rehearsal in a town: as the command does it, on a copy of the twin, so that the worker's own reads are not judged
 together with it. Time goes on meanwhile, and can be put back."""
 
+from collections.abc import Callable
 from copy import deepcopy
+from datetime import timedelta
 
 from tests.worlds import PARTNER, Town
 from worker.engine.looks import sendings_reach
-from worker.engine.ports import Parts, Service
+from worker.engine.ports import Parts
 from worker.engine.rehearsal import Rehearsal, Rehearsed
-from worker.engine.remembered import Remembered
-from worker.ledger.reading import open_reading
+from worker.engine.remembered import Memory, Remembered
 from worker.ledger.sql import draft_of
-from worker.model.facts import PartnerId
+from worker.model.facts import EventId, PartnerId
+from worker.sandbox.service import Twin
 
 
-async def rehearsed(here: Town, *, partner: PartnerId = PARTNER, beside: bool = False) -> Rehearsed:
+async def rehearsed(
+    here: Town,
+    *,
+    partner: PartnerId = PARTNER,
+    beside: bool = False,
+    only: str | None = None,
+    within: timedelta | None = None,
+    after_12_s: Callable[[Twin], None] = lambda _twin: None,
+) -> Rehearsed:
     """What each rule would do now. ``beside``: by what the running worker has observed."""
     reach = sendings_reach(here.rules.current.rules)
     here.twin.advance(here.loop.time())  # what is due lands here, and not in the copy's stead
     twin = deepcopy(here.twin)
     client, gate, pacer = here.client(twin)
-    with (
-        draft_of(here.ledger_url, now=here.clock.now(), reach=reach) as draft,
-        open_reading(here.ledger_url) as reader,
-    ):
-        service: Service = Remembered(reader, client, here.clock, here.settings.shared) if beside else client
+    with draft_of(here.ledger_url, now=here.clock.now(), reach=reach) as draft:
+        memory = Memory(EventId(only) if only is not None else None)
+        if beside:
+            memory.recall(draft, partner)
+        service = Remembered(memory, client, here.clock, None if beside else client, within)
         parts = Parts(clock=here.clock, service=service, ledger=draft, settings=here.settings, rules=here.rules)
+        here.loop.call_later(12, after_12_s, twin)
         try:
-            found = await Rehearsal(parts, partner, beside=beside).run()
+            found = await Rehearsal(parts, partner, service, beside=beside).run()
         finally:
             await gate.aclose()
             await pacer.aclose()

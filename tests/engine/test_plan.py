@@ -18,6 +18,8 @@ from worker.ledger.places import place_of
 from worker.ledger.sql import draft_of
 from worker.model.errors import NotSafe
 from worker.model.rules import Surge
+from worker.sandbox.changes import EventChange
+from worker.sandbox.service import Twin
 
 RULES = """
 rules:
@@ -167,16 +169,79 @@ def test_what_a_default_nobody_vouched_for_would_hold_is_named(tmp_path: Path) -
         play(script)
 
 
-def test_a_small_budget_takes_several_looks_until_everything_was_read(tmp_path: Path) -> None:
-    events = [draft(f"e{number}", category="party") for number in range(12)]
+def test_under_a_short_quota_it_reads_for_ten_seconds_and_says_what_it_has_not_read(tmp_path: Path) -> None:
+    events = [draft(f"e{number:02}", category="party") for number in range(30)]
 
     async def script(here: Town) -> None:
-        found = await stopped_and_rehearsed(here)
-        assert found.unread == 0
-        assert found.looks > 1
-        assert len(found.rows) == 12
+        await here.kill()
+        began = here.loop.time()
+        found = await rehearsed(here, within=timedelta(seconds=10))
+        assert here.loop.time() - began < 20, "the list comes first"
+        assert found.not_read, "thirty setups take half a minute"
+        assert {key.name for _, key in found.not_read} == {"setup"}
+        (unsure,) = [one for one in found.unsure if one.rule == "boost-drafts"]
+        assert unsure.events == len(found.not_read) == 30 - len(found.rows)
+        assert "was not read within 10 s" in unsure.why
+
+        whole = await rehearsed(here)
+        assert (whole.not_read, len(whole.rows)) == ((), 30), "and with --wait all of them"
+        only = await rehearsed(here, only="e29", within=timedelta(seconds=10))
+        assert [row[0] for row in rows(only)] == ["e29"]
+        here.start()
 
     with town(tmp_path, world(*events), RULES, requests_per_minute=60) as (_, play):
+        play(script)
+
+
+def test_a_list_that_is_read_while_the_world_moves_plans_no_two_opposite_writes(tmp_path: Path) -> None:
+    rules = """
+rules:
+  - id: pause-what-does-not-sell
+    when: setup.state == 'PUBLISHED' && event.predicted_sales_share < 0.2
+    do: [pause]
+  - id: run-what-sells
+    when: setup.state == 'PUBLISHED' && event.predicted_sales_share >= 0.2
+    do: [run]
+"""
+    events = [draft(f"e{number:02}", predicted_sales_share=0.1) for number in range(30)]
+
+    async def script(here: Town) -> None:
+        await here.kill()
+        for event in events:
+            here.twin.change(EventChange(event=event.eid, partner=PARTNER, published=True), here.loop.time())
+
+        def they_sell(twin: Twin) -> None:
+            for event in events:
+                change = EventChange(event=event.eid, partner=PARTNER, set={"predicted_sales_share": 0.5})
+                twin.change(change, here.loop.time())
+
+        found = await rehearsed(here, after_12_s=they_sell)
+        assert {row[1] for row in rows(found)} == {"pause"}
+        assert len({row.key.event for row in found.rows}) == len(found.rows) == 30
+        here.start()
+
+    with town(tmp_path, world(*events), rules, requests_per_minute=60) as (_, play):
+        play(script)
+
+
+def test_what_cannot_be_computed_is_told_with_the_values_as_they_are_written(tmp_path: Path) -> None:
+    rules = """
+rules:
+  - id: launch
+    when: event.category == 'launch'
+    do: [{create_draft: {goal: ROAS, total_budget: "=expected_value * 2.0"}}]
+"""
+
+    async def script(here: Town) -> None:
+        here.fault("answer_before", "GET", "/campaigns_expected_value", status=500, times=100)
+        here.set("e1", category="launch")
+        found = await stopped_and_rehearsed(here)
+        assert rows(found) == [("e1", "create_draft", "held", "fact_unknown")]
+        (row,) = found.rows
+        assert row.intent.params == {"goal": "ROAS", "total_budget": "=expected_value * 2.0"}
+        assert "expected_value" in row.why
+
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
         play(script)
 
 
@@ -249,5 +314,6 @@ def test_the_command_tells_it_as_a_table_and_as_json_beside_a_daemon_of_two_part
     assert found["writes"][0]["requests"] == {"preflight": 1, "write": 1, "confirm": 1}
     assert (found["writes"][0]["before"], found["writes"][0]["after"]) == ("RUNNING", "PAUSED")
     assert table.code == 0
-    assert "1 event as the running daemon saw them; 1 write would be sent, in 3 requests" in table.err
+    assert "1 event as the running daemon saw them" in table.err
+    assert " ago; 1 write would be sent, in 3 requests" in table.err, "the town's clock is behind ours"
     assert '"RUNNING"' in table.out

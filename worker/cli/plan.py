@@ -2,59 +2,105 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
 
-from worker.cli.common import config_of, unvouched_lines
-from worker.cli.explain import shown
-from worker.cli.output import Format, counted, print_json, print_table, say
+from worker.cli.common import SHOWN_MAX, config_of, unvouched_lines
+from worker.cli.explain import shown, span
+from worker.cli.output import PROGRESS_EVERY_S, Format, counted, print_json, print_table, say
 from worker.cli.wiring import rehearsing
 from worker.config import Config
-from worker.engine.rehearsal import Rehearsed, Row
-from worker.model.errors import Unreachable
+from worker.engine.rehearsal import Rehearsal, Rehearsed, Row
+from worker.model.errors import NotFound, Unreachable
 from worker.model.facts import Json, spelled
 from worker.model.rules import RuleSet
 from worker.model.writes import Intent
 from worker.rules.load import load_rules
+from worker.rules.nearest import meant
+from worker.system import utc_now
 
 app = typer.Typer()
 
 TABLE = ("partner", "event", "rule", "action", "before", "after", "becomes", "why", "requests")
+WITHIN = timedelta(seconds=10)
+"""How long facts are read for a plan, unless somebody waits."""
 
 
 @app.command("plan")
 def plan(
     context: typer.Context,
+    event: Annotated[str | None, typer.Option(help="Only this event: nothing else is read.")] = None,
+    rule: Annotated[str | None, typer.Option(help="Only what this rule would do.")] = None,
+    partner: Annotated[str | None, typer.Option(help="Only this partner.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Read on after 10 s, until everything is read.")] = False,
     output: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.table,
 ) -> None:
     """Show what each rule would do now: every write before and after, what would hold it, what it costs.
 
     The daemon's own code looks, decides and asks every guard, and stops right before sending; nothing is written, in
-    the service or in the ledger. Beside a running daemon it goes by what that one has observed, and reads nothing.
+    the service or in the ledger. Beside a running daemon, and for a minute after, it goes by what that one has seen.
+    Else it reads the service: the list, and for 10 s what rules want beside it.
 
-    Example: campaign-worker plan --format json
+    Example: campaign-worker plan --event e42 --format json
     """
     config = config_of(context)
     rules = load_rules(config.rules, config.registry)
+    ids = [one.id for one in rules.rules]
+    if rule is not None and rule not in ids:
+        raise NotFound(f"no rule '{rule}'{meant(rule, ids)}", hint="`campaign-worker check` lists what does not load")
     for line in unvouched_lines(config, rules.rules):
         say(line)
-    beside, found = asyncio.run(_rehearsed(config, rules))
+    asked = Asked(event=event, rule=rule, partner=partner, within=None if wait else WITHIN)
+    looked_at, found = asyncio.run(_rehearsed(config, rules, asked))
+    if event is not None and not any(one.report.events for one in found):
+        raise NotFound(f"no event '{event}' is there", hint="`campaign-worker log` shows what the worker has met")
     for one in found:
-        _say(one, beside=beside)
-    rows = [_row(row) for row in _rows(found)]
+        _say(one, looked_at, asked)
+    rows = [one for one in _rows(found) if asked.shows(one)]
     if output is Format.json:
-        print_json({"source": "ledger" if beside else "service", "partners": _partners(found), "writes": rows})
+        source = "service" if looked_at is None else "ledger"
+        print_json({"source": source, "partners": _partners(found), "writes": [_row(row) for row in rows]})
     elif rows:
-        print_table("plan", TABLE, ([row[name] for name in TABLE] for row in map(_for_a_person, _rows(found))))
+        print_table("plan", TABLE, ([row[name] for name in TABLE] for row in map(_for_a_person, rows)))
 
 
-async def _rehearsed(config: Config, rules: RuleSet) -> tuple[bool, list[Rehearsed]]:
-    async with rehearsing(config, rules) as (rehearsals, beside):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a plan is narrowed to; ``within``: how long facts are read, None until all are."""
+
+    event: str | None
+    rule: str | None
+    partner: str | None
+    within: timedelta | None
+
+    def shows(self, row: Row) -> bool:
+        """Whether the row is asked for."""
+        of_rule = self.rule is None or self.rule in (row.key.rule, *row.rules)
+        return of_rule and self.event in (None, row.key.event)
+
+
+async def _rehearsed(config: Config, rules: RuleSet, asked: Asked) -> tuple[datetime | None, list[Rehearsed]]:
+    narrowed = {"event": asked.event, "partner": asked.partner}
+    async with rehearsing(config, rules, **narrowed, within=asked.within) as (rehearsals, looked_at):
         if not rehearsals:
             hint = "see `partners` and `operator_prefix` in the config"
+            if asked.partner is not None:
+                raise NotFound(f"there is no partner '{asked.partner}'", hint=hint)
             raise Unreachable("there is no partner to plan for", hint=hint)
-        return beside, list(await asyncio.gather(*(one.run() for one in rehearsals)))
+        running = asyncio.gather(*(one.run() for one in rehearsals))
+        while not (await asyncio.wait([running], timeout=PROGRESS_EVERY_S))[0]:
+            for one in rehearsals:
+                say(_progress(one))
+        return looked_at, list(await running)
+
+
+def _progress(one: Rehearsal) -> str:
+    if one.service.events is None:
+        return f"{one.partner}: the list is being read"
+    return f"{one.partner}: {counted(one.service.events, 'event')} listed, {counted(one.service.facts, 'fact')} read"
 
 
 def _rows(found: list[Rehearsed]) -> Iterator[Row]:
@@ -118,21 +164,32 @@ def _partners(found: list[Rehearsed]) -> dict[str, Json]:
         one.partner: {
             "events": one.report.events,
             "complete": one.report.complete,
-            "unread": one.unread,
+            "unread": len(one.not_read),
+            "unsure": [{"rule": each.rule, "events": each.events, "why": each.why} for each in one.unsure],
             "error": one.report.error,
         }
         for one in found
     }
 
 
-def _say(one: Rehearsed, *, beside: bool) -> None:
+def _say(one: Rehearsed, looked_at: datetime | None, asked: Asked) -> None:
     """What a person must know beside the rows."""
-    sent = sum(1 for row in one.rows if row.request is not None)
-    source = "as the running daemon saw them" if beside else "read just now"
-    cost = sum(row.cost.preflight + row.cost.write + row.cost.confirm for row in one.rows if row.request is not None)
-    asked = f", in {counted(cost, 'request')}" if sent else ""
-    say(f"{one.partner}: {counted(one.report.events, 'event')} {source}; {counted(sent, 'write')} would be sent{asked}")
+    sent = [row for row in one.rows if row.request is not None and asked.shows(row)]
+    age = None if looked_at is None else utc_now() - looked_at
+    source = "read just now" if age is None else "as the running daemon saw them"
+    if age is not None and age > timedelta(minutes=1):
+        source += f" {span(age)} ago"
+    cost = sum(row.cost.preflight + row.cost.write + row.cost.confirm for row in sent)
+    in_all = f", in {counted(cost, 'request')}" if sent else ""
+    events, writes = counted(one.report.events, "event"), counted(len(sent), "write")
+    say(f"{one.partner}: {events} {source}; {writes} would be sent{in_all}")
     if one.report.error is not None:
         say(f"{one.partner}: {one.report.error}")
-    if one.unread:
-        say(f"{one.partner}: {counted(one.unread, 'fact')} that rules want could not be read within the budget")
+    if one.not_read:
+        names = ", ".join(f"{key.name} of {event or 'the partner'}" for event, key in one.not_read[:SHOWN_MAX])
+        nobody = "that daemon has not read" if looked_at is not None else f"were not read within {WITHIN.seconds} s:"
+        goes_on = "" if looked_at is not None else " (--wait reads on)"
+        say(f"{one.partner}: {counted(len(one.not_read), 'fact')} {nobody} {names}{goes_on}")
+    for each in one.unsure:
+        if asked.rule in (None, each.rule):
+            say(f"{one.partner}: rule {each.rule} cannot be judged for {counted(each.events, 'event')}: {each.why}")

@@ -8,7 +8,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from worker.api.auth import Account
@@ -23,11 +23,11 @@ from worker.cli.trial import USUAL, Bounds, try_out
 from worker.config import Config, resolve
 from worker.config.addresses import service_of
 from worker.engine.daemon import Daemon, Reporter
+from worker.engine.explaining import last_look
 from worker.engine.looks import sendings_reach
 from worker.engine.ports import Parts, RulesInUse
-from worker.engine.ports import Service as Port
 from worker.engine.rehearsal import Rehearsal
-from worker.engine.remembered import Remembered, Tell, telling
+from worker.engine.remembered import Memory, Remembered, Tell, telling
 from worker.ledger.lock import SenderLock
 from worker.ledger.mark import lost
 from worker.ledger.places import holder, place_of, unread
@@ -36,7 +36,7 @@ from worker.ledger.sql import SqlLedger, draft_of
 from worker.logs import logger
 from worker.model.errors import InputErrors, NotFound, NotSafe
 from worker.model.exchange import Message, SecretValue
-from worker.model.facts import Json, PartnerId
+from worker.model.facts import EventId, Json, PartnerId
 from worker.model.rules import RuleSet
 from worker.reading.gate import Gate, Pacer, Patience
 from worker.reading.pacing import LONGEST_RETRY_AFTER
@@ -51,6 +51,8 @@ if TYPE_CHECKING:  # what only some commands need in memory: a whole service wit
 
 FIRST_EVENT_IN = timedelta(days=30)
 """When the embedded sandbox's first event takes place, from today."""
+STILL_SO = timedelta(minutes=1)
+"""What was seen within this time need not be read again for a plan."""
 SANDBOX_USER = "sandbox"
 """Who the embedded sandbox lets in; no secret."""
 
@@ -186,36 +188,41 @@ async def probe_of(config: Config, only: str) -> Probed:
 
 
 @asynccontextmanager
-async def rehearsing(config: Config, rules: RuleSet) -> AsyncIterator[tuple[tuple[Rehearsal, ...], bool]]:
-    """A rehearsal of each partner, and whether a daemon is running: beside one, its observations are looked at and
-    nothing is read.
+async def rehearsing(
+    config: Config, rules: RuleSet, *, event: str | None, partner: str | None, within: timedelta | None
+) -> AsyncIterator[tuple[tuple[Rehearsal, ...], datetime | None]]:
+    """A rehearsal of each partner, and the time of the last look where that is gone by: beside a running daemon, and
+    for a minute after it. Else the service is read, for so long after its list is there; None: to the end.
 
     Raises `NotSafe` where the daemon would not start either, and `UsageError` for missing credentials.
     """
     clock, url = SystemClock(), ledger_url(config)
-    settings = engine_settings(config)
+    settings, only = engine_settings(config), EventId(event) if event is not None else None
     beside = holder(place_of(url)) is not None
     with open_reading(url) as stored:
         _require_service(stored, config)
+        known = tuple(PartnerId(name) for name in stored.known("partner"))
+        looks = [at for one in known if (at := last_look(stored, one)) is not None]
+    looked_at = max(looks, default=None)
+    if not beside and (looked_at is None or clock.now() - looked_at > STILL_SO):
+        looked_at = None
     async with AsyncExitStack() as stack:
         draft = stack.enter_context(draft_of(url, now=clock.now(), reach=sendings_reach(rules.rules)))
-        service: Port
-        if beside:
-            reader = stack.enter_context(open_reading(url))
-            nobody = _credentials(config, sandbox=True)
-            nowhere = _nowhere() if config.embedded else None
-            spelling, _ = await _client(stack, config, clock, nobody, _api_settings(config, nowhere))
-            service = Remembered(reader, spelling, clock, settings.shared)
-            found = tuple(PartnerId(name) for name in reader.known("partner"))
-        else:
-            secrets = _credentials(config, sandbox=config.embedded)
-            address = await _embedded(stack, config, clock)
-            service, _ = await _client(stack, config, clock, secrets, _api_settings(config, address))
-            found = await service.partners()
-        only = settings.only_partners
-        partners = tuple(one for one in found if only is None or one in only)
-        parts = Parts(clock=clock, service=service, ledger=draft, settings=settings, rules=RulesInUse(rules))
-        yield tuple(Rehearsal(parts, partner, beside=beside) for partner in partners), beside
+        remembered = beside or looked_at is not None
+        secrets = _credentials(config, sandbox=config.embedded or remembered)
+        address = (_nowhere() if config.embedded else None) if remembered else await _embedded(stack, config, clock)
+        client, _ = await _client(stack, config, clock, secrets, _api_settings(config, address))
+        found = known if remembered else await client.partners()
+        wanted = [one for one in found if settings.only_partners is None or one in settings.only_partners]
+        rehearsals: list[Rehearsal] = []
+        for one in wanted if partner is None else [one for one in wanted if one == partner]:
+            memory = Memory(only)
+            if remembered:
+                memory.recall(draft, one)
+            service = Remembered(memory, client, clock, None if remembered else client, within)
+            parts = Parts(clock=clock, service=service, ledger=draft, settings=settings, rules=RulesInUse(rules))
+            rehearsals.append(Rehearsal(parts, one, service, beside=beside))
+        yield tuple(rehearsals), looked_at or (clock.now() if beside else None)
 
 
 def _require_service(ledger: LedgerReader, config: Config) -> None:

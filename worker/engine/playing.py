@@ -17,7 +17,7 @@ from worker.engine.decide import Decision
 from worker.engine.due import Clocked, Glanced, clocked, next_due
 from worker.engine.looks import EngineSettings, asks_sendings, policy_for, sendings_reach
 from worker.engine.observe import Polling
-from worker.engine.ports import Ledger, Listing, Parts, Places, Urgency
+from worker.engine.ports import Clock, Ledger, Listing, Parts, Places, Urgency
 from worker.engine.state import EVENT, PartnerState
 from worker.model.commits import MemoryChange, Record
 from worker.model.errors import UsageError
@@ -166,7 +166,7 @@ class WorldService(Offline):
 
     reader: Polling | None = None
 
-    def __init__(self, world: World, clock: VirtualClock, request_for: RequestFor) -> None:
+    def __init__(self, world: World, clock: Clock, request_for: RequestFor) -> None:
         self.world = world
         self._clock = clock
         self._request_for = request_for

@@ -1,32 +1,31 @@
 """What each rule would do now: the daemon's own cycle, up to the send, on a ledger that is thrown away.
 
-There is no second implementation of anything: the cycle looks, decides, reads its pre-flights and asks its guards; only
-the send never answers. What a rehearsal tells is read off the draft ledger afterwards: the writes it planned or found
-open and where each of them came to stand, and the firings that something holds.
+There is no second implementation of anything: the cycle decides once, on all that was read, reads its pre-flights and
+asks its guards; only the send never answers. What a rehearsal tells is read off the draft ledger afterwards: the writes
+it planned or found open and where each of them came to stand, and the firings that something holds.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from worker.engine.cycle import Cycle
 from worker.engine.decide import Decision
 from worker.engine.execute import Outward
 from worker.engine.ports import CycleReport, Parts
 from worker.engine.preflight import Preflight, WhoAsks
+from worker.engine.remembered import Gathered, Remembered
 from worker.engine.settle import as_judged
 from worker.engine.state import PARTNER, PartnerState
+from worker.model.actions import ACTIONS
 from worker.model.commits import Brake
 from worker.model.exchange import Outcome, WriteRequest
-from worker.model.facts import EventId, Json, Known, PartnerId, RuleId, WriteId
-from worker.model.rules import Rule
+from worker.model.facts import EventId, Json, Known, PartnerId, Place, RuleId, WriteId
+from worker.model.rules import Computed, Rule, RuleStep, Template, Truth
 from worker.model.writes import UNSETTLED, Intent, State, Write, WriteKey
-from worker.writes.evidence import fact_key, target_value
+from worker.writes.evidence import Wish, fact_key, target_value
 from worker.writes.intents import NotComputable, Planned, Wanted, plan_steps, reads_back, wanted
-
-LONGEST = timedelta(minutes=5)
-"""How long a rehearsal goes on looking for facts that the budget has not let it read, and waiting for pre-flights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,79 +62,119 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unsure:
+    """A rule whose condition is unknown for so many events, and why for one of them."""
+
+    rule: RuleId
+    events: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsed:
-    """What came of one partner. ``looks``: how many it took to read what rules want; ``unread``: facts that nobody has
-    read in time."""
+    """What came of one partner. ``not_read``: facts that were asked for and that nobody has read in time; ``unsure``:
+    rules that can therefore not be judged, or for want of anything else."""
 
     partner: PartnerId
     report: CycleReport
-    looks: int
-    unread: int
+    not_read: tuple[Place, ...]
+    unsure: tuple[Unsure, ...]
     rows: tuple[Row, ...]
 
 
 @dataclass(slots=True)
 class _Noted:
-    """What was decided, look after look: the newest hold of each pair, and the writes that were planned."""
+    """What was decided: the hold of each pair, the writes that were planned, and what could not be judged."""
 
     rules: Mapping[RuleId, Rule]
     held: dict[tuple[EventId, RuleId], tuple[Brake, tuple[Planned, ...], int]] = field(default_factory=dict)
-    planned: list[WriteKey] = field(default_factory=list)
+    planned: set[WriteKey] = field(default_factory=set)
+    unknown: dict[tuple[EventId, RuleId], str] = field(default_factory=dict)
 
     def take(self, decision: Decision) -> None:
         """One decision."""
-        for event, rule_id in decision.judged:
+        for (event, rule_id), judged in decision.judged.items():
             self.held.pop((event, rule_id), None)
+            if judged.truth is Truth.UNKNOWN:
+                self.unknown[event, rule_id] = judged.why
         for (event, rule_id), brake in decision.held.items():
             memory = decision.memories.get((event, rule_id))
             steps = _steps(decision, event, self.rules[rule_id])
             self.held[event, rule_id] = (brake, steps, memory.episode if memory is not None else 0)
-        self.planned.extend(plan.key for plan in decision.commit.plans)
+        self.planned.update(plan.key for plan in decision.commit.plans)
+
+    @property
+    def unsure(self) -> tuple[Unsure, ...]:
+        """The rules with unknown conditions."""
+        whys: dict[RuleId, list[str]] = {}
+        for (_, rule), why in sorted(self.unknown.items()):
+            whys.setdefault(rule, []).append(why)
+        return tuple(Unsure(rule=rule, events=len(said), why=said[0]) for rule, said in sorted(whys.items()))
 
 
 def _steps(decision: Decision, event: EventId, rule: Rule) -> tuple[Planned, ...]:
-    """What the firing would lead to, as far as its values can be computed now."""
+    """What the firing would lead to; where a value cannot be computed now, with the values as they are written."""
     try:
         return plan_steps(rule, decision.scope(event, rule), {})
     except NotComputable:
-        return ()
+        return tuple(_unresolved(position, step) for position, step in enumerate(rule.do))
+
+
+def _unresolved(position: int, step: RuleStep) -> Planned:
+    params = {name: _text(value) for name, value in step.params.items()}
+    intent = Intent(action=step.action, target=ACTIONS[step.action].target, wish="", params=params)
+    wish = Wish(target=intent.target, axis=step.action, value="")
+    return Planned(position=position, item="", intent=replace(intent, order=position), wish=wish)
+
+
+def _text(value: Template) -> Json:
+    """A parameter as the rule writes it."""
+    match value:
+        case Computed():
+            return f"={value.source}"
+        case list():
+            return [_text(one) for one in value]
+        case dict():
+            return {name: _text(one) for name, one in value.items()}
+        case _:
+            return value
 
 
 class Rehearsal:
-    """Rehearses one partner. ``parts``: the daemon's, with a draft for a ledger. ``beside``: a daemon is running, and
-    what the ledger calls sending is in that one's hands."""
+    """Rehearses one partner. ``parts``: the daemon's, with a draft for a ledger, and ``service`` in the place of its
+    own. ``beside``: a daemon is running, and what the ledger calls sending is in that one's hands."""
 
-    def __init__(self, parts: Parts, partner: PartnerId, *, beside: bool) -> None:
-        self._partner = partner
+    def __init__(self, parts: Parts, partner: PartnerId, service: Remembered, *, beside: bool) -> None:
+        parts = replace(parts, service=service, instead=self._sent)
+        self._noted = _Noted(rules={rule.id: rule for rule in parts.rules.current.rules})
+        parts = replace(parts, decided=self._noted.take)
+        self.partner = partner
+        self.service = service
         self._beside = beside
         self._requests: dict[WriteId, Mapping[str, Json]] = {}
         self._stands = asyncio.Event()
-        self._noted = _Noted(rules={rule.id: rule for rule in parts.rules.current.rules})
-        self._cycle = Cycle(replace(parts, decided=self._noted.take, instead=self._sent))
+        self._cycle = Cycle(parts, Gathered(parts))
         self._outward = Outward(parts)
         self._preflight = Preflight(parts)
         self._asking = WhoAsks(parts)
         self._clock = parts.clock
         self._ledger = parts.ledger
-        self._interval = parts.settings.interval
 
     async def run(self) -> Rehearsed:
-        """Looks until every wanted fact was read, or for as long as is bearable."""
-        open_before = {write.id: write for write in self._ledger.open_writes(self._partner)}
-        state = self._cycle.load(self._partner)
-        ends = self._clock.monotonic() + LONGEST.total_seconds()
-        looks = 0
-        while True:
-            looks += 1
-            report = await self._cycle.run(state)
-            await self._settled(state, ends)
-            unread = _unread(state)
-            if not unread or report.error is not None or self._clock.monotonic() >= ends:
-                break
-            await self._clock.sleep(self._interval.total_seconds())
+        """One look at everything, and all that follows from it up to the sends."""
+        open_before = {write.id: write for write in self._ledger.open_writes(self.partner)}
+        state = self._cycle.load(self.partner)
+        report = await self._cycle.run(state)
+        await self._settled(state)
         await self._stopped(state)
         rows = sorted([*self._writes(state, open_before), *self._held(state)], key=_order)
-        return Rehearsed(partner=self._partner, report=report, looks=looks, unread=unread, rows=tuple(rows))
+        return Rehearsed(
+            partner=self.partner,
+            report=report,
+            not_read=tuple(sorted(self.service.not_read, key=lambda one: (one[1].text, one[0]))),
+            unsure=self._noted.unsure,
+            rows=tuple(rows),
+        )
 
     async def _sent(self, write: Write, request: WriteRequest) -> Outcome:
         """What has passed every guard stands here for ever, as an attempt whose answer never comes."""
@@ -144,19 +183,23 @@ class Rehearsal:
         await asyncio.get_running_loop().create_future()
         raise AssertionError("nobody ends this wait but a cancellation")
 
-    async def _settled(self, state: PartnerState, ends: float) -> None:
-        """Waits for every task that still does something."""
-        while self._clock.monotonic() < ends:
-            busy = [task for write, task in state.running.items() if write not in self._requests]
-            if not busy:
+    async def _settled(self, state: PartnerState) -> None:
+        """Waits for every task that still does something: each stands before its send, or ends, and what waited for it
+        in its ``do`` goes on."""
+        before: list[Write] | None = None
+        while True:
+            while busy := [task for write, task in state.running.items() if write not in self._requests]:
+                self._stands.clear()
+                stands = asyncio.ensure_future(self._stands.wait())
+                await asyncio.wait([*busy, stands], return_when=asyncio.FIRST_COMPLETED)
+                stands.cancel()
+            writes = self._ledger.open_writes(self.partner)
+            due = [one for one in writes if one.state == "planned" and one.held_by == "sequence"]
+            if not due or due == before:
                 return
-            self._stands.clear()
-            rest = self._clock.sleep(ends - self._clock.monotonic())
-            waits = [asyncio.ensure_future(self._stands.wait()), asyncio.ensure_future(rest)]
-            await asyncio.wait([*busy, *waits], return_when=asyncio.FIRST_COMPLETED)
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+            before = due
+            for write in due:
+                self._cycle.tend(state, write)
 
     async def _stopped(self, state: PartnerState) -> None:
         """Ends what waits in `send`, without recording an outcome: the draft says sending, and is thrown away."""
@@ -166,14 +209,13 @@ class Rehearsal:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _writes(self, state: PartnerState, before: Mapping[WriteId, Write]) -> Sequence[Row]:
-        found: dict[WriteId, Write] = {}
-        for write_id, write in before.items():
-            in_flight = self._beside and write.state == "sending"
-            found[write_id] = write if in_flight else self._ledger.write(write_id) or write
-        for key in self._noted.planned:
-            for write in self._ledger.episode_writes(key.partner, key.event, key.rule, key.episode):
-                found[write.id] = write
-        return [self._row(state, write, known=write.id in before) for write in found.values()]
+        found = [
+            one
+            for one in self._ledger.writes(partner=self.partner)
+            if one.id in before or one.key in self._noted.planned
+        ]
+        in_flight = {one.id: one for one in before.values() if self._beside and one.state == "sending"}
+        return [self._row(state, in_flight.get(one.id, one), known=one.id in before) for one in found]
 
     def _held(self, state: PartnerState) -> Sequence[Row]:
         """Firings that something holds: there is no write yet, but for what it would be."""
@@ -245,10 +287,3 @@ class Rehearsal:
 
 def _order(row: Row) -> tuple[str, str, int, int]:
     return row.key.event, row.key.rule, row.key.episode, row.intent.order
-
-
-def _unread(state: PartnerState) -> int:
-    """Facts that rules want and that nobody has asked for yet."""
-    return sum(
-        1 for event, wanted in state.wanted.items() for key in wanted.keys if key not in state.facts.get(event, {})
-    )

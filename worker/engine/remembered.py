@@ -1,33 +1,25 @@
-"""The service as the ledger remembers it: the facts that a running daemon has observed, in place of reading them again.
+"""The service as it is remembered: facts that a running daemon has observed, or that were read just now.
 
-Two processes that read would together be faster than the service allows. So beside a running daemon `plan` looks at
-what that daemon has seen; what it has not read is unknown here and says so. Nothing is ever asked of the network.
+Two processes that read would together be faster than the service allows. So beside a running daemon `plan` goes by what
+that daemon has seen. Else it reads the service, each resource once, for as long as somebody waits; what was not read by
+then is unknown, and says so. Nothing is ever sent.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol, cast
 
-from worker.engine.playing import Offline
-from worker.engine.ports import Clock, Ledger, Listing, Places, Urgency
-from worker.engine.state import EVENT
-from worker.model.commits import (
-    OF_PARTNER,
-    Brake,
-    Commit,
-    Observed,
-    PartnerMemory,
-    Record,
-    Sending,
-    of_write,
-)
-from worker.model.exchange import NotSent, Outcome, TaskState, WriteRequest
-from worker.model.facts import EventId, Fact, FactKey, Known, PartnerId, Trace, Unknown
+from worker.engine.observe import News, Reader
+from worker.engine.playing import WorldService
+from worker.engine.ports import Clock, Ledger, Listing, Parts, Places, Service, Urgency
+from worker.engine.state import EVENT, PartnerState
+from worker.model.commits import OF_PARTNER, Brake, Commit, Observed, PartnerMemory, Record, Sending, of_write
+from worker.model.exchange import WriteRequest
+from worker.model.facts import UNREAD, EventId, Fact, FactKey, Known, PartnerId, Place, Unknown
 from worker.model.writes import Intent, Write
-
-NOT_READ = "the running daemon has not read it"
 
 
 class Memories(Protocol):
@@ -44,29 +36,76 @@ class Spelling(Protocol):
     def url(self, request: WriteRequest) -> str: ...
 
 
-class Remembered(Offline):
-    """A `Service` made of a ledger. ``shared``: the facts of the whole partner."""
+class Memory:
+    """A world that stands still: the facts of one partner that are known, of all events or of ``only`` one."""
 
-    def __init__(self, memories: Memories, spelling: Spelling, clock: Clock, shared: frozenset[str]) -> None:
-        self._memories = memories
-        self._spelling = spelling
-        self._clock = clock
-        self._shared = shared
-        self._facts: dict[PartnerId, dict[tuple[EventId, FactKey], Fact]] = {}
+    version = 0
+    listed = True
 
-    async def partners(self) -> tuple[PartnerId, ...]:
-        """Nobody is signed in here; who the partners are is known to whoever rehearses."""
-        return ()
+    def __init__(self, only: EventId | None = None) -> None:
+        self.only = only
+        self.facts: dict[Place, Fact] = {}
 
-    async def listing(self, partner: PartnerId, _needed: frozenset[str] | None = None) -> AsyncIterator[Listing]:
-        """Every event that the daemon saw last, as one complete list."""
-        now = self._clock.now()
-        events = {
-            event: fact
-            for (event, key) in self._of(partner)
-            if key == EVENT and isinstance(fact := self._fact(partner, event, key), Known)
-        }
-        yield Listing(events=events, complete=True, began_at=now, ended_at=now)
+    def recall(self, ledger: Memories, partner: PartnerId) -> None:
+        """What a daemon has seen, as the ledger holds it. Whether it still is so is the daemon's business."""
+        memory = ledger.partner_memory(partner)
+        self.facts = {(one.event, one.key): one.fact for one in ledger.observed(partner, self.only)}
+        for event in memory.gone if memory is not None else ():
+            self.facts[event, EVENT] = Unknown(code="gone", why="the service answered 404")
+
+    @property
+    def events(self) -> Iterable[EventId]:
+        """Those whose own record is known."""
+        return [event for event, key in self.facts if key == EVENT]
+
+    def place(self, event: EventId, key: FactKey) -> Place | None:
+        """Where the fact is, of the event or of the partner; None where nobody has read it."""
+        return next((one for one in ((event, key), (OF_PARTNER, key)) if one in self.facts), None)
+
+    def fact(self, event: EventId, key: FactKey, now: datetime) -> Fact:
+        """One fact as it is known."""
+        place = self.place(event, key)
+        return replace(UNREAD, read_at=now) if place is None else self.facts[place]
+
+    def take_effect(self, event: EventId, intent: Intent) -> None:
+        """Never: nothing is sent."""
+
+
+class Remembered(WorldService):
+    """A `Service` and a reader over what is known. ``ask``: who is asked for what is not, ``within`` so long after the
+    list was read; without it nobody is. ``events``, ``facts``: how many were read; ``not_read``: what was asked for in
+    vain."""
+
+    def __init__(
+        self, memory: Memory, spelling: Spelling, clock: Clock, ask: Service | None, within: timedelta | None
+    ) -> None:
+        super().__init__(memory, clock, spelling.request_for)
+        self.url = spelling.url  # type: ignore[method-assign] # as the real client spells it
+        self._memory = memory
+        self._ask = ask
+        self._within = within
+        self._ends: float | None = None
+        self.events: int | None = None
+        self.facts = 0
+        self.not_read: set[Place] = set()
+
+    async def listing(self, partner: PartnerId, needed: frozenset[str] | None = None) -> AsyncIterator[Listing]:
+        """The list, or the one event that is asked about."""
+        lists = super().listing(partner) if self._ask is None else self._ask.listing(partner, needed)
+        async for found in lists if self._ask is None or self._memory.only is None else self._one(partner):
+            self._memory.facts.update({(event, EVENT): fact for event, fact in found.events.items()})
+            self.events = len(found.events)
+            if self._within is not None:
+                self._ends = self._clock.monotonic() + self._within.total_seconds()
+            yield found if self._memory.only is None else replace(found, complete=False)
+
+    async def _one(self, partner: PartnerId) -> AsyncIterator[Listing]:
+        """The one event, as if it were a list that says nothing of the others."""
+        now, event = self._clock.now(), self._memory.only or EventId("")
+        fact = await cast(Service, self._ask).read(partner, event, EVENT, urgency=Urgency.FACT)
+        events = {event: fact} if isinstance(fact, Known) else {}
+        why = fact.why if isinstance(fact, Unknown) else ""
+        yield Listing(events=events, complete=False, why=why, began_at=now, ended_at=self._clock.now())
 
     async def read(
         self,
@@ -74,45 +113,45 @@ class Remembered(Offline):
         event: EventId | None,
         key: FactKey,
         *,
-        urgency: Urgency,  # noqa: ARG002 - nothing is waited for
-        max_age: timedelta = timedelta(0),  # noqa: ARG002 - nothing is younger than what is there
-        places: Places | None = None,  # noqa: ARG002 - nothing is waited for
+        urgency: Urgency,
+        max_age: timedelta = timedelta(0),
+        places: Places | None = None,  # noqa: ARG002 - nothing is waited for but the answer
     ) -> Fact:
-        """The fact as the daemon saw it last."""
-        return self._fact(partner, OF_PARTNER if event is None or key.name in self._shared else event, key)
+        """The fact as it is known, else as the service says now; unknown where nobody says so in time."""
+        place = self._memory.place(event or OF_PARTNER, key)
+        if self._memory.only is not None and event not in (None, self._memory.only):
+            return Unknown(code="unread", why="another event is asked about", read_at=self._clock.now())
+        if place is None and self._ask is not None:
+            place = (event or OF_PARTNER, key)
+            left = None if self._ends is None else max(0.0, self._ends - self._clock.monotonic())
+            with suppress(TimeoutError):
+                asked = self._ask.read(partner, event, key, urgency=urgency, max_age=max_age)
+                self._memory.facts[place] = await asyncio.wait_for(asked, left)
+                self.facts += 1
+        if place is None or place not in self._memory.facts:
+            self.not_read.add((event or OF_PARTNER, key))
+            return Unknown(code="unread", why=self._words, read_at=self._clock.now())
+        return self._read(event or OF_PARTNER, key)
 
-    async def task_state(self, partner: PartnerId, event: EventId) -> TaskState:  # noqa: ARG002
-        """Never asked."""
-        return TaskState(state=NOT_READ, verdict="unreadable")
+    @property
+    def _words(self) -> str:
+        if self._ask is None:
+            return "the running daemon has not read it"
+        return f"it was not read within {self._within.total_seconds() if self._within else 0:g} s"
 
-    def request_for(self, partner: PartnerId, event: EventId, intent: Intent, item: str) -> WriteRequest:
-        """See `Service`."""
-        return self._spelling.request_for(partner, event, intent, item)
 
-    def url(self, request: WriteRequest) -> str:
-        """See `Service`."""
-        return self._spelling.url(request)
+class Gathered:
+    """A reader that tells nothing before it has read everything: what a plan decides on is of one moment."""
 
-    async def send(self, partner: PartnerId, request: WriteRequest, *, not_after: float) -> Outcome:  # noqa: ARG002
-        """Never."""
-        return NotSent(cause="connect", why="a ledger cannot send")
+    def __init__(self, parts: Parts) -> None:
+        self._reader = Reader(parts)
 
-    def _of(self, partner: PartnerId) -> dict[tuple[EventId, FactKey], Fact]:
-        if partner not in self._facts:
-            memory = self._memories.partner_memory(partner)
-            facts = {(one.event, one.key): one.fact for one in self._memories.observed(partner)}
-            for event in memory.gone if memory is not None else ():
-                facts[event, EVENT] = Unknown(code="gone", why="the service answered 404")
-            self._facts[partner] = facts
-        return self._facts[partner]
-
-    def _fact(self, partner: PartnerId, event: EventId, key: FactKey) -> Fact:
-        """The fact as if it had been read now: whether it still is so is the daemon's business."""
-        trace = Trace(get="the ledger", began=self._clock.monotonic())
-        fact = self._of(partner).get((event, key))
-        if fact is None:
-            return Unknown(code="unread", why=NOT_READ, read_at=self._clock.now(), trace=trace)
-        return replace(fact, trace=trace)
+    async def poll(self, state: PartnerState) -> AsyncIterator[News]:
+        """The list and every fact that rules want, as one piece of news."""
+        pieces = [news async for news in self._reader.poll(state)]
+        events = {event for news in pieces for event in news.events}
+        if pieces:
+            yield replace(pieces[0], at=pieces[-1].at, events=sorted(events), more=False)
 
 
 # A ledger that tells what it has recorded, after it has.
