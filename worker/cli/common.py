@@ -6,7 +6,7 @@ import pwd
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Final, Literal, cast
 
@@ -25,7 +25,7 @@ from worker.model.commits import WORKER
 from worker.model.errors import NotFound, NotSafe, Problem, UsageError, WorkerError
 from worker.model.facts import Json
 from worker.model.rules import Rule, SpendLimits, Surge
-from worker.rules.durations import duration_text, parse_duration
+from worker.rules.durations import duration_text, parse_duration, parse_moment
 from worker.rules.nearest import meant
 from worker.rules.registry import BUILT_IN
 from worker.system import utc_now
@@ -215,12 +215,9 @@ def moment(text: str | None, option: str) -> datetime | None:
     """A time as people type it: ``2h`` ago, or an ISO time. Raises `UsageError`."""
     if text is None:
         return None
-    with suppress(ValueError):
-        return utc_now() - parse_duration(text)
     try:
-        at = datetime.fromisoformat(text)
-        return at.astimezone(UTC) if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    except (ValueError, OverflowError) as error:
+        return parse_moment(text, utc_now())
+    except ValueError as error:
         hint = "write how long ago (30m, 2h, 7d) or a time (2026-03-01T12:00:00Z)"
         raise UsageError(f"{option}: {text!r} is no time", hint=hint) from error
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -18,7 +18,7 @@ from worker.cli.common import (
     say_no_ledger,
     strangers,
 )
-from worker.cli.output import Format, console, print_json, say
+from worker.cli.output import Format, console, print_json, say, when
 from worker.config import Config
 from worker.engine.explaining import (
     STANDINGS,
@@ -45,7 +45,6 @@ app = typer.Typer()
 
 VALUE_SHOWN_MAX = 100
 TRUTHS = {"true": "true", "false": "not true", "unknown": "unknown"}
-_UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
 # JSON
@@ -185,26 +184,6 @@ def _lines_of_memory(found: RuleExplained, now: datetime) -> Iterator[str]:
         if one.pending_since is not None:
             pending = f"; {shown(one.pending)} is pending since {when(one.pending_since, now)}"
         yield f"  watches {one.key}: {remembered}{pending}"
-
-
-def when(at: datetime, now: datetime) -> str:
-    """A moment with its distance from now."""
-    distance = now - at
-    words = f"{span(distance)} ago" if distance >= timedelta(0) else f"in {span(-distance)}"
-    return f"{at:%Y-%m-%d %H:%M:%S} UTC ({words})"
-
-
-def span(length: timedelta) -> str:
-    """A length of time in its two largest units: ``2h 5m``."""
-    left = max(0, round(length.total_seconds()))
-    parts: list[str] = []
-    for unit, size in _UNITS:
-        count, left = divmod(left, size)
-        if count or (parts and len(parts) < 2) or (unit == "s" and not parts):
-            parts.append(f"{count}{unit}")
-        if len(parts) == 2:
-            break
-    return " ".join(one for one in parts if not one.startswith("0") or len(parts) == 1) or "0s"
 
 
 def shown(value: Json) -> str:

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from rich.box import SIMPLE_HEAD
@@ -16,6 +17,7 @@ from rich.text import Text
 
 from worker.model.errors import printable
 from worker.model.facts import Json
+from worker.rules.durations import duration_text
 from worker.system import SystemClock
 
 WIDTH = 200
@@ -177,3 +179,11 @@ def _text(value: Json) -> str:
 def moment_shown(at: Json) -> Json:
     """A time of a record for a table: ``2026-03-01 12:00:06``, which is UTC as all of them."""
     return f"{at[:10]} {at[11:19]}" if isinstance(at, str) else at
+
+
+def when(at: datetime, now: datetime) -> str:
+    """A time with its distance from now, the less exact the longer: ``2026-03-01 12:00:00 UTC (2h5m ago)``."""
+    seconds = round((now - at).total_seconds())
+    exact = 1 if abs(seconds) < 3_600 else 60 if abs(seconds) < 86_400 else 3_600
+    distance = duration_text(timedelta(seconds=abs(seconds) // exact * exact))
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC ({f'{distance} ago' if seconds >= 0 else f'in {distance}'})"

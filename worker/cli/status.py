@@ -7,7 +7,7 @@ from typing import Annotated, cast
 import typer
 
 from worker.cli.common import amiss_with, config_of, in_force, ledger_url, say_no_ledger
-from worker.cli.output import Format, print_json, print_table, say
+from worker.cli.output import Format, print_json, print_table, say, when
 from worker.config import Config
 from worker.config.addresses import service_of
 from worker.engine.ports import RELOAD_EVERY, unhealthy
@@ -15,7 +15,6 @@ from worker.ledger.places import LedgerPlace, held_since, holder, place_of, said
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.errors import NotSafe
 from worker.model.facts import Json, spelled
-from worker.rules.durations import duration_text
 from worker.rules.load import UNREADABLE, files_hash
 from worker.system import utc_now
 
@@ -228,9 +227,7 @@ def _halt(halt: Mapping[str, Json]) -> list[Json]:
 
 def _ago(at: Json, now: datetime, word: str) -> str:
     """``since 2026-03-01 12:00:00 UTC (2h ago)``."""
-    moment = datetime.fromisoformat(str(at))
-    age = timedelta(seconds=max(0, round((now - moment).total_seconds())))
-    return f"{word} {moment:%Y-%m-%d %H:%M:%S} UTC ({duration_text(age)} ago)".strip()
+    return f"{word} {when(datetime.fromisoformat(str(at)), now)}".strip()
 
 
 def _mapping(value: Json) -> Mapping[str, Json]:

@@ -5,7 +5,10 @@ a number without a unit is how ten minutes become ten milliseconds.
 """
 
 import re
-from datetime import timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from worker.model.facts import parse_time
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -32,6 +35,17 @@ def parse_duration(text: str) -> timedelta:
     if total_ms > DURATION_MAX.total_seconds() * 1000:
         raise ValueError(f"'{text}' is longer than ten years")
     return timedelta(milliseconds=total_ms)
+
+
+def parse_moment(text: str, now: datetime) -> datetime:
+    """The time that ``text`` spells: how long ago (``2h``), or an ISO time, which is UTC where it names no zone. Raises
+    `ValueError`."""
+    with suppress(ValueError):
+        return now - parse_duration(text)
+    at = parse_time(text)
+    if at is None:
+        raise ValueError(f"'{text}' is no time")
+    return at
 
 
 def duration_meant(text: str) -> str:

@@ -9,7 +9,7 @@ HTML, and everything that came from outside stays plain text.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from textwrap import dedent
 from typing import Generic, TypeVar
 from urllib.parse import urlencode
@@ -18,7 +18,7 @@ from worker.engine.whose import field_change
 from worker.model.commits import KINDS, REASONS
 from worker.model.facts import Json
 from worker.model.writes import RecordFilter, Write, WriteFilter
-from worker.rules.durations import parse_duration
+from worker.rules.durations import parse_moment
 from worker.writes.intents import Wanted, in_all
 from worker.writes.life import MOVES
 
@@ -132,16 +132,9 @@ def _number(text: str | None, name: str, problems: list[str]) -> int | None:
 
 
 def _moment(text: str | None, now: datetime, name: str, problems: list[str]) -> datetime | None:
-    if text is None:
-        return None
     try:
-        return now - parse_duration(text)
-    except (ValueError, OverflowError):
-        pass
-    try:
-        at = datetime.fromisoformat(text)
-        return at.astimezone(UTC) if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
+        return None if text is None else parse_moment(text, now)
+    except ValueError:
         problems.append(f"{name}: {text!r} is no time; write 2h, 7d or 2026-01-31T12:00")
         return None
 

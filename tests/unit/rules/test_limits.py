@@ -13,7 +13,7 @@ from worker.rules import load
 from worker.rules.binding import Form
 from worker.rules.cel import SOURCE_LENGTH_MAX, BadSyntax, parse
 from worker.rules.check import check_condition
-from worker.rules.durations import duration_text, parse_duration
+from worker.rules.durations import duration_text, parse_duration, parse_moment
 from worker.rules.evaluate import expression
 from worker.rules.models import RULES_MAX
 from worker.rules.registry import BUILT_IN, CustomFact, with_custom
@@ -86,6 +86,15 @@ def test_durations_are_spelled_as_they_are_read() -> None:
         "7d",
     ]
     assert duration_text(-timedelta(minutes=1)) == "-1m"
+
+
+def test_a_time_is_how_long_ago_or_when() -> None:
+    now = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    for text in ("2h", "2026-03-01T10:00:00Z", "2026-03-01 11:00+01:00", "2026-03-01T10:00"):
+        assert parse_moment(text, now) == now - timedelta(hours=2)
+    for text in ("noon", "", "0001-01-01T00:00:00+14:00"):
+        with pytest.raises(ValueError, match="is no time"):
+            parse_moment(text, now)
 
 
 def test_a_place_is_never_invented() -> None:
