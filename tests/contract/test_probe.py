@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from tests.contract.test_client_against_twin import FIRST, Meeting
-from worker.api.assumptions import ASSUMPTIONS, Assumptions, assumptions_from
-from worker.api.findings import AssumptionFinding
+from worker.api.assumptions import Assumptions, assumptions_from
+from worker.api.findings import JUDGES, AssumptionFinding
 from worker.api.probe import Probed, probed
 from worker.model.errors import NotFound
 from worker.model.facts import Json
@@ -17,7 +17,7 @@ from worker.sandbox.settings import TwinSettings, changed_settings
 from worker.sandbox.start import dialects
 
 OTHERS = sorted(set(dialects()) - {"standard"})
-READABLE = {key for key, row in ASSUMPTIONS.items() if row.seen_by == "read"}
+READABLE = frozenset(JUDGES)
 
 
 def told(given: Mapping[str, Any]) -> Assumptions:

@@ -15,6 +15,7 @@ from tests.reference.figures import figures
 from tests.reference.spelling import code, flow, sentence, table
 from tests.reference.words import EXIT_CODES, LOG_FIELDS, TEST_KEYS
 from worker.api.assumptions import ASSUMPTIONS, SETTLE
+from worker.api.findings import JUDGES
 from worker.engine.observe import PARTNER_FACTS_EVERY
 from worker.ledger.reading import FIELDS
 from worker.model.actions import ACTIONS, Action, Call, Param
@@ -131,7 +132,7 @@ def _assumptions() -> str:
             f"`{flow(row.default)}`",
             row.origin,
             ", ".join(code(name) for name in (*row.needed_by, *_actions_leaning_on(row.key, row.needed_by))),
-            "yes" if row.seen_by == "read" else "no, only a write shows it",
+            "yes" if row.key in JUDGES else "no, only a write shows it",
         )
         for row in ASSUMPTIONS.values()
     ]

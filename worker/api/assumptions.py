@@ -1,8 +1,8 @@
 """What the service's document leaves open and the worker has to assume: one register of named keys with defaults.
 
 A key that the operator writes into the config is a fact; a default is a guess, and in live mode against the real
-service no write may lean on one. So each key says where the document is silent, what depends on it, and whether
-reading alone can confirm it: `check`, `probe`, `run` and the docs all speak from this table. A new open point needs a
+service no write may lean on one. So each key says where the document is silent and what depends on it: `check`,
+`probe`, `run` and the docs all speak from this table. A new open point needs a
 row here and nothing else.
 
 Nothing here reads the config file: it judges a mapping, and the caller adds file and line.
@@ -13,14 +13,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import jmespath
 from jmespath.exceptions import JMESPathError
+from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError
 
 from worker.api.answers import strings_in
 from worker.model.facts import Json
 
+Name = Annotated[str, Field(pattern=r"\S")]
 Shape = Literal["name", "words", "query", "query_or_null", "body", "path", "refresh", "denied"]
 
 PLACEHOLDERS = frozenset({"value", "eid", "tc", "tc_run_id", "refresh_token"})
@@ -33,7 +35,6 @@ class Assumption:
     """One open point. ``origin``: where the document is silent. ``needed_by``: facts and steps leaning on it; the
     actions that do name it in their own table.
 
-    ``seen_by``: ``read`` where reading alone can confirm or refute it, ``write`` where only a write would show.
     ``shape``: what a value must look like, or the words that it may be.
     ``instead``: a key that, when written, settles this one too, because it is used in its place.
     """
@@ -44,7 +45,6 @@ class Assumption:
     origin: str
     about: str
     needed_by: tuple[str, ...] = ()
-    seen_by: Literal["read", "write"] = "read"
     instead: str | None = None
 
 
@@ -55,7 +55,6 @@ def _query_of(name: str) -> Assumption:
         default={name: "{value}"},
         origin="section 4.5: Q with the names not specified",
         about="query parameters of the PUT; {value} stands for the value wanted",
-        seen_by="write",
     )
 
 
@@ -66,7 +65,6 @@ def _semantics_of(name: str) -> Assumption:
         default="set",
         origin="section 3.2: 'user toggles', to the other value",
         about="set: the value sent is the value afterwards; toggle: every write flips it",
-        seen_by="write",
     )
 
 
@@ -81,7 +79,6 @@ def _query_or_body(name: str, put: str, query: dict[str, Json]) -> tuple[Assumpt
             origin=origin,
             about=f"query parameters of the PUT {put}; unused where {name}.body is written",
             needed_by=("frontend_status",),
-            seen_by="write",
             instead=f"{name}.body",
         ),
         Assumption(
@@ -91,7 +88,6 @@ def _query_or_body(name: str, put: str, query: dict[str, Json]) -> tuple[Assumpt
             origin=origin,
             about=f"JSON body of the PUT {put}, in place of its query",
             needed_by=("frontend_status",),
-            seen_by="write",
         ),
     )
 
@@ -103,7 +99,6 @@ def _task_words(end: str, word: str, about: str) -> Assumption:
         default=[word],
         origin="section 3.2, open points",
         about=about,
-        seen_by="write",
     )
 
 
@@ -175,7 +170,6 @@ TABLE: tuple[Assumption, ...] = (
         default=None,
         origin="section 4.5: input not specified",
         about="JSON body of the POST boost; null for none",
-        seen_by="write",
     ),
     Assumption(
         key="create_campaign.query",
@@ -183,7 +177,6 @@ TABLE: tuple[Assumption, ...] = (
         default={"eid": "{eid}", "tc": "{tc}", "tc_run_id": "{tc_run_id}"},
         origin="section 4.5: Q with the names not specified",
         about="query parameters of POST /campaigns/",
-        seen_by="write",
     ),
     Assumption(
         key="campaigns.items",
@@ -327,33 +320,21 @@ def _together(values: Mapping[str, Json]) -> list[Objection]:
 
 def objection(shape: Shape | tuple[str, ...], value: Json) -> str:
     """Why the value does not have this shape; empty where it has."""
-    match shape:
-        case tuple():
-            return "" if value in shape else f"{' or '.join(shape)} is wanted"
-        case "name":
-            return "" if isinstance(value, str) and value.strip() else "a name is wanted"
-        case "words":
-            return "" if value and _are_texts(value) else "a list of words is wanted, as [SUCCESS, DONE]"
-        case "path":
-            return path_objection(value)
-        case "query_or_null" | "refresh" if value is None:
-            return ""
-        case "query" | "query_or_null":
-            if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-                return "a mapping of parameter to text is wanted, as {status: '{value}'}"
-            return placeholder_objection(value)
-        case "body":
-            return placeholder_objection(value)
-        case "refresh":
-            return _refresh_objection(value)
-        case "denied":
-            return _denied_objection(value)
+    if isinstance(shape, tuple):
+        return "" if value in shape else f"{' or '.join(shape)} is wanted"
+    form, wanted = _FORMS[shape]
+    try:
+        form.validate_python(value, strict=True)
+    except ValidationError:
+        return wanted
+    if shape == "path":
+        return _path_objection(str(value))
+    unknown = {name for text in strings_in(value) for name in _PLACEHOLDER.findall(text)} - PLACEHOLDERS
+    return f"nothing fills in {{{min(unknown)}}}" if unknown and shape in _TEMPLATES else ""
 
 
-def path_objection(value: Json) -> str:
+def _path_objection(value: str) -> str:
     """Why this is no JMESPath expression."""
-    if not isinstance(value, str) or not value.strip():
-        return "a JMESPath expression is wanted"
     try:
         jmespath.compile(value)
     except (JMESPathError, RecursionError) as error:
@@ -361,37 +342,40 @@ def path_objection(value: Json) -> str:
     return ""
 
 
-def placeholder_objection(value: Json) -> str:
-    """A placeholder anywhere in the value that nothing would fill in."""
-    unknown = {name for text in strings_in(value) for name in _PLACEHOLDER.findall(text)} - PLACEHOLDERS
-    return f"nothing fills in {{{min(unknown)}}}" if unknown else ""
+def _unambiguous(status: int) -> int:
+    if status in _AMBIGUOUS:
+        raise ValueError("it may hide an effect")
+    return status
 
 
-def _are_texts(value: Json) -> bool:
-    return isinstance(value, list) and all(isinstance(text, str) and text for text in value)
+class _Refresh(BaseModel, extra="forbid"):
+    path: Annotated[str, Field(pattern="^/")]
+    body: dict[str, Any]
 
 
-def _refresh_objection(value: Json) -> str:
-    if not isinstance(value, dict) or set(value) != {"path", "body"}:
-        return "null or {path, body} is wanted"
-    path, body = value["path"], value["body"]
-    if not isinstance(path, str) or not path.startswith("/"):
-        return "path begins with /"
-    return placeholder_objection(body) if isinstance(body, dict) else "body is a mapping with {refresh_token} in it"
+class _Denied(BaseModel, extra="forbid"):
+    status: list[Annotated[int, Field(ge=400, le=499), AfterValidator(_unambiguous)]] = []
+    codes: list[Name] = []
 
 
-def _denied_objection(value: Json) -> str:
-    if not isinstance(value, dict) or not set(value) <= {"status", "codes"}:
-        return "{status: [401, 403], codes: [...]} is wanted"
-    statuses, codes = value.get("status", []), value.get("codes", [])
-    if not isinstance(statuses, list) or not all(_is_denial(status) for status in statuses):
-        return "status is a list of statuses from 400 to 499, without 408, 425 and 429, which may hide an effect"
-    return "" if _are_texts(codes) else "codes is a list of error codes"
-
-
-def _is_denial(status: Json) -> bool:
-    whole = isinstance(status, int) and not isinstance(status, bool)
-    return whole and isinstance(status, int) and 400 <= status <= 499 and status not in _AMBIGUOUS
+_QUERY = "a mapping of parameter to text is wanted, as {status: '{value}'}"
+_REFRESH = "null or {path, body} is wanted: path begins with /, body is a mapping with {refresh_token} in it"
+_DENIED = (
+    "{status: [401, 403], codes: [error.unauthorized]} is wanted: statuses from 400 to 499, without 408, 425 and 429, "
+    "which may hide an effect; a list of error codes"
+)
+_FORMS: Mapping[Shape, tuple[TypeAdapter[Any], str]] = {
+    "name": (TypeAdapter(Name), "a name is wanted"),
+    "words": (TypeAdapter(Annotated[list[Name], Field(min_length=1)]), "a list of words is wanted, as [SUCCESS, DONE]"),
+    "path": (TypeAdapter(Name), "a JMESPath expression is wanted"),
+    "query": (TypeAdapter(dict[str, str]), _QUERY),
+    "query_or_null": (TypeAdapter(dict[str, str] | None), _QUERY),
+    "body": (TypeAdapter(Any), ""),
+    "refresh": (TypeAdapter(_Refresh | None), _REFRESH),
+    "denied": (TypeAdapter(_Denied), _DENIED),
+}
+_TEMPLATES = frozenset({"query", "query_or_null", "body", "refresh"})
+"""Shapes whose texts are filled in."""
 
 
 def _carries_value(template: Json) -> bool:

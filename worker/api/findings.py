@@ -114,7 +114,7 @@ def findings(sights: Sights, assumptions: Assumptions, settle: str) -> tuple[Ass
 
 def _finding(key: str, sights: Sights, assumptions: Assumptions) -> AssumptionFinding:
     unseen = AssumptionFinding(key=key, says=UNSEEN, seen=ONLY_A_WRITE, value=assumptions.values[key])
-    judge = _JUDGES.get(key)
+    judge = JUDGES.get(key)
     return unseen if judge is None else judge(unseen, sights, assumptions)
 
 
@@ -373,7 +373,7 @@ def _short(value: Json) -> str:
     return text if len(text) <= _SHOWN_MAX else text[: _SHOWN_MAX - 1] + "…"
 
 
-_JUDGES: Mapping[str, Callable[[AssumptionFinding, Sights, Assumptions], AssumptionFinding]] = {
+JUDGES: Mapping[str, Callable[[AssumptionFinding, Sights, Assumptions], AssumptionFinding]] = {
     "events.page_parameter": _page_parameter,
     "auth.refresh": _refresh,
     "auth.denied": _denied,
