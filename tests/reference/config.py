@@ -7,7 +7,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from tests.reference.spelling import flow
-from worker.config.models import NOT_YET_USED, Config, schema
+from worker.config.models import Config, schema
 from worker.model.facts import Json
 from worker.rules.durations import duration_text
 
@@ -34,8 +34,6 @@ def _keys_in(whole: Section, sections: Section, above: str, values: BaseModel | 
     for name, spelled in whole["properties"].items():
         dotted, value = f"{above}{name}", _of(values, name)
         about = str(spelled.get("description", ""))
-        if dotted in NOT_YET_USED:
-            about += f"; has no effect: {NOT_YET_USED[dotted]}"
         suffix, inner = _inner(spelled)
         nested = value if isinstance(value, BaseModel) and not suffix else None
         section = inner is not None and nested is not None

@@ -137,7 +137,6 @@ def test_the_shipped_config_is_the_defaults() -> None:
     shipped, plain = load_config(SHIPPED), read("")
     for key in ("api", "credentials", "partners", "mode", "poll", "requests", "safety", "stop_within", "web"):
         assert getattr(shipped, key) == getattr(plain, key), key
-    assert shipped.unused_keys() == {}
     assert shipped.vouched == frozenset()
     assert shipped.embedded
 
@@ -220,14 +219,6 @@ def test_assumptions_are_checked_and_told_at_their_key() -> None:
 def test_what_is_written_is_vouched_for() -> None:
     assert read("safety: {settle: 2m}\nassumptions: {boost.body: null}").vouched == {"safety.settle", "boost.body"}
     assert read("safety: {max_attempts: 2}").vouched == frozenset()
-
-
-def test_keys_without_use_yet_are_named() -> None:
-    text = "web: {listen: '127.0.0.1:1'}\nnotify: [{url: {env: A}, on: [surge]}]\napi: {media_url: https://h/x}"
-    assert set(read(text).unused_keys()) == {"api.media_url"}
-    assert read("web: null\nnotify: []").unused_keys() == {}
-    printed = "api: {base_url: 'http://127.0.0.1:8700/api/v3', media_url: 'http://127.0.0.1:8700/api/media'}"
-    assert read(printed).unused_keys() == {}, "the sandbox prints it"
 
 
 def test_evidence_that_cannot_come_in_time_is_a_warning() -> None:

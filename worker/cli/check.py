@@ -94,17 +94,7 @@ def _config(context: typer.Context, paths: list[Path] | None) -> tuple[Config | 
         if found is None:
             say("the rules were not looked at: the config must be readable first")
         return found, errors.problems
-    unused = (
-        Problem(
-            file=str(config.file),
-            message=f"{key} has no effect: {why}",
-            hint="leave it out",
-            severity="warning",
-            code="unused",
-        )
-        for key, why in config.unused_keys().items()
-    )
-    return config, (*config.warnings, *unused, *_not_installed(config), *exposed_files(config))
+    return config, (*config.warnings, *_not_installed(config), *exposed_files(config))
 
 
 def _not_installed(config: Config) -> Iterator[Problem]:

@@ -59,8 +59,6 @@ def run(
     ends = duration(lasting, "--for")
     config = config_of(context)
     configure(verbose=verbose)
-    for key, why in config.unused_keys().items():
-        logger().warning("config_key_not_used", key=key, why=why)
     for problem in (*config.warnings, *exposed_files(config)):
         say("\n".join(problem.lines))
     asyncio.run(_run(config, ends))

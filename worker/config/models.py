@@ -58,7 +58,6 @@ from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY, Registry, with_cu
 from worker.rules.tests import rule_tests_schema
 from worker.rules.yaml import Scalar
 
-NOT_YET_USED: Mapping[str, str] = {"api.media_url": "nothing in this version uploads media"}
 INTERVAL_MIN = timedelta(seconds=3)
 # What CEL keeps for itself; such a fact could never be named in a condition.
 _RESERVED = frozenset(
@@ -622,12 +621,6 @@ class Config(Section):
             yield ("web", "users", name, "password"), user.password
         for name, token in self.web.tokens.items() if self.web is not None else ():
             yield ("web", "tokens", name, "token"), token.token
-
-    def unused_keys(self) -> Mapping[str, str]:
-        """Keys that the file sets and this version does not use yet, with why; for `run` and `check` to say. Not of the
-        addresses that the sandbox prints for every client: whoever copies them has done nothing that is in vain."""
-        media = self.api.media_url
-        return {} if media is None or is_local(media) else NOT_YET_USED
 
     def stand_in(self, file: Path, warnings: tuple[Problem, ...] = ()) -> Self:
         """Tells it and its secrets where they stand."""

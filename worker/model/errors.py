@@ -31,7 +31,6 @@ CODES: Mapping[Code, str] = {
     "file": "a file or folder cannot be read",
     "yaml": "the file is not the YAML that it should be: its form, a key given twice, nesting without end",
     "config": "a key or a value of the config is wrong",
-    "unused": "a key of the config that has no effect in this version",
     "key": "a key that does not exist here",
     "missing": "something is missing that must be there",
     "value": "a value of the wrong form, or not one of the few that are possible",
