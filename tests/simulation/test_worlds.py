@@ -116,7 +116,7 @@ PLAIN = {
     "renamed": ["set_frontend_status e1", "last_updated_on_fe e1"],
     "dear": ["boost e1", "boost e3"],
     "dear event": ["boost e1"],
-    "dear week": ["boost e1", "boost e2"],
+    "dear week": ["boost e1", "boost e3"],
     "surge": ["set_client_campaign_status e1", "set_client_campaign_status e2", "set_client_campaign_status e3"],
     "seldom": ["set_client_campaign_status e1"],
     "patient": ["set_frontend_status e1", "last_updated_on_fe e1"],
