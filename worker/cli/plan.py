@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from worker.cli.common import SHOWN_MAX, config_of, unvouched_lines
-from worker.cli.explain import shown, span
+from worker.cli.explain import shown
 from worker.cli.output import PROGRESS_EVERY_S, Format, counted, print_json, print_table, say
 from worker.cli.wiring import rehearsing
 from worker.config import Config
@@ -18,6 +18,7 @@ from worker.model.errors import NotFound, Unreachable
 from worker.model.facts import Json, spelled
 from worker.model.rules import RuleSet
 from worker.model.writes import Intent
+from worker.rules.durations import duration_text
 from worker.rules.load import load_rules
 from worker.rules.nearest import meant
 from worker.system import utc_now
@@ -178,7 +179,7 @@ def _say(one: Rehearsed, looked_at: datetime | None, asked: Asked) -> None:
     age = None if looked_at is None else utc_now() - looked_at
     source = "read just now" if age is None else "as the running daemon saw them"
     if age is not None and age > timedelta(minutes=1):
-        source += f" {span(age)} ago"
+        source += f" {duration_text(timedelta(minutes=age // timedelta(minutes=1)))} ago"
     cost = sum(row.cost.preflight + row.cost.write + row.cost.confirm for row in sent)
     in_all = f", in {counted(cost, 'request')}" if sent else ""
     events, writes = counted(one.report.events, "event"), counted(len(sent), "write")

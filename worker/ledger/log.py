@@ -118,7 +118,7 @@ def verify_to(records: Iterable[Mapping[str, Json]], marked: int) -> ChainBreak 
     except ValueError as error:
         return ChainBreak(seq=reached.count + 1, why=f"a record after seq {reached.count} cannot be read: {error}")
     if found is None and marked > reached.count:
-        why = f"the log ends at seq {reached.count}, and its mark had reached seq {marked}: the end was cut off"
+        why = f"the log ends at seq {reached.count}, and it had reached seq {marked}: the end was cut off"
         return ChainBreak(seq=reached.count + 1, why=why)
     return found
 
