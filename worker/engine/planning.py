@@ -449,9 +449,10 @@ class Planner:
 
         Of an action of several calls the last one has to be open: where it is not, because its rule was removed
         in between, the call that is under way stands for half of the wish only. And a step that another one of its
-        rule comes before, which this rule does not wish for, stands for nothing: it falls with that one.
+        rule comes before, which this rule does not wish for, stands for nothing: it falls with that one. Nor does what
+        this firing takes the place of.
         """
-        wishes = _wishes(candidate)
+        rule, wishes = candidate.glimpse.rule, _wishes(candidate)
         if any(step.fault for step in candidate.steps):
             return None
         standing: dict[tuple[str, str], RuleId] = {}
@@ -459,15 +460,16 @@ class Planner:
             writes = self._open(candidate.event)
             for write in writes:
                 whole = write.key.item not in ACTIONS[write.intent.action].items[:-1]
-                joinable = whole and not _comes_after(write, writes, wishes)
-                if write.intent.target and joinable and not self._outranks(candidate.glimpse.rule, write):
+                replaced = write.key.rule == rule.id and write.state in UNSENT
+                joinable = whole and not replaced and not _comes_after(write, writes, wishes)
+                if write.intent.target and joinable and not self._outranks(rule, write):
                     standing.setdefault(_wish(write), write.key.rule)
         for plan in plans:
             if plan.intent.target and _alike(plan, mode) and not _comes_after(plan, plans, wishes):
                 standing.setdefault(_wish(plan), plan.key.rule)
         owners = {standing.get(wish) for wish in wishes}
         owner = owners.pop() if len(owners) == 1 else None
-        return owner if owner != candidate.glimpse.rule.id else None
+        return owner if owner != rule.id else None
 
     def _open(self, event: EventId) -> list[Write]:
         """The event's writes that a rule may stand behind; an undo is a person's, and no rule shares it."""

@@ -1,6 +1,7 @@
 """What holds of wishes that meet, in any story: equal ones share one write, and no rule acts against a stronger one."""
 
 from collections import defaultdict
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -36,6 +37,17 @@ def test_a_write_that_waits_for_a_person_holds_no_stronger_rule_back() -> None:
     turns: list[Turn] = [("status", 0, 0, 3), ("status", 0, 0, 3), ("setup", 0, 1, 3)]
     story = alone_is_right(a_set(weak, strong), turns)
     assert {write.state for write in unsent(story) if write.key.rule == "b"} == {"planned"}
+
+
+def test_a_newer_change_shares_the_write_that_a_stronger_rule_has_planned_meanwhile() -> None:
+    when = "event.status == 'active'"
+    strong = a_rule("a", when, "optimisation OFF", hold_for=timedelta(minutes=1))
+    weak = a_rule("c", when, "optimisation OFF", on_change="setup", mode="approve")
+    turns: list[Turn] = [("status", 0, 0, 3), ("setup", 0, 2, 3), ("status", 0, 0, 60), ("setup", 0, 1, 3)]
+
+    story = alone_is_right(a_set(strong, weak), turns)
+
+    assert {write.rules for write in unsent(story)} == {("a",), ("a", "c")}
 
 
 def alone_is_right(of: RuleSet, turns: list[Turn]) -> Story:
