@@ -38,8 +38,7 @@ from worker.engine.deciding import Decider
 from worker.engine.looks import Settings as Deciding
 from worker.engine.observe import News
 from worker.engine.ports import Listing, Parts, RulesInUse
-from worker.engine.recording import Stored
-from worker.engine.state import EVENT, PartnerState
+from worker.engine.state import EVENT, PartnerState, Stored
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import PartnerMemory
 from worker.model.facts import EventId, Known

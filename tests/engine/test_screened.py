@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.worlds import PARTNER, Town, draft, happening, town, world
-from worker.engine.due import Memories, Screen
+from worker.engine.deciding import Memories, Screen
 from worker.model.facts import Observation
 from worker.model.rules import Rule
 

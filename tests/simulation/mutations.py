@@ -812,14 +812,14 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="stored, and told again",
         why="changes whose commit was reported as failed, and is there, are told once more",
-        applied=flaw("worker.engine.recording:Stored.commit", ("if self.trial is not None and", "if False and")),
+        applied=flaw("worker.engine.state:Stored.commit", ("if self.trial is not None and", "if False and")),
         shown_by=(at("pause", "commit", "sync fails, though it is there", 6),),
     ),
     Mutant(
         name="a change that is never told",
         why="the record of a change is lost with the commit that failed",
         applied=flaw(
-            "worker.engine.recording:Stored.commit",
+            "worker.engine.state:Stored.commit",
             ("    try:\n        made =", "    self.took(trial)\n    try:\n        made ="),
         ),
         shown_by=(at("pause", "write", "429 applied, disk full for 8 s"),),
@@ -827,13 +827,13 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="what is lacking is forgotten",
         why="what a field was before a list lacked it is forgotten, and what it became meanwhile is in no record",
-        applied=flaw("worker.engine.recording:_missed", ("if name in known", "if False")),
+        applied=flaw("worker.engine.state:_missed", ("if name in known", "if False")),
         shown_by=(Try(scene="dear event", named=(("read", 11, "fields missing"),)),),
     ),
     Mutant(
         name="what was lacking is known to one process",
         why="a process does not ask what a field was before the answers began to lack it, before it was started",
-        applied=flaw("worker.engine.recording:Stored.load", ("if one.last:", "if False:")),
+        applied=flaw("worker.engine.state:Stored.load", ("if one.last:", "if False:")),
         shown_by=(Try(scene="dear event", named=(("read", 9, "fields missing"), ("commit", 11, "killed after"))),),
     ),
     Mutant(

@@ -13,9 +13,8 @@ from worker.engine.deciding import Decider
 from worker.engine.execute import Executor
 from worker.engine.observe import Polling, Reader
 from worker.engine.ports import CycleReport, Parts
-from worker.engine.recording import Stored
 from worker.engine.settle import Settler
-from worker.engine.state import PartnerState
+from worker.engine.state import PartnerState, Stored
 from worker.model.commits import PartnerMemory
 from worker.model.errors import LedgerUnwritable, StateConflict
 from worker.model.facts import PartnerId, RuleId

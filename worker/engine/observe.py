@@ -250,17 +250,16 @@ class Reader:
 
     async def _ask_for_missing(self, state: PartnerState, in_sight: set[EventId], room: int) -> int:
         """Reads the known events that the list lacks, one by one; those that answer are in sight after all."""
-        now, again_s = self._clock.monotonic(), GONE_AGAIN.total_seconds()
-        missing = [
-            event
+        now = self._clock.monotonic()
+        wants = [
+            Want(event=event, key=EVENT, read_at=asked)
             for event in sorted(state.known - in_sight)
-            if event not in state.memory.gone or now - state.checked_gone.get(event, float("-inf")) >= again_s
+            for asked in [_asked_at(state, event, EVENT)]
+            if event not in state.memory.gone or asked is None or now - asked >= GONE_AGAIN.total_seconds()
         ]
-        wants = [Want(event=event, key=EVENT, read_at=state.checked_gone.get(event)) for event in missing]
         chosen = choose(wants, room, now, self._settings.interval)
         await self._read(state, chosen)
         for want in chosen:
-            state.checked_gone[want.event] = now
             if isinstance(state.fact(want.event, EVENT), Known):
                 in_sight.add(want.event)
                 state.lacking.discard(want.event)

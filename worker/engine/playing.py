@@ -14,7 +14,7 @@ from typing import Protocol
 
 from worker.engine.cycle import Cycle
 from worker.engine.decide import Decision
-from worker.engine.due import Clocked, Glanced, clocked, next_due
+from worker.engine.deciding import Clocked, clocked, next_due
 from worker.engine.looks import EngineSettings, asks_sendings, policy_for, sendings_reach
 from worker.engine.observe import Polling
 from worker.engine.ports import Clock, Ledger, Listing, Parts, Places, Urgency
@@ -382,7 +382,7 @@ class Play:
         self._decided |= bool(commit.records or commit.memory or commit.moves or commit.plans)
         self._noted(decision)
 
-    # jumping over looks that can change nothing: what the clock alone can change is told by `worker.engine.due`
+    # jumping over looks that can change nothing: what the clock alone can change is told by `worker.engine.deciding`
 
     def _at_rest(self) -> bool:
         """Whether time alone can do nothing to any open write. A running sequence is judged on other facts than those
@@ -415,8 +415,8 @@ class Play:
             observation = self.state.observation(event)
             for rule, clock in self._clocks.values():
                 pair = (event, rule.id)
-                glanced = Glanced(memory=self.state.memories.get(pair), sendings=sendings.get(pair, ()))
-                first = next_due(rule, clock, observation, glanced, (now, first))
+                memory = self.state.memories.get(pair)
+                first = next_due(rule, clock, observation, memory, sendings.get(pair, ()), (now, first))
         return first if first > now else now + self._stride
 
 

@@ -213,19 +213,16 @@ __all__ = ["Clock", "Ledger", "Listing", "Notifier", "Places", "Service", "TaskS
 # What every step of a cycle is built from, handed in as one: the three ports, the settings, the rules in force.
 
 
+@dataclass(slots=True)
 class RulesInUse:
     """The rule set in force; replaced as a whole by a successful load and by nothing else."""
 
-    def __init__(self, rules: RuleSet) -> None:
-        self.current = rules
-        self._needed: tuple[RuleSet, Fields] | None = None
+    current: RuleSet
 
     @property
     def needed(self) -> Fields:
         """The fields of an event's record that rules look at or that are kept; None for all of them."""
-        if self._needed is None or self._needed[0] is not self.current:
-            self._needed = (self.current, worth_keeping(self.current.rules).get("event"))
-        return self._needed[1]
+        return worth_keeping(self.current.rules).get("event")
 
 
 def _nobody(_write: Write, _defect: Exception) -> None:

@@ -13,15 +13,14 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from worker.engine.decide import Decision
-from worker.engine.due import JUST_AFTER
+from worker.engine.deciding import JUST_AFTER
 from worker.engine.looks import EngineSettings
 from worker.engine.observe import News, names_read, unread_keys
 from worker.engine.operators import Word, approved, rejected, reopening, spoken
 from worker.engine.playing import Bench, Play, VirtualClock, VirtualLoop, WorldService, amount_shown
 from worker.engine.ports import Listing, Parts, RulesInUse
-from worker.engine.recording import memory_of
 from worker.engine.scripted import open_way
-from worker.engine.state import EVENT, PartnerState
+from worker.engine.state import EVENT, PartnerState, memory_of
 from worker.engine.whose import effect_of
 from worker.model.commits import MEMORY, OF_PARTNER, SILENCE, Commit, History, Observed, PartnerMemory, RuleMemory
 from worker.model.exchange import Accepted, Answered, Outcome, Refused, WriteRequest

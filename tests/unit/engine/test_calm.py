@@ -4,9 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from worker.engine.due import horizon
-from worker.engine.recording import Stored
-from worker.engine.state import EVENT, PARTNER, PartnerState
+from worker.engine.deciding import horizon
+from worker.engine.state import EVENT, PARTNER, PartnerState, Stored
 from worker.model.commits import PartnerMemory
 from worker.model.facts import EventId, Known, PartnerId, Trace
 

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from worker.engine.partners import Partners, told_apart
-from worker.engine.recording import Stored
-from worker.engine.state import PartnerState
+from worker.engine.state import PartnerState, Stored
 from worker.model.commits import PartnerMemory
 from worker.model.errors import LedgerUnwritable
 from worker.model.facts import PartnerId, WriteId

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.worlds import rule_set
-from worker.engine.recording import UNSTORED_MOST, Stored, same
+from worker.engine.state import UNSTORED_MOST, Stored, same
 from worker.model.facts import EventId, Fact, FactKey, Known, PartnerId, Unknown, UnknownCode
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from worker.engine.due import Memories, Screen, clocked, horizon, plain, timed
+from worker.engine.deciding import Memories, Screen, clocked, horizon, plain, timed
 from worker.model.commits import RuleMemory
 from worker.model.facts import EventId, FactKey, Json, Known, Observation, PartnerId, RuleId
 from worker.model.rules import Rule

@@ -8,7 +8,7 @@ import pytest
 
 from tests.looks import E1, HOUR, INTERVAL, MINUTE, PARTNER, START, Story, a_rule, a_story, on_tcs, seen
 from worker.engine.decide import decide
-from worker.engine.due import Glanced, clocked, next_due
+from worker.engine.deciding import clocked, next_due
 from worker.engine.episodes import momentary
 from worker.engine.looks import Look, Settings
 from worker.engine.observe import wanted_keys
@@ -286,8 +286,8 @@ def test_the_clock_can_change_a_rule_with_at_when_its_time_comes() -> None:
     seen_now = Observation(partner=story.memory.partner, event=E1, facts=story.facts[E1])
 
     def due_at() -> datetime:
-        glanced = Glanced(memory=story.memories.get((E1, RuleId("r"))))
-        return next_due(rule, clocked(rule), seen_now, glanced, (story.now, story.now + 2 * DAY))
+        memory = story.memories.get((E1, RuleId("r")))
+        return next_due(rule, clocked(rule), seen_now, memory, (), (story.now, story.now + 2 * DAY))
 
     assert due_at() == START + 5 * MINUTE
     story.blind("event")
@@ -296,7 +296,7 @@ def test_the_clock_can_change_a_rule_with_at_when_its_time_comes() -> None:
     story.event(status="active")
     story.look()
     assert due_at() == START + 5 * MINUTE + DAY
-    fresh = next_due(rule, clocked(rule), seen_now, Glanced(memory=None), (story.now, story.now + HOUR))
+    fresh = next_due(rule, clocked(rule), seen_now, None, (), (story.now, story.now + HOUR))
     assert fresh == story.now
 
 
