@@ -18,8 +18,8 @@ from tests.web.scene import ANN, PASSWORD, Scene, scene
 from worker.cli.page import KeyRing
 from worker.config import load_config
 from worker.ledger.browsing import LedgerBrowser
+from worker.model.commits import LogFilter
 from worker.model.facts import WriteId
-from worker.model.writes import RecordFilter
 from worker.web.door import WRONG_MAX, Key, Keys, digest, visitor_of
 from worker.web.server import PEER_MAX, PageServer
 
@@ -192,7 +192,7 @@ def test_a_script_decides_with_a_token_that_may_and_is_named(own: Scene) -> None
     with scene(own.folder, keys=Keys(tokens={"monitor": monitor})) as found:
         assert decide(found, "applied", Authorization=f"Bearer {TOKEN}") == 303
         assert state_of(found.ledger) == "confirmed"
-        assert found.ledger.newest(RecordFilter(write=2), 1)[0]["by"] == "monitor (page)"
+        assert found.ledger.newest(LogFilter(write=2), 1)[0]["by"] == "monitor (page)"
 
 
 @pytest.mark.parametrize("what", ["approve", "reject", "applied", "not_applied", "halt", "resume"])

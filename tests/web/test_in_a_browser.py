@@ -11,8 +11,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, HttpCredentials, Page
 
 from tests.web.scene import ANN, HOSTILE_ID, HOSTILE_TITLE, PASSWORD, Scene, scene
+from worker.model.commits import LogFilter
 from worker.model.facts import WriteId
-from worker.model.writes import RecordFilter
 from worker.web.pages import link
 
 LIMIT_MS = 10_000
@@ -58,7 +58,7 @@ def decided(scene: Scene, write: int) -> tuple[str, list[Any]]:
     """A write's state, and who is named in the records about it."""
     found = scene.ledger.write(WriteId(write))
     assert found is not None
-    return found.state, [record["by"] for record in scene.ledger.newest(RecordFilter(write=write), 20)]
+    return found.state, [record["by"] for record in scene.ledger.newest(LogFilter(write=write), 20)]
 
 
 def test_who_paused_an_event_and_why_is_found_with_one_click(browser: Browser, shown: Scene) -> None:
@@ -123,7 +123,7 @@ def test_new_writes_are_halted_and_resumed(browser: Browser, own: Scene) -> None
         form.get_by_label("Why").fill("understood")
         form.get_by_role("button", name="Resume").click()
         assert "resumed" in page.get_by_role("status").inner_text()
-    newest = own.ledger.newest(RecordFilter(), 2)
+    newest = own.ledger.newest(LogFilter(), 2)
     assert [(one["kind"], one["why"]) for one in newest] == [("resumed", "understood"), ("halted", "looking into it")]
 
 

@@ -16,20 +16,19 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from worker.ledger.log import ALL_RECORDS, OF_ALL, printed
-from worker.ledger.reading import LedgerReader, store_of
+from worker.ledger.reading import LedgerReader, narrowed, store_of
 from worker.ledger.rows import ALL_WRITES, EVENT_FACT, rule_memory_of, rules_that_looked
 from worker.ledger.tables import (
     action_log,
-    millis_text,
     observed,
     partners,
     rule_memory,
     writes,
 )
-from worker.model.commits import RuleMemory
+from worker.model.commits import LogFilter, RuleMemory
 from worker.model.errors import NotSafe
 from worker.model.facts import EventId, Json, PartnerId, RuleId
-from worker.model.writes import Outcomes, RecordFilter, Settled, State, Write, WriteFilter
+from worker.model.writes import Outcomes, Settled, State, Write, WriteFilter
 
 _NEWEST_RECORDS = ALL_RECORDS.order_by(None).order_by(action_log.c.seq.desc())
 _NEWEST_WRITES = ALL_WRITES.order_by(None).order_by(writes.c.id.desc())
@@ -54,26 +53,12 @@ def _in_postgres(between: SecondsBetween, compiler: SQLCompiler, **more: Any) ->
     return f"extract(epoch from {ended}::timestamptz - {begun}::timestamptz)::float8"
 
 
-_EQUAL = ("partner", "event", "rule", "write", "kind", "reason")
-
-
 class LedgerBrowser(LedgerReader):
     """The reading side with the questions that a page asks."""
 
-    def newest(self, wanted: RecordFilter, limit: int) -> list[dict[str, Json]]:
+    def newest(self, wanted: LogFilter, limit: int) -> list[dict[str, Json]]:
         """Records as they are printed, newest first, at most ``limit``. Raises `NotSafe` where one cannot be read."""
-        a = action_log.c
-        query = self._of_any_partner(_NEWEST_RECORDS, wanted)
-        for name in _EQUAL:
-            value = getattr(wanted, name)
-            if value is not None:
-                query = query.where(a[name] == value)
-        if wanted.since is not None:
-            query = query.where(a.at >= millis_text(wanted.since))
-        if wanted.until is not None:
-            query = query.where(a.at < millis_text(wanted.until))
-        if wanted.before_seq is not None:
-            query = query.where(a.seq < wanted.before_seq)
+        query = self._of_any_partner(narrowed(_NEWEST_RECORDS, wanted), wanted)
         rows = self._store.rows(query.limit(limit))
         try:
             return [printed(row) for row in rows]
@@ -205,7 +190,7 @@ class LedgerBrowser(LedgerReader):
         found: datetime | None = self._store.rows(query)[0][0]
         return found
 
-    def _of_any_partner(self, query: Select[tuple[object, ...]], wanted: RecordFilter) -> Select[tuple[object, ...]]:
+    def _of_any_partner(self, query: Select[tuple[object, ...]], wanted: LogFilter) -> Select[tuple[object, ...]]:
         """An event without its partner: the index begins with the partner, and there are few of them."""
         if wanted.event is None or wanted.partner is not None:
             return query

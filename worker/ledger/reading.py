@@ -311,7 +311,7 @@ class LedgerReader:
             raise NotSafe(f"the action log cannot be read: {error}", hint=hint) from error
 
     def _records(self, wanted: LogFilter) -> Iterator[dict[str, Json]]:
-        query, left = _narrowed(wanted), wanted.limit
+        query, left = narrowed(ALL_RECORDS, wanted), wanted.limit
         after = wanted.after_seq
         if after > LARGEST or (wanted.write is not None and not 0 < wanted.write <= LARGEST):
             return
@@ -514,13 +514,17 @@ def _facts(text: str | None) -> Mapping[str, Json] | None:
     return None if text is None else cast("Mapping[str, Json]", json_of(text))
 
 
-def _narrowed(wanted: LogFilter) -> Select[tuple[object, ...]]:
-    query = ALL_RECORDS
-    for column in ("partner", "event", "rule", "write"):
+def narrowed(query: Select[tuple[object, ...]], wanted: LogFilter) -> Select[tuple[object, ...]]:
+    """The records that are wanted of a query, but for `LogFilter.after_seq`."""
+    for column in ("partner", "event", "rule", "write", "kind", "reason"):
         value = getattr(wanted, column)
         if value is not None:
             query = query.where(action_log.c[column] == value)
-    return query if wanted.since is None else query.where(action_log.c.at >= millis_text(wanted.since))
+    if wanted.since is not None:
+        query = query.where(action_log.c.at >= millis_text(wanted.since))
+    if wanted.until is not None:
+        query = query.where(action_log.c.at < millis_text(wanted.until))
+    return query if wanted.before_seq is None else query.where(action_log.c.seq < wanted.before_seq)
 
 
 def _sync(file: Path) -> None:

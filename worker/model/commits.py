@@ -450,14 +450,19 @@ class Sending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFilter:
-    """Which records to read. ``after_seq`` serves ``--follow``."""
+    """Which records to read; everything given must hold. ``after_seq`` serves ``--follow``, and ``before_seq`` leafing
+    back."""
 
     since: datetime | None = None
+    until: datetime | None = None
     partner: str | None = None
     event: str | None = None
     rule: str | None = None
     write: int | None = None
+    kind: str | None = None
+    reason: str | None = None
     after_seq: int = 0
+    before_seq: int | None = None
     limit: int | None = None
 
 

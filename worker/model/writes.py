@@ -194,21 +194,6 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordFilter:
-    """Which records to show; everything given must hold. ``before_seq``: only older ones, for leafing back."""
-
-    partner: str | None = None
-    event: str | None = None
-    rule: str | None = None
-    write: int | None = None
-    kind: str | None = None
-    reason: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    before_seq: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteFilter:
     """Which writes to show; everything given must hold. ``before_id``: only older ones, for leafing back."""
 

@@ -12,11 +12,12 @@ from worker.engine.looks import Settings
 from worker.engine.whose import told
 from worker.guards.checks import as_of_now
 from worker.ledger.browsing import LedgerBrowser
+from worker.model.commits import LogFilter
 from worker.model.errors import InputErrors
 from worker.model.exchange import Clock
 from worker.model.facts import EventId, Json, PartnerId, WriteId
 from worker.model.rules import RuleSet
-from worker.model.writes import RecordFilter, State, Write, WriteFilter
+from worker.model.writes import State, Write, WriteFilter
 from worker.rules.load import files_hash, read_files
 from worker.web.charts import time_to_confirmed, writes_a_day
 from worker.web.door import Keys, Visitor
@@ -195,9 +196,9 @@ def write_page(asking: PageRequest) -> Shown:
     write = asking.ledger.write(WriteId(number))
     if write is None:
         raise NoSuchPage(f"There is no write {text or 'without a number'}.")
-    records = asking.ledger.newest(RecordFilter(write=number), LIFE_RECORDS)[::-1]
+    records = asking.ledger.newest(LogFilter(write=number), LIFE_RECORDS)[::-1]
     firing = asking.ledger.newest(
-        RecordFilter(partner=write.key.partner, event=write.key.event, rule=write.key.rule, kind="fired"), FOUND
+        LogFilter(partner=write.key.partner, event=write.key.event, rule=write.key.rule, kind="fired"), FOUND
     )
     values = {
         "one": _shown_writes([write], asking)[0],
@@ -212,7 +213,7 @@ def event_page(asking: PageRequest) -> Shown:
     event, partner = asking.one("event"), asking.one("partner")
     if not event:
         raise NoSuchPage("No event was named.")
-    wanted = RecordFilter(event=event, partner=partner or None)
+    wanted = LogFilter(event=event, partner=partner or None)
     newest = asking.ledger.newest(wanted, EVENT_RECORDS + 1)
     owners = {str(record["partner"]) for record in newest}
     if len(owners) != 1:
@@ -282,7 +283,7 @@ def rule_page(asking: PageRequest) -> Shown:
         "rule": name,
         "shown": rule,
         "text": cut(texts.get(rule.file, ""), rule.line) if rule is not None and texts is not None else "",
-        "firings": asking.ledger.newest(RecordFilter(rule=name, kind="fired"), FIRINGS),
+        "firings": asking.ledger.newest(LogFilter(rule=name, kind="fired"), FIRINGS),
         "counts": asking.ledger.counts_of(name),
         "memories": asking.ledger.memories_of(name, MEMORIES),
         "halts": [halt for halt in asking.ledger.halts(asking.now) if halt.rule == name],
@@ -348,7 +349,7 @@ def _shown_writes(writes: Iterable[Write], asking: PageRequest) -> list[WriteSho
 def _recent(ledger: LedgerBrowser) -> list[dict[str, object]]:
     """The last things that happened to events: a line each, the newest first, one for each event."""
     seen: dict[tuple[str, str], Record] = {}
-    for record in ledger.newest(RecordFilter(), RECENT_LOOKED_AT):
+    for record in ledger.newest(LogFilter(), RECENT_LOOKED_AT):
         if record.get("event") is not None:
             seen.setdefault((str(record["partner"]), str(record["event"])), record)
     newest = list(seen.items())[:RECENT]
@@ -358,7 +359,7 @@ def _recent(ledger: LedgerBrowser) -> list[dict[str, object]]:
 
 def _said(record: Record, ledger: LedgerBrowser, title: str) -> dict[str, object]:
     """An event's last record with, where there is one, the newest word on whose doing it was."""
-    found = ledger.newest(RecordFilter(partner=str(record["partner"]), event=str(record["event"])), FOUND)
+    found = ledger.newest(LogFilter(partner=str(record["partner"]), event=str(record["event"])), FOUND)
     changed = answers(list(told(ledger, found[::-1])))
     return {"row": record, "answer": changed[0] if changed else None, "title": title}
 

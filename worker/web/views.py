@@ -15,9 +15,9 @@ from typing import Generic, TypeVar
 from urllib.parse import urlencode
 
 from worker.engine.whose import field_change
-from worker.model.commits import KINDS, REASONS
+from worker.model.commits import KINDS, REASONS, LogFilter
 from worker.model.facts import Json
-from worker.model.writes import RecordFilter, Write, WriteFilter
+from worker.model.writes import Write, WriteFilter
 from worker.rules.durations import parse_moment
 from worker.writes.intents import Wanted, in_all
 from worker.writes.life import MOVES
@@ -63,7 +63,7 @@ LOG_KEYS = ("partner", "event", "rule", "write", "kind", "reason", "since", "unt
 WRITES_KEYS = ("state", "partner", "event", "rule")
 
 
-W = TypeVar("W", RecordFilter, WriteFilter)
+W = TypeVar("W", LogFilter, WriteFilter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +80,14 @@ class Filters(Generic[W]):
         return urlencode({name: value for name, value in merged.items() if value})
 
 
-def log_asked(query: Mapping[str, str], now: datetime) -> Filters[RecordFilter]:
+def log_asked(query: Mapping[str, str], now: datetime) -> Filters[LogFilter]:
     """The filters of the log's address. ``since`` and ``until`` are times, or how long ago: ``2h``."""
     given = _given(query, LOG_KEYS)
     problems: list[str] = []
     for name, known in (("kind", KINDS), ("reason", REASONS)):
         if name in given and given[name] not in known:
             problems.append(f"{name}: there is no {name} {given[name]!r}")
-    wanted = RecordFilter(
+    wanted = LogFilter(
         partner=given.get("partner"),
         event=given.get("event"),
         rule=given.get("rule"),

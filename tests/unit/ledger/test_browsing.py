@@ -12,10 +12,10 @@ from tests.unit.ledger.examples import ACME, NOW, URL, after, become, fired, key
 from worker.ledger.browsing import LedgerBrowser, open_browser
 from worker.ledger.sql import SqlLedger
 from worker.ledger.tables import action_log
-from worker.model.commits import Change, Changes, Commit, Observed, Record
+from worker.model.commits import Change, Changes, Commit, LogFilter, Observed, Record
 from worker.model.errors import NotSafe
 from worker.model.facts import EventId, FactKey, Known, PartnerId
-from worker.model.writes import Outcomes, RecordFilter, Settled, WriteFilter
+from worker.model.writes import Outcomes, Settled, WriteFilter
 
 OTHER = PartnerId("partner-id-other")
 
@@ -27,7 +27,7 @@ def browser(ledger: SqlLedger, url: str) -> Iterator[LedgerBrowser]:
 
 
 def seqs(browser: LedgerBrowser, limit: int = 50, **wanted: Any) -> list[object]:  # noqa: ANN401 - fields of Wanted
-    return [record["seq"] for record in browser.newest(RecordFilter(**wanted), limit)]
+    return [record["seq"] for record in browser.newest(LogFilter(**wanted), limit)]
 
 
 def three(ledger: SqlLedger) -> None:
@@ -140,7 +140,7 @@ def test_a_record_that_was_tampered_with_is_not_shown_as_if_it_were_whole(
     with ledger._store.writing() as connection:
         connection.execute(update(action_log).values(facts='{"a":  2}'))
     with pytest.raises(NotSafe, match="cannot be read"):
-        browser.newest(RecordFilter(), 9)
+        browser.newest(LogFilter(), 9)
 
 
 def test_there_must_be_a_ledger_of_this_revision(tmp_path: Path) -> None:
