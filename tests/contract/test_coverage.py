@@ -19,8 +19,7 @@ from worker.model.endpoints import ENDPOINTS, Endpoint, row_of
 from worker.model.exchange import Accepted, Outcome, Urgency
 from worker.model.facts import CustomFact, EventId, Fact, FactKey, Known, Unknown
 from worker.sandbox.exchange import TwinRequest
-from worker.sandbox.rows import ROWS, find
-from worker.sandbox.service import Twin
+from worker.sandbox.service import ROWS, Twin, find
 from worker.sandbox.world import Refusal
 
 E1 = EventId("e1")

@@ -20,7 +20,7 @@ from worker.model.endpoints import ENDPOINTS, Endpoint, row_of
 from worker.model.facts import EventId, Observation, PartnerId
 from worker.model.rules import Scope
 from worker.rules.load import read_rules
-from worker.sandbox.rows import ROWS, ApiRow
+from worker.sandbox.service import ROWS, ApiRow
 from worker.writes.intents import Planned, plan_steps
 
 ROOT: Final = Path(__file__).resolve().parents[2]

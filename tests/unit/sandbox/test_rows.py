@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.sandbox.desk import Desk
 from worker.sandbox.exchange import Host, TwinAnswer
-from worker.sandbox.rows import ROWS
+from worker.sandbox.service import ROWS
 
 DRAFT = {"goal": "ROAS", "total_budget": 500}
 CLUSTER = {"eid": "e1", "tc": "late-night crowd", "tc_run_id": 42, "budget": 10}
