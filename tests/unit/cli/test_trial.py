@@ -33,7 +33,7 @@ async def test_a_rule_set_that_is_read_within_its_bounds_is_taken(tmp_path: Path
 @pytest.mark.parametrize(
     ("rules", "bounds", "why"),
     [
-        (LONG, Bounds(memory_mb=80), "reading them takes more than 80 MB of memory"),
+        (LONG, Bounds(memory_mb=60), "reading them takes more than 60 MB of memory"),
         (MANY, Bounds(cpu_s=1), "reading them takes more than 1 s of processor time"),
         (MANY, Bounds(wall_s=0.01), "reading them takes more than 0.01 s"),
     ],
