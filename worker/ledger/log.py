@@ -29,8 +29,8 @@ from worker.model.facts import Json
 # The hash is of the record as ``log --format jsonl`` prints it, less ``hash`` itself, in canonical JSON: keys sorted,
 # no spaces, UTF-8 instead of escapes, numbers as Python's `json` spells them. So an exported log can be verified
 # without the ledger, with a dozen lines in any language. The chain shows a change, a removal, an insertion or another
-# order; that the end was cut off is shown by the mark, not by the chain. It proves nothing against one who writes the
-# whole log anew.
+# order; that the end was cut off is shown by the row that says where it is, and by the mark. It proves nothing against
+# one who writes the whole log anew.
 
 GENESIS = "0" * 64
 """``prev`` of the first record."""
@@ -107,8 +107,8 @@ def _wrong(record: Mapping[str, Json], last: Head) -> str:
     return "" if record.get("hash") == _hash_or_none(record) else f"record {seq} was changed after it was written"
 
 
-def verify_to(records: Iterable[Mapping[str, Json]], marked: int) -> ChainBreak | None:
-    """The first place where a log as it is read does not hold, or ends before the record that its mark had reached.
+def verify_to(records: Iterable[Mapping[str, Json]], known: int) -> ChainBreak | None:
+    """The first place where a log as it is read does not hold, or ends before the record that it is known to have had.
 
     A record that cannot be read at all (`ValueError`) is such a place.
     """
@@ -117,8 +117,8 @@ def verify_to(records: Iterable[Mapping[str, Json]], marked: int) -> ChainBreak 
         _, found = verified(reached)
     except ValueError as error:
         return ChainBreak(seq=reached.count + 1, why=f"a record after seq {reached.count} cannot be read: {error}")
-    if found is None and marked > reached.count:
-        why = f"the log ends at seq {reached.count}, and it had reached seq {marked}: the end was cut off"
+    if found is None and known > reached.count:
+        why = f"the log ends at seq {reached.count}, and it had reached seq {known}: the end was cut off"
         return ChainBreak(seq=reached.count + 1, why=why)
     return found
 

@@ -366,8 +366,7 @@ class LedgerReader:
         return refusal(self._store)
 
     def verify(self) -> ChainBreak | None:
-        """Recomputes the whole chain. That its end was cut off is shown by its mark, unless `refused` says that the
-        mark cannot."""
+        """Recomputes the whole chain, up to where the ledger and its mark say that it ends."""
         reached = max(marked_to(self._store), self.last_seq())  # first: a daemon may go on meanwhile
         return verify_to(self._records(LogFilter()), reached)
 
