@@ -15,11 +15,13 @@ import io
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self, cast
 
 from sqlalchemy import Connection, Row, insert, select
 
+from worker.ledger.database import Store
 from worker.ledger.tables import action_log, millis_text, partners, upsert
 from worker.model.commits import ChainBreak, Record
 from worker.model.facts import Json
@@ -164,6 +166,16 @@ _ADD = insert(action_log)
 _COLUMNS = tuple(action_log.c[name] for name in FIELDS)
 ALL_RECORDS = select(*_COLUMNS).order_by(action_log.c.seq)
 """Every record, oldest first; to be narrowed."""
+
+
+@contextmanager
+def recording(store: Store) -> Iterator[tuple[Connection, "Journal"]]:
+    """A transaction that writes records: it takes hold of the chain's end before it reads anything, and what is added
+    meanwhile is stored when it ends."""
+    with store.writing() as connection:
+        journal = Journal(connection)
+        yield connection, journal
+        journal.flush()
 
 
 class Journal:

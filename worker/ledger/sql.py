@@ -8,6 +8,7 @@ takes the sender's lock (see ``lock``), and never decides what a write's next st
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Self
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, func, insert, or_, select, update
 
 from worker.ledger.database import Store
-from worker.ledger.log import Journal, end_of_chain
+from worker.ledger.log import Journal, end_of_chain, recording
 from worker.ledger.mark import Mark, compared, first_mark, lost, read_mark, stands, write_mark
 from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
 from worker.ledger.places import LedgerPlace, identity, on_a_server, place_of, sync_folder
@@ -125,8 +126,8 @@ class SqlLedger(LedgerReader):
         for move in commit.moves:
             if move.after.state == "sending" and move.before.state != "sending":
                 raise ValueError(f"write {move.before.id}: only record_sending records sending")
-        with self._store.writing() as connection:
-            return _applied(connection, commit)
+        with recording(self._store) as (connection, journal):
+            return _applied(connection, journal, commit)
 
     def record_sending(self, sending: Sending) -> Brake | None:
         """Records the attempt durably, unless its check names a brake; then nothing is changed, and it is returned.
@@ -140,8 +141,7 @@ class SqlLedger(LedgerReader):
         if after.state != "sending" or after.attempt != move.before.attempt + 1:
             raise ValueError(f"write {after.id}: a sending is a move to sending with the next attempt")
         self._require_lock()
-        with self._store.writing() as connection:
-            journal = Journal(connection)
+        with recording(self._store) as (connection, journal):
             self._require_marked(connection)
             brake = sending.check(view_of(connection, after, after.changed_at))
             if brake is not None:
@@ -150,7 +150,6 @@ class SqlLedger(LedgerReader):
             update_write(connection, move, journal.seq)
             settle_attempt(connection, move)
             record_attempt(connection, after, after.changed_at, sending.amount)
-            journal.flush()
         self._replace_mark(after, Mark(ledger_id=self._mark.ledger_id, seq=journal.seq, hash=journal.hash))
         return None
 
@@ -169,8 +168,7 @@ class SqlLedger(LedgerReader):
 
         `StateConflict` where the daemon has decided meanwhile: what a person saw is no longer what is there.
         """
-        with self._store.writing() as connection:
-            journal = Journal(connection)
+        with recording(self._store) as (connection, journal):
             for change in changes:
                 if stored_memory(connection, change.before) != change.before:
                     one = change.before
@@ -180,7 +178,6 @@ class SqlLedger(LedgerReader):
                     )
             save_memories(connection, [change.after for change in changes])
             journal.add(records)
-            journal.flush()
 
     def save_status(self, status: DaemonStatus) -> None:
         """What the daemon says of itself, in place of what it said before."""
@@ -222,11 +219,9 @@ class SqlLedger(LedgerReader):
         """Stops new writes. Once it has returned, no write is recorded as sending against it, in any process."""
         halt = Halt(id=0, partner=partner, rule=rule, until=until, because=because, by=by, at=at)
         why = because if until is None else f"until {until:%Y-%m-%d %H:%M:%S} UTC: {because}"
-        with self._store.writing() as connection:
-            journal = Journal(connection)
+        with recording(self._store) as (connection, journal):
             stored = replace(halt, id=insert_halt(connection, halt))
             journal.add([Record(at=at, kind="halted", reason="halt", why=why, partner=partner, rule=rule, by=by)])
-            journal.flush()
         return stored
 
     def resume_halts(
@@ -239,8 +234,7 @@ class SqlLedger(LedgerReader):
         at: datetime,
     ) -> tuple[Halt, ...]:
         """Ends the halts in force that name this partner and this rule; without either, all. Returns those ended."""
-        with self._store.writing() as connection:
-            journal = Journal(connection)
+        with recording(self._store) as (connection, journal):
             ended = tuple(
                 halt
                 for halt in active_halts(connection, at)
@@ -249,7 +243,6 @@ class SqlLedger(LedgerReader):
             for halt in ended:
                 connection.execute(update(halts).where(halts.c.id == halt.id).values(resumed_at=at))
                 journal.add([Record(at=at, kind="resumed", why=because, partner=halt.partner, rule=halt.rule, by=by)])
-            journal.flush()
         return ended
 
     def _replace_mark(self, sent: Write, mark: Mark) -> None:
@@ -318,8 +311,7 @@ def stored_revision(place: LedgerPlace, *, marked: bool = False) -> str:
     if not place.file.exists():
         return NOTHING
     name = f"the ledger {place.file}"
-    store = reading_store(place)
-    try:
+    with closing(reading_store(place)) as store:
         with store.reading() as connection:
             revision = revision_of(connection, name)
         if revision == NOTHING:
@@ -329,21 +321,16 @@ def stored_revision(place: LedgerPlace, *, marked: bool = False) -> str:
         if mark is not None:
             with store.reading() as connection:  # begun after the mark was read, which the ledger may be ahead of
                 compared(connection, place, mark)
-    finally:
-        store.close()
     return revision
 
 
 def create(place: LedgerPlace, now: datetime) -> None:
     """Makes the file, its tables and its identity; of two that try at once, the second finds it made."""
     create_file(place)
-    store = writing_store(place)
-    try:
+    with closing(writing_store(place)) as store:
         with store.writing() as connection:
             set_up(connection, now)
         sync_folder(place.file.parent)
-    finally:
-        store.close()
 
 
 def set_up(connection: Connection, now: datetime) -> None:
@@ -377,8 +364,7 @@ def check_mark(store: Store, place: LedgerPlace) -> Mark:
     return mark
 
 
-def _applied(connection: Connection, commit: Commit) -> tuple[Write, ...]:
-    journal = Journal(connection)
+def _applied(connection: Connection, journal: Journal, commit: Commit) -> tuple[Write, ...]:
     journal.add(commit.records)
     save_memories(connection, commit.memory)
     save_partner(connection, commit.partner)
@@ -392,7 +378,6 @@ def _applied(connection: Connection, commit: Commit) -> tuple[Write, ...]:
         record = of_write(write, at=commit.at, kind=write.state, reason=write.reason, why=write.why)
         journal.add([replace(record, by=commit.by)])
         planned.append(write)
-    journal.flush()
     if commit.changes is not None:
         save_changes(connection, commit.changes, commit.at)
     return tuple(planned)
@@ -448,10 +433,8 @@ def draft_of(url: str, *, now: datetime, reach: timedelta, folder: Path | None =
     """
     draft, stored = empty_store(), store_of(url, folder)
     if stored is not None:
-        try:
+        with closing(stored):
             _copy(stored, draft, now=now, reach=reach)
-        finally:
-            stored.close()
     return SqlLedger(draft, mark=first_mark("draft"))
 
 

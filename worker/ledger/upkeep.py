@@ -7,6 +7,7 @@ back unnoticed. So it is with one that is taken to another service. No command s
 """
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from sqlalchemy import Connection, Update, select, update
 
 from worker.ledger.database import Store
 from worker.ledger.lock import SenderLock
-from worker.ledger.log import Journal, end_of_chain
+from worker.ledger.log import recording
 from worker.ledger.mark import Mark, write_mark
 from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
 from worker.ledger.places import LedgerPlace, place_of
@@ -28,6 +29,7 @@ from worker.ledger.tables import (
     REVISIONS,
     daemon_status,
     meta,
+    none_of,
     observed,
     partners,
     rule_memory,
@@ -60,16 +62,11 @@ class RestoreAccepted:
 def upgrade(url: str, *, now: datetime, folder: Path | None = None) -> Upgraded:
     """Brings an older ledger to this program's revision in one transaction."""
     place = _existing(url, folder)
-    with SenderLock.acquire(place, now=now):
-        store = writing_store(place)
-        try:
-            with store.writing() as connection:
-                before = revision_of(connection, f"the ledger {place.file}")
-                if before not in (NOTHING, *REVISIONS):
-                    require_current(before, f"the ledger {place.file}")
-                migrate(connection, before)
-        finally:
-            store.close()
+    with SenderLock.acquire(place, now=now), closing(writing_store(place)) as store, store.writing() as connection:
+        before = revision_of(connection, store.name)
+        if before not in (NOTHING, *REVISIONS):
+            require_current(before, store.name)
+        migrate(connection, before)
     return Upgraded(before=before, after=REVISION)
 
 
@@ -87,14 +84,10 @@ def accept_restore(
     with SenderLock.acquire(place, now=now):
         if stored_revision(place) == NOTHING:
             create(place, now)
-        store = writing_store(place)
-        try:
+        with closing(writing_store(place)) as store:
             why = _why_unsafe(store, place, in_step=in_step)
-            return _gone_on_with(
-                store, place, Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by), restored
-            )
-        finally:
-            store.close()
+            record = Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by)
+            return _gone_on_with(store, place, record, restored)
 
 
 def moved(url: str, *, service: str, because: str, by: str, now: datetime, restored: Restored) -> RestoreAccepted:
@@ -104,8 +97,7 @@ def moved(url: str, *, service: str, because: str, by: str, now: datetime, resto
     with SenderLock.acquire(place, now=now):
         if stored_revision(place) == NOTHING:
             raise NotFound(f"the ledger {place.file} is empty", hint="`campaign-worker run` makes it the config's")
-        store = writing_store(place)
-        try:
+        with closing(writing_store(place)) as store:
             check_mark(store, place)
             said = LedgerReader(store).status()
             if said is None:
@@ -115,30 +107,30 @@ def moved(url: str, *, service: str, because: str, by: str, now: datetime, resto
             if own == service:
                 raise NotFound(f"the ledger {place.file} belongs to {service} already; nothing was changed")
             why = f"taken from the service {own or '(not known)'} to {service}: {because}"
-            body = {**said.body, SERVICE: service}
-            return _gone_on_with(
-                store,
-                place,
-                Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by),
-                restored,
-                update(daemon_status).values(body=body),
-            )
-        finally:
-            store.close()
+            record = Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by)
+            service_now = update(daemon_status).values(body={**said.body, SERVICE: service})
+            return _gone_on_with(store, place, record, restored, service_now)
 
 
 def _gone_on_with(
     store: Store, place: LedgerPlace, record: Record, restored: Restored, also: Update | None = None
 ) -> RestoreAccepted:
     """The transaction that begins anew with what is there, and the mark of what comes of it."""
-    with store.writing() as connection:
-        accepted = _accept(connection, record, restored)
+    needs_human = []
+    with recording(store) as (connection, journal):
+        journal.add([record])
+        for row in connection.execute(ALL_WRITES.where(none_of(writes.c.state, FINAL))).mappings().all():
+            move = restored(write_of(row))
+            journal.add(move.records)
+            update_write(connection, move, journal.seq)
+            needs_human.append(move.after.id)
+        memories = _forget(connection)
+        _remember_restoring(connection, record.at)
         if also is not None:
             connection.execute(also)
         ledger_id = connection.execute(select(meta.c.ledger_id)).scalar_one()
-        seq, last_hash = end_of_chain(connection)
-    write_mark(place, Mark(ledger_id=ledger_id, seq=seq, hash=last_hash))
-    return accepted
+    write_mark(place, Mark(ledger_id=ledger_id, seq=journal.seq, hash=journal.hash))
+    return RestoreAccepted(needs_human=tuple(needs_human), memories=memories)
 
 
 def _existing(url: str, folder: Path | None) -> LedgerPlace:
@@ -162,21 +154,6 @@ def _why_unsafe(store: Store, place: LedgerPlace, *, in_step: bool) -> str:
         f"the ledger {place.file} is in step with its mark: there is nothing to accept",
         hint="if both were put back together, as by a snapshot of the whole machine, add --in-step",
     )
-
-
-def _accept(connection: Connection, record: Record, restored: Restored) -> RestoreAccepted:
-    journal = Journal(connection)
-    journal.add([record])
-    moved = []
-    for row in connection.execute(ALL_WRITES.where(writes.c.state.not_in(sorted(FINAL)))).mappings().all():
-        move = restored(write_of(row))
-        journal.add(move.records)
-        update_write(connection, move, journal.seq)
-        moved.append(move.after.id)
-    memories = _forget(connection)
-    _remember_restoring(connection, record.at)
-    journal.flush()
-    return RestoreAccepted(needs_human=tuple(moved), memories=memories)
 
 
 def _forget(connection: Connection) -> int:
