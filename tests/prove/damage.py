@@ -301,9 +301,14 @@ def goes_on(folder: Path, left: Left, files: dict[Part, bytes], whole: int) -> s
         return f"refused after going on: {found}"
     if not found.whole or len(found.log) != moment.seq + 1 or found.log[-1]["at"] != "2026-01-31T12:01:40.000Z":
         return "the commit after the damage does not follow what was whole"
-    others = {name: rows for name, rows in found.tables.items() if name != "action_log"}
-    same = others == {name: rows for name, rows in moment.tables.items() if name != "action_log"}
+    same = beside_the_log(found.tables) == beside_the_log(moment.tables)
     return "" if same else "going on has changed more than it wrote"
+
+
+def beside_the_log(tables: Tables) -> Tables:
+    """All but the log, and the row that says where its chain ends."""
+    found = {name: rows for name, rows in tables.items() if name != "action_log"}
+    return {**found, "partners": [row for row in found["partners"] if row[0]]}
 
 
 def of_wal(folder: Path, left: Left, at: int, *, cut: bool, on: bool) -> tuple[str, str]:
