@@ -193,6 +193,10 @@ def _fact(fact: FactName) -> str:
     lines.append(table(("", ""), rows))
     if fact.name in _FIELDS_OF:
         lines.append(table(("field", "type", "what it is", "section"), _fields(_FIELDS_OF[fact.name])))
+    if fact.name == "set_by":
+        what = ("worker, external or unseen", "the ids of the rules whose write set it; empty where none did")
+        rows = [(f"`{name}`", what[name.endswith("_rules")]) for name in fact.type.fields or ()]
+        lines.append(table(("field", "what it is"), rows))
     return "\n".join(lines)
 
 
@@ -201,7 +205,7 @@ def _cost(fact: FactName) -> str:
         return "one request for each event, and only while the rest of the condition can still be true"
     if fact.level == "event":
         return "nothing: it comes with the list of events"
-    if fact.level == "local":
+    if fact.level in ("local", "made"):
         return "nothing: the worker makes it"
     if fact.name == "partner":
         every = duration_text(PARTNER_FACTS_EVERY)

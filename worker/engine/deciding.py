@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from zlib import crc32
 
 from worker.engine.decide import Decision, decide
+from worker.engine.derived import Asked, derived, derives
 from worker.engine.episodes import next_look
 from worker.engine.looks import DAY, ENFORCE_COOLDOWN, Look, asks_sendings, firings_reach, sendings_reach, shut, under
 from worker.engine.observe import News
@@ -113,7 +114,18 @@ class Decider:
     ) -> Look:
         rules, now, partner = screen.rules, news.at, state.partner
         memories = ChainMap(reopen, state.memories) if reopen else state.memories
-        observations = {event: state.observation(event) for event in news.events}
+        observations: Mapping[EventId, Observation] = {event: state.observation(event) for event in news.events}
+        if derives(rules):
+            stored = state.stored
+            then = Asked(
+                rules=rules,
+                now=now,
+                gap=self._settings.deciding.gap,
+                listed_at=stored.listed_at,
+                changing=stored.seen,
+                unstored=lambda event: stored.unstored(event, now),
+            )
+            observations = derived(observations, self._ledger, then)
         surges, reach = firings_reach(rules, self._settings.deciding), sendings_reach(rules)
         asked = bool(observations)
         return Look(
@@ -204,6 +216,7 @@ class Screen:
         """When the event has to be decided on again, if nothing is learnt of it until then."""
         event = observation.event
         first = horizon(event, now, self._again)
+        first = min(first, observation.until or first)
         for rule, clock in self._timed:
             pair = (event, rule.id)
             first = next_due(rule, clock, observation, memories.get(pair), sendings.get(pair, ()), (now, first))

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
 from worker.engine.decide import Decision, decide
+from worker.engine.derived import EVENTS, Asked, DerivedLedger, derived, of_all
 from worker.engine.looks import Look, Settings, sendings_reach
 from worker.guards.checks import as_of_now
 from worker.model.commits import (
@@ -72,14 +73,13 @@ STANDINGS: dict[Standing, str] = {
 """How a rule stands for the event, in words: how its condition is, or why it is not asked."""
 
 
-class Explainable(FactsLedger, Protocol):
+class Explainable(FactsLedger, DerivedLedger, Protocol):
     """What is asked of the ledger."""
 
     def status(self) -> DaemonStatus | None: ...
     def observed_at(self, partner: PartnerId, event: EventId, at: datetime) -> Sequence[Observed]: ...
     def partner_memory(self, partner: PartnerId) -> PartnerMemory | None: ...
     def rule_memories(self, partner: PartnerId, event: EventId | None = None) -> Sequence[RuleMemory]: ...
-    def writes(self, *, event: str | None = None, partner: str | None = None) -> Sequence[Write]: ...
     def log(self, wanted: LogFilter) -> Iterator[dict[str, Json]]: ...
     def halts(self, now: datetime) -> tuple[Halt, ...]: ...
     def first_sendings(
@@ -228,13 +228,21 @@ class _Judged:
             else ledger.observed_at(asked.partner, asked.event, asked.at + MILLISECOND)
         )
         facts = {one.key: _as_of(one, at) for one in seen if not one.key.name.startswith("#")}
+        observation = Observation(partner=asked.partner, event=asked.event, facts=facts)
+        if any(EVENTS.name in rule.names for rule in rules.rules):
+            listed = {
+                one.event: one.fact for one in ledger.history(asked.partner, at + MILLISECOND).start if one.key == EVENT
+            }
+            facts[EVENTS] = of_all({event: fact for event, fact in listed.items() if event not in memory.gone}, at)
+        then = Asked(rules=rules.rules, now=at + MILLISECOND, gap=asked.settings.gap)
+        observations = derived({asked.event: observation}, ledger, then)
         self.decision: Decision = decide(
             rules,
             Look(
                 partner=asked.partner,
                 now=at,
                 memory=PartnerMemory(partner=asked.partner) if self.past else memory,
-                observations={asked.event: Observation(partner=asked.partner, event=asked.event, facts=facts)},
+                observations=observations,
                 looked_at={one.event: one.looked_at for one in seen if one.looked_at is not None},
                 memories={} if self.past else {(asked.event, rule): one for rule, one in memories.items()},
                 writes=()

@@ -20,11 +20,11 @@ from worker.engine.ports import Listing, Parts, Urgency
 from worker.engine.state import EVENT, PARTNER, FactsWanted, PartnerState
 from worker.model.actions import ACTIONS
 from worker.model.commits import PartnerMemory, Record
-from worker.model.facts import EventId, Fact, FactKey, Known, Observation, Unknown
+from worker.model.facts import UNREAD, EventId, Fact, FactKey, Known, Observation, Unknown
 from worker.model.rules import Rule, RuleSet, Scope, Truth
 from worker.reading.plan import Want, choose, delays, facts_per_look
 from worker.rules.facts import keys_for, lacks_defaults, runtime_in_days
-from worker.rules.registry import LOCAL
+from worker.rules.registry import LOCAL, MADE
 
 ACCOUNT = frozenset({"permissions", "features"})
 """What the account may do for the partner: fetched when the partner is first looked at, and again after a change."""
@@ -158,6 +158,8 @@ class Reader:
         if listing.complete:
             memory = replace(memory, listed_at=now)
             state.last_ok_at, state.last_error = now, None
+            if any("events" in rule.names for rule in poll.rules.rules):
+                state.list_whole(in_sight, now)
         else:
             state.last_error = listing.why
         state.under((poll.rules, memory.after_gap_at, memory.reset_at, memory.restored_at))
@@ -232,7 +234,7 @@ class Reader:
     def _want(self, state: PartnerState, rules: list[Rule], events: Iterable[EventId]) -> None:
         """Finds out anew which facts rules want of these events. Those that none wants any more are forgotten: an old
         value must not stand for today's when they are wanted again."""
-        now = self._clock.now()
+        now, stored = self._clock.now(), state.stored
         asking = [rule for rule in rules if asks_more(rule, self._settings.shared)]
         for event in events:
             seen = state.observation(event)
@@ -241,6 +243,9 @@ class Reader:
             facts = state.facts.get(event, {})
             for key in [key for key in facts if key not in wanted and key != EVENT]:
                 del facts[key]
+            for key in [key for key, fact in stored.facts.get(event, {}).items() if isinstance(fact, Known)]:
+                if key not in wanted and key != EVENT and key not in stored.seen.get(event, {}):
+                    stored.saw((event, key), UNREAD)
             own = frozenset(key for key in wanted if key not in state.shared)
             if own:
                 weight = weight_of((priority for priority, keys in by_rule if keys), seen, now)
@@ -461,7 +466,7 @@ def unread_keys(rule: Rule, observation: Observation, now: datetime) -> frozense
 
 def names_read(rule: Rule) -> Iterable[str]:
     """The facts that the rule names, and with ``repeat: enforce`` those that show its targets."""
-    names = set(rule.names) - LOCAL
+    names = set(rule.names) - LOCAL - MADE
     if rule.repeat == "enforce":
         names |= {fact for step in rule.do for fact in ACTIONS[step.action].reads}
     return sorted(names)

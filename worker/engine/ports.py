@@ -16,6 +16,7 @@ from worker.model.commits import (
     DaemonStatus,
     Doing,
     Halt,
+    History,
     LogFilter,
     Observed,
     PartnerMemory,
@@ -198,6 +199,10 @@ class Ledger(Protocol):
 
     def observed(self, partner: PartnerId, event: EventId | None = None) -> Sequence[Observed]:
         """Every fact of the partner, or of one event and the partner as a whole, as it was seen last."""
+        ...
+
+    def history(self, partner: PartnerId, since: datetime | None = None, event: EventId | None = None) -> History:
+        """The facts since a time, or as far back as they are kept; of all events, or of one and the partner."""
         ...
 
     def halts(self, now: datetime) -> tuple[Halt, ...]: ...

@@ -16,6 +16,7 @@ from math import inf
 from typing import Literal
 
 from worker.engine.changes import fields_of, with_fields
+from worker.engine.derived import EVENTS, Asked, derived, derives
 from worker.engine.looks import mode_of, off_fact
 from worker.engine.observe import scope_of
 from worker.engine.planning import Standing, overruled, reset_objection, standing_wishes, wanted_by, wishes_in_force
@@ -30,7 +31,7 @@ from worker.model.rules import Judgement, Rule, Scope, Truth
 from worker.model.writes import Write
 from worker.reading.pacing import SENT_WITHIN
 from worker.rules.facts import normalised, runtime_in_days, watch_key
-from worker.rules.registry import LOCAL
+from worker.rules.registry import LOCAL, MADE
 from worker.writes.evidence import fact_key, target_value, wish_of
 from worker.writes.intents import ADDED, EACH, asks_always, budgets_of, reads_back
 from worker.writes.life import move
@@ -250,6 +251,7 @@ class Preflight:
     def __init__(self, parts: Parts) -> None:
         self._clock = parts.clock
         self._service = parts.service
+        self._ledger = parts.ledger
         self._settings = parts.settings
 
     @asynccontextmanager
@@ -319,7 +321,7 @@ class Preflight:
         for rule in rules:
             scope = scope_of(rule, seen, now)
             in_when = rule.when.names if rule.when is not None else frozenset()
-            names = set(in_when) | {watch.fact for watch in rule.on_change} - LOCAL
+            names = ({*in_when} | {watch.fact for watch in rule.on_change}) - LOCAL - MADE
             keys |= {scope.keys[name] for name in names if name in scope.keys}
         row = ACTIONS[write.intent.action]
         keys |= {FactKey(name=name) for name in row.reads}
@@ -376,4 +378,18 @@ class Preflight:
         """Whether what the write stands for still holds by these facts."""
         event = write.key.event
         seen = Observation(partner=write.key.partner, event=event, facts={**state.merged(event), **facts})
-        return still_holds(write, rules, earlier, seen, state.memories, self._clock.now())
+        now, stored, old = self._clock.now(), state.stored, seen.get(EVENTS)
+        poll = max(self._settings.interval, timedelta(seconds=state.look_s))
+        if isinstance(old, Known) and now - old.read_at > 2 * poll:
+            stale = Unknown(code="unread", why="the list of events is older than two polls")
+            seen = replace(seen, facts={**seen.facts, EVENTS: stale})
+        if derives(rules):
+            then = Asked(
+                rules=rules,
+                now=now,
+                gap=self._settings.deciding.gap,
+                listed_at=stored.listed_at,
+                unstored=lambda event: stored.unstored(event, now),
+            )
+            seen = derived({event: seen}, self._ledger, then)[event]
+        return still_holds(write, rules, earlier, seen, state.memories, now)

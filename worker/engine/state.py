@@ -10,16 +10,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from worker.engine.derived import EVENTS, of_all
 from worker.engine.looks import products_off
 from worker.engine.ports import Ledger
 from worker.model.actions import ACTIONS
 from worker.model.commits import (
+    KEPT,
     MEMORY,
     OF_PARTNER,
     SILENCE,
     Change,
     Changes,
     Commit,
+    Doing,
     Observed,
     PartnerMemory,
     Record,
@@ -46,8 +49,8 @@ from worker.model.facts import (
 from worker.model.rules import Rule, RuleSet
 from worker.model.writes import State, Write
 from worker.reading.plan import Delays, Habits
-from worker.rules.facts import Fields, looked_at, narrowed, worth_keeping
-from worker.rules.registry import BUILT_IN_REGISTRY
+from worker.rules.facts import Fields, looked_at, narrowed, windows_of, worth_keeping
+from worker.rules.registry import BUILT_IN_REGISTRY, MADE
 from worker.writes.life import Settling
 
 Pair = tuple[EventId, RuleId]
@@ -202,7 +205,7 @@ class PartnerState:
         """Every fact that is known now, with its place."""
         for event, facts in self.facts.items():
             yield from (((event, key), fact) for key, fact in facts.items())
-        yield from (((OF_PARTNER, key), fact) for key, fact in self.shared.items())
+        yield from (((OF_PARTNER, key), fact) for key, fact in self.shared.items() if key.name not in MADE)
 
     def observe(self, event: EventId, key: FactKey, fact: Fact) -> bool:
         """Keeps a fact, of the event or of the partner; an older answer never replaces a newer one. Whether it says
@@ -226,6 +229,15 @@ class PartnerState:
             self.listed_for, self.lacking = needed, set(self.facts)
         if self.lacking:
             self.lacking.difference_update(events)
+
+    def list_whole(self, events: Iterable[EventId], now: datetime) -> None:
+        """Keeps what the partner's events are, for rules that ask about all of them."""
+        found, old = of_all({event: self.fact(event, EVENT) for event in events}, now), self.shared.get(EVENTS)
+        if isinstance(old, Known) and old.value == found.value:
+            found = replace(old, read_at=now)
+        else:
+            self.due.clear()
+        self.shared[EVENTS] = found
 
     def under(self, circumstances: object) -> None:
         """What every decision about this partner also depends on; where that is new, everything is decided on anew."""
@@ -293,6 +305,10 @@ UNSTORED_MOST = 16
 SILENCE_LONGER_THAN = timedelta(minutes=1)
 """A time without a complete list that is kept as a silence."""
 FORGET_EVERY = timedelta(minutes=1)
+KEPT_LONGER = timedelta(hours=1)
+"""So much longer than a rule asks back: what a field was at that time is told by the change after it."""
+NOT_YET = 1 << 62
+"""The numbers of records that have none yet begin here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -373,6 +389,8 @@ class Stored:
     def looked(self, memory: PartnerMemory, now: datetime, *, complete: bool) -> None:
         """What a poll says of the partner as a whole. ``complete``: the list was had as a whole."""
         self.saw((OF_PARTNER, MEMORY), Known(value=_spelled(memory), read_at=now))
+        kept: dict[str, Json] = {"seconds": self._keeps().total_seconds(), "config": self.keep.total_seconds()}
+        self.saw((OF_PARTNER, KEPT), Known(value=kept, read_at=now))
         if complete:
             if self.listed_at is not None and now - self.listed_at > SILENCE_LONGER_THAN:
                 self.saw((OF_PARTNER, SILENCE), Known(value={"since": spelled(self.listed_at)}, read_at=now))
@@ -397,7 +415,7 @@ class Stored:
         if trial.changes or looked_at:
             noted = dict.fromkeys(looked_at, commit.at)
             trial = replace(trial, reached=ledger.last_change(self.partner), looked_at=noted)
-            before = commit.at - self.keep
+            before = commit.at - self._keeps()
             old = self.forgot_at is None or before - self.forgot_at >= FORGET_EVERY
             forget = before if old and trial.changes else None
             changes = Changes(partner=self.partner, changes=trial.changes, looked_at=looked_at, forget=forget)
@@ -411,6 +429,16 @@ class Stored:
             raise
         self.took(trial)
         return made
+
+    def _keeps(self) -> timedelta:
+        """How long changes are kept: as the config says, or as long as a rule asks for."""
+        asked = windows_of(self.rules.rules if self.rules is not None else ()).values()
+        return max([self.keep, *(window + KEPT_LONGER for window in asked)])
+
+    def unstored(self, event: EventId, now: datetime) -> list[Doing]:
+        """The changes of an event's fields that will be recorded with the next commit, as if they were."""
+        found = enumerate(self.records(self.attempt(now, [event]).changes))
+        return [Doing(NOT_YET + number, now, one.kind, None, None, one.facts) for number, one in found]
 
     def attempt(self, now: datetime, events: Iterable[EventId] | None) -> Trial:
         """What was seen of these events, or of all, as it is to be stored at ``now``."""

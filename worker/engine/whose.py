@@ -12,6 +12,7 @@ from worker.model.actions import ACTIONS
 from worker.model.commits import Doing
 from worker.model.facts import EventId, Json, PartnerId, WriteId
 from worker.model.writes import Intent, Write
+from worker.rules.registry import SET_FIELDS
 from worker.writes.evidence import SERIES, members
 
 # What a write that took effect makes of a fact: for worlds that are not the service, as rule tests and replays are.
@@ -115,6 +116,25 @@ def attributed(doings: Iterable[Doing], writes: Iterable[Write]) -> dict[int, Wr
             found[one.seq] = course.changed(one, change)
         elif one.write is not None:
             course.written(one, WriteId(one.write))
+    return found
+
+
+def who_set(doings: Iterable[Doing], writes: Iterable[Write], now_is: Mapping[str, Json]) -> dict[str, Json]:
+    """Who set the values that an event's fields have, and by which rules: what conditions know as ``set_by``."""
+    doings, writes = list(doings), list(writes)
+    made, makers = attributed(doings, writes), {write.id: write for write in writes}
+    last: dict[str, tuple[Json, WriteId | None]] = {}
+    for one in doings:
+        change = field_change(one.facts) if one.seq in made else None
+        if change is not None and change.fact == "event":
+            last[change.field] = change.now_is, made[one.seq]
+    found: dict[str, Json] = {}
+    for name in (one for one in SET_FIELDS if one in now_is):
+        value, maker = last.get(name, (None, None))
+        seen = name in last and value == now_is[name]
+        write = makers.get(maker) if seen and maker is not None else None
+        found[name] = "unseen" if not seen else "external" if maker is None else "worker"
+        found[f"{name}_rules"] = [*(write.rules or (write.key.rule,))] if write is not None else []
     return found
 
 

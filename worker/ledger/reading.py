@@ -377,10 +377,10 @@ class LedgerReader:
         with self._store.reading() as connection:
             return load_observed(connection, partner, event)
 
-    def history(self, partner: PartnerId, since: datetime | None = None) -> History:
-        """The observed facts since a time, or as far back as they are kept."""
+    def history(self, partner: PartnerId, since: datetime | None = None, event: EventId | None = None) -> History:
+        """The observed facts since a time, or as far back as they are kept; of one event, or of all."""
         with self._store.reading() as connection:
-            return load_history(connection, partner, since)
+            return load_history(connection, partner, since, event)
 
     def observed_at(self, partner: PartnerId, event: EventId, at: datetime) -> tuple[Observed, ...]:
         """The facts of one event, and of the partner as a whole, as they were at a time."""

@@ -298,6 +298,8 @@ SILENCE = FactKey(name="#silence")
 """Not a fact of the service: since when no complete list had been had, where that was long. Its event is empty."""
 MEMORY = FactKey(name="#memory")
 """Not a fact of the service: the partner's memory of silences, resets and events out of sight. Its event is empty."""
+KEPT = FactKey(name="#kept")
+"""Not a fact of the service: for how many seconds changes are kept. Its event is empty."""
 OF_PARTNER = EventId("")
 """The event of what belongs to the whole partner."""
 

@@ -183,6 +183,8 @@ class Rule:
     do_hash: str = ""
     names: frozenset[str] = field(init=False, repr=False, compare=False)
     """Every fact that the rule names: in ``when``, ``on_change`` and computed values. Asked for at every look."""
+    past: frozenset[str] = field(init=False, repr=False, compare=False)
+    """Every fact that it names as it was some time ago."""
 
     def __post_init__(self) -> None:
         names = set(self.when.names) if self.when else set()
@@ -190,6 +192,8 @@ class Rule:
         for step in self.do:
             names |= {name for value in step.computed for name in value.names} | step.lists
         object.__setattr__(self, "names", frozenset(names))
+        texts = (self.when, *(text for step in self.do for text in (step.where, *step.computed)))
+        object.__setattr__(self, "past", frozenset[str]().union(*(getattr(one, "past", ()) for one in texts)))
 
     def looks_at(self, partner: PartnerId) -> bool:
         """Whether the rule is enabled, and for this partner."""

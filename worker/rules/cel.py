@@ -12,6 +12,10 @@ from typing import Final, Literal
 
 LiteralKind = Literal["", "int", "double", "string", "bool", "null"]
 
+RECORDED: frozenset[str] = frozenset({"ago", "delta"})
+"""What is asked of the recorded changes: of a field, and how long ago."""
+THEN: Final = "@"
+"""Stands between the name of a fact and how long ago it was so."""
 MACROS: frozenset[str] = frozenset({"all", "exists", "exists_one", "map", "filter"})
 
 
@@ -37,7 +41,8 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Path:
-    """A chain of fields from a name: ``event.benchmark.prediction``."""
+    """A chain of fields from a name: ``event.benchmark.prediction``. What a fact was is a fact of its own, whose name
+    says when: ``event@24h``."""
 
     name: str
     fields: tuple[str, ...]
@@ -45,7 +50,9 @@ class Path:
     @property
     def text(self) -> str:
         """As a person would write it."""
-        return ".".join((self.name, *self.fields))
+        name, _, then = self.name.partition(THEN)
+        path = ".".join((name, *self.fields))
+        return f"ago({path}, '{then}')" if then else path
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -93,6 +100,11 @@ def free_paths(node: Node, bound: frozenset[str] = frozenset()) -> Iterator[Path
     if path is not None:
         yield path
         return
+    if node.kind == "call" and node.text in RECORDED and len(node.children) == 2:
+        for path in free_paths(node.children[0], bound):
+            yield path
+            yield replace(path, name=past_name(path.name, node))
+        return
     if node.kind == "macro":
         target, variable, *bodies = node.children
         yield from free_paths(target, bound)
@@ -101,6 +113,18 @@ def free_paths(node: Node, bound: frozenset[str] = frozenset()) -> Iterator[Path
         return
     for child in node.children:
         yield from free_paths(child, bound)
+
+
+def past_name(name: str, call: Node) -> str:
+    """The name of a fact as it was when a call of `RECORDED` asks for it."""
+    return f"{name}{THEN}{call.children[-1].value}"
+
+
+def fields_in(tree: Node) -> frozenset[str]:
+    """Every field that a text names, of whatever."""
+    selects = {node.text for node in walk(tree) if node.kind == "select"}
+    indexed = (node.children[1] for node in walk(tree) if node.kind == "index")
+    return frozenset(selects | {str(one.value) for one in indexed if one.literal == "string"})
 
 
 def names_of(node: Node) -> frozenset[str]:

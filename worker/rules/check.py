@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 from worker.model.errors import Code
 from worker.rules import remedies
-from worker.rules.cel import Node, path_of, walk
+from worker.rules.cel import RECORDED, Node, path_of, walk
 from worker.rules.durations import duration_meant
 from worker.rules.evaluate import COMPARISONS, item_steps
 from worker.rules.functions import (
@@ -31,6 +31,8 @@ from worker.rules.registry import (
     ANY,
     BOOL,
     DOUBLE,
+    LOCAL,
+    MADE,
     NUMERIC,
     WORDS,
     Kind,
@@ -123,6 +125,7 @@ class _Check:
             "arithmetic": self._arithmetic,
             "if": self._choice,
         }
+        self._special = {"has": self._has, "known": self._known, "ago": self._recorded, "delta": self._recorded}
 
     def find(self, offset: int, message: str, hint: str = "", *, code: Code = "type") -> None:
         """Notes a finding. A value outside a documented set is a warning: the document can be older."""
@@ -319,10 +322,14 @@ class _Check:
         self.find(whole.start, f"{message}: '{node.text}' takes two of a kind", hint, code="integer")
 
     def _call(self, node: Node, bound: Mapping[str, Type]) -> Type:
-        if node.text == "has" and not node.method:
-            return self._has(node, bound)
+        special = self._special.get(node.text)
+        if special is not None and not node.method:
+            return special(node, bound)
         types = tuple(self.type_of(child, bound) for child in node.children)
         function = FUNCTIONS.get(node.text)
+        if special is not None:
+            self.find(node.at, f"'{node.text}' is not called so", remedies.macro_usage(node.text), code="function")
+            return ANY
         if function is None:
             message, hint = remedies.unknown_function(node.text)
             if node.text in self._names and not node.method:
@@ -334,7 +341,13 @@ class _Check:
             self.find(node.at, f"'{node.text}' is not called so", f"write {remedies.usage(function)}", code="function")
             return function.gives
         before = len(self.findings)
-        for child, found, wanted in zip(node.children, types, function.takes, strict=False):
+        for child, found, wanted in zip(node.children, types, function.kinds(len(types)), strict=False):
+            items = found.items if function.many and len(types) == 1 else None
+            if items is not None and items.kind not in (*NUMERIC, "any"):
+                message = f"'{node.text}' takes numbers, and an item of this list is {items.words}"
+                self.find(child.start, message, "take a number of each: list.map(x, x.budget)")
+            elif function.many and len(types) > 1 and found.kind == "list":
+                self.find(child.start, f"'{node.text}' takes numbers, or one list of them", "join the lists with +")
             if found.kind != "any" and found.kind not in wanted:
                 takes = " or ".join(WORDS[kind] for kind in KINDS if kind in wanted)
                 hint = "write x in list" if (node.text, found.kind) == ("contains", "list") else f"it takes {takes}"
@@ -363,6 +376,41 @@ class _Check:
         except (CannotEvaluate, TooCostly) as error:
             said, _, told = str(error).partition("; ")
             self.find(place.start, said, hint or told or f"write {remedies.usage(function)}", code="value")
+
+    def _recorded(self, node: Node, bound: Mapping[str, Type]) -> Type:
+        """``ago`` and ``delta``: a field of a fact, and how long ago as it is written."""
+        what, window = node.children if len(node.children) == 2 else (node, node)
+        path, example = (
+            path_of(what, frozenset(bound)),
+            "event.capacity" if node.text == "ago" else "statistics.tickets",
+        )
+        if path is None or path.name in LOCAL | MADE:
+            said = "a computed value" if path is None and what.kind != "literal" else remedies.spelled(what)
+            message = f"'{node.text}' takes a field of a fact and how long ago"
+            message += "" if what is node else f", and {said} is no such field"
+            self.find(what.start, message, f"write {node.text}({example}, '24h')", code="function")
+            return ANY
+        found = self.type_of(what, bound)
+        if node.text == "delta" and found.kind not in (*NUMERIC, "any"):
+            self.find(what.start, f"'delta' takes a number, and this is {found.words}", "ago(…) gives any value")
+        text = str(window.value)
+        if window.literal != "string":
+            message = "how long ago is written out, so that it is known what must be kept"
+            self.find(window.start, message, f"write {node.text}({path.text}, '24h')", code="value")
+        elif text.startswith("-"):
+            self.find(window.start, "how long ago has no sign", f"write '{text[1:]}'", code="value")
+        else:
+            self._tried(window, FUNCTIONS["duration"], [text], f"write '{duration_meant(text)}'")
+        return found if node.text == "ago" else DOUBLE
+
+    def _known(self, node: Node, bound: Mapping[str, Type]) -> Type:
+        asked = node.children[0] if len(node.children) == 1 else node
+        before = len(self.findings)
+        if asked is not node:
+            self.type_of(asked, bound)
+        if path_of(asked) is None and asked.text not in RECORDED and len(self.findings) == before:
+            self.find(node.at, "known takes a field", "write known(statistics.tickets)", code="function")
+        return BOOL
 
     def _has(self, node: Node, bound: Mapping[str, Type]) -> Type:
         field = node.children[0]

@@ -8,19 +8,20 @@ service gave it, and become values where a condition takes hold of them: numbers
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from math import inf
 from typing import Any, Final, Literal, TypeAlias
 
 from worker.model.facts import FactKey, Json, Known, Observation, parse_time, spelled
 from worker.model.rules import Judgement, Rule, Scope, Truth
-from worker.rules.cel import BadSyntax, Node, Path, free_paths, parse, path_of, walk
+from worker.rules.cel import THEN, BadSyntax, Node, Path, free_paths, names_of, parse, past_name, path_of, walk
 from worker.rules.durations import duration_text
-from worker.rules.facts import gaps, missing_words, short, shown, values_of
+from worker.rules.facts import NOT_READ, gaps, missing_words, short, shown, values_of
 from worker.rules.functions import (
     COMPARED,
     FUNCTIONS,
+    MACRO_ABOUT,
     STEPS_MAX,
     CannotEvaluate,
     Run,
@@ -34,7 +35,7 @@ from worker.rules.functions import (
     negated,
     words_of,
 )
-from worker.rules.registry import ANY, BUILT_IN, LOCAL, Type
+from worker.rules.registry import ANY, BUILT_IN, LOCAL, MADE, Type
 
 SHOWN_PATHS_MAX: Final = 6
 ERRORS: Final = (CannotEvaluate, TooCostly, RecursionError)
@@ -45,6 +46,7 @@ Bound: TypeAlias = Mapping[str, "tuple[str, Type | None]"]
 _Json: TypeAlias = tuple[Closure, Type]
 """What gives a value still as JSON, and the documented type of it."""
 NOTHING_BOUND: Final[Bound] = {}
+EVENTS: Final = "events"
 COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {**COMPARED, "==": operator.eq, "!=": operator.ne}
 """How two texts, or two doubles, are compared."""
 
@@ -52,7 +54,29 @@ COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {**COMPARED, "=="
 def compiled(node: Node, bound: Bound = NOTHING_BOUND) -> Closure:
     """The function that gives the value of a part. It raises `CannotEvaluate` and `TooCostly`."""
     json = _json(node, bound)
-    return _converted(*json) if json is not None else _COMPILERS[node.kind](node, bound)
+    if json is not None:
+        return _converted(*json)
+    made = _COMPILERS[node.kind](node, bound)
+    return _once(made) if node.kind in ("call", "macro") and not bound and names_of(node) == {EVENTS} else made
+
+
+def _once(of: Closure) -> Closure:
+    """What is about all events and not about one is the same for each of them: it is evaluated once for a list."""
+    last: list[Any] = [None, None, None]
+
+    def once(run: Run) -> Value:
+        events = run.values.get(EVENTS)
+        if events is None or last[0] is not events:
+            try:
+                last[:] = events, of(run), None
+            except CannotEvaluate as error:
+                last[:] = events, None, error
+        if last[2] is not None:
+            raise last[2]
+        value: Value = last[1]
+        return value
+
+    return once
 
 
 def item_steps(bodies: Sequence[Node]) -> int:
@@ -90,6 +114,7 @@ def _unconverted(node: Node, bound: Bound) -> Closure:
 
 def _type_of(name: str) -> Type | None:
     """The documented type of a fact; ``previous`` has facts for fields. None for what is no JSON."""
+    name = name.partition(THEN)[0]
     if name == "now":
         return None
     if name == "previous":
@@ -308,6 +333,8 @@ def _arithmetic(node: Node, bound: Bound) -> Closure:
 
 
 def _call(node: Node, bound: Bound) -> Closure:
+    if node.text in _SPECIAL and not node.method:
+        return _SPECIAL[node.text](node, bound)
     if node.text == "has":
         record, name = _unconverted(node.children[0].children[0], bound), node.children[0].text
         return lambda run: name in _record(record(run))
@@ -318,6 +345,55 @@ def _call(node: Node, bound: Bound) -> Closure:
         raise BadSyntax(node.at, f"'{node.text}' is no function, or is not called so")
     call = function.call
     return lambda run: call(run, [argument(run) for argument in arguments])
+
+
+def _known(node: Node, bound: Bound) -> Closure:
+    """Whether there is a value. Of what nobody has asked for yet it cannot be said."""
+    if len(node.children) != 1:
+        raise BadSyntax(node.at, "'known' takes a field", "write known(statistics.tickets)")
+    asked = compiled(node.children[0], bound)
+    names = [f"{NOT_READ}{path.name}" for path in free_paths(node.children[0], frozenset(bound))]
+
+    def known(run: Run) -> Value:
+        if any(name in run.values for name in names):
+            raise CannotEvaluate("it was not read yet")
+        try:
+            asked(run)
+        except CannotEvaluate:
+            return False
+        return True
+
+    return known
+
+
+def _ago(node: Node, bound: Bound) -> Closure:
+    """The same field of the fact as it was then."""
+    if len(node.children) != 2 or path_of(node.children[0], frozenset(bound)) is None:
+        raise BadSyntax(
+            node.at, f"'{node.text}' takes a field of a fact and how long ago", f"write {MACRO_ABOUT[node.text]}"
+        )
+    return compiled(_then(node.children[0], node), bound)
+
+
+def _then(node: Node, call: Node) -> Node:
+    if node.kind == "ident":
+        return replace(node, text=past_name(node.text, call))
+    return replace(node, children=(_then(node.children[0], call), *node.children[1:]))
+
+
+def _delta(node: Node, bound: Bound) -> Closure:
+    then, now = _ago(node, bound), compiled(node.children[0], bound)
+
+    def delta(run: Run) -> Value:
+        values = now(run), then(run)
+        if any(one.__class__ is not float for one in values):
+            raise CannotEvaluate("'delta' takes a number")
+        return combined(run, "-", *values)
+
+    return delta
+
+
+_SPECIAL: Final[Mapping[str, Callable[[Node, Bound], Closure]]] = {"known": _known, "ago": _ago, "delta": _delta}
 
 
 def _record(value: Value) -> "dict[str, Value]":
@@ -380,18 +456,19 @@ _COMPILERS: Final[Mapping[str, Callable[[Node, Bound], Closure]]] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expression:
     """A text that was compiled: a ``when``, or a value of ``do``, which is written behind a ``=``. Two are equal if
-    their texts are. ``names`` are those of facts and of ``now``."""
+    their texts are. ``names`` are those of facts and of ``now``; ``past``: those of facts as they were."""
 
     source: str
     tree: Node = field(compare=False, repr=False)
     paths: tuple[Path, ...] = field(compare=False, repr=False)
     names: frozenset[str] = field(compare=False)
+    past: frozenset[str] = field(compare=False)
     closure: Closure = field(compare=False, repr=False)
 
     def judge(self, scope: Scope) -> Judgement:
         """True, false or unknown, and why."""
         try:
-            value = self.closure(Run(values_of(scope, self.names)))
+            value = self.closure(Run(values_of(scope, (*self.names, *self.past))))
             if isinstance(value, bool):
                 seen = "; ".join(shown(path, scope) for path in self.paths[:SHOWN_PATHS_MAX])
                 return Judgement(truth=_TRUTHS[value], why=seen or f"'{self.source}' is constant")
@@ -407,14 +484,14 @@ class Expression:
     def truth(self, scope: Scope) -> Truth:
         """The same without the words, which take longer than the judging."""
         try:
-            value = self.closure(Run(values_of(scope, self.names)))
+            value = self.closure(Run(values_of(scope, (*self.names, *self.past))))
         except ERRORS:
             return Truth.UNKNOWN
         return _TRUTHS[value] if isinstance(value, bool) else Truth.UNKNOWN
 
     def value(self, scope: Scope) -> Json:
         """The value as JSON. Raises `ValueError` with the reason."""
-        run = Run(values_of(scope, self.names))
+        run = Run(values_of(scope, (*self.names, *self.past)))
         try:
             return _spelled(run, self.closure(run))
         except ERRORS as error:
@@ -431,7 +508,8 @@ def expression_of(source: str, tree: Node) -> Expression:
     """The expression of a tree, which may be a part of another. Raises `BadSyntax`."""
     paths = tuple(dict.fromkeys(free_paths(tree)))
     names = frozenset(path.name for path in paths)
-    return Expression(source=source, tree=tree, paths=paths, names=names, closure=compiled(tree))
+    past = frozenset(name for name in names if THEN in name)
+    return Expression(source=source, tree=tree, paths=paths, names=names - past, past=past, closure=compiled(tree))
 
 
 def leaves(whole: Expression) -> Iterator[Expression]:
@@ -476,7 +554,9 @@ _Question: TypeAlias = tuple[type, Callable[[object, object], bool], Value, _Con
 def covers(rule: Rule) -> bool:
     """Whether the truth of the rule's condition follows from facts without parameters, whatever the time."""
     condition = rule.when
-    if not isinstance(condition, Expression) or "now" in condition.names or condition.names & LOCAL:
+    if not isinstance(condition, Expression) or "now" in condition.names or condition.names & (LOCAL | MADE):
+        return False
+    if condition.past or any((node.kind, node.text) == ("call", "known") for node in walk(condition.tree)):
         return False
     return not any(name in BUILT_IN and BUILT_IN[name].takes for name in condition.names)
 

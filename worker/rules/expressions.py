@@ -14,7 +14,7 @@ from worker.model.errors import Code, Problem
 from worker.model.facts import Json
 from worker.model.rules import Rule, RuleStep, Watch
 from worker.rules.binding import Form
-from worker.rules.cel import NAME, WITH_NAMES_MAX, BadSyntax, Node, Path, free_idents, names_of, parse, walk
+from worker.rules.cel import NAME, WITH_NAMES_MAX, BadSyntax, Node, Path, fields_in, free_idents, names_of, parse, walk
 from worker.rules.check import by_zero, check_condition, nonzero, text_of, type_of
 from worker.rules.evaluate import Expression, expression_of
 from worker.rules.facts import BY_DEFAULT
@@ -396,7 +396,7 @@ def _own_fields(step: RuleStep, value: Expression, path: Path, own: str, items: 
     if own == "event":
         target = frozenset({ACTIONS[step.action].target})
         return target if not fields or fields == target else frozenset()
-    return (fields or _named(value) | step.params.keys()) - _FOUND_BY
+    return (fields or fields_in(value.tree) | step.params.keys()) - _FOUND_BY
 
 
 def _as_now(path: Path, own: str) -> Path:
@@ -406,17 +406,6 @@ def _as_now(path: Path, own: str) -> Path:
         return path
     name, *fields = path.fields or (own,)
     return Path(name=name, fields=tuple(fields))
-
-
-def _named(value: Expression) -> frozenset[str]:
-    """Every field that the text names, of whatever."""
-    found = set[str]()
-    for node in walk(value.tree):
-        if node.kind == "select":
-            found.add(node.text)
-        elif node.kind == "index" and node.children[1].literal == "string":
-            found.add(str(node.children[1].value))
-    return frozenset(found)
 
 
 def _read_from(registry: Registry, name: str, own: str) -> bool:

@@ -13,8 +13,9 @@ from typing import Any
 
 from worker.model.facts import Fact, FactKey, Json, Known, Observation, Scalar, Unknown, parse_time
 from worker.model.rules import Computed, Condition, Rule, Scope, Watch
-from worker.rules.cel import Path
-from worker.rules.registry import BUILT_IN, FROM_FACTS, LOCAL
+from worker.rules.cel import THEN, Path, fields_in
+from worker.rules.durations import parse_duration
+from worker.rules.registry import BUILT_IN, FROM_FACTS, LOCAL, MADE, SET_FIELDS
 
 # The parameters with which facts are asked for: what ``with`` says of them, and where the others come from. Pure.
 #
@@ -125,15 +126,26 @@ def keys_for(rule: Rule, observation: Observation, now: datetime) -> Mapping[str
     A fact whose parameters cannot be resolved yet is absent. For rules that name none with parameters it is the same
     mapping each time, so that their conditions can share one context.
     """
-    plain, taking = _split(rule.names)
+    plain, taking = _split(rule.names | rule.past)
     if not taking:
         return plain
     found = dict(plain)
     for name in taking:
-        parameters = resolved(rule, BUILT_IN[name].takes, observation, now)
+        parameters = resolved(rule, BUILT_IN[fact_of(name)].takes, observation, now)
         if parameters is not None:
             found[name] = FactKey(name=name, params=parameters)
     return found
+
+
+def fact_of(name: str) -> str:
+    """The name of a fact, also where it is the one of what it was."""
+    return name.partition(THEN)[0]
+
+
+def windows_of(rules: Iterable[Rule]) -> Mapping[str, timedelta]:
+    """What rules ask for as it was some time ago: by its name, how long ago."""
+    names = frozenset[str]().union(*(rule.past for rule in rules))
+    return {name: parse_duration(name.partition(THEN)[2]) for name in sorted(names)}
 
 
 def watch_key(key: FactKey, watch: Watch) -> str:
@@ -199,15 +211,9 @@ def _canonical(value: Json) -> str:
 @lru_cache(maxsize=1024)
 def _split(names: frozenset[str]) -> tuple[Mapping[str, FactKey], tuple[str, ...]]:
     """Keys of everything without parameters, and the names that take some. Names that are no built-in are custom."""
-    custom = [name for name in sorted(names) if name not in BUILT_IN]
-    if custom:
-        own = {name: FactKey(name=name) for name in custom}
-        return {**_PLAIN, **own}, _taking(names)
-    return _PLAIN, _taking(names)
-
-
-def _taking(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(name for name in names if name in BUILT_IN and BUILT_IN[name].takes))
+    taking = tuple(sorted(name for name in names if (fact := BUILT_IN.get(fact_of(name))) and fact.takes))
+    own = {name: FactKey(name=name) for name in sorted(names) if name not in BUILT_IN and name not in taking}
+    return {**_PLAIN, **own} if own else _PLAIN, taking
 
 
 _PLAIN: Mapping[str, FactKey] = {
@@ -218,16 +224,23 @@ _PLAIN: Mapping[str, FactKey] = {
 # --- what stands under a name ---
 
 
+NOT_READ = "not read "
+"""Stands before the name of a fact that nobody has asked for yet."""
+
+
 def values_of(scope: Scope, names: Iterable[str]) -> dict[str, Any]:
     """What these names stand for. Unknown facts are left out: a part that takes hold of one has no value."""
     values: dict[str, Any] = {"now": scope.now}
     for name in names:
         if name in scope.extra:
             values[name] = scope.extra[name]
-        elif (key := scope.keys.get(name)) is not None:
-            fact = scope.observation.facts.get(key)
-            if isinstance(fact, Known):
-                values[name] = fact.value
+            continue
+        key = scope.keys.get(name)
+        fact = None if key is None else scope.observation.facts.get(key)
+        if isinstance(fact, Known):
+            values[name] = fact.value
+        elif fact is None and name not in LOCAL:
+            values[NOT_READ + name] = True
     return values
 
 
@@ -246,17 +259,18 @@ def missing_words(path: Path, scope: Scope) -> str | None:
     if path.name in LOCAL:
         return None if path.name in scope.extra else f"{path.name} is unknown: no watched value has changed"
     key = scope.keys.get(path.name)
+    whole = path.text if THEN in path.name else path.name
     if key is None:
-        return f"{path.name} is unknown: its parameters are not known yet"
+        return f"{whole} is unknown: its parameters are not known yet"
     fact = scope.observation.get(key)
     if isinstance(fact, Unknown):
-        return f"{path.name} is unknown: {fact.why}"
+        return f"{whole} is unknown: {fact.why}"
     return _missing_field(path, fact)
 
 
 def _missing_field(path: Path, fact: Known) -> str | None:
     value: Json = fact.value
-    spelled = path.name
+    spelled = fact_of(path.name)
     for depth, name in enumerate(path.fields):
         if depth == 0 and name in fact.gaps:
             return f"{path.name}.{name} is unknown: {fact.gaps[name]}"
@@ -339,7 +353,7 @@ def worth_keeping(rules: Iterable[Rule]) -> Mapping[str, Fields]:
     named = looked_at(rules)
     found: dict[str, Fields] = {}
     for name, fact in BUILT_IN.items():
-        if fact.type.kind == "object" and fact.type.fields is not None and name not in LOCAL:
+        if fact.type.kind == "object" and fact.type.fields is not None and name not in LOCAL | MADE:
             found[name] = _joined(frozenset(fact.type.fields), named.get(name, frozenset()))
     return found
 
@@ -361,14 +375,21 @@ def _in_order(fields: frozenset[str]) -> tuple[str, ...]:
     return tuple(sorted(fields))
 
 
-def _paths(text: Condition | Computed) -> Iterable[Path]:
+def _paths(text: Condition | Computed) -> Iterator[Path]:
+    """What a text looks at, and what of an event is looked at to make the facts that it names."""
     paths: Iterable[Path] | None = getattr(text, "paths", None)
-    return [Path(name=name, fields=()) for name in text.names] if paths is None else paths
+    for path in [Path(name=name, fields=()) for name in text.names] if paths is None else paths:
+        yield path
+        if path.name == "events" and (tree := getattr(text, "tree", None)) is not None:
+            yield from (Path(name="event", fields=(name,)) for name in sorted(fields_in(tree)))
+        elif path.name == "set_by":
+            fields = [name.removesuffix("_rules") for name in path.fields[:1]] or SET_FIELDS
+            yield from (Path(name="event", fields=(name,)) for name in fields)
 
 
 def _add(found: dict[str, Fields], paths: Iterable[Path]) -> None:
     for path in paths:
-        if path.name not in LOCAL:
+        if path.name not in LOCAL | MADE:
             own = frozenset({path.fields[0]}) if path.fields and _is_record(path.name) else None
             found[path.name] = _joined(found.get(path.name, frozenset()), own)
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
-from math import isfinite, trunc
+from math import copysign, floor, fsum, inf, isfinite, trunc
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from worker.rules.cel import INT_MAX, INT_MIN
@@ -31,9 +31,6 @@ from worker.rules.registry import (
     Kind,
     Type,
 )
-
-if TYPE_CHECKING:
-    pass
 
 STEPS_MAX: Final = 250_000
 """What one evaluation may take. A step is a part of a condition looked at once, an item, or 32 characters: a tenth of
@@ -359,11 +356,49 @@ def _search(text: str, pattern: str) -> int:
     return 1 + len(text) * int(_pattern(pattern).programsize) // TEXT_STEP
 
 
+# Of numbers, or of one list of them: the result is a double, whatever kind of numbers they are.
+
+
+def _over(name: str, how: Callable[[list[float]], float]) -> Callable[..., Value]:
+    def over(*values: Value) -> Value:
+        numbers = values[0] if len(values) == 1 and isinstance(values[0], list) else values
+        for one in numbers:
+            if one.__class__ not in _NUMBERS:
+                raise CannotEvaluate(f"'{name}' takes numbers, and one of these is {words_of(one)}")
+        if not numbers and how is not fsum:
+            raise CannotEvaluate(f"'{name}' of an empty list is nothing")
+        try:
+            found = float(how([float(one) for one in numbers]))  # type: ignore[arg-type] # numbers, as was just asked
+        except (OverflowError, ValueError):
+            found = inf
+        if not isfinite(found):
+            raise CannotEvaluate(f"'{name}' is no finite number")
+        return found
+
+    return over
+
+
+def _mean(numbers: list[float]) -> float:
+    return fsum(numbers) / len(numbers)
+
+
+def _rounded(number: "int | float") -> Value:
+    """To the next whole number, and a half away from 0, as everybody but a machine does."""
+    if not isfinite(number):
+        raise CannotEvaluate("'round' takes a finite number")
+    whole = floor(abs(number))
+    return copysign(float(whole + (abs(number) - whole >= 0.5)), number)
+
+
+def _size_of(*values: Value) -> int:
+    return sum(len(one) for one in values if isinstance(one, list))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
     """One function. ``takes``: the kinds of its arguments; a method's first one is its target. ``plain``: callable
-    without one. ``optional``: how many of the last can be left out. ``steps``: what a call takes
-    beside being made and its texts being read."""
+    without one. ``optional``: how many of the last can be left out; ``many``: the last can be given again and again.
+    ``steps``: what a call takes beside being made and its texts being read."""
 
     name: str
     takes: tuple[frozenset[Kind], ...]
@@ -373,15 +408,20 @@ class Function:
     method: bool = False
     plain: bool = True
     optional: int = 0
+    many: bool = False
     steps: Callable[..., int] | None = None
 
     def takes_so_many(self, arguments: int) -> bool:
         """Whether it can be called with this many."""
-        return len(self.takes) - self.optional <= arguments <= len(self.takes)
+        return len(self.takes) - self.optional <= arguments and (self.many or arguments <= len(self.takes))
+
+    def kinds(self, arguments: int) -> "tuple[frozenset[Kind], ...]":
+        """What so many arguments may be."""
+        return (*self.takes, *self.takes[-1:] * (arguments - len(self.takes)))
 
     def call(self, run: Run, values: list[Value]) -> Value:
         """The value of a call."""
-        for value, kinds in zip(values, self.takes, strict=False):
+        for value, kinds in zip(values, self.kinds(len(values)) if self.many else self.takes, strict=False):
             if KIND_OF[value.__class__] not in kinds:
                 raise CannotEvaluate(f"'{self.name}' does not take {words_of(value)}")
             if value.__class__ is str:
@@ -432,6 +472,15 @@ def _getter(name: str, about: str, part: _Parts, unit: timedelta | None = None) 
     return Function(name=name, takes=takes, gives=INT, about=about, how=how, method=True, plain=False, optional=1)
 
 
+_SOME: frozenset[Kind] = frozenset({"int", "double"})
+_SEVERAL: frozenset[Kind] = frozenset({"int", "double", "list"})
+
+
+def _of_numbers(name: str, how: Callable[[list[float]], float], about: str) -> Function:
+    over = _over(name, how)
+    return Function(name=name, takes=(_SEVERAL,), gives=DOUBLE, about=about, how=over, many=True, steps=_size_of)
+
+
 FUNCTIONS: Mapping[str, Function] = {
     one.name: one
     for one in (
@@ -445,6 +494,12 @@ FUNCTIONS: Mapping[str, Function] = {
         _function("int", _NUMBER | _TIME, INT, _integer, "a whole number, cut off; of a time the seconds since 1970"),
         _function("double", _NUMBER, DOUBLE, _double, "a number that arithmetic takes"),
         _function("string", _NUMBER | _SPAN | {"bool"}, STRING, _string, "as text"),
+        _of_numbers("sum", fsum, "the sum of numbers, or of a list: sum(campaigns.map(c, c.budget)); of none 0.0"),
+        _of_numbers("min", min, "the least of numbers, or of a list: min([setup.total_budget * 1.2, 500.0])"),
+        _of_numbers("max", max, "the greatest of numbers, or of a list"),
+        _of_numbers("avg", _mean, "the mean of numbers, or of a list; of an empty list nothing, as min and max"),
+        _function("abs", _SOME, DOUBLE, lambda value: abs(float(value)), "a number without its sign"),
+        _function("round", _SOME, DOUBLE, _rounded, "the nearest whole number, a half away from 0"),
         _function("dyn", _EVERY, ANY, lambda value: value, "the same value, without type checks"),
         _getter("getFullYear", "the year, in UTC or in a zone as 'Europe/Berlin' or '+02:00'", lambda at: at.year),
         _getter("getMonth", "the month, January is 0", lambda at: at.month - 1),
@@ -460,6 +515,9 @@ FUNCTIONS: Mapping[str, Function] = {
 }
 
 MACRO_ABOUT: Mapping[str, str] = {
+    "known": "whether a field is known, which is never unknown once it was asked for: known(statistics.tickets)",
+    "ago": "what a field was, by the recorded changes; unknown where they do not reach: ago(event.capacity, '24h')",
+    "delta": "now less then, of a number: delta(statistics.tickets, '3d')",
     "has": "whether an undocumented field is there: has(event.x)",
     "all": "whether a condition holds for every item: list.all(x, …)",
     "exists": "whether it holds for at least one: list.exists(x, …)",

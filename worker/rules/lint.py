@@ -15,7 +15,7 @@ from worker.model.actions import ACTIONS
 from worker.model.errors import Code, InputErrors, Problem
 from worker.model.facts import RuleId, parse_time
 from worker.model.rules import Rule
-from worker.rules.cel import Node, names_of, path_of, walk
+from worker.rules.cel import Node, free_paths, names_of, path_of, walk
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import names_in
 from worker.rules.functions import COMPARED, duration_of
@@ -39,6 +39,7 @@ def lint(loaded: Loaded, folder: Path | None = None, registry: Registry = BUILT_
     for written in loaded.written:
         found.extend(_constant(written, registry))
         found.extend(_percents(written))
+        found.extend(_sizes(written))
         found.extend(_own_writes(written))
         found.extend(_costs(written, registry))
         found.extend(_parameters(written, registry))
@@ -85,6 +86,19 @@ def _percents(written: Written) -> Iterator[Problem]:
                 message = f"{paths[0]} is a share of one: it is hardly ever {number:g}"
                 hint = f"write {number / 100:g}" if number <= PERCENT else "write a number from 0 to 1"
                 yield _warning(written, message, code="value", key="when", offset=child.start, hint=hint)
+
+
+def _sizes(written: Written) -> Iterator[Problem]:
+    """How large a change is, asked of the last value alone: every poll in between makes it smaller."""
+    when = written.rule.when
+    for node in walk(when.tree) if isinstance(when, Expression) and written.rule.on_change else ():
+        if node.kind != "compare" or node.text not in COMPARED:
+            continue
+        named = {one.text for one in free_paths(node)}
+        for path in sorted(one for one in named if f"previous.{one}" in named):
+            message = f"previous.{path} is what was seen last: what changes in small steps never changes by so much"
+            hint = f"ask how much it has changed in a time: delta({path}, '24h')"
+            yield _warning(written, message, code="drift", key="when", offset=node.start, hint=hint)
 
 
 def _own_writes(written: Written) -> Iterator[Problem]:

@@ -55,7 +55,7 @@ from worker.rules.cron import cron_error
 from worker.rules.facts import day_of
 from worker.rules.functions import KIND_OF
 from worker.rules.nearest import instead, meant, nearest
-from worker.rules.registry import ANY, BUILT_IN_REGISTRY, FactName, Registry, Type, comparable
+from worker.rules.registry import ANY, BUILT_IN_REGISTRY, MADE, FactName, Registry, Type, comparable
 from worker.rules.yaml import Scalar
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -141,6 +141,10 @@ def _watchable(text: str, asked: ValidationInfo) -> str:
     known = registry_of(asked).watchable()
     if text in known:
         return text
+    if text in MADE:
+        raise Slip(
+            f"'{text}' cannot be watched", f"ask for it in `when`: a condition on {text} is true or not", code="fact"
+        )
     head, _, tail = text.partition(".")
     name = f"'{text}' is no fact that can be watched"
     if tail and head in known:

@@ -130,8 +130,8 @@ def ordered(left: Type, right: Type) -> bool:
 # One table for `check`, the schemas, the docs and the reading planner. How an answer becomes a fact is the client's
 # business (`worker.api.facts`); here is what a rule may say of it. It never reads anything.
 
-Level = Literal["event", "partner", "local"]
-"""Whose the fact is: one event's, the whole partner's, or made by the worker itself."""
+Level = Literal["event", "partner", "local", "made"]
+"""Whose the fact is: one event's, the whole partner's, the rule's own, or made of what the worker keeps."""
 Product = Literal["", "campaign_recommendations", "demand_prediction"]
 
 
@@ -159,6 +159,18 @@ _EVENT_READ: Literal["event"] = "event"
 _CLUSTERS = Type(kind="list", items=of_record({**CLUSTER_FIELDS, "tc_run_id": SUGGESTED_TC_FIELDS["tc_run_id"]}))
 _SUGGESTED = Type(kind="list", items=of_record(SUGGESTED_TC_FIELDS))
 _CAMPAIGN = Type(kind="object", fields={"tc": ANY, "tc_run_id": ANY, "budget": DOUBLE}, more=True)
+
+_WRITTEN = {field for action in ACTIONS.values() for fact, field in action.writes if fact == "event"}
+SET_FIELDS: tuple[str, ...] = tuple(name for name, known in EVENT_FIELDS.items() if known.values and name in _WRITTEN)
+"""The fields of an event that an action sets."""
+_WHO = Type(kind="string", values=("worker", "external", "unseen"))
+_SET_BY = Type(
+    kind="object",
+    fields={
+        **dict.fromkeys(SET_FIELDS, _WHO),
+        **{f"{field}_rules": Type(kind="list", items=STRING) for field in SET_FIELDS},
+    },
+)
 
 _FACTS: tuple[FactName, ...] = (
     FactName(
@@ -292,6 +304,21 @@ _FACTS: tuple[FactName, ...] = (
         type=TIMESTAMP,
         about="the moment of this look, UTC",
         example="event.start_date_time - now < duration('7d')",
+    ),
+    FactName(
+        name="events",
+        level="made",
+        type=Type(kind="list", items=of_record(EVENT_FIELDS)),
+        about="all of the partner's events as they were listed last; unknown until the list was read whole once",
+        example="events.filter(e, e.city == event.city && e.status == 'active').size() > 3",
+    ),
+    FactName(
+        name="set_by",
+        level="made",
+        type=_SET_BY,
+        about="who set the value that a field of the event has: worker, external, or unseen (no poll saw it change); "
+        "and by which rules",
+        example="set_by.client_campaign_status == 'external'",
     ),
     FactName(
         name="previous",
@@ -471,6 +498,8 @@ _MORE: tuple[FactName, ...] = (
 )
 
 LOCAL: frozenset[str] = frozenset(fact.name for fact in _FACTS if fact.level == "local")
+MADE: frozenset[str] = frozenset(fact.name for fact in _FACTS if fact.level == "made")
+"""Facts that are made of what the worker keeps: nothing is read for them."""
 ITEM = "each"
 CHANGE: frozenset[str] = frozenset({"previous", "added", "removed"})
 """Names that exist only where ``on_change`` does."""
@@ -511,7 +540,7 @@ class Registry:
 
     def watchable(self) -> frozenset[str]:
         """Facts that ``on_change`` can watch: all that are read."""
-        return frozenset(name for name, fact in self.facts.items() if fact.level != "local")
+        return frozenset(name for name, fact in self.facts.items() if fact.level not in ("local", "made"))
 
 
 BUILT_IN_REGISTRY = Registry()

@@ -28,6 +28,14 @@ _OF_OTHER_LANGUAGES: Mapping[str, str] = {
     "isnull": "x == null",
     "days": "duration('7d')",
     "hours": "duration('2h')",
+    **dict.fromkeys(("was", "before", "lag", "yesterday", "then", "history"), "ago(event.capacity, '24h')"),
+    **dict.fromkeys(("change", "diff", "difference", "trend", "gained", "increase"), "delta(statistics.tickets, '3d')"),
+    **dict.fromkeys(("average", "mean"), "avg(list)"),
+    **dict.fromkeys(("total", "add"), "sum(list)"),
+    **dict.fromkeys(("minimum", "least", "lowest"), "min(list)"),
+    **dict.fromkeys(("maximum", "greatest", "highest"), "max(list)"),
+    **dict.fromkeys(("floor", "trunc"), "double(int(x))"),
+    **dict.fromkeys(("defined", "is_known", "isKnown", "exists_field", "isset"), "known(statistics.tickets)"),
 }
 """Functions that people know from elsewhere, and how the same is written here."""
 _OF_ITEMS = frozenset({"item", "it", "this", "self", "campaign", "cluster", "row"})
@@ -55,6 +63,8 @@ def unknown_name(name: str, known: Mapping[str, object]) -> tuple[str, str]:
         return f"unknown fact '{name}'; did you mean {' or '.join(f'{one!r}' for one in fields)}?", f"write {fields[0]}"
     if name in _OF_ITEMS:
         return f"unknown fact '{name}'; in an action with `each` the item is called 'each'", "write each, as in each.tc"
+    if name.endswith("_by") or name in ("actor", "author", "who", "changed_by"):
+        return f"unknown fact '{name}'", "write set_by.client_campaign_status == 'external': who set the value it has"
     near = nearest(name, known)
     hint = (
         f"write {near}"
@@ -69,6 +79,8 @@ def unknown_field(base: str, name: str, known: Mapping[str, object]) -> tuple[st
     undocumented = f"{base}['{name}']"
     near = nearest(name, known)
     hint = f"a field that the API document does not name is written {undocumented}"
+    if base == "set_by":
+        hint = f"it knows of {', '.join(one for one in known if not one.endswith('_rules'))}"
     if near is None and base == "event" and _OF_TIME.search(name):
         hint = f"the time until an event is event.start_date_time - now < duration('7d'); {hint}"
     return (
@@ -126,6 +138,8 @@ def remedy(types: tuple[Type, ...]) -> str:
         return "compare times with a duration, as in event.start_date_time - now < duration('7d')"
     if kinds & NUMERIC and "string" in kinds:
         return "write the number without quotes"
+    if "list" in kinds and kinds & {"string", "double"}:
+        return "whether a list has a value is written with in: 'a' in list"
     if kinds == {"bool", "string"}:
         return "write true or false without quotes"
     return ONE_KIND
@@ -194,6 +208,8 @@ def usage(function: Function) -> str:
         "text" if wanted == frozenset({"string"}) else "value"
         for wanted in function.takes[: len(function.takes) - function.optional]
     ]
+    if function.many:
+        return f"{function.name}(list), or {function.name}(a, b)"
     if function.plain:
         return f"{function.name}({', '.join(arguments)})"
     return f"{arguments[0]}.{function.name}({', '.join(arguments[1:])})"

@@ -59,11 +59,12 @@ from worker.rules.binding import (
     mistake_at,
     with_later,
 )
+from worker.rules.cel import fields_in
 from worker.rules.durations import duration_meant, parse_duration
 from worker.rules.evaluate import Expression
 from worker.rules.models import DIALECT, about_fact
 from worker.rules.nearest import instead, meant, nearest
-from worker.rules.registry import BUILT_IN_REGISTRY, LOCAL, FactName, Registry
+from worker.rules.registry import BUILT_IN_REGISTRY, LOCAL, MADE, FactName, Registry
 from worker.rules.yaml import Document, Entries, Items, Scalar, Value, compose
 
 STATES: tuple[State, ...] = get_args(State)
@@ -117,6 +118,8 @@ class Names:
         if isinstance(source, Expression):
             for path in source.paths:
                 self._fields.setdefault(path.name, set()).update(path.fields[:1])
+            if "events" in source.names:
+                self._fields.setdefault("event", set()).update(fields_in(source.tree))
         if isinstance(source, Expression | Computed):
             self._words.update(re.findall(r"\w+", source.source))
 
@@ -196,8 +199,10 @@ class _FactsReader:
         return moment
 
     def _no_fact(self, key: Scalar) -> None:
-        if key.text in LOCAL:
+        if key.text in LOCAL | MADE:
             hint = "set the fact itself, and what it was before"
+            if key.text in MADE:
+                hint = "set the events themselves; several of them are a list, event: [{id: e1}, {id: e2}]"
             if key.text == "now":
                 hint = "give the moment of 0s as now, under given"
             self._slip(f"'{key.text}' is made by the worker itself and cannot be set here", hint, key)
@@ -559,7 +564,7 @@ def rule_tests_schema(registry: Registry = BUILT_IN_REGISTRY) -> dict[str, Any]:
     """The JSON Schema of a file of rule tests. Of facts it knows the documented fields and their values as proposals
     only: a test may give any value, a wrong one above all, and any field that some rule names."""
     whole, test = (model.model_json_schema(schema_generator=SchemaOfFile) for model in (TestsText, RuleTest))
-    readable = [fact for _, fact in sorted(registry.facts.items()) if fact.level != "local"]
+    readable = [fact for _, fact in sorted(registry.facts.items()) if fact.name not in LOCAL | MADE]
     now = {"type": "string", "description": "the moment of 0s; only in given", "examples": ["2026-03-01T12:00:00Z"]}
     facts = {
         "type": "object",

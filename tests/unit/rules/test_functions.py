@@ -12,6 +12,7 @@ from worker.rules.functions import CannotEvaluate, Run
 
 NAMES: dict[str, Any] = {
     "now": datetime(9999, 12, 31, 23, tzinfo=UTC),
+    "f@1h": {"number": 7},
     "f": {"text": "a", "odd": "\ud800", "number": 2, "none": None, "list": [1, 2]},
 }
 
@@ -33,6 +34,15 @@ def value(text: str) -> object:
         ("[f.list[1.0], f.list[dyn(0)]]", [2.0, 1.0]),
         ("{'a': 1, 'b': f.number}", {"a": 1, "b": 2.0}),
         ("has(f.number) && !has(f['number2'].x) || true", True),
+        ("[sum([]), sum(f.list), sum(1, 2.5), sum([0.1, 0.2, 0.3, -0.6])]", [0.0, 3.0, 3.5, 2.7755575615628914e-17]),
+        ("[min(3, 1.5), max([1, 4]), avg([1, 2]), avg(5.0), min(f.list)]", [1.5, 4.0, 1.5, 5.0, 1.0]),
+        ("[abs(-2), abs(-2.5), abs(3.0)]", [2.0, 2.5, 3.0]),
+        ("[round(2.5), round(-2.5), round(0.49999999999999994), round(1e300), round(7)]", [3.0, -3.0, 0.0, 1e300, 7.0]),
+        ("[known(f.number), known(f.nothing), known(f.none), known(g), known(now)]", [True, False, True, False, True]),
+        ("f.list.map(x, known(x.y) || known(x))", [True, True]),
+        ("known(f.number) ? 1 : 2", 1),
+        ("delta(f.number, '1h') + ago(f.number, '1h')", 2.0),
+        ("known(ago(f.text, '1h')) || known(ago(f.list, '1h'))", False),
     ],
 )
 def test_a_value(text: str, expected: Json) -> None:
@@ -56,6 +66,17 @@ def test_a_value(text: str, expected: Json) -> None:
         ("now.getHours('+02:00')", "a time lies beyond the years 1 to 9999"),
         ("now + duration('1h')", "a time lies beyond the years 1 to 9999"),
         ("now.getHours(f.text)", "'a' is no time zone"),
+        ("min([])", "'min' of an empty list is nothing"),
+        ("max(f.list.filter(x, x > 9.0))", "'max' of an empty list is nothing"),
+        ("avg([])", "'avg' of an empty list is nothing"),
+        ("sum(f.text)", "'sum' does not take a text"),
+        ("sum([1, 'a'])", "'sum' takes numbers, and one of these is a text"),
+        ("sum(f.list, f.list)", "'sum' takes numbers, and one of these is a list"),
+        ("sum([1e308, 1e308])", "'sum' is no finite number"),
+        ("round(1e308 * 10.0)", "'round' takes a finite number"),
+        ("delta(f.text, '1h')", "f@1h has no field 'text'"),
+        ("delta(f.text, '2h')", "f@2h has no field 'text'"),
+        ("delta(f, '1h')", "'delta' takes a number"),
         ("size(f.number)", "'size' does not take a whole number"),
         ("f.list[0.5]", "a list of 2 has no place 0.5"),
         ("f.list[f.text]", "a list has no [a text]"),
@@ -76,7 +97,13 @@ def test_an_error(text: str, error: str) -> None:
     assert str(caught.value).startswith(error)
 
 
-@pytest.mark.parametrize("text", ["lower(f.text)", "size()", "f.text.startsWith()"])
+@pytest.mark.parametrize("text", ["delta(f.list[0], '1h')", "ago(f.x)", "known()"])
+def test_what_takes_a_field_takes_no_more(text: str) -> None:
+    with pytest.raises(BadSyntax, match="takes a field"):
+        expression(text)
+
+
+@pytest.mark.parametrize("text", ["lower(f.text)", "f.x.ago('1h')", "size()", "f.text.startsWith()"])
 def test_what_is_no_function_is_not_compiled(text: str) -> None:
     with pytest.raises(BadSyntax, match="is no function, or is not called so"):
         expression(text)

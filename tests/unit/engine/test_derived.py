@@ -1,0 +1,96 @@
+"""Who set a field, and all of the partner's events, as facts of conditions."""
+
+import pytest
+
+from tests.unit.engine.ruletest_bench import a_bench, passes
+from worker.rules.cel import parse
+from worker.rules.evaluate import compiled, expression
+from worker.rules.facts import looked_at
+from worker.rules.functions import CannotEvaluate, Run
+from worker.rules.load import read_rules
+from worker.rules.registry import SET_FIELDS
+
+GIVEN = "given: {event: {id: e1, status: active, client_campaign_status: RUNNING}}\n"
+
+
+def rule(name: str, when: str, do: str = "{notify: x}") -> str:
+    return f'{{id: {name}, when: "{when}", do: [{do}]}}'
+
+
+PAUSE = rule("pause", "event.status == 'cancelled'", "pause")
+PAUSED = "event.client_campaign_status == 'PAUSED'"
+
+
+def test_a_hand_and_a_rule_are_told_apart() -> None:
+    passes(
+        a_bench(
+            PAUSE,
+            rule("ours", f"{PAUSED} && 'pause' in set_by.client_campaign_status_rules"),
+            rule("theirs", f"{PAUSED} && set_by.client_campaign_status == 'external'"),
+            rule("nobody", "set_by.client_campaign_status == 'unseen'"),
+        ),
+        GIVEN
+        + """steps:
+  - {at: 0s, expect: [{rule: nobody, action: notify}]}
+  - {at: 6s, set: {event: {status: cancelled}}, expect: [{rule: pause, action: pause}]}
+  - {at: 12s, expect: [{rule: ours, action: notify}]}
+  - {at: 1h, set: {event: {client_campaign_status: RUNNING}}, expect: []}
+  - {at: 2h, set: {event: {client_campaign_status: PAUSED}}, expect: [{rule: theirs, action: notify}]}
+""",
+    )
+
+
+def test_who_set_a_field_is_unknown_while_the_field_is() -> None:
+    passes(
+        a_bench(rule("r", "set_by.client_campaign_status != 'worker'")),
+        "given: {event: {id: e1, status: active}}\nsteps:\n  - {at: 0s, expect: []}\n"
+        "  - {at: 6s, set: {event: {client_campaign_status: PAUSED}}, expect: [{rule: r, action: notify}]}\n",
+    )
+
+
+def test_a_field_of_whose_hand_a_rule_asks_is_watched() -> None:
+    rules = read_rules({"r.yaml": f"rules:\n  - {rule('r', 'set_by.frontend_status_rules.size() > 0')}\n"}).rules.rules
+    assert looked_at(rules)["event"] == frozenset({"frontend_status"})
+    whole = read_rules({"r.yaml": f"rules:\n  - {rule('r', 'set_by == set_by')}\n"}).rules.rules
+    assert looked_at(whole)["event"] == frozenset(SET_FIELDS)
+
+
+def test_all_events_are_asked_about_and_any_change_of_one_is_news_for_all() -> None:
+    passes(
+        a_bench(
+            rule("crowded", "events.filter(e, e.status == 'active' && e.city == event.city).size() >= 2"),
+            rule("full", "event.id == 'e1' && sum(events.map(e, e['sold'])) > 100.0"),
+        ),
+        """given:
+  event: [{id: e1, status: active, city: Ulm, sold: 50}, {id: e2, status: active, city: Oslo, sold: 50}]
+steps:
+  - {at: 0s, expect: []}
+  - at: 40m
+    set: {event: [{id: e2, city: Ulm}]}
+    expect: [{rule: crowded, action: notify, event: e1}, {rule: crowded, action: notify, event: e2}]
+  - {at: 2h, set: {event: [{id: e2, sold: 51}]}, expect: [{rule: full, action: notify, event: e1}]}
+""",
+    )
+
+
+def test_what_is_about_all_events_is_evaluated_once_for_a_list() -> None:
+    once = compiled(parse("sum(events.map(e, e.x)) > 1.0"))
+    events = [{"x": 1.0}, {"x": 2.0}]
+    first, second = Run({"events": events}), Run({"events": events})
+    assert once(first) is True
+    assert once(second) is True
+    assert first.left < second.left == Run({}).left
+    assert once(Run({"events": [{"x": 0.5}]})) is False
+    for run in (Run({"events": [{}]}), Run({"events": []}), Run({})):
+        if run.values.get("events") == []:
+            assert once(run) is False
+        else:
+            with pytest.raises(CannotEvaluate):
+                once(run)
+            with pytest.raises(CannotEvaluate):
+                once(run)
+
+
+def test_a_condition_names_what_it_needs_of_all_events() -> None:
+    named = expression("events.exists(e, e['x'] == event.city && e.status == 'a')")
+    assert named.names == {"events", "event"}

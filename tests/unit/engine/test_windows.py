@@ -1,0 +1,230 @@
+"""What facts were some time ago, told by the recorded changes: never by what the record does not reach."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.looks import E1, HOUR, MINUTE, PARTNER, START, a_rule
+from tests.unit.engine.ruletest_bench import a_bench, failing, passes
+from worker.engine.derived import ONE_BY_ONE, Asked, derived
+from worker.model.commits import KEPT, OF_PARTNER, SILENCE, Doing, History, Observed
+from worker.model.facts import UNREAD, EventId, Fact, FactKey, Json, Known, Observation, PartnerId, spelled
+from worker.model.writes import Write
+from worker.rules.evaluate import expression
+
+EVENT = FactKey(name="event")
+THEN = FactKey(name="event@2h")
+DAY = 24 * HOUR
+
+
+AS_LONG_AS_ASKED = (-99999, KEPT, Known(value={"seconds": 9e7, "config": 9e7}, read_at=START))
+
+
+class Past:
+    """A ledger of so many minutes, each with what a fact was from then on."""
+
+    def __init__(self, *states: tuple[int, FactKey, Fact | Json], event: EventId = E1) -> None:
+        self.asked: list[EventId | None] = []
+        self._states = [
+            Observed(
+                event=OF_PARTNER if key.name.startswith("#") else event,
+                key=key,
+                fact=fact if isinstance(fact, Fact) else Known(value=fact, read_at=START),
+                at=START + minute * MINUTE,
+            )
+            for minute, key, fact in (AS_LONG_AS_ASKED, *states)
+        ]
+
+    def doings(self, partner: PartnerId, event: EventId) -> list[Doing]:
+        raise AssertionError((partner, event))
+
+    def writes(self, *, event: str | None = None, partner: str | None = None) -> list[Write]:
+        raise AssertionError((partner, event))
+
+    def history(self, partner: PartnerId, _since: object = None, event: EventId | None = None) -> History:
+        assert partner == PARTNER
+        self.asked.append(event)
+
+        def changes() -> Iterator[Observed]:
+            yield from self._states
+
+        return History(begins=None, start=(), changes=changes())
+
+
+def then(past: Past, minute: int, *texts: str, changing: tuple[EventId, ...] = ()) -> Observation:
+    """What the event was two hours before that minute, and what else is asked for."""
+    rules = [a_rule(str(number), text) for number, text in enumerate(texts or ("ago(event.x, '2h') == 1.0",))]
+    seen = {E1: Observation(partner=PARTNER, event=E1, facts={EVENT: Known(value={"x": 9}, read_at=START)})}
+    asked = Asked(rules=rules, now=START + minute * MINUTE, gap=HOUR, changing=changing)
+    return derived(seen, past, asked)[E1]
+
+
+def why(fact: Fact) -> str:
+    return "" if isinstance(fact, Known) else fact.why
+
+
+STATES = Past((0, EVENT, {"x": 1}), (30, EVENT, {"x": 2}), (45, EVENT, UNREAD), (50, EVENT, {"x": 3}))
+
+
+@pytest.mark.parametrize(
+    ("minute", "value", "why_not"),
+    [
+        (119, None, "its record begins at 2026-03-01 12:00 UTC; it can be known from 2026-03-01 14:00 UTC on"),
+        (120, {"x": 1}, ""),
+        (149, {"x": 1}, ""),
+        (150, {"x": 2}, ""),
+        (165, None, "not read yet"),
+        (170, {"x": 3}, ""),
+    ],
+)
+def test_a_fact_was_what_the_last_change_before_made_of_it(minute: int, value: Json, why_not: str) -> None:
+    found = then(STATES, minute).get(THEN)
+    assert (found.value if isinstance(found, Known) else None, why(found)) == (value, why_not)
+
+
+def test_it_is_told_when_it_will_be_another() -> None:
+    assert then(STATES, 119).until == START + 120 * MINUTE
+    assert then(STATES, 150).until == START + 165 * MINUTE
+    assert then(STATES, 170).until is None
+    assert then(STATES, 170, changing=(E1,)).until == START + 290 * MINUTE, "what is learnt now is not recorded yet"
+
+
+def test_a_silence_is_no_time_of_which_anything_is_known_unless_it_is_short() -> None:
+    silent = Known(value={"since": spelled(START + 10 * MINUTE)}, read_at=START)
+    long = Past((0, EVENT, {"x": 1}), (100, SILENCE, silent), (100, EVENT, {"x": 1}))
+    assert why(then(long, 180).get(THEN)) == "nobody looked then; it can be known from 2026-03-01 15:40 UTC on"
+    assert then(long, 180).until == START + 220 * MINUTE
+    assert isinstance(then(long, 130).get(THEN), Known)
+    assert then(long, 130).until is not None
+    assert isinstance(then(long, 220).get(THEN), Known)
+    short = Past((0, EVENT, {"x": 1}), (60, SILENCE, silent))
+    assert isinstance(then(short, 150).get(THEN), Known)
+    odd = Past((0, EVENT, {"x": 1}), (60, SILENCE, Known(value={"since": None}, read_at=START)))
+    assert isinstance(then(odd, 150).get(THEN), Known)
+
+
+def test_what_was_dropped_before_a_rule_asked_for_it_is_not_known() -> None:
+    def kept(hours: int) -> Known:
+        return Known(value={"seconds": 3600.0 * hours, "config": 3600.0}, read_at=START)
+
+    past = Past((0, EVENT, {"x": 1}), (0, KEPT, kept(1)), (200, KEPT, kept(3)))
+    assert why(then(past, 199).get(THEN)).startswith("changes were not kept for so long then"), "by the rules before"
+    assert why(then(past, 259).get(THEN)).startswith("changes were not kept for so long then")
+    assert isinstance(then(past, 261).get(THEN), Known)
+
+
+def test_facts_under_parameters_are_facts_of_their_own() -> None:
+    budget, other = (FactKey(name="expected_value", params=(("budget", one),)) for one in (500.0, 600.0))
+    past = Past((0, budget, 7.0), (60, other, 8.0))
+    seen = then(past, 130, "ago(expected_value, '2h') == 7.0 && delta(venues.x, '1h') == 0.0")
+    assert seen.get(FactKey(name="expected_value@2h", params=budget.params)) == Known(
+        value=7.0, read_at=START + 10 * MINUTE
+    )
+    assert why(seen.get(FactKey(name="expected_value@2h", params=other.params))).startswith("its record begins")
+    assert why(seen.get(FactKey(name="venues@1h"))) == (
+        "its record begins at 2026-03-01 14:10 UTC; it can be known from 2026-03-01 15:10 UTC on"
+    )
+
+
+def test_many_events_are_looked_up_at_once_and_none_where_no_rule_asks() -> None:
+    seen = {
+        EventId(f"e{one}"): Observation(partner=PARTNER, event=EventId(f"e{one}"), facts={})
+        for one in range(ONE_BY_ONE + 1)
+    }
+    past = Past((0, EVENT, {"x": 1}))
+    asks = Asked(rules=[a_rule("r", "ago(event.x, '2h') == 1.0")], now=START, gap=HOUR)
+    asks_not = Asked(rules=[a_rule("r", "event.x == 1.0")], now=START, gap=HOUR)
+    assert len(derived(seen, past, asks)) == len(seen)
+    assert past.asked == [None]
+    derived(dict([*seen.items()][:2]), past, asks)
+    assert past.asked == [None, "e0", "e1"]
+    assert derived(seen, past, asks_not) is seen
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 400), st.one_of(st.none(), st.integers(0, 5))), max_size=8),
+    st.integers(0, 500),
+)
+def test_a_window_never_reads_past_its_record(changes: list[tuple[int, int | None]], minute: int) -> None:
+    """Against a search of the list by hand."""
+    states = sorted(dict(changes).items())
+    read: list[Fact | Json] = [UNREAD if value is None else {"x": value} for _, value in states]
+    past = Past(*((at, EVENT, fact) for (at, _), fact in zip(states, read, strict=True)))
+    found = then(past, minute).get(THEN)
+    expected = [value for at, value in states if at <= minute - 120][-1:]
+    assert (found.value if isinstance(found, Known) else None) == (
+        {"x": expected[0]} if expected != [None] and expected else None
+    )
+    until = then(past, minute).until
+    turns = [at + 120 for at, _ in states if at > minute - 120]
+    assert until == (START + min(turns) * MINUTE if turns else None)
+
+
+# Rules that ask for it, on the daemon's own cycle.
+
+
+def test_a_fall_in_small_steps_is_a_fall() -> None:
+    steps = "".join(
+        f"  - {{at: {day}d, set: {{event: {{predicted_sales_share: {0.5 - 0.05 * day}}}}}, expect: []}}\n"
+        for day in (1, 2)
+    )
+    bench = a_bench("{id: r, when: \"delta(event.predicted_sales_share, '3d') <= -0.15\", do: [pause]}")
+    test = f"""given: {{event: {{id: e1, predicted_sales_share: 0.5}}}}
+steps:
+  - {{at: 0s, expect: []}}
+{steps}  - {{at: 3d, set: {{event: {{predicted_sales_share: 0.35}}}}, expect: [{{rule: r, action: pause}}]}}
+"""
+    passes(bench, test)
+
+
+def test_the_clock_alone_brings_a_window_on() -> None:
+    passes(
+        a_bench("{id: r, when: \"ago(event.status, '6h') == 'cancelled' && event.status == 'active'\", do: [run]}"),
+        """given: {event: {id: e1, status: active}}
+steps:
+  - {at: 1h, set: {event: {status: cancelled}}, expect: []}
+  - {at: 2h, set: {event: {status: active}}, expect: []}
+  - {at: 6h59m, expect: []}
+  - {at: 7h, expect: [{rule: r, action: run}]}
+""",
+    )
+
+
+def test_unknown_says_from_when_on_it_can_be_known() -> None:
+    words = failing(
+        a_bench("{id: r, when: \"ago(event.capacity, '1d') == 5.0\", do: [pause]}"),
+        "given: {event: {id: e1, capacity: 5}}\nsteps:\n  - {at: 1h, expect: [{rule: r, action: pause}]}\n",
+    )
+    assert any("ago(event.capacity, '1d') is unknown: its record begins at 2026-01-01" in one for one in words), words
+
+
+def test_while_a_fact_is_not_read_nothing_is_known_of_it() -> None:
+    when = "event.city == 'Ulm' && delta(statistics.tickets, '1h') == 0.0"
+    passes(
+        a_bench(f'{{id: r, when: "{when}", do: [pause]}}'),
+        """given: {event: {id: e1, city: Ulm}, statistics: {tickets: 5}}
+steps:
+  - {at: 0s, expect: []}
+  - {at: 10m, set: {event: {city: Oslo}}, expect: []}
+  - {at: 30m, set: {statistics: {tickets: 9}}}
+  - {at: 50m, set: {event: {city: Ulm}}, expect: []}
+  - {at: 1h5m, expect: []}
+  - {at: 1h20m, expect: []}
+  - {at: 1h50m, expect: [{rule: r, action: pause}]}
+""".replace("{at: 1h5m, expect: []}", "{at: 1h5m}"),
+    )
+
+
+def test_a_condition_knows_its_windows() -> None:
+    asked = expression("delta(event.a, '3d') > 1.0 && clusters.exists(c, c.x == ago(setup.b.c, '1h'))")
+    assert asked.names == {"event", "clusters", "setup"}
+    assert asked.past == {"event@3d", "setup@1h"}
+    assert [path.text for path in asked.paths] == [
+        "event.a",
+        "ago(event.a, '3d')",
+        "clusters",
+        "setup.b.c",
+        "ago(setup.b.c, '1h')",
+    ]

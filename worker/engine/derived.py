@@ -1,0 +1,169 @@
+"""Facts that the worker makes of what it keeps, for the conditions that ask: what was, and who set a field.
+
+What `ago(event.capacity, '24h')` names is the fact ``event@24h``, beside ``event`` in what a rule is given to look at.
+A time that the record does not reach is unknown and says why: before the first known value, in a silence, before what
+was kept, or while nobody read the fact. ``set_by`` is told by the log, and by what is not in it yet.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from worker.engine.whose import ChangesLedger, who_set
+from worker.model.commits import KEPT, OF_PARTNER, SILENCE, Doing, History, Observed
+from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Unknown, parse_time
+from worker.model.rules import Rule, Scope, Truth
+from worker.rules.cel import THEN
+from worker.rules.facts import keys_for, windows_of
+
+EVENT, EVENTS, SET_BY = (FactKey(name=name) for name in ("event", "events", "set_by"))
+_EVER = datetime.min.replace(tzinfo=UTC)
+SILENT = "nobody looked then"
+NOT_KEPT = "changes were not kept for so long then"
+ONE_BY_ONE = 16
+"""So many events are looked up each for itself; of more, all of the partner's at once."""
+
+
+class DerivedLedger(ChangesLedger, Protocol):
+    """What is asked of the ledger."""
+
+    def history(self, partner: PartnerId, since: datetime | None = None, event: EventId | None = None) -> History:
+        """The observed facts since a time, of all events, or of one and of the partner as a whole."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What rules ask at a moment. ``gap``: a silence so long is a time of which nothing is known. ``listed_at``: when
+    the list was had last before; ``changing``: events of which something is learnt that the ledger does not have yet;
+    ``unstored``: the records of it."""
+
+    rules: Sequence[Rule]
+    now: datetime
+    gap: timedelta
+    listed_at: datetime | None = None
+    changing: Collection[EventId] = ()
+    unstored: Callable[[EventId], Sequence[Doing]] = lambda _event: ()
+
+
+def derives(rules: Sequence[Rule]) -> bool:
+    """Whether any of them asks for what is made here."""
+    return any(rule.past or SET_BY.name in rule.names for rule in rules)
+
+
+def derived(seen: Mapping[EventId, Observation], ledger: DerivedLedger, asked: Asked) -> Mapping[EventId, Observation]:
+    """The observations with what their facts were, and until when they are that; and with who set their fields."""
+    found = _with_past(seen, ledger, asked)
+    rules = [rule for rule in asked.rules if SET_BY.name in rule.names]
+    return {event: _with_who(one, rules, ledger, asked) for event, one in found.items()} if rules else found
+
+
+def _with_who(seen: Observation, rules: Sequence[Rule], ledger: DerivedLedger, asked: Asked) -> Observation:
+    """The log is only asked where the rest of a condition can be true."""
+    fact = seen.get(EVENT)
+    scopes = ((rule, Scope(observation=seen, keys=keys_for(rule, seen, asked.now), now=asked.now)) for rule in rules)
+    matters = any(rule.when is None or rule.when.judge(scope).truth is not Truth.FALSE for rule, scope in scopes)
+    if not matters or not isinstance(fact, Known) or not isinstance(fact.value, dict):
+        return seen
+    doings = [one for one in ledger.doings(seen.partner, seen.event) if one.at <= asked.now]
+    writes = ledger.writes(event=seen.event, partner=seen.partner)
+    value: Json = who_set([*doings, *asked.unstored(seen.event)], writes, fact.value)
+    return replace(seen, facts={**seen.facts, SET_BY: Known(value=value, read_at=fact.read_at)})
+
+
+def of_all(facts: Mapping[EventId, Fact | None], at: datetime) -> Known:
+    """The partner's events as they were listed last."""
+    values = (fact.value for _, fact in sorted(facts.items()) if isinstance(fact, Known))
+    return Known(value=list(values), read_at=at)
+
+
+# What was.
+
+
+def _with_past(
+    seen: Mapping[EventId, Observation], ledger: DerivedLedger, asked: Asked
+) -> Mapping[EventId, Observation]:
+    windows = windows_of(asked.rules)
+    if not windows or not seen:
+        return seen
+    partner = next(iter(seen.values())).partner
+    since = asked.now - max(windows.values())
+    found = dict[EventId, Observation]()
+    for events in [[event] for event in seen] if len(seen) <= ONE_BY_ONE else [list(seen)]:
+        record = _Record(asked=asked)
+        history = ledger.history(partner, since, events[0] if len(events) == 1 else None)
+        for one in (*history.start, *history.changes):
+            record.take(one)
+        record.end()
+        for event in events:
+            past, turns = record.past(event, windows)
+            until = [*turns, *(asked.now + window for window in windows.values() if event in asked.changing)]
+            found[event] = replace(seen[event], facts={**seen[event].facts, **past}, until=min(until, default=None))
+    return found
+
+
+@dataclass(slots=True, kw_only=True)
+class _Record:
+    """What the ledger tells of a time. ``blind``: from when to when nothing is known, and why."""
+
+    asked: Asked
+    facts: dict[EventId, dict[FactKey, list[Observed]]] = field(default_factory=dict)
+    blind: list[tuple[datetime, datetime, str]] = field(default_factory=list)
+    kept: timedelta | None = None
+
+    def take(self, one: Observed) -> None:
+        value = one.fact.value if isinstance(one.fact, Known) and isinstance(one.fact.value, dict) else {}
+        if one.key == SILENCE:
+            begun = parse_time(str(value.get("since")))
+            if begun is not None and one.at - begun > self.asked.gap:
+                self.blind.append((begun, one.at, SILENT))
+        elif one.key == KEPT:
+            kept, before = (timedelta(seconds=float(str(value[name]))) for name in ("seconds", "config"))
+            self.blind.append(
+                (_EVER, one.at - min(kept, self.kept or before), "changes were not kept for so long then")
+            )
+            self.kept = kept
+        self.facts.setdefault(one.event, {}).setdefault(one.key, []).append(one)
+
+    def end(self) -> None:
+        """What is so now is in no record yet."""
+        now, listed_at = self.asked.now, self.asked.listed_at
+        self.blind.append((_EVER, now - (self.kept or timedelta()), NOT_KEPT))
+        if listed_at is not None and now - listed_at > self.asked.gap:
+            self.blind.append((listed_at, now, SILENT))
+
+    def past(self, event: EventId, windows: Mapping[str, timedelta]) -> tuple[dict[FactKey, Fact], list[datetime]]:
+        """The event's facts as they were, and when they will be others."""
+        facts, turns = dict[FactKey, Fact](), list[datetime]()
+        known = {**self.facts.get(OF_PARTNER, {}), **self.facts.get(event, {})}
+        for name, window in windows.items():
+            fact, at = name.partition(THEN)[0], self.asked.now - window
+            for key, states in known.items():
+                if key.name == fact:
+                    facts[replace(key, name=name)] = self._at(states, at, window)
+                    turns += [one.at + window for one in states if one.at > at]
+            facts.setdefault(FactKey(name=name), _nothing(self.asked.now, window))
+            turns += [end + window for begun, end, _ in self.blind if end > at]
+            turns += [begun + window for begun, _, _ in self.blind if begun > at]
+        return facts, turns
+
+    def _at(self, states: Sequence[Observed], at: datetime, window: timedelta) -> Fact:
+        found = next((one for one in reversed(states) if one.at <= at), None)
+        if found is None:
+            first = next((one.at for one in states if isinstance(one.fact, Known)), None)
+            return _nothing(first or self.asked.now, window)
+        ends = [(end, why) for begun, end, why in self.blind if begun < at < end]
+        if ends:
+            end, why = max(ends)
+            return Unknown(code="unread", why=f"{why}; it can be known from {_minute(end + window)} on")
+        return replace(found.fact, read_at=at)
+
+
+def _nothing(first: datetime, window: timedelta) -> Unknown:
+    why = f"its record begins at {_minute(first)}; it can be known from {_minute(first + window)} on"
+    return Unknown(code="unread", why=why)
+
+
+def _minute(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"
