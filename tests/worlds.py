@@ -38,7 +38,6 @@ from worker.model.rules import RuleSet
 from worker.model.writes import Write
 from worker.reading.gate import Gate, Pacer
 from worker.rules.load import read_rules
-from worker.rules.registry import CustomFact as Named
 from worker.rules.registry import with_custom
 from worker.sandbox.changes import By, EventChange
 from worker.sandbox.faults import Fault, Kind, Match
@@ -377,16 +376,17 @@ def town(
     *,
     settings: EngineSettings = QUICK,
     twin: TwinSettings | None = None,
-    facts: Mapping[str, str] | None = None,
+    facts: Mapping[str, str | CustomFact] | None = None,
     **changes: Any,
 ) -> Iterator[tuple[Town, Callable[[Script], None]]]:
-    """A town, and how to play a script in it; judged when the block ends. ``facts``: the config's own, by their GET."""
+    """A town, and how to play a script in it; judged when the block ends. ``facts``: the config's own, or their GET."""
     loop = VirtualLoop()
     service = Twin(place, settings=twin or TwinSettings())
-    own = {name: CustomFact(name=name, get=get, value="@") for name, get in (facts or {}).items()}
-    registry = with_custom({name: Named(name=name, get=get) for name, get in (facts or {}).items()})
+    given = (facts or {}).items()
+    own = {name: one if isinstance(one, CustomFact) else CustomFact(name=name, get=one) for name, one in given}
+    registry = with_custom(own)
     read = read_rules({"rules.yaml": rules}, registry).rules if facts else rule_set(rules)
-    made = Town(loop, service, folder, read, replace(settings, shared=registry.shared, **changes))
+    made = Town(loop, service, folder, read, replace(settings, shared=registry.shared, every=registry.every, **changes))
     made.facts = own
 
     def play(script: Script) -> None:

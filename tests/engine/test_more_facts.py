@@ -1,10 +1,12 @@
 """Rules over every fact that the service gives beside the main ones, against the twin."""
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from tests.worlds import PARTNER, Town, happening, town, world
+from worker.model.facts import CustomFact
 from worker.sandbox.changes import EventChange
 from worker.sandbox.world import Happening
 
@@ -116,6 +118,30 @@ def test_a_fact_of_the_whole_partner_is_read_once_for_all_events(tmp_path: Path)
 
     place = world(*(happening(f"e{number}") for number in range(EVENTS)))
     with town(tmp_path, place, rule("tally.running > 99.0"), facts={"tally": "/events/statistics"}) as (_, play):
+        play(script)
+
+
+def test_a_fact_of_the_config_is_asked_no_more_often_than_it_says(tmp_path: Path) -> None:
+    every, seldom = timedelta(seconds=30), timedelta(minutes=1)
+    facts = {
+        "tally": CustomFact(name="tally", get="/events/statistics", every=seldom),
+        "own": CustomFact(name="own", get="/events/{eid}/statistics", value="tickets", every=every, type="number"),
+        "text": CustomFact(name="text", get="/events/{eid}/tickets", value="@", every=every, type="text"),
+    }
+
+    async def script(here: Town) -> None:
+        await here.run(89)
+        assert asked(here, "/events/statistics")[1] - asked(here, "/events/statistics")[0] >= 60.0
+        for path, times in (("/events/e1/statistics", 3), ("/events/e1/tickets", 3), ("/events/statistics", 2)):
+            assert len(asked(here, path)) == times, (path, asked(here, path))
+        before = len(asked(here, "/events/e1/statistics"))
+        here.set("e1", city="Ulm")
+        await here.run(15)
+        assert here.states() == ["confirmed"], "what is asked so seldom is fresh as long"
+        assert len(asked(here, "/events/e1/statistics")) - before <= 1
+
+    when = "event.city == 'Ulm' && own >= 0.0 && tally.active > 0.0 || text == 'never'"
+    with town(tmp_path, world(happening("e1")), rule(when), facts=facts) as (_, play):
         play(script)
 
 

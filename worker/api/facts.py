@@ -40,6 +40,7 @@ from worker.model.facts import (
     EventId,
     Fact,
     FactKey,
+    FactKind,
     Json,
     Known,
     PartnerId,
@@ -135,6 +136,20 @@ def sources_with(own: Mapping[str, CustomFact]) -> Mapping[str, FactSource]:
     return MappingProxyType({**FACT_SOURCES, **{name: _own_source(fact) for name, fact in own.items()}})
 
 
+def _kind_of(value: Json) -> FactKind:
+    match value:
+        case bool():
+            return "bool"
+        case int() | float():
+            return "number"
+        case str():
+            return "text"
+        case list():
+            return "list"
+        case _:
+            return "record"
+
+
 def _own_source(fact: CustomFact) -> FactSource:
     path, query = _path_and_query(fact.get)
 
@@ -142,6 +157,8 @@ def _own_source(fact: CustomFact) -> FactSource:
         found = found_at(fact.value, answer.content)
         if found is None:
             raise Malformed(f"{fact.value} finds nothing, or null, in the answer")
+        if fact.type not in (None, kind := _kind_of(found)):
+            raise Malformed(f"{fact.value} finds a {kind} in the answer, and the config says {fact.type}")
         return found, NO_GAPS
 
     return FactSource(path=path, query=query, decode=decode)

@@ -117,6 +117,7 @@ def engine_settings(config: Config) -> EngineSettings:
         page_size=config.poll.page_size,
         only_partners=frozenset(config.partners) if config.partners is not None else None,
         shared=config.registry.shared,
+        every=config.registry.every,
         observations_kept=config.observations.keep,
     )
 

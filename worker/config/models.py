@@ -355,6 +355,15 @@ class Observations(Section):
     )
 
 
+_OF_FACTS: Mapping[str, str] = {
+    **dict.fromkeys(("path", "url", "endpoint", "from", "read"), "get"),
+    **dict.fromkeys(("jmespath", "at", "field", "select", "expression", "query"), "value"),
+    **dict.fromkeys(("interval", "refresh", "ttl", "cache", "max_age", "period", "poll"), "every"),
+    **dict.fromkeys(("kind", "is", "as", "format"), "type"),
+}
+"""Keys that people know from other tools."""
+
+
 class FactText(Section):
     """A fact of the installation's own."""
 
@@ -364,6 +373,20 @@ class FactText(Section):
     value: Annotated[Text, AfterValidator(_jmespath)] = Field(
         default="@", description="JMESPath into the answer", examples=["spend"]
     )
+    every: Duration | None = Field(
+        default=None,
+        description="asked no more often than this; a write that leans on it takes it for fresh as long",
+        examples=["10m"],
+    )
+    type: Annotated[Literal["number", "text", "bool", "list", "record"], SPELLED] | None = Field(
+        default=None, description="what its value is; another one is unknown", examples=["number"]
+    )
+
+    @classmethod
+    def about_unknown(cls, name: str) -> tuple[str, str]:
+        """What other tools call the same."""
+        known = _OF_FACTS.get(name)
+        return super().about_unknown(name) if known is None else (f"; here it is '{known}'", f"write {known}: …")
 
 
 class SignIn(Section):
@@ -602,7 +625,10 @@ class Config(Section):
     @property
     def own_facts(self) -> Mapping[str, CustomFact]:
         """The installation's own facts, by name."""
-        return {name: CustomFact(name=name, get=fact.get, value=fact.value) for name, fact in self.facts.items()}
+        return {
+            name: CustomFact(name=name, get=fact.get, value=fact.value, every=fact.every, type=fact.type)
+            for name, fact in self.facts.items()
+        }
 
     @property
     def registry(self) -> Registry:

@@ -52,12 +52,13 @@ Seen: TypeAlias = Mapping[str, RuleStep]
 class Read:
     """One resource of each event: the fact with the parameters that rules give, and the rules that want it.
 
-    ``narrowed``: no rule wants it of every event.
+    ``narrowed``: no rule wants it of every event. ``share``: of so many polls it is asked in one, as 1 to them.
     """
 
     fact: str
     rules: tuple[RuleId, ...]
     narrowed: bool
+    share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,7 @@ class Estimate:
     @property
     def needed(self) -> float:
         """All of it, if every event passed everything that narrows."""
-        return self.listing + self.shared + len(self.reads) * self.of_each
+        return self.listing + self.shared + sum(one.share for one in self.reads) * self.of_each
 
     @property
     def sentence(self) -> str:
@@ -121,7 +122,7 @@ class Estimate:
         reads: list[Json] = [
             {
                 "fact": one.fact,
-                "per_minute": round(self.of_each, 1),
+                "per_minute": round(self.of_each * one.share, 1),
                 "narrowed": one.narrowed,
                 "rules": [str(rule) for rule in one.rules],
             }
@@ -144,11 +145,11 @@ def estimate(rules: Iterable[Rule], registry: Registry, settings: EngineSettings
     interval = settings.interval
     cycles = _MINUTE / interval
     pages = settings.pages(events)
-    reads = _reads(enabled, registry)
+    reads = _reads(enabled, registry, interval)
     room = facts_per_look(settings.requests_per_minute, interval, pages)
     every = timedelta(seconds=look_s(settings.requests_per_minute, interval, pages + room))
 
-    def rotation(count: int) -> timedelta | None:
+    def rotation(count: float) -> timedelta | None:
         looks = ceil(count * events / room)
         return timedelta(seconds=ceil(looks * every.total_seconds())) if count else None
 
@@ -161,8 +162,8 @@ def estimate(rules: Iterable[Rule], registry: Registry, settings: EngineSettings
         shared=_shared(enabled, registry, cycles),
         of_each=events * cycles,
         reads=reads,
-        round=rotation(len(reads)),
-        unspared=rotation(sum(1 for one in reads if not one.narrowed)),
+        round=rotation(sum(one.share for one in reads)),
+        unspared=rotation(sum(one.share for one in reads if not one.narrowed)),
     )
 
 
@@ -170,10 +171,11 @@ def _shared(rules: Iterable[Rule], registry: Registry, cycles: float) -> float:
     """Facts of the whole partner: its record always, the others where rules name them."""
     named = {name for rule in rules for name in rule.names if name in registry.facts}
     own = {name for name in named if registry.facts[name].level == "partner"}
-    return len(own) * cycles + (0.0 if "partner" in own else _MINUTE / PARTNER_FACTS_EVERY)
+    often = sum(min(cycles, _MINUTE / registry.every.get(name, _MINUTE / cycles)) for name in own)
+    return often + (0.0 if "partner" in own else _MINUTE / PARTNER_FACTS_EVERY)
 
 
-def _reads(rules: Iterable[Rule], registry: Registry) -> tuple[Read, ...]:
+def _reads(rules: Iterable[Rule], registry: Registry, interval: timedelta) -> tuple[Read, ...]:
     found: dict[str, list[Rule]] = {}
     for rule in rules:
         for fact in _asked(rule, registry):
@@ -183,6 +185,7 @@ def _reads(rules: Iterable[Rule], registry: Registry) -> tuple[Read, ...]:
             fact=fact,
             rules=tuple(rule.id for rule in wanting),
             narrowed=all(narrowed(rule, registry) for rule in wanting),
+            share=min(1.0, interval / registry.every.get(fact, interval)),
         )
         for fact, wanting in sorted(found.items())
     )

@@ -372,6 +372,7 @@ class EngineSettings:
     that spend go to a person at once, because ``safety.settle`` is not vouched for. ``requests_per_minute``: the budget
     per partner, from which it is estimated how often facts can be read. ``page_size``: events on one page of the list.
     ``shared``: the facts that are the whole partner's, the config's own among them; one read serves all events.
+    ``every``: facts that are asked no more often.
     ``observations_kept``: how long changes of facts are kept for `backtest`. ``looked_at_again``: every event is
     decided on again after this time, and at the latest after twice as long, not all at once.
     """
@@ -395,6 +396,7 @@ class EngineSettings:
     page_size: int = 100
     only_partners: frozenset[PartnerId] | None = None
     shared: frozenset[str] = BUILT_IN_REGISTRY.shared
+    every: Mapping[str, timedelta] = field(default_factory=dict)
     observations_kept: timedelta = timedelta(days=8)
     looked_at_again: timedelta = timedelta(minutes=30)
 

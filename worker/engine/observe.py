@@ -6,7 +6,7 @@ decides, and nothing is written: what must be remembered is part of the news.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -202,7 +202,11 @@ class Reader:
         which something else is known now."""
         rules, tried, changed = self._looking(state), set[tuple[EventId, FactKey]](), set[EventId]()
         for turn in range(ROUNDS):
-            wants = [want for want in _wants(state, in_sight, fresh=turn > 0) if want.place not in tried]
+            wants = [
+                want
+                for want in _wants(state, in_sight, self._settings.every, fresh=turn > 0)
+                if want.place not in tried
+            ]
             chosen = choose(wants, room, self._clock.monotonic(), self._settings.interval)
             if not chosen:
                 break
@@ -241,10 +245,11 @@ class Reader:
             by_rule = [(rule.priority, wanted_keys(rule, seen, now) - {EVENT}) for rule in asking]
             wanted = {key for _, keys in by_rule for key in keys}
             facts = state.facts.get(event, {})
-            for key in [key for key in facts if key not in wanted and key != EVENT]:
+            young = self._young(facts)
+            for key in [key for key in facts if key not in wanted and key not in young and key != EVENT]:
                 del facts[key]
             for key in [key for key, fact in stored.facts.get(event, {}).items() if isinstance(fact, Known)]:
-                if key not in wanted and key != EVENT and key not in stored.seen.get(event, {}):
+                if key not in wanted and key not in young and key != EVENT and key not in stored.seen.get(event, {}):
                     stored.saw((event, key), UNREAD)
             own = frozenset(key for key in wanted if key not in state.shared)
             if own:
@@ -252,6 +257,12 @@ class Reader:
                 state.wanted[event] = FactsWanted(keys=own, weight=weight)
             else:
                 state.wanted.pop(event, None)
+
+    def _young(self, facts: Mapping[FactKey, Fact]) -> set[FactKey]:
+        """Those that are not asked again yet, because the config says how often."""
+        now, every = self._clock.monotonic(), self._settings.every
+        asked = {key: fact.trace.began for key, fact in facts.items() if key.name in every and fact.trace is not None}
+        return {key for key, at in asked.items() if now - at < every[key.name].total_seconds()}
 
     async def _ask_for_missing(self, state: PartnerState, in_sight: set[EventId], room: int) -> int:
         """Reads the known events that the list lacks, one by one; those that answer are in sight after all."""
@@ -286,6 +297,8 @@ class Reader:
 
     def _still_good(self, key: FactKey, old: Fact | None, *, named: bool, anew: bool) -> bool:
         """Whether a fact of the whole partner need not be read now."""
+        if old is not None and key.name in self._settings.every:
+            return key in self._young({key: old})
         unnamed_account = key.name in ACCOUNT and not named
         if old is None or old.trace is None or (isinstance(old, Unknown) and not unnamed_account):
             return False
@@ -313,7 +326,7 @@ class Reader:
         now = self._clock.monotonic()
         if not listing.complete or now < state.expected_until:
             return
-        wants = _wants(state, in_sight, fresh=False)
+        wants = _wants(state, in_sight, self._settings.every, fresh=False)
         state.expected = delays(wants, listing.pages, self._service.budget(state.partner), self._settings.interval)
         state.expected_until = now + EXPECTED_EVERY.total_seconds()
 
@@ -500,7 +513,9 @@ def weight_of(priorities: Iterable[int], observation: Observation, now: datetime
     return weight * (2.0 if days <= SOON_DAYS else 0.5 if days >= FAR_DAYS else 1.0)
 
 
-def _wants(state: PartnerState, in_sight: AbstractSet[EventId], *, fresh: bool) -> list[Want]:
+def _wants(
+    state: PartnerState, in_sight: AbstractSet[EventId], every: Mapping[str, timedelta], *, fresh: bool
+) -> list[Want]:
     """What rules want of every event in sight. ``fresh``: only what was never read, for the later rounds."""
     return [
         Want(
@@ -509,6 +524,7 @@ def _wants(state: PartnerState, in_sight: AbstractSet[EventId], *, fresh: bool) 
             read_at=_asked_at(state, event, key),
             weight=wanted.weight,
             rate=state.habits.rate((event, key)),
+            every_s=every[key.name].total_seconds() if key.name in every else 0.0,
         )
         for event, wanted in state.wanted.items()
         if event in in_sight and not state.claimed[event]

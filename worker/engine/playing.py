@@ -5,7 +5,7 @@ effects of writes; quiet times are jumped over, as far as the next moment at whi
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -401,6 +401,15 @@ class Play:
         fact = self.state.fact(write.key.event, fact_key(write.intent)) or UNREAD
         return not policy.reads_back or write.absent_proved or judge(write, fact).says == "cannot_tell"
 
+    def _readings(self, now: datetime) -> Iterator[datetime]:
+        """When facts that are seldom asked are read again: what has changed meanwhile is seen then."""
+        every = self._settings.every
+        for event, asked in self.state.wanted.items() if every else ():
+            for key in asked.keys:
+                fact = self.state.fact(event, key) if key.name in every else None
+                if fact is not None and fact.trace is not None:
+                    yield now + every[key.name] - timedelta(seconds=self._clock.monotonic() - fact.trace.began)
+
     def _wakes(self, now: datetime, horizon: datetime) -> datetime:
         """The first moment after ``now`` at which a look may decide otherwise; ``horizon`` if none before it."""
         landings = self._stage.late_effects
@@ -408,6 +417,7 @@ class Play:
         first = min([horizon, *landings, *(self._clock.start + timedelta(seconds=until) for until in resting)])
         stirred = self.state.stirred(self.state.known - self.state.memory.gone.keys(), now)
         first = min([first, *(at for at in self.state.due.values() if at > now)])
+        first = min([first, *self._readings(now)])
         reach = now - sendings_reach(self._rules.rules)
         asked = stirred and asks_sendings(self._rules.rules)
         sendings = self._ledger.first_sendings(self.state.partner, reach) if asked else {}

@@ -261,8 +261,8 @@ class Preflight:
         # Behind many first sends the evidence of one that is sent again would grow too old.
         first = write.intent.stops or write.state == "unknown"
         urgency = Urgency.STOPPING if first else Urgency.PREFLIGHT
-        keys = self.keys(state, write, rules)
         event = write.key.event
+        keys = [key for key in self.keys(state, write, rules) if self._had(state, event, key) is None]
         state.claimed[event] += 1
         try:
             places = await self._service.keep_places(write.key.partner, event, keys, urgency=urgency)
@@ -277,10 +277,11 @@ class Preflight:
         self, state: PartnerState, write: Write, rules: tuple[Rule, ...], earlier: tuple[Write, ...], places: Places
     ) -> Fresh:
         """One pre-flight. ``rules`` are those the write stands for; one of them must still hold."""
-        keys = self.keys(state, write, rules)
-        facts: dict[FactKey, Fact] = {}
+        keys, event = self.keys(state, write, rules), write.key.event
+        had = {key: self._had(state, event, key) for key in keys}
+        facts = {key: fact for key, fact in had.items() if fact is not None}
         for _ in range(ROUNDS):
-            stale = [key for key in keys if self._too_old(facts.get(key))]
+            stale = [key for key in keys if self._too_old(key, facts.get(key))]
             if not stale:
                 break
             for part in ([key for key in stale if key != EVENT], [key for key in stale if key == EVENT]):
@@ -290,7 +291,8 @@ class Preflight:
         named = {key.name: fact for key, fact in facts.items()}
         named.setdefault("partner", state.shared.get(PARTNER, Unknown(code="unread", why="not read yet")))
         judgement = self._judge(state, write, rules, earlier, facts)
-        began = [fact.trace.began for fact in facts.values() if isinstance(fact, Known) and fact.trace is not None]
+        read = [fact for key, fact in facts.items() if key.name not in self._settings.every]
+        began = [fact.trace.began for fact in read if isinstance(fact, Known) and fact.trace is not None]
         oldest = min(began, default=self._clock.monotonic())
         return Fresh(
             facts=facts,
@@ -302,15 +304,22 @@ class Preflight:
 
     def still(self, facts: Mapping[FactKey, Fact]) -> bool:
         """Whether every one of these facts is still younger than the interval."""
-        return not any(self._too_old(fact) for fact in facts.values())
+        return not any(self._too_old(key, fact) for key, fact in facts.items())
 
-    def _too_old(self, fact: Fact | None) -> bool:
+    def _had(self, state: PartnerState, event: EventId, key: FactKey) -> Fact | None:
+        """What is asked no more often than so is taken as it was read last."""
+        fact, every = state.fact(event, key), self._settings.every.get(key.name)
+        if fact is None or fact.trace is None or every is None:
+            return None
+        return fact if self._clock.monotonic() - fact.trace.began < every.total_seconds() else None
+
+    def _too_old(self, key: FactKey, fact: Fact | None) -> bool:
         if fact is None:
             return True
         if not isinstance(fact, Known):
             return False
         age = self._clock.monotonic() - (fact.trace.began if fact.trace else float("-inf"))
-        return age >= self._settings.interval.total_seconds()
+        return age >= self._settings.every.get(key.name, self._settings.interval).total_seconds()
 
     def keys(self, state: PartnerState, write: Write, rules: tuple[Rule, ...]) -> list[FactKey]:
         """The facts that this write leans on."""

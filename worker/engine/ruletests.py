@@ -396,7 +396,7 @@ class _Run:
 
     def _change(self, step: StepOfTest) -> None:
         """What a step sets is seen by the look that follows: what was read before is too old, and no write rests."""
-        interval, state = self._settings.interval, self._state
+        interval, state, seldom = self._settings.interval, self._state, self._settings.every
         self._play.jumped(((step.at - RESOLUTION) // interval) * interval)
         if step.change is not None:
             self._world.change(step.change)
@@ -404,7 +404,8 @@ class _Run:
         self._hear(step)
         changed = {*step.unknown, *(step.change.others if step.change is not None else ())}
         for facts in (state.shared, *state.facts.values()):
-            facts.update({key: replace(fact, trace=None) for key, fact in facts.items() if key.name in changed})
+            old = {key: fact for key, fact in facts.items() if key.name in changed and key.name not in seldom}
+            facts.update({key: replace(fact, trace=None) for key, fact in old.items()})
         state.rests.clear()
 
     def _hear(self, step: StepOfTest) -> None:

@@ -7,7 +7,7 @@ without a draft has the setup ``{"state": "NONE"}``).
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Literal, NewType, TypeAlias, Union, overload
 
@@ -84,14 +84,21 @@ Place = tuple[EventId, FactKey]
 """A fact of an event."""
 
 
+FactKind = Literal["number", "text", "bool", "list", "record"]
+"""What the value of a fact of the config can be said to be."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomFact:
     """A fact of the config: what to GET, with {eid}, {partner_id} and {client_id} filled in, and the JMESPath to its
-    value. ``{eid}`` in the path makes it per event."""
+    value. ``{eid}`` in the path makes it per event. ``every``: it is asked no more often; ``type``: what its value must
+    be, or it is unknown."""
 
     name: str
     get: str
     value: str = "@"
+    every: timedelta | None = None
+    type: FactKind | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

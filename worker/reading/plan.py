@@ -26,13 +26,15 @@ RATE_AT_FIRST = 1.0 / 3600.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Want:
     """A fact that some rule needs. ``read_at``: when it was last asked, in monotonic seconds; None for never.
-    ``weight``: how much a change of it matters, against 1; ``rate``: how often it changes (`Habits`)."""
+    ``weight``: how much a change of it matters, against 1; ``rate``: how often it changes (`Habits`); ``every_s``: it
+    is asked no more often."""
 
     event: EventId
     key: FactKey
     read_at: float | None = None
     weight: float = 1.0
     rate: float = RATE_AT_FIRST
+    every_s: float = 0.0
 
     @property
     def place(self) -> tuple[EventId, FactKey]:
@@ -74,7 +76,7 @@ def choose(wants: Iterable[Want], room: int, now: float, interval: timedelta) ->
     list, and would be too young when the next list has been read, and be read in every second look only.
     """
     floor_s = interval.total_seconds() / 2.0
-    due = [one for one in wants if one.read_at is None or now - one.read_at >= floor_s]
+    due = [one for one in wants if one.read_at is None or now - one.read_at >= max(floor_s, one.every_s)]
     due.sort(key=lambda one: (one.event, one.key.text))
     return nlargest(max(0, room), due, key=lambda one: (one.urgency(now), one.weight))
 
@@ -89,7 +91,8 @@ def expected_delay_s(wants: Iterable[Want], reads_per_s: float, interval: timede
     total = sum(roots)
     if not roots or reads_per_s <= 0.0:
         return 0.0
-    periods = [max(interval.total_seconds(), total / (root * reads_per_s)) for root in roots]
+    least = (max(interval.total_seconds(), want.every_s) for want in wants)
+    periods = [max(floor_s, total / (root * reads_per_s)) for floor_s, root in zip(least, roots, strict=True)]
     return sum(rate * period / 2.0 for rate, period in zip(rates, periods, strict=True)) / sum(rates)
 
 

@@ -7,6 +7,7 @@ here so that nobody looks in two places. Custom facts of a config are added with
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any, Literal
 
 from worker.model.actions import ACTIONS
@@ -21,6 +22,7 @@ from worker.model.facts import (
     SETUP_FIELDS,
     SUGGESTED_TC_FIELDS,
     CustomFact,
+    FactKind,
     Field,
     Json,
 )
@@ -139,6 +141,7 @@ Product = Literal["", "campaign_recommendations", "demand_prediction"]
 class FactName:
     """One fact. ``per_event_request``: reading it costs a request for each event; ``takes``: keys of ``with``.
 
+    ``every``: it is asked no more often.
     ``product``: the partner's flag that must be on for it (API section 2.2); empty where it is always there.
     """
 
@@ -151,6 +154,7 @@ class FactName:
     takes: tuple[str, ...] = ()
     per_event_request: bool = False
     product: Product = ""
+    every: timedelta | None = None
     example: str = ""
 
 
@@ -538,12 +542,24 @@ class Registry:
         """Facts of the whole partner."""
         return frozenset(name for name, fact in self.facts.items() if fact.level == "partner")
 
+    @property
+    def every(self) -> Mapping[str, timedelta]:
+        """How soon at the soonest facts are asked again, where the config says so."""
+        return {name: fact.every for name, fact in self.facts.items() if fact.every is not None}
+
     def watchable(self) -> frozenset[str]:
         """Facts that ``on_change`` can watch: all that are read."""
         return frozenset(name for name, fact in self.facts.items() if fact.level not in ("local", "made"))
 
 
 BUILT_IN_REGISTRY = Registry()
+_OF_KIND: Mapping[FactKind, Type] = {
+    "number": DOUBLE,
+    "text": STRING,
+    "bool": BOOL,
+    "list": LIST,
+    "record": Type(kind="object"),
+}
 
 
 def with_custom(
@@ -553,12 +569,13 @@ def with_custom(
 ) -> Registry:
     """The registry with a config's own facts, with the parameters that its assumptions name (keys and placeholders of a
     query), and with the names of those who take messages. What the service answers to a custom fact is not documented:
-    any type."""
+    it is of the type that the config says, or of any."""
     own = {
         name: FactName(
             name=name,
             level="event" if "{eid}" in fact.get else "partner",
-            type=ANY,
+            type=_OF_KIND[fact.type] if fact.type is not None else ANY,
+            every=fact.every,
             about=f"a fact of the config: {fact.value} of the answer",
             get=f"GET {fact.get}",
             per_event_request="{eid}" in fact.get,

@@ -9,7 +9,7 @@ from tests.unit.api.world import E1, HALL, World, answer
 from worker.api.assumptions import Assumptions, assumptions_from
 from worker.api.facts import FACT_SOURCES, FactRequest, request_for_fact, sources_with
 from worker.api.requests import spelled
-from worker.model.facts import CustomFact, EventId, Fact, FactKey, Json, Known, Scalar, Unknown
+from worker.model.facts import CustomFact, EventId, Fact, FactKey, FactKind, Json, Known, Scalar, Unknown
 from worker.rules.registry import BUILT_IN
 
 WITH_PARAMS = (
@@ -322,6 +322,33 @@ def test_a_fact_of_ones_own_is_found_by_its_path() -> None:
     assert asked.path == "/integrations/adplatform/events/a%2Fb/adplatform_insights"
     assert getattr(fact("ad_spend", {"spend": 12.5}, ad_spend=spend), "value", None) == 12.5
     assert isinstance(fact("ad_spend", {"spend": None}, ad_spend=spend), Unknown), "null or missing: nobody knows"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "found"),
+    [
+        ("number", 12.5, "number"),
+        ("number", 12, "number"),
+        ("number", True, "bool"),
+        ("number", "12", "text"),
+        ("text", "x", "text"),
+        ("bool", False, "bool"),
+        ("list", [1], "list"),
+        ("record", {"a": 1}, "record"),
+        ("record", [1], "list"),
+        (None, [1], None),
+    ],
+)
+def test_a_fact_of_ones_own_has_the_type_that_was_said_or_is_unknown(
+    kind: FactKind | None, value: Json, found: str | None
+) -> None:
+    own = fact("own", {"x": value}, own=CustomFact(name="own", get="/events/{eid}/x", value="x", type=kind))
+    if kind == found:
+        assert isinstance(own, Known)
+        assert own.value == value
+    else:
+        assert isinstance(own, Unknown)
+        assert f"x finds a {found} in the answer, and the config says {kind}" in own.why
 
 
 def test_a_fact_of_ones_own_may_have_a_query() -> None:

@@ -1,14 +1,19 @@
 """Who set a field, and all of the partner's events, as facts of conditions."""
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
-from tests.unit.engine.ruletest_bench import a_bench, passes
+from tests.unit.engine.ruletest_bench import SETTINGS, a_bench, bench_of, passes
+from worker.model.errors import InputErrors
+from worker.model.facts import CustomFact
 from worker.rules.cel import parse
 from worker.rules.evaluate import compiled, expression
 from worker.rules.facts import looked_at
 from worker.rules.functions import CannotEvaluate, Run
 from worker.rules.load import read_rules
-from worker.rules.registry import SET_FIELDS
+from worker.rules.registry import SET_FIELDS, with_custom
 
 GIVEN = "given: {event: {id: e1, status: active, client_campaign_status: RUNNING}}\n"
 
@@ -94,3 +99,21 @@ def test_what_is_about_all_events_is_evaluated_once_for_a_list() -> None:
 def test_a_condition_names_what_it_needs_of_all_events() -> None:
     named = expression("events.exists(e, e['x'] == event.city && e.status == 'a')")
     assert named.names == {"events", "event"}
+
+
+def test_a_fact_that_is_seldom_asked_shows_a_change_at_its_next_reading() -> None:
+    own = with_custom({"ad": CustomFact(name="ad", get="/x/{eid}", every=timedelta(minutes=10), type="number")})
+    rules = read_rules({"r.yaml": f"rules:\n  - {rule('r', 'ad > 5.0')}\n"}, own).rules
+    bench = bench_of(rules, replace(SETTINGS, every=own.every, shared=own.shared))
+    passes(
+        replace(bench, registry=own),
+        """given: {event: {id: e1}, ad: 1}
+steps:
+  - {at: 0s, expect: []}
+  - {at: 1m, set: {ad: 9}, expect: []}
+  - {at: 9m, expect: []}
+  - {at: 10m3s, expect: [{rule: r, action: notify}]}
+""",
+    )
+    with pytest.raises(InputErrors, match="can never be equal"):
+        read_rules({"r.yaml": f"rules:\n  - {rule('r', 'ad == event.city')}\n"}, own)

@@ -15,8 +15,16 @@ NARROW = "{id: narrow, when: event.status == 'x' && setup.state == 'DRAFT', do: 
 WIDE = "{id: wide, when: setup.goal == 'ROAS', do: [pause]}"
 
 
+SELDOM = {
+    "fees": CustomFact(name="fees", get="/f", every=timedelta(minutes=2)),
+    "clicks": CustomFact(name="clicks", get="/x/{eid}", every=timedelta(seconds=30)),
+}
+
+
 def reckoned(*rules: str, events: int = 100, **changes: int) -> Estimate:
-    registry = with_custom({"spend": CustomFact(name="spend", get="/x/{eid}"), "tax": CustomFact(name="tax", get="/t")})
+    registry = with_custom(
+        {"spend": CustomFact(name="spend", get="/x/{eid}"), "tax": CustomFact(name="tax", get="/t"), **SELDOM}
+    )
     found = read_rules({"r": "rules:\n" + "".join(f"  - {rule}\n" for rule in rules)}, registry)
     return estimate(found.rules.rules, registry, replace(settings(), **changes), events)  # type: ignore[arg-type]
 
@@ -29,6 +37,8 @@ def reckoned(*rules: str, events: int = 100, **changes: int) -> Estimate:
         ([NARROW, WIDE], 20 + 1 + 2000, "two rules share a read"),
         (["{id: a, when: partner.currency == 'EUR', do: [pause]}"], 20 + 20, "named, the record is read at every look"),
         (["{id: a, when: tax > 5.0, do: [pause]}"], 20 + 1 + 20, "a fact of the config, of the whole partner"),
+        (["{id: a, when: fees > 5.0, do: [pause]}"], 20 + 1 + 0.5, "one that is asked every other minute"),
+        (["{id: a, when: clicks > 5.0, do: [pause]}"], 20 + 1 + 200, "one of each event, asked twice a minute"),
         (["{id: a, when: spend > 5.0, do: [pause]}"], 20 + 1 + 2000, "a fact of the config, of each event"),
         (
             ["{id: a, on_change: suggested_tcs, do: [boost], with: {budget: 5, goal: ROAS}}"],
